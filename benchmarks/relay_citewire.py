@@ -16,6 +16,7 @@ from benchmarks.relay_load import Target
 from benchmarks.relay_services import FOUND_STAMP
 from benchmarks.relay_systems import ROOT, free_port, start, wait_for_http
 from benchmarks.slow_down import module_command
+from callers import keyed_environment
 from embedded_postgres import start_embedded_postgres
 
 BODY: dict[str, object] = {"question": "What does the paced upstream say?", "profile": "simple"}
@@ -67,7 +68,7 @@ async def relaying(
 ) -> AsyncGenerator[tuple[Target, Callable[[], float]]]:
     """Generator and gateway as two processes on one core; gives how to ask them, and their CPU time."""
     ports = {name: free_port() for name in ("gateway", "gateway_metrics", "generator", "generator_metrics")}
-    shared = {"CITEWIRE_AUTH": "off", "CITEWIRE_LOG_LEVEL": "WARNING"}
+    shared = {"CITEWIRE_AUTH": "off", "CITEWIRE_LOG_LEVEL": "WARNING", **keyed_environment()}
     shared |= {"CITEWIRE_GATEWAY_LEAVE_SECONDS": "0", "CITEWIRE_GENERATOR_LEAVE_SECONDS": "0"}
     async with (
         start(

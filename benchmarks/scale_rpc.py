@@ -17,7 +17,7 @@ from google.protobuf.json_format import ParseDict
 
 from benchmarks.scale_data import ScaleData
 from benchmarks.search_data import SPACE
-from benchmarks.search_ways import retriever, tenant
+from benchmarks.search_ways import SIGNER, retriever, tenant
 from benchmarks.tables import format_table
 from citewire_kit import client
 from citewire_kit.channel import open_channel
@@ -96,7 +96,7 @@ async def _ask(
 ) -> dict[str, Calls]:
     space = common_pb2.EmbeddingSpace(model=SPACE.model, revision=SPACE.revision, dimensions=SPACE.dimensions)
     calls_by_scope = {"whole": Calls(), "narrowed": Calls()}
-    async with open_channel(f"127.0.0.1:{port}") as channel:
+    async with open_channel(f"127.0.0.1:{port}", signer=SIGNER) as channel:
         stub = RetrieverServiceStub(channel)
         for org in orgs:
             for scope in scopes:

@@ -28,7 +28,9 @@ from citewire.retriever.v1 import retriever_pb2 as pb
 from citewire.retriever.v1.retriever_pb2_grpc import RetrieverServiceStub
 
 from benchmarks.search_data import SPACE, literal, sample
+from callers import KEY, keyed_environment
 from citewire_kit import client, server
+from citewire_kit.callers.signer import Signer
 from citewire_kit.channel import open_channel
 from citewire_kit.postgres import open_pool, plans, tenant_batch
 from citewire_kit.tenant import Tenant, use_tenant
@@ -69,6 +71,10 @@ async def caught(dsn: str, orgs: Sequence[str]) -> dict[str, list[RecordedStatem
         return {org: await search.sent(tenant(org), dense(sample(0, 1)[0])) for org in orgs}
 
 
+SIGNER = Signer("citewire-gateway", KEY, plain=True)
+"""Unsigned as well: the base of a comparison may be of before."""
+
+
 class Database(Protocol):
     """A server with a database for searches."""
 
@@ -88,6 +94,7 @@ def retriever(data: Database, settings: Mapping[str, str] | None = None) -> Gene
     environment = {
         **os.environ,
         "CITEWIRE_AUTH": "keys",
+        **keyed_environment(),
         "CITEWIRE_LOG_LEVEL": "INFO",
         "CITEWIRE_RETRIEVER_DSN": data.dsn("citewire_corpus"),
         "CITEWIRE_RETRIEVER_PORT": "0",
@@ -137,7 +144,7 @@ def main() -> None:
 async def _over_grpc(orgs: Sequence[str], seconds: float, _dsn: str, port: int, asked: Vectors) -> Rate:
     space = common_pb2.EmbeddingSpace(model=SPACE.model, revision=SPACE.revision, dimensions=SPACE.dimensions)
     vectors = [vector.astype("<f4").tobytes() for vector in asked]
-    async with open_channel(f"127.0.0.1:{port}") as channel:
+    async with open_channel(f"127.0.0.1:{port}", signer=SIGNER) as channel:
         stub = RetrieverServiceStub(channel)
 
         async def search(number: int) -> int:

@@ -7,12 +7,15 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import grpc
 import httpx
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from citewire_kit.callers.__main__ import make_keys
 from deploy.rehearsal import specs
 from deploy.rehearsal.balancer import Balancer
 from deploy.rehearsal.build import WORLD
@@ -69,6 +72,8 @@ class Cluster:
     """Of our images, with `{name}` in it. An upgrade assigns another."""
     extra: Mapping[str, str]
     """Further variables of every service."""
+    callers: Path
+    """Folder with the keys of callers."""
     password: str = field(default_factory=lambda: secrets.token_urlsafe(12), repr=False)
     pods: dict[Service, list[Pod]] = field(default_factory=lambda: {service: [] for service in SERVICES})
     balancer: Balancer = field(default_factory=Balancer)
@@ -103,6 +108,7 @@ class Cluster:
             *specs.COMMANDS.get(service, ()),
             alias=service,
             environ=environ,
+            options=(f"--volume={self.callers}:{specs.CALLERS_FOLDER}:ro",),
         )
         pod = Pod(service, container, started)
         self.pods[service].append(pod)
@@ -241,7 +247,9 @@ async def running(
         extra: Further variables of every service.
     """
     await engine.create_network()
-    cluster = Cluster(engine, tag, extra or {})
+    folder = TemporaryDirectory(prefix=f"{PREFIX}-callers-")
+    make_keys(Path(folder.name), dict.fromkeys(specs.CALLERS, ()), readable=True)
+    cluster = Cluster(engine, tag, extra or {}, Path(folder.name))
     try:
         async with cluster.balancer.watching():
             await start_world(cluster)
@@ -252,6 +260,7 @@ async def running(
             cluster.key = await cluster.make_key()
             yield cluster
     finally:
+        folder.cleanup()
         with contextlib.suppress(EngineError):
             await engine.clear()
 

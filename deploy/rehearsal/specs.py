@@ -40,6 +40,13 @@ DATABASE = "citewire"
 _POSTGRES, _UPSTREAM = "postgres", "upstream"
 
 
+CALLERS = ("gateway", "worker")
+"""The services that call others, each with a key of its own."""
+
+CALLERS_FOLDER = "/callers"
+"""Where a pod finds its key, or whose calls it takes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Migration:
     """A job that brings an owner's schema up to date."""
@@ -66,6 +73,10 @@ def dsn(role: str, password: str, host: str = _POSTGRES, database: str = DATABAS
 def environ(service: Service, password: str) -> dict[str, str]:
     """Everything that one service is told."""
     common = {"CITEWIRE_AUTH": "keys", "CITEWIRE_LOG_LEVEL": "INFO", "CITEWIRE_CONNECTION_SECONDS": "5"}
+    if service in CALLERS:
+        common["CITEWIRE_CALLER_KEY"] = f"{CALLERS_FOLDER}/{service}.pem"
+    else:
+        common |= {"CITEWIRE_CALLER_ISSUERS": f"{CALLERS_FOLDER}/issuers.json", "CITEWIRE_PLAINTEXT": "accepted"}
     own: Mapping[Service, dict[str, str]] = {
         "embedder": {
             "CITEWIRE_LEDGER_DSN": dsn("citewire_ledger", password),

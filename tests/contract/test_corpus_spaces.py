@@ -16,7 +16,7 @@ from citewire.retriever.v1 import retriever_pb2
 from citewire.retriever.v1.calibration_pb2 import Calibration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from citewire_kit.channel import open_channel
+from callers import signed_channel
 from citewire_kit.errors import CitewireError, Code
 from citewire_kit.tenant import Tenant, use_tenant
 from citewire_retriever.ingest.embedder_client import GrpcEmbedder
@@ -115,7 +115,7 @@ async def stack(database: Database, further: tuple[SecondModel, str]) -> AsyncIt
 @pytest.fixture
 async def new(stack: Stack) -> common_pb2.EmbeddingSpace:
     """The second model's space, as the embedder names it."""
-    channel = open_channel(stack.embedder)
+    channel = signed_channel(stack.embedder)
     try:
         with use_tenant(BOSS):
             space = (await GrpcEmbedder(channel, batch_seconds=10).window(MODEL)).space

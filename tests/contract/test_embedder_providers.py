@@ -12,10 +12,10 @@ from citewire.common.v1 import common_pb2 as common
 from citewire.embedder.v1 import embedder_pb2 as pb
 from citewire.embedder.v1.embedder_pb2_grpc import EmbedderServiceStub
 
+from callers import KEYED, signed_channel
 from citewire_embedder.app import start
 from citewire_embedder.settings import EmbedderSettings
 from citewire_kit import client
-from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError, FailedPrecondition
 from citewire_kit.tenant import Tenant, use_tenant
 from citewire_remote.sealing import new_master_key
@@ -65,6 +65,7 @@ async def serve(**options: Any) -> AsyncGenerator[Running]:  # noqa: ANN401 # se
         "port": 0,
         "metrics_port": 0,
         "auth": "keys",
+        **KEYED,
         "leave_seconds": 0,
         "drain_seconds": 1,
         "egress_allow": "127.0.0.1",
@@ -77,7 +78,7 @@ async def serve(**options: Any) -> AsyncGenerator[Running]:  # noqa: ANN401 # se
         operators = FakeModel()
         server = await start(stack, settings, operators, lambda opened: running[0].build(opened))
         stack.push_async_callback(server.drain_and_stop)
-        channel = open_channel(f"127.0.0.1:{server.port}")
+        channel = signed_channel(f"127.0.0.1:{server.port}")
         stack.push_async_callback(channel.close)
         running.append(Running(EmbedderServiceStub(channel), operators))
         yield running[0]

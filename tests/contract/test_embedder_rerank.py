@@ -13,13 +13,13 @@ from citewire.embedder.v1 import embedder_pb2 as pb
 from citewire.embedder.v1.embedder_pb2_grpc import EmbedderServiceStub
 from google.protobuf.duration_pb2 import Duration
 
+from callers import KEYED, signed_channel
 from citewire_embedder.app import start
 from citewire_embedder.providers.base import EmbeddingModel, Precision
 from citewire_embedder.providers.local import LocalModel
 from citewire_embedder.providers.model_directory import read_directory
 from citewire_embedder.settings import EmbedderSettings
 from citewire_kit import client
-from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError
 from citewire_kit.tenant import Tenant, use_tenant
 from citewire_ledger import MemoryLedger, Outcome, Purpose
@@ -74,6 +74,7 @@ async def serve(model: EmbeddingModel | None = None, **options: Any) -> AsyncGen
         "port": 0,
         "metrics_port": 0,
         "auth": "keys",
+        **KEYED,
         "leave_seconds": 0,
         "drain_seconds": 1,
         "egress_allow": "127.0.0.1",
@@ -84,7 +85,7 @@ async def serve(model: EmbeddingModel | None = None, **options: Any) -> AsyncGen
     async with AsyncExitStack() as stack:
         server = await start(stack, EmbedderSettings.model_validate(values), model or FakeModel(), ledger=ledger)
         stack.push_async_callback(server.drain_and_stop)
-        channel = open_channel(f"127.0.0.1:{server.port}")
+        channel = signed_channel(f"127.0.0.1:{server.port}")
         stack.push_async_callback(channel.close)
         yield Running(EmbedderServiceStub(channel), ledger)
 

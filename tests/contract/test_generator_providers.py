@@ -13,10 +13,10 @@ from citewire.common.v1 import common_pb2 as common
 from citewire.generator.v1 import generator_pb2 as pb
 from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
 
+from callers import KEYED, signed_channel
 from citewire_generator.app import start
 from citewire_generator.settings import GeneratorSettings
 from citewire_kit import client
-from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError
 from citewire_kit.tenant import Tenant, use_tenant
 from citewire_ledger import MemoryLedger, Purpose
@@ -68,6 +68,7 @@ async def serve(**options: Any) -> AsyncGenerator[Running]:  # noqa: ANN401 # se
         "port": 0,
         "metrics_port": 0,
         "auth": "keys",
+        **KEYED,
         "leave_seconds": 0,
         "drain_seconds": 1,
         "attempts": 1,
@@ -79,7 +80,7 @@ async def serve(**options: Any) -> AsyncGenerator[Running]:  # noqa: ANN401 # se
         ledger = MemoryLedger()
         server = await start(stack, GeneratorSettings.model_validate(values), ledger=ledger)
         stack.push_async_callback(server.drain_and_stop)
-        channel = open_channel(f"127.0.0.1:{server.port}", streams=True)
+        channel = signed_channel(f"127.0.0.1:{server.port}", streams=True)
         stack.push_async_callback(channel.close)
         yield Running(GeneratorServiceStub(channel), ledger)
 

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from citewire.common.v1 import common_pb2
 
+from callers import keyed_environment
 from citewire_accounts.tenants.identity import IdentityStore, make_key
 from citewire_kit.errors import FieldViolation, InvalidArgument
 from citewire_kit.postgres import open_pool
@@ -278,11 +279,12 @@ async def test_a_library_in_the_operators_space_is_searched_there(gateway: Gatew
     assert (response.status_code, response.json()["reason"]) == (503, "MODEL_NOT_FOUND")
 
 
-def rotate(database: Database, gateway: Gateway) -> subprocess.CompletedProcess[str]:
+def rotate(database: Database, gateway: Gateway, *, keyed: bool = True) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "citewire_gateway", "rotate"],
         env={
             "PATH": os.environ["PATH"],
+            **(keyed_environment() if keyed else {}),
             "CITEWIRE_GATEWAY_DSN": database.dsn("citewire_chat"),
             "CITEWIRE_GATEWAY_EMBEDDER_TARGET": gateway.fakes.target("embedder"),
             "CITEWIRE_GATEWAY_GENERATOR_TARGET": gateway.fakes.target("generator"),
@@ -309,6 +311,9 @@ async def test_rotation_wraps_every_tenants_rows_again(database: Database) -> No
         shown = (await bob.get("/v1/providers/embedding")).json()
         assert (shown["has_key"], shown["has_api_base"]) == (True, True)
         fakes.generator.sealing.master_key = fakes.embedder.sealing.master_key = "k2"
+        done = await asyncio.to_thread(rotate, database, gateway, keyed=False)
+        assert "4 failed" in done.stdout
+        assert "set CITEWIRE_CALLER_KEY" in done.stdout + done.stderr
         done = await asyncio.to_thread(rotate, database, gateway)
         assert done.returncode == 0, done.stderr
         assert "4 wrapped again, 0 already" in done.stdout

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from callers import signed_channel
 from citewire_accounts.tenants.provider_service import rotate
 from citewire_accounts.tenants.providers import MOST_SAVED, ProviderStore
 from citewire_gateway.clients.embedder import ProviderSealer
-from citewire_kit.channel import open_channel
 from citewire_kit.postgres import open_pool
 from gateway_fake_servers import running_fakes
 from gateway_process import Gateway, rows, running_gateway
@@ -149,7 +149,7 @@ async def test_a_rotation_reaches_those_that_wait(gateway: Gateway, database: Da
     await put(gateway, "chat/a", own("a", fallbacks=[{"provider": "openai", "api_key": "sk-2"}]))
     await put(gateway, "chat/b?activate=true", own("b"))
     pool = await open_pool(database.dsn("citewire_chat"), max_size=1, name="test")
-    channels = [open_channel(gateway.fakes.target(name)) for name in ("embedder", "generator")]
+    channels = [signed_channel(gateway.fakes.target(name)) for name in ("embedder", "generator")]
     before = rows(database, "SELECT name, position, sealed_key FROM chat.saved_providers ORDER BY 1, 2")
     gateway.fakes.generator.sealing.master_key = gateway.fakes.embedder.sealing.master_key = "k2"
     try:

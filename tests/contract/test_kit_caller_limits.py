@@ -17,6 +17,8 @@ from opentelemetry import trace
 from certificates import Authority, files_in
 from citewire_kit import client
 from citewire_kit.caller_limits import CallerLimits, CallerLimitSettings, open_caller_limits
+from citewire_kit.callers.__main__ import make_keys
+from citewire_kit.callers.signer import Signer
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError
 from citewire_kit.genai import ModelSpan
@@ -24,10 +26,19 @@ from citewire_kit.limit_store import MemoryStore
 from citewire_kit.limiter import Limiter
 from citewire_kit.plan_limits import read_limits
 from citewire_kit.server import GrpcServer
-from citewire_kit.settings import ProcessSettings
+from citewire_kit.settings import ServiceSettings
 from citewire_kit.status import DETAILS_KEY
-from citewire_kit.tenant import Tenant, to_metadata, use_tenant
-from echo_service import SERVICE, EchoServicer, EchoStub, RunningEchoService, register, running_echo_service, text
+from citewire_kit.tenant import Tenant, use_tenant
+from echo_service import (
+    SERVICE,
+    EchoServicer,
+    EchoStub,
+    RunningEchoService,
+    make_settings,
+    register,
+    running_echo_service,
+    text,
+)
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -48,7 +59,7 @@ def limits(plans: str = PLANS, *, unlimited: frozenset[str] = frozenset()) -> Ca
 
 @asynccontextmanager
 async def limited(servicer: EchoServicer, plans: str = PLANS) -> AsyncGenerator[RunningEchoService]:
-    async with running_echo_service(servicer, callers=limits(plans)) as running:
+    async with running_echo_service(servicer, make_settings(auth="keys"), callers=limits(plans)) as running:
         yield running
 
 
@@ -86,7 +97,8 @@ async def test_any_grpc_client_reads_when_to_come_back() -> None:
     """Without our client: the status, and RetryInfo in its details."""
     async with limited(EchoServicer(), '{"free": {"requests": {"user": 0}}}') as running:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await running.stub.unary(text("hello"), timeout=20, metadata=to_metadata(BOB))
+            with use_tenant(BOB):
+                await running.stub.unary(text("hello"), timeout=20)
     assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     details = dict(caught.value.trailing_metadata() or ())[DETAILS_KEY]
     assert isinstance(details, bytes)
@@ -149,9 +161,12 @@ async def test_the_gateways_calls_are_not_counted_again(tmp_path: Path) -> None:
     for name in ("localhost", "gateway", "reports"):
         authority.issue(tmp_path / name, name)
     files = files_in(tmp_path / "localhost")
-    settings = ProcessSettings(
-        port=0, metrics_port=0, auth="keys", leave_seconds=0, tls_cert=files.cert, tls_key=files.key, tls_ca=files.ca
-    )
+    keys = tmp_path / "keys"
+    make_keys(keys, {"gateway": (), "reports": ()})
+    settings = ServiceSettings(
+        port=0, metrics_port=0, leave_seconds=0, caller_issuers=keys / "issuers.json",
+        tls_cert=files.cert, tls_key=files.key, tls_ca=files.ca,
+    )  # fmt: skip
     plans = '{"free": {"requests": {"user": 1}}}'
     server = GrpcServer(settings, service="test", callers=limits(plans, unlimited=frozenset({"gateway", "worker"})))
     server.add(register, EchoServicer(), SERVICE)
@@ -159,7 +174,8 @@ async def test_the_gateways_calls_are_not_counted_again(tmp_path: Path) -> None:
     server.set_serving(True)
     try:
         for name, statuses in (("gateway", [""] * 4), ("reports", ["", "RATE_LIMITED", "RATE_LIMITED"])):
-            channel = open_channel(f"localhost:{port}", tls=files_in(tmp_path / name))
+            signer = Signer(f"citewire-{name}", keys / f"{name}.pem")
+            channel = open_channel(f"localhost:{port}", tls=files_in(tmp_path / name), signer=signer)
             running = RunningEchoService(server, EchoStub(channel), port)
             reasons: list[str] = []
             for _ in statuses:

@@ -14,8 +14,9 @@ from grpc_health.v1 import health_pb2
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
+from callers import signed_channel
 from citewire_kit import client
-from citewire_kit.channel import open_channel
+from citewire_kit.callers.admission import Admission
 from citewire_kit.errors import (
     CitewireError,
     Code,
@@ -134,7 +135,8 @@ def test_the_order_of_the_stages_is_fixed() -> None:
     # Metrics outside of auth, so that refused calls are counted; request id and trace outermost, so that every log
     # line and every error has them.
     assert INTERCEPTOR_ORDER == ("request_id", "tracing", "metrics", "errors", "tenant", "limits")
-    assert [name for name, _ in build_stages(auth="keys", load=Load(None))] == list(INTERCEPTOR_ORDER)
+    interceptor_stages = build_stages(admission=Admission(make_settings(), "test"), load=Load(None))
+    assert [name for name, _ in interceptor_stages] == list(INTERCEPTOR_ORDER)
 
 
 @all_shapes
@@ -193,14 +195,16 @@ async def test_the_handler_sees_tenant_occasion_and_request_id_of_the_caller(met
             assert await CALLERS[method](running) == f"{tenant} {CallContext()} request-8"
 
 
-async def test_without_auth_a_call_works_for_the_local_tenant_unless_it_names_one() -> None:
+async def test_without_auth_and_keys_every_call_works_for_the_local_tenant() -> None:
     async def whoami(_request: StringValue) -> StringValue:
         return text(current_tenant().org_id)
 
     async with running_echo_service(EchoServicer(unary=whoami)) as running:
         assert await call_unary(running) == LOCAL_TENANT.org_id
-        with use_tenant(Tenant("acme", "u", "free")):
-            assert await call_unary(running) == "acme"
+        acme = [("cw-org", "acme"), ("cw-user", "u"), ("cw-plan", "free")]
+        assert (await running.stub.unary(text("abc"), metadata=acme, timeout=5)).value == LOCAL_TENANT.org_id
+        with use_tenant(Tenant("acme", "u", "free")), pytest.raises(Unauthenticated, match="CITEWIRE_CALLER_KEY"):
+            await call_unary(running)
 
 
 @pytest.mark.parametrize(
@@ -213,8 +217,26 @@ async def test_without_auth_a_call_works_for_the_local_tenant_unless_it_names_on
         [("cw-org", "x" * 129), ("cw-user", "u"), ("cw-plan", "pro")],
     ],
 )
-async def test_malformed_tenant_metadata_is_refused(metadata: list[tuple[str, str]]) -> None:
-    async with running_echo_service(EchoServicer()) as running:
+async def test_what_a_caller_says_unsigned_is_refused_unless_an_upgrade_accepts_it(
+    metadata: list[tuple[str, str]],
+) -> None:
+    async def whoami(_request: StringValue) -> StringValue:
+        return text(current_tenant().org_id)
+
+    signed, good = make_settings(auth="keys"), [("cw-org", "acme"), ("cw-user", "u"), ("cw-plan", "pro")]
+    async with running_echo_service(EchoServicer(unary=whoami), signed) as running:
+        for pairs in (good, metadata):
+            with pytest.raises(grpc.aio.AioRpcError) as raised:
+                await running.stub.unary(text("abc"), metadata=pairs, timeout=5)
+            assert raised.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    upgrade = signed.model_copy(update={"unsigned_callers": "accepted"})
+    before = REGISTRY.get_sample_value("citewire_unsigned_calls_total") or 0.0
+    async with running_echo_service(EchoServicer(unary=whoami), upgrade) as running:
+        assert REGISTRY.get_sample_value("citewire_unsigned_callers_accepted") == 1.0
+        assert (await running.stub.unary(text("abc"), metadata=good, timeout=5)).value == "acme"
+        assert REGISTRY.get_sample_value("citewire_unsigned_calls_total") == before + 1
+        with use_tenant(Tenant("other", "u", "pro")):
+            assert await call_unary(running) == "other", "what is signed decides"
         with pytest.raises(grpc.aio.AioRpcError) as raised:
             await running.stub.unary(text("abc"), metadata=metadata, timeout=5)
         assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
@@ -271,7 +293,7 @@ async def test_a_method_that_is_not_written_yet_says_so(method: str) -> None:
 
 async def test_an_unknown_method_is_unimplemented_and_makes_no_series() -> None:
     async with running_echo_service(EchoServicer()) as running:
-        channel = open_channel(f"127.0.0.1:{running.port}")
+        channel = signed_channel(f"127.0.0.1:{running.port}")
         unknown: Any = channel.unary_unary(f"/{SERVICE}/Nothing", StringValue.SerializeToString, StringValue.FromString)
         with pytest.raises(Unimplemented):
             await client.unary(unknown, text("x"), timeout=5)
@@ -285,7 +307,7 @@ async def test_an_unknown_method_is_unimplemented_and_makes_no_series() -> None:
 
 async def test_a_request_that_cannot_be_parsed_is_the_callers_fault() -> None:
     async with running_echo_service(EchoServicer()) as running:
-        channel = open_channel(f"127.0.0.1:{running.port}")
+        channel = signed_channel(f"127.0.0.1:{running.port}")
         raw = cast("Any", channel).unary_unary(f"/{SERVICE}/Unary")
         with pytest.raises(InvalidArgument):
             await client.unary(raw, b"\xff\xff\xff", timeout=5)

@@ -23,7 +23,7 @@ from citewire_kit.channel import open_channel
 from citewire_kit.errors import StartupError, Unavailable
 from citewire_kit.health import LIVENESS, STARTUP
 from citewire_kit.server import GrpcServer
-from citewire_kit.settings import ProcessSettings
+from citewire_kit.settings import ServiceSettings
 from citewire_kit.tls_files import TlsFiles
 from echo_service import SERVICE, EchoServicer, EchoStub, make_settings, register, text
 
@@ -44,7 +44,7 @@ class Secured:
         return f"{HOST}:{self.server.port}"
 
 
-def settings(folder: Path, probe_port: int = 0) -> ProcessSettings:
+def settings(folder: Path, probe_port: int = 0) -> ServiceSettings:
     files = files_in(folder)
     named = {"tls_cert": files.cert, "tls_key": files.key, "tls_ca": files.ca, "probe_port": probe_port}
     return make_settings().model_copy(update=named)

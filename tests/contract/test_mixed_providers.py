@@ -14,12 +14,12 @@ from citewire.embedder.v1.embedder_pb2_grpc import EmbedderServiceStub
 from citewire.generator.v1 import generator_pb2
 from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
 
+from callers import KEYED, signed_channel
 from citewire_embedder import app as embedder_app
 from citewire_embedder.settings import EmbedderSettings
 from citewire_generator import app as generator_app
 from citewire_generator.settings import GeneratorSettings
 from citewire_kit import client
-from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError
 from citewire_kit.tenant import Tenant, use_tenant
 from citewire_ledger import MemoryLedger
@@ -86,6 +86,7 @@ async def serve(service: Service, **options: Any) -> AsyncGenerator[Running]:  #
         "port": 0,
         "metrics_port": 0,
         "auth": "keys",
+        **KEYED,
         "leave_seconds": 0,
         "drain_seconds": 1,
         "egress_allow": "127.0.0.1",
@@ -99,7 +100,7 @@ async def serve(service: Service, **options: Any) -> AsyncGenerator[Running]:  #
         else:
             server = await embedder_app.start(stack, EmbedderSettings.model_validate(values), FakeModel())
         stack.push_async_callback(server.drain_and_stop)
-        channel = open_channel(f"127.0.0.1:{server.port}", streams=service == "generator")
+        channel = signed_channel(f"127.0.0.1:{server.port}", streams=service == "generator")
         stack.push_async_callback(channel.close)
         if service == "generator":
             yield Running(GeneratorServiceStub(channel), CHAT)

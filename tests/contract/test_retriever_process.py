@@ -8,17 +8,16 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
 from citewire.retriever.v1 import corpus_pb2 as pb
 from citewire.retriever.v1.corpus_pb2_grpc import CorpusServiceStub
 
-from citewire_kit.tenant import Tenant, to_metadata
-
-if TYPE_CHECKING:
-    from databases import Database
+from callers import caller_metadata, keyed_environment
+from citewire_kit.tenant import Tenant
+from databases import Database
 
 COMMAND = [sys.executable, "-m", "citewire_retriever"]
 
@@ -29,7 +28,7 @@ def environment(**values: str) -> dict[str, str]:
 
 
 async def test_it_serves_until_it_is_told_to_end(database: Database) -> None:
-    env = {**environment(DSN=database.dsn("citewire_corpus")), "CITEWIRE_AUTH": "keys"}
+    env = {**environment(DSN=database.dsn("citewire_corpus")), "CITEWIRE_AUTH": "keys", **keyed_environment()}
     process = await asyncio.create_subprocess_exec(*COMMAND, env=env, stderr=asyncio.subprocess.PIPE)
     assert process.stderr is not None
     events: list[dict[str, Any]] = []
@@ -46,7 +45,7 @@ async def test_it_serves_until_it_is_told_to_end(database: Database) -> None:
         await read_until(process.stderr, "serving")
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             stub = CorpusServiceStub(channel)
-            me = to_metadata(Tenant("acme", "ada", "pro"))
+            me = caller_metadata(Tenant("acme", "ada", "pro"), "/citewire.retriever.v1.CorpusService/ListDocuments")
             listed = await stub.ListDocuments(pb.ListDocumentsRequest(), metadata=me, timeout=10)
             assert list(listed.documents) == []
             with pytest.raises(grpc.aio.AioRpcError) as refused:

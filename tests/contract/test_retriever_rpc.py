@@ -20,10 +20,12 @@ from citewire.retriever.v1.retriever_pb2_grpc import RetrieverServiceStub
 from google.protobuf.struct_pb2 import Value
 from grpc_health.v1 import health_pb2
 
+from callers import SIGNER
 from citewire_kit import client
 from citewire_kit.errors import CitewireError, Code
 from citewire_kit.migrate import migrate
 from citewire_kit.tenant import Tenant, use_tenant
+from citewire_kit.tls import RenewedChannel
 from corpus_rows import MODEL, REVISION, CorpusRows, NewDocument, Vectors
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 from retriever_process import Caller, running_retriever
@@ -418,7 +420,8 @@ async def test_health_and_calls_follow_the_database() -> None:
         async with running_retriever(OwnDatabase(server), watch_poll_seconds=0.1) as running:
             me = Caller(running, MINE)
             document = await me.put()
-            plain = grpc.aio.insecure_channel(f"127.0.0.1:{running.server.port}")
+            address = f"127.0.0.1:{running.server.port}"
+            plain = RenewedChannel(None, SIGNER, lambda _: grpc.aio.insecure_channel(address))
             watch = asyncio.create_task(
                 me.stream(
                     running.corpus.WatchDocument, corpus_pb2.WatchDocumentRequest(document_id=document.document_id)

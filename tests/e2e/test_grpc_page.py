@@ -34,7 +34,7 @@ def run(stack: LocalStack, *command: str) -> str:
     ports = stack.ports("port")
     filled = [re.sub(r"127\.0\.0\.1:(5005\d)", lambda m: f"127.0.0.1:{ports[PORTS[m[1]]]}", part) for part in command]
     programs = Path(sys.executable).parent
-    environ = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+    environ = {**os.environ, "CITEWIRE_DATA_DIR": str(stack.data_dir), "PATH": f"{programs}:{os.environ['PATH']}"}
     done = subprocess.run(filled, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, f"{command}\n{done.stderr}"
     return done.stdout

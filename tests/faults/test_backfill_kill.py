@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from callers import keyed_environment
 from citewire_embedder.providers.base import TokenisedText, Vectors
 from corpus_rows import CorpusRows, NewDocument
 from fake_embedding import DIMENSIONS, FakeModel
@@ -46,6 +47,7 @@ async def start_worker(database: "Database", embedder: str, log: Path) -> asynci
     environment = {
         **os.environ,
         **_ENVIRONMENT,
+        **keyed_environment("worker"),
         "CITEWIRE_WORKER_DSN": database.dsn("citewire_worker"),
         "CITEWIRE_WORKER_EMBEDDER_TARGET": embedder,
     }

@@ -18,6 +18,8 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from citewire_kit.callers.signer import Signer
+from citewire_kit.tenant import Tenant, use_tenant
 from fuzz_target import ATTACKER, CANARY, HEALTH_CHECKS, FuzzTarget
 from message_strategies import MessageMaker
 
@@ -27,15 +29,15 @@ if TYPE_CHECKING:
 SECONDS = 5.0
 """For one call."""
 SERVICES = ("embedder", "retriever", "generator")
-CALLER = (("cw-org", ATTACKER), ("cw-user", "ann"), ("cw-plan", "pro"))
+CALLER = Tenant(ATTACKER, "ann", "pro", ("owner",))
 OUR_FAULT = {grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL, grpc.StatusCode.DATA_LOSS}
 
 
 class Fuzzer:
     """Calls one service, and looks at the answers."""
 
-    def __init__(self, channel: grpc.Channel) -> None:
-        self._channel = channel
+    def __init__(self, channel: grpc.Channel, signer: Signer) -> None:
+        self._channel, self._signer = channel, signer
         self.statuses: Counter[str] = Counter()
         self.failures: dict[tuple[str, str], str] = {}
         """The first call of each kind that should have ended otherwise, by method and status."""
@@ -53,13 +55,16 @@ class Fuzzer:
 
     def _call(self, method: MethodDescriptor, requests: list[Message]) -> str:
         kind = f"{'stream' if method.client_streaming else 'unary'}_{'stream' if method.server_streaming else 'unary'}"
+        path = f"/{method.containing_service.full_name}/{method.name}"
+        with use_tenant(CALLER):
+            caller = self._signer.metadata(path)
         call: Any = getattr(self._channel, kind)(
-            f"/{method.containing_service.full_name}/{method.name}",
+            path,
             message_factory.GetMessageClass(method.input_type).SerializeToString,
             message_factory.GetMessageClass(method.output_type).FromString,
         )
         asked: Any = iter(requests) if method.client_streaming else requests[0]
-        answer: Any = call(asked, timeout=SECONDS, metadata=CALLER)
+        answer: Any = call(asked, timeout=SECONDS, metadata=caller)
         return "".join(map(repr, answer)) if method.server_streaming else repr(answer)
 
 
@@ -86,7 +91,7 @@ def test_no_call_breaks_a_service_or_reads_what_is_anothers(
     with grpc.insecure_channel(f"127.0.0.1:{target.stack.ports('port')[service]}") as channel:
         database = ProtoReflectionDescriptorDatabase(channel)
         pool = DescriptorPool(database)
-        fuzzer = Fuzzer(channel)
+        fuzzer = Fuzzer(channel, Signer("citewire-gateway", target.stack.data_dir / "callers" / "gateway.pem"))
         for name in sorted(database.get_services()):
             for method in pool.FindServiceByName(name).methods if name.startswith("citewire.") else ():
                 _fuzz(fuzzer, method, known, proof)

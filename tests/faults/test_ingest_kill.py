@@ -20,6 +20,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from callers import keyed_environment
 from citewire_embedder.providers.base import TokenisedText, Vectors
 from citewire_kit.errors import CitewireError
 from citewire_retriever.ingest.parsers import parse
@@ -94,6 +95,7 @@ class Chaos:
         environment = {
             **os.environ,
             **_ENVIRONMENT,
+            **keyed_environment("worker"),
             "CITEWIRE_WORKER_DSN": self.database.dsn("citewire_worker"),
             "CITEWIRE_WORKER_EMBEDDER_TARGET": self.embedder,
         }

@@ -12,25 +12,23 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
 from pydantic import SecretStr
 
+from callers import signed_channel
 from citewire_generator.app import start
 from citewire_generator.settings import GeneratorSettings
 from citewire_kit import client
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError
 from citewire_kit.tenant import use_request_id
+from databases import Database
 from generator_with_ledger import MODEL, Accounts, number_of, numbers_of, question, write_catalogue
 from proof_scale import PrintTable, ProofScale
 from raw_upstream import DONE, Exchange, RawUpstream, usage_event
 from service_process import ServiceProcess, service_process
-
-if TYPE_CHECKING:
-    from databases import Database
 
 PROMPT, COMPLETION = 90, 30
 COST = PROMPT * 2000 + COMPLETION * 10_000
@@ -85,7 +83,7 @@ async def killed_generator(
         "CITEWIRE_GENERATOR_ATTEMPTS": "1",
     }
     async with service_process("generator", log=folder / f"generator-{wave}.log", **environment) as running:
-        channel = open_channel(f"127.0.0.1:{running.port}", streams=True)
+        channel = signed_channel(f"127.0.0.1:{running.port}", streams=True, local=True)
         try:
             yield running, GeneratorServiceStub(channel)
         finally:

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from citewire.retriever.v1 import corpus_pb2 as pb
 
+from callers import keyed_environment
 from citewire_generator.providers.base import ChatProvider
 from citewire_kit.errors import FailedPrecondition, PermissionDenied, ResourceExhausted, Unavailable
 from citewire_kit.postgres import open_pool
@@ -278,6 +279,7 @@ async def test_a_worker_that_is_killed_while_a_model_thinks(library: EnrichmentL
     model = ScriptedTurns("scripted", [gate, answer(summary="Lost.")], [answer()])
     async with settings_with(database, model) as settings:
         variables = {
+            **keyed_environment("worker"),
             "CITEWIRE_WORKER_DSN": database.dsn("citewire_worker"),
             "CITEWIRE_WORKER_EMBEDDER_TARGET": settings.embedder_target,
             "CITEWIRE_WORKER_GENERATOR_TARGET": settings.generator_target,

@@ -16,10 +16,11 @@ from citewire.generator.v1 import generator_pb2 as generator_pb
 from citewire.generator.v1 import generator_pb2_grpc as pb_grpc
 from citewire.retriever.v1 import corpus_pb2 as pb
 
+from callers import KEYED
 from citewire_kit import client
 from citewire_kit.errors import CitewireError
 from citewire_kit.server import GrpcServer
-from citewire_kit.settings import ProcessSettings
+from citewire_kit.settings import ServiceSettings
 from citewire_kit.tenant import Tenant, current_tenant, use_tenant
 from databases import Database, HasDsn
 from enrichment_library import ANSWER, EnrichmentLibrary, answer
@@ -47,7 +48,7 @@ class Generator(pb_grpc.GeneratorServiceServicer):
 
 @asynccontextmanager
 async def serving(generator: Generator) -> AsyncGenerator[str]:
-    settings = ProcessSettings(port=0, metrics_port=0, auth="keys", drain_seconds=0.1, leave_seconds=0)
+    settings = ServiceSettings(port=0, metrics_port=0, drain_seconds=0.1, leave_seconds=0, **KEYED)
     server = GrpcServer(settings, service="generator")
     server.add(pb_grpc.add_GeneratorServiceServicer_to_server, generator, "citewire.generator.v1.GeneratorService")
     port = await server.start()

@@ -19,6 +19,7 @@ import psycopg
 import pytest
 from citewire.generator.v1 import generator_pb2
 
+from callers import keyed_environment
 from embedded_postgres import start_embedded_postgres
 from gateway_fake_servers import Fakes, running_fakes
 from gateway_fakes import completed, delta, started
@@ -55,6 +56,7 @@ class Running:
 def environment(dsn: str, fakes: Fakes, port: int, metrics_port: int, **more: str) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
+        **keyed_environment(),
         "CITEWIRE_AUTH": "off",
         "CITEWIRE_GATEWAY_DSN": dsn,
         "CITEWIRE_GATEWAY_PORT": str(port),

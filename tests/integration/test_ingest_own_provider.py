@@ -14,9 +14,10 @@ from citewire.common.v1 import common_pb2
 from citewire.embedder.v1 import embedder_pb2 as pb
 from citewire.embedder.v1 import embedder_pb2_grpc as pb_grpc
 
+from callers import KEYED
 from citewire_kit.errors import CitewireError, FailedPrecondition
 from citewire_kit.server import GrpcServer
-from citewire_kit.settings import ProcessSettings
+from citewire_kit.settings import ServiceSettings
 from citewire_kit.tenant import Tenant, current_tenant
 from citewire_retriever.ingest.model import VersionToIngest
 from databases import HasDsn
@@ -66,7 +67,7 @@ def make_embedder() -> Embedder:
 
 @asynccontextmanager
 async def serving(embedder: Embedder) -> AsyncGenerator[str]:
-    settings = ProcessSettings(port=0, metrics_port=0, auth="keys", drain_seconds=0.1, leave_seconds=0)
+    settings = ServiceSettings(port=0, metrics_port=0, drain_seconds=0.1, leave_seconds=0, **KEYED)
     server = GrpcServer(settings, service="embedder")
     server.add(pb_grpc.add_EmbedderServiceServicer_to_server, embedder, "citewire.embedder.v1.EmbedderService")
     port = await server.start()

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from callers import keyed_environment
 from databases import HasDsn
 from fake_embedding import FakeModel
 from ingest_harness import WINDOW, IngestHarness, article, embedder_address
@@ -37,6 +38,7 @@ async def worker_process(environment: Mapping[str, str]) -> AsyncGenerator[Proce
 
 def environment(database: HasDsn, embedder: str, port: int) -> dict[str, str]:
     return {
+        **keyed_environment("worker"),
         "CITEWIRE_WORKER_DSN": database.dsn("citewire_worker"),
         "CITEWIRE_WORKER_EMBEDDER_TARGET": embedder,
         "CITEWIRE_WORKER_METRICS_PORT": str(port),

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from callers import keyed_environment
 from citewire_remote.sealing import new_master_key
 from gateway_fake_servers import running_fakes
 from keyed_upstream import keyed_upstream
@@ -190,7 +191,7 @@ async def leave_half_way(http: httpx.AsyncClient) -> None:
 def rotate(environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         [sys.executable, "-m", "citewire_gateway", "rotate"],
-        env=environment,
+        env=environment | keyed_environment(),
         capture_output=True,
         timeout=60,
         check=False,

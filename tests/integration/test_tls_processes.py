@@ -15,6 +15,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2
 
+from callers import keyed_environment
 from certificates import Authority
 from citewire_kit.health import LIVENESS, STARTUP
 from databases import HasDsn
@@ -82,6 +83,7 @@ async def test_a_worker_answers_its_probes(database: HasDsn) -> None:
         *(sys.executable, "-m", "citewire_retriever", "worker"),
         env={
             **os.environ,
+            **keyed_environment("worker"),
             "CITEWIRE_WORKER_DSN": database.dsn("citewire_worker"),
             "CITEWIRE_WORKER_METRICS_PORT": "0",
             "CITEWIRE_WORKER_CONFINEMENT": "available",

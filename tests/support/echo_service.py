@@ -14,10 +14,12 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, wrappers_pb2
 from google.protobuf.wrappers_pb2 import StringValue
 
+from callers import KEY, KEYED
 from citewire_kit.caller_limits import CallerLimits
+from citewire_kit.callers.signer import Signer
 from citewire_kit.channel import open_channel
 from citewire_kit.server import GrpcServer
-from citewire_kit.settings import Auth, ProcessSettings
+from citewire_kit.settings import Auth, ServiceSettings
 
 SERVICE = "citewire.test.v1.EchoService"
 METHODS = {
@@ -137,9 +139,10 @@ def make_settings(
     leave_seconds: float = 0.0,
     connection_seconds: float = 30.0,
     port: int = 0,
-) -> ProcessSettings:
+) -> ServiceSettings:
     """Settings of a test server."""
-    return ProcessSettings(
+    return ServiceSettings(
+        **(KEYED if auth == "keys" else {}),
         port=port,
         metrics_port=0,
         auth=auth,
@@ -152,7 +155,7 @@ def make_settings(
 @asynccontextmanager
 async def running_echo_service(
     servicer: EchoServicer,
-    settings: ProcessSettings | None = None,
+    settings: ServiceSettings | None = None,
     *,
     max_concurrent: int | None = None,
     callers: CallerLimits | None = None,
@@ -162,7 +165,9 @@ async def running_echo_service(
     server.add(register, servicer, SERVICE)
     port = await server.start()
     server.set_serving(True)
-    channel = open_channel(f"127.0.0.1:{port}")
+    told = settings or make_settings()
+    signer = Signer("citewire-gateway", KEY if told.caller_issuers else None)
+    channel = open_channel(f"127.0.0.1:{port}", signer=signer)
     try:
         yield RunningEchoService(server, EchoStub(channel), port)
     finally:

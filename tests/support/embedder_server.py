@@ -10,10 +10,10 @@ import pytest
 from citewire.embedder.v1 import embedder_pb2 as pb
 from citewire.embedder.v1.embedder_pb2_grpc import EmbedderServiceStub
 
+from callers import KEYED, signed_channel
 from citewire_embedder.app import start
 from citewire_embedder.settings import EmbedderSettings
 from citewire_kit import client
-from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError
 from citewire_kit.server import GrpcServer
 from citewire_kit.settings import Auth
@@ -40,13 +40,13 @@ async def running_embedder_server(
     async with AsyncExitStack() as stack:
         server = await start(stack, settings, model)
         stack.push_async_callback(server.drain_and_stop)
-        channel = open_channel(f"127.0.0.1:{server.port}")
+        channel = signed_channel(f"127.0.0.1:{server.port}", local=auth == "off")
         stack.push_async_callback(channel.close)
         yield RunningEmbedder(model, server, EmbedderServiceStub(channel))
 
 
 def make_settings(**options: object) -> EmbedderSettings:
-    defaults = {"port": 0, "metrics_port": 0, "auth": "off", "leave_seconds": 0, "drain_seconds": 2}
+    defaults = {"port": 0, "metrics_port": 0, "auth": "off", "leave_seconds": 0, "drain_seconds": 2, **KEYED}
     return EmbedderSettings.model_validate({**defaults, **options})
 
 

@@ -17,9 +17,10 @@ from citewire.retriever.v1 import corpus_pb2_grpc, retriever_pb2_grpc
 from google.protobuf import descriptor_pool
 from google.protobuf.message import Message
 
+from callers import KEYED
 from citewire_kit.errors import Unimplemented
 from citewire_kit.server import GrpcServer
-from citewire_kit.settings import ProcessSettings
+from citewire_kit.settings import ServiceSettings
 from gateway_fake_corpus import FakeCorpus
 from gateway_fakes import FakeEmbedder, FakeGenerator, FakeRetriever
 
@@ -50,7 +51,7 @@ class Fakes:
 
     async def start(self, name: str, port: int = 0) -> None:
         """Starts a service, on a port if that is given."""
-        settings = ProcessSettings(port=port, metrics_port=0, auth="keys", drain_seconds=0.1, leave_seconds=0)
+        settings = ServiceSettings(port=port, metrics_port=0, drain_seconds=0.1, leave_seconds=0, **KEYED)
         server = GrpcServer(settings, service=name, stream_window=name == "generator")
         for full_name, register, fake in self._services(name):
             server.add(register, servicer_of(full_name, fake), full_name)

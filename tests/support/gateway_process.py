@@ -13,6 +13,7 @@ import httpx
 import psycopg
 import structlog
 
+from callers import KEY
 from citewire_gateway.api.dependencies import Services
 from citewire_gateway.app import build_app, build_services
 from citewire_gateway.settings import GatewaySettings
@@ -85,6 +86,7 @@ async def running_gateway(database: HasDsn, fakes: Fakes, **settings: object) ->
             "dsn": database.dsn("citewire_chat"),
             "leave_seconds": 0,
             "drain_seconds": 1,
+            "caller_key": KEY,
             **{f"{name}_target": fakes.target(name) for name in ("embedder", "retriever", "generator")},
             **settings,
         }

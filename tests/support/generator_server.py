@@ -11,12 +11,12 @@ from citewire.generator.v1 import generator_pb2 as pb
 from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
 from prometheus_client import REGISTRY
 
+from callers import KEYED, signed_channel
 from citewire_generator.app import start
 from citewire_generator.providers.base import ChatProvider
 from citewire_generator.servicer import SERVICE_NAME
 from citewire_generator.settings import GeneratorSettings
 from citewire_kit import client
-from citewire_kit.channel import open_channel
 from citewire_kit.errors import Code
 from citewire_kit.server import GrpcServer
 
@@ -51,11 +51,11 @@ async def running_generator(
     providers: Sequence[ChatProvider] | None = None,
     **options: Any,  # noqa: ANN401 # values of any kind are meant
 ) -> AsyncGenerator[RunningGenerator]:
-    options = {"port": 0, "metrics_port": 0, "auth": "off", "leave_seconds": 0, "drain_seconds": 1} | options
+    options = {"port": 0, "metrics_port": 0, "auth": "off", "leave_seconds": 0, "drain_seconds": 1} | KEYED | options
     async with AsyncExitStack() as stack:
         server = await start(stack, GeneratorSettings(**options), providers)
         stack.push_async_callback(server.drain_and_stop)
-        channel = open_channel(f"127.0.0.1:{server.port}", streams=True)
+        channel = signed_channel(f"127.0.0.1:{server.port}", streams=True, local=options["auth"] == "off")
         stack.push_async_callback(channel.close)
         yield RunningGenerator(server, GeneratorServiceStub(channel))
 

@@ -13,6 +13,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from callers import WORKER_KEY
 from citewire_kit.postgres import Pool, open_pool
 from citewire_kit.tenant import Tenant
 from citewire_retriever.ingest.app import work
@@ -195,6 +196,7 @@ def worker_settings(database: HasDsn, embedder: str, **changes: object) -> Worke
         "overlap_tokens": 8,
         "confinement": "available",
         "auth": "keys",
+        "caller_key": WORKER_KEY,
         **changes,
     }
     return WorkerSettings.model_validate(values)

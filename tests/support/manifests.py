@@ -52,12 +52,15 @@ def write_combination(folder: Path, components: Sequence[str]) -> Path:
     """Writes a kustomization of the base with components; returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     here = folder.resolve()
-    content = {
+    content: dict[str, Any] = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": [os.path.relpath(K8S / "base", here)],
         "components": [os.path.relpath(K8S / "components" / name, here) for name in components],
     }
+    if "mtls" not in components:
+        plaintext = {"literals": ["CITEWIRE_PLAINTEXT=accepted"], "behavior": "merge"}
+        content["configMapGenerator"] = [{"name": "citewire-common", "namespace": "citewire", **plaintext}]
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(content))
     return folder
 

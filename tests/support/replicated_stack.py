@@ -124,7 +124,9 @@ async def replicated_stack(paced: PacedModelStack, folder: Path) -> AsyncGenerat
     """Starts the further replicas and the gateways; yields once all of them have been used or are ready."""
     stack = paced.stack
     own = stack.environment
-    base = {**os.environ, **own, **paced.environment, "CITEWIRE_AUTH": "off"}
+    keys = stack.data_dir / "callers"
+    callers = {"CITEWIRE_CALLER_ISSUERS": str(keys / "issuers.json"), "CITEWIRE_CALLER_KEY": str(keys / "gateway.pem")}
+    base = {**os.environ, **own, **paced.environment, "CITEWIRE_AUTH": "off", **callers}
     services: dict[str, Replica] = {}
     for name in SERVICES:
         services[name] = _replica(name, name, base, folder)

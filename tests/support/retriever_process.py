@@ -14,8 +14,8 @@ from citewire.retriever.v1.corpus_pb2_grpc import CorpusServiceStub
 from citewire.retriever.v1.retriever_pb2_grpc import RetrieverServiceStub
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from callers import KEYED, signed_channel
 from citewire_kit import client
-from citewire_kit.channel import open_channel
 from citewire_kit.server import GrpcServer
 from citewire_kit.tenant import Tenant, use_tenant
 from citewire_retriever.app import start
@@ -105,6 +105,7 @@ async def running_retriever(database: HasDsn, **settings: object) -> AsyncGenera
             "dsn": database.dsn("citewire_corpus"),
             "leave_seconds": 0,
             "drain_seconds": 1,
+            **KEYED,
             "health_seconds": 0.1,
             **settings,
         }
@@ -112,7 +113,7 @@ async def running_retriever(database: HasDsn, **settings: object) -> AsyncGenera
     async with AsyncExitStack() as stack:
         server = await start(stack, built)
         stack.push_async_callback(server.drain_and_stop)
-        channel: grpc.aio.Channel = open_channel(f"127.0.0.1:{server.port}")
+        channel: grpc.aio.Channel = signed_channel(f"127.0.0.1:{server.port}")
         stack.push_async_callback(channel.close)
         # Health is asked over a channel that doesn't itself avoid what is NOT_SERVING.
         plain = grpc.aio.insecure_channel(f"127.0.0.1:{server.port}")

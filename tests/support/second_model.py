@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from callers import KEYED
 from citewire_embedder.app import start
 from citewire_embedder.settings import EmbedderSettings
 from citewire_retriever.ingest.backfill.scales import TEXTS
@@ -77,6 +78,7 @@ async def embedder_with_two_models(url: str, first: FakeModel) -> AsyncGenerator
             "ollama_api_base": url,
             "attempts": 1,
             "breaker_failures": 100,
+            **KEYED,
         }
     )
     async with AsyncExitStack() as stack:

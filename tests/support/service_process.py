@@ -16,6 +16,7 @@ import grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as pb_grpc
 
+from callers import keyed_environment
 from local_ports import free_port
 from waiting import wait_until
 
@@ -77,6 +78,7 @@ async def service_process(name: str, *arguments: str, log: Path, **environment: 
             env={
                 "PATH": os.environ["PATH"],
                 "CITEWIRE_LOG_LEVEL": "DEBUG",
+                **keyed_environment(),
                 **{f"{prefix}_{key}": value for key, value in values.items()},
                 **environment,
             },

@@ -134,11 +134,11 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     stack.push_async_callback(pool.close)
     health = await open_pool(settings.dsn, max_size=1, name="citewire-gateway-health")
     stack.push_async_callback(health.close)
-    tls = settings.tls()
-    embedder_channel = open_channel(settings.embedder_target, tls=tls)
-    retriever_channel = open_channel(settings.retriever_target, tls=tls)
-    generator_channel = open_channel(settings.generator_target, tls=tls)
-    stream_channel = open_channel(settings.generator_target, streams=True, tls=tls)
+    tls, signer = settings.tls(), settings.signer()
+    embedder_channel = open_channel(settings.embedder_target, tls=tls, signer=signer)
+    retriever_channel = open_channel(settings.retriever_target, tls=tls, signer=signer)
+    generator_channel = open_channel(settings.generator_target, tls=tls, signer=signer)
+    stream_channel = open_channel(settings.generator_target, streams=True, tls=tls, signer=signer)
     for channel in (embedder_channel, retriever_channel, generator_channel, stream_channel):
         stack.push_async_callback(channel.close, None)
     calls = FairCalls(

@@ -70,9 +70,9 @@ async def _rotate() -> int:
     async with AsyncExitStack() as stack:
         pool = await open_pool(settings.dsn, max_size=1, name="citewire-rotate")
         stack.push_async_callback(pool.close)
-        tls = settings.tls()
-        embedder = open_channel(settings.embedder_target, tls=tls)
-        generator = open_channel(settings.generator_target, tls=tls)
+        tls, signer = settings.tls(), settings.signer()
+        embedder = open_channel(settings.embedder_target, tls=tls, signer=signer)
+        generator = open_channel(settings.generator_target, tls=tls, signer=signer)
         for channel in (embedder, generator):
             stack.push_async_callback(channel.close, None)
         try:

@@ -8,12 +8,12 @@ from citewire_gateway.profiles.model import ProfileModels
 from citewire_http.settings import HttpSettings
 from citewire_kit.limit_store import LimitStoreSettings
 from citewire_kit.pace import Pace
-from citewire_kit.settings import TlsSettings, settings_config
+from citewire_kit.settings import CallerSettings, TlsSettings, settings_config
 
 MIB = 1024 * 1024
 
 
-class GatewaySettings(HttpSettings, AccountSettings, LimitStoreSettings):
+class GatewaySettings(HttpSettings, AccountSettings, CallerSettings, LimitStoreSettings):
     """What `serve` can be told."""
 
     model_config = settings_config(PREFIX)

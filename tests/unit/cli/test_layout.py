@@ -143,7 +143,7 @@ async def test_only_the_processes_that_call_providers_learn_the_master_keys(layo
     ports = {spec.variable: 1 for spec in PORTS}
     postgres = Postgres(layout, Path("/bin"), layout.data_dir, None, search_anywhere=False)
     async with httpx.AsyncClient() as http:
-        spec = StackSpec(postgres, ports, environ, http, layout.master_keys)
+        spec = StackSpec(postgres, ports, environ, http, layout.master_keys, layout.callers)
         for name in ("embedder", "generator"):
             assert spec.service(name).environ["CITEWIRE_MASTER_KEYS_FILE"] == str(layout.master_keys)
         for name in ("gateway", "retriever", "worker"):

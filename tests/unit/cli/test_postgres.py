@@ -43,9 +43,8 @@ class Cluster:
 
     async def start(self) -> Postgres:
         postgres = embedded.locate(self.layout)
-        spec = StackSpec(
-            postgres, {spec.variable: 1 for spec in PORTS}, dict(os.environ), self._http, self.layout.master_keys
-        )
+        layout, ports = self.layout, {spec.variable: 1 for spec in PORTS}
+        spec = StackSpec(postgres, ports, dict(os.environ), self._http, layout.master_keys, layout.callers)
         if not postgres.exists():
             await self.supervisor.run_once(spec.initdb(), what="initdb failed")
             postgres.finish_initdb()

@@ -82,11 +82,11 @@ def test_the_database_has_the_roles_that_connect() -> None:
 def test_each_schema_is_migrated_before_its_processes_start() -> None:
     needs = {name: set(service.get("depends_on", {})) for name, service in services().items() if name in SETTINGS}
     assert needs == {
-        "embedder": {"migrate-ledger"},
-        "generator": {"migrate-ledger"},
-        "retriever": {"migrate-corpus"},
-        "worker": {"migrate-corpus"},
-        "gateway": {"migrate-chat"},
+        "embedder": {"keys", "migrate-ledger"},
+        "generator": {"keys", "migrate-ledger"},
+        "retriever": {"keys", "migrate-corpus"},
+        "worker": {"keys", "migrate-corpus"},
+        "gateway": {"keys", "migrate-chat"},
     }
     chained = [name for name in needs if any(services()[need].get("depends_on") for need in needs[name])]
     assert chained == [], "podman 4.3 starts nothing whose dependency has one itself"

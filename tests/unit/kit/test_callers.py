@@ -73,7 +73,7 @@ class Keys:
 @pytest.fixture
 def keys(tmp_path: Path) -> Keys:
     """Keys of the gateway and of a worker."""
-    make_keys(tmp_path / "keys", ["gateway", "worker"])
+    make_keys(tmp_path / "keys", {"gateway": (), "worker": ()})
     return Keys(tmp_path / "keys")
 
 
@@ -366,5 +366,5 @@ def test_a_token_is_sent_again_while_it_is_young(keys: Keys, monkeypatch: pytest
 
 def test_keys_that_are_there_are_left_alone(keys: Keys) -> None:
     before = {path.name: path.read_bytes() for path in keys.folder.iterdir()}
-    make_keys(keys.folder, ["gateway", "worker"])
+    make_keys(keys.folder, {"gateway": (), "worker": ()})
     assert {path.name: path.read_bytes() for path in keys.folder.iterdir()} == before

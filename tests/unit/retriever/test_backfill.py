@@ -137,7 +137,9 @@ class FakeEmbedder:
 
 
 def build(store: FakeStore, jobs: FakeJobs, embedder: FakeEmbedder, rate: float = 0) -> Backfill:
-    settings = WorkerSettings.model_validate({"dsn": "postgresql://x", "batch_chunks": 2, "more_models": "more"})
+    settings = WorkerSettings.model_validate(
+        {"dsn": "postgresql://x", "auth": "off", "batch_chunks": 2, "more_models": "more"}
+    )
     return Backfill(
         cast("PostgresBackfillStore", store),
         cast("PostgresJobStore", jobs),

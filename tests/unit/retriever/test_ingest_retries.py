@@ -123,7 +123,13 @@ def fails_with(error: Exception) -> Callable[[Job], None]:
 
 
 def settings(**changes: object) -> WorkerSettings:
-    values: dict[str, object] = {"dsn": "postgresql://x", "concurrency": 1, "poll_seconds": 0.01, "metrics_port": 0}
+    values: dict[str, object] = {
+        "dsn": "postgresql://x",
+        "concurrency": 1,
+        "poll_seconds": 0.01,
+        "metrics_port": 0,
+        "auth": "off",
+    }
     return WorkerSettings.model_validate({**values, **changes})
 
 

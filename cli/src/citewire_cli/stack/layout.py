@@ -53,6 +53,11 @@ class Layout:
         """What seals the keys of providers that users bring; without it they can't be opened again."""
         return self.data_dir / "master-keys"
 
+    @property
+    def callers(self) -> Path:
+        """The keys by which our processes know who calls, and `issuers.json`, which says so."""
+        return self.data_dir / "callers"
+
     def make_master_key(self) -> None:
         """Makes the file of master keys if there is none; raises CliError if that isn't possible.
 

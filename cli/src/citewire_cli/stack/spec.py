@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL
@@ -25,6 +26,10 @@ STOP_ORDER = (("gateway",), ("worker", "retriever", "generator", "embedder"), ("
 SEALING = ("embedder", "generator")
 """The processes that seal and open the keys of providers that users bring."""
 
+SERVICES = ("embedder", "retriever", "generator")
+CALLERS = ("gateway", "worker")
+"""The processes that call services, each with a key of its own."""
+
 MASTER_KEYS = ("CITEWIRE_MASTER_KEYS", "CITEWIRE_MASTER_KEYS_FILE")
 HTTP_OK = 200
 
@@ -40,6 +45,7 @@ class StackSpec:
     environ: Mapping[str, str]
     http: httpx.AsyncClient
     master_keys: Path
+    callers: Path
 
     @property
     def url(self) -> str:
@@ -75,6 +81,15 @@ class StackSpec:
     def setup(self) -> ChildSpec:
         """Makes the database, its owner and its extension."""
         return ChildSpec("database", tuple(self.postgres.setup_command()), self._postgres_environ(), _never)
+
+    def caller_keys(self) -> ChildSpec:
+        """Makes the keys of callers that are missing: our processes', and one for a service of the user's own."""
+        names = (*CALLERS, "service=local")
+        return self._python("keys", "citewire_kit.callers", "make", os.fspath(self.callers), *names, ready=_never)
+
+    def has_caller_keys(self) -> bool:
+        """Whether they are there already."""
+        return all((self.callers / name).exists() for name in ("issuers.json", *(f"{name}.pem" for name in CALLERS)))
 
     def migration(self, package: str) -> ChildSpec:
         """Brings an owner's schema up to date."""
@@ -126,6 +141,10 @@ class StackSpec:
             environ[f"CITEWIRE_WORKER_{name}_TARGET"] = environ[f"CITEWIRE_GATEWAY_{name}_TARGET"]
         return environ
 
+    def command_environ(self) -> dict[str, str]:
+        """What commands beside this stack need, such as the gateway's `rotate`: they call as the gateway does."""
+        return {**self.addresses(), "CITEWIRE_CALLER_KEY": str(self.callers / "gateway.pem")}
+
     async def stack_ready(self) -> tuple[bool, str]:
         """Whether the gateway says that everything works, and its words if it doesn't."""
         try:
@@ -146,6 +165,10 @@ class StackSpec:
     def _with_keys(self, name: str) -> dict[str, str]:
         """The environment of one process: only those that call providers learn their keys and the master keys."""
         environ = keep_secrets(name, self.child_environ())
+        if name in SERVICES:
+            environ["CITEWIRE_CALLER_ISSUERS"] = str(self.callers / "issuers.json")
+        if name in CALLERS:
+            environ["CITEWIRE_CALLER_KEY"] = str(self.callers / f"{name}.pem")
         if name not in SEALING:
             return {key: value for key, value in environ.items() if key not in MASTER_KEYS}
         if not any(environ.get(key) for key in MASTER_KEYS):

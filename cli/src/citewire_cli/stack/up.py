@@ -66,7 +66,7 @@ async def up(options: UpOptions, reporter: Reporter) -> ExitCode:
         layout.make_master_key()
         ports = choose_ports(options.environ, gateway_port=options.port)
         async with httpx.AsyncClient(trust_env=False, timeout=5.0) as http:
-            spec = StackSpec(embedded.locate(layout), ports, options.environ, http, layout.master_keys)
+            spec = StackSpec(embedded.locate(layout), ports, options.environ, http, layout.master_keys, layout.callers)
             return await _Run(spec, layout, options, reporter).run()
 
 
@@ -131,6 +131,8 @@ class _Run:
         await supervisor.ready(["postgres"], seconds=READY_SECONDS)
         await supervisor.run_once(spec.setup(), what="The database cannot be set up")
         await self._migrate(FIRST_OWNER)
+        if not spec.has_caller_keys():
+            await supervisor.run_once(spec.caller_keys(), what="The keys of callers cannot be made")
         supervisor.start(*(spec.service(name) for name in EARLY))
         for package in OTHER_OWNERS:
             await self._migrate(package)
@@ -228,7 +230,7 @@ class _Run:
                 "started_at": self._started_at.isoformat(timespec="seconds"),
                 "python": sys.executable,
                 "logs": os.fspath(self._layout.logs),
-                "environment": self._spec.addresses(),
+                "environment": self._spec.command_environ(),
                 "processes": self._supervisor.snapshot(),
             }
         )

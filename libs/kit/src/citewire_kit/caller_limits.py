@@ -17,7 +17,7 @@ from citewire_kit.interceptors import Call
 from citewire_kit.limit_store import LimitStoreSettings, open_limit_store
 from citewire_kit.limiter import Limiter
 from citewire_kit.plan_limits import Measure
-from citewire_kit.settings import ProcessSettings, settings_config
+from citewire_kit.settings import ServiceSettings, settings_config
 from citewire_kit.spending import note_spending
 from citewire_kit.tenant import current_tenant
 
@@ -26,7 +26,7 @@ _LONGEST_SECONDS: Final = 300.0
 """How long a stream without a deadline holds its place in a shared store."""
 
 
-class CallerLimitSettings(ProcessSettings, LimitStoreSettings):
+class CallerLimitSettings(ServiceSettings, LimitStoreSettings):
     """Settings of a service that may be called without the gateway."""
 
     model_config = settings_config("CITEWIRE_")

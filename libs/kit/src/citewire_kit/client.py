@@ -1,8 +1,8 @@
 """Calls to other services.
 
-Each function adds the request id, the trace context and the tenant, limits the timeout to what the running call has
-left, records metrics and a span, turns errors of the call into a `CitewireError`, and cancels the RPC when its caller
-is cancelled: a grpc.aio call that is only dropped goes on.
+Each function adds the request id and the trace context (the channel adds who calls), limits the timeout to what the
+running call has left, records metrics and a span, turns errors of the call into a `CitewireError`, and cancels the RPC
+when its caller is cancelled: a grpc.aio call that is only dropped goes on.
 """
 
 from __future__ import annotations  # grpc's classes are generic only in their type stubs
@@ -21,7 +21,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from citewire_kit import metrics
 from citewire_kit.deadline import remaining
-from citewire_kit.errors import CitewireError, Code, DeadlineExceeded, Unavailable
+from citewire_kit.errors import CitewireError, Code, DeadlineExceeded, Internal, Unavailable
 from citewire_kit.health import NAME as HEALTH
 from citewire_kit.methods import Shape, methods_of, parse_method
 from citewire_kit.status import from_rpc_error
@@ -31,8 +31,6 @@ from citewire_kit.tenant import (
     context_to_metadata,
     current_call_context,
     current_request_id,
-    find_tenant,
-    to_metadata,
 )
 from citewire_kit.tracing import get_tracer, inject
 
@@ -46,6 +44,8 @@ HOP_SECONDS: Final = 0.05
 
 _STATUS_SECONDS: Final = 1.0
 """Longest wait for the server's status when the library's own error hides it; the status is already on its way."""
+
+_CALLER_REASONS: Final = ("CALLER_INVALID", "CALLER_FORBIDDEN")
 
 log = get_logger(__name__)
 _tracer = get_tracer(__name__)
@@ -178,7 +178,7 @@ class _ClientCall:
             error = from_rpc_error(exc)
             self._log(exc, error)
             self._finish(error.code)
-            raise error from exc
+            raise (_misconfigured() if error.reason in _CALLER_REASONS else error) from exc
         elif isinstance(exc, asyncio.CancelledError) and not _caller_cancelled():
             self._finish(Code.CANCELLED)
             if self.request_error is not None:
@@ -190,7 +190,7 @@ class _ClientCall:
         elif isinstance(exc, (asyncio.CancelledError, GeneratorExit)):
             self._finish(Code.CANCELLED)
         else:
-            self._finish(Code.UNKNOWN)
+            self._finish(exc.code if isinstance(exc, CitewireError) else Code.UNKNOWN)
 
     def _finish(self, code: Code) -> None:
         self._series.in_flight.dec()
@@ -204,7 +204,8 @@ class _ClientCall:
 
     def _log(self, exc: grpc.RpcError, error: CitewireError) -> None:
         """Logs the peer's message, which the `CitewireError` no longer holds."""
-        if isinstance(exc, grpc.aio.AioRpcError) and error.code in (Code.INTERNAL, Code.UNAVAILABLE):
+        refused = error.reason in _CALLER_REASONS
+        if isinstance(exc, grpc.aio.AioRpcError) and (refused or error.code in (Code.INTERNAL, Code.UNAVAILABLE)):
             # Who asks about health asks again and again, of what may be starting, and says itself what it finds.
             note = log.info if self._name.service == HEALTH else log.warning
             note(
@@ -299,6 +300,11 @@ def _caller_cancelled() -> bool:
     return task is None or task.cancelling() > 0
 
 
+def _misconfigured() -> Internal:
+    """The error where a service refuses this process, not the user for whom it calls."""
+    return Internal("a service doesn't take this process's calls; the log has the details", reason="INTERNAL")
+
+
 def _allowed(timeout: float) -> float:
     left = remaining()
     if left is None:
@@ -315,6 +321,4 @@ def _metadata(span: trace.Span) -> tuple[tuple[str, str], ...]:
     request_id = current_request_id()
     if request_id:
         carrier[REQUEST_ID_KEY] = request_id
-    tenant = find_tenant()
-    context = context_to_metadata(current_call_context())
-    return (*carrier.items(), *(to_metadata(tenant) if tenant is not None else ()), *context)
+    return (*carrier.items(), *context_to_metadata(current_call_context()))

@@ -11,6 +11,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from citewire_kit import metrics
 from citewire_kit.caller_limits import CallerLimits
+from citewire_kit.callers.admission import Admission
 from citewire_kit.deadline import budget, is_over
 from citewire_kit.errors import (
     CitewireError,
@@ -18,19 +19,15 @@ from citewire_kit.errors import (
     DeadlineExceeded,
     Internal,
     ResourceExhausted,
-    Unauthenticated,
     Unimplemented,
 )
 from citewire_kit.interceptors import INTERCEPTOR_ORDER, Call, ClientGone, RpcFailure, Stage
-from citewire_kit.settings import Auth
 from citewire_kit.status import to_rpc_status
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import (
-    LOCAL_TENANT,
     REQUEST_ID_KEY,
     context_from_metadata,
     current_request_id,
-    from_metadata,
     use_call_context,
     use_request_id,
     use_tenant,
@@ -68,14 +65,14 @@ class Load:
 current_load: ContextVar[Load | None] = ContextVar("citewire_load", default=None)
 
 
-def build_stages(*, auth: Auth, load: Load, callers: CallerLimits | None = None) -> list[tuple[str, Stage]]:
+def build_stages(*, admission: Admission, load: Load, callers: CallerLimits | None = None) -> list[tuple[str, Stage]]:
     """Returns the stages in `INTERCEPTOR_ORDER`."""
     table: dict[str, Stage] = {
         "request_id": _request_id,
         "tracing": _tracing,
         "metrics": _metrics,
         "errors": _errors,
-        "tenant": lambda call: _tenant(call, auth),
+        "tenant": lambda call: _tenant(call, admission),
         "limits": lambda call: _limits(call, load, callers),
     }
     return [(name, table[name]) for name in INTERCEPTOR_ORDER]
@@ -170,13 +167,9 @@ async def _errors(call: Call) -> AsyncGenerator[None, None]:
 
 
 @asynccontextmanager
-async def _tenant(call: Call, auth: Auth) -> AsyncGenerator[None, None]:
-    """Sets the tenant and the call's context. Without auth, a call without a tenant is the local tenant's."""
-    tenant = from_metadata(call.raw_metadata)
-    if tenant is None:
-        if auth == "keys":
-            raise Unauthenticated("the call carries no tenant", reason="TENANT_MISSING")
-        tenant = LOCAL_TENANT
+async def _tenant(call: Call, admission: Admission) -> AsyncGenerator[None, None]:
+    """Verifies who calls, and sets the tenant and the call's context."""
+    tenant = await admission.tenant_of(call.raw_metadata, call.path, call.context)
     with use_tenant(tenant), use_call_context(context_from_metadata(call.metadata)):
         yield
 

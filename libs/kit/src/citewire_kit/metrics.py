@@ -107,6 +107,11 @@ HTTP_SECONDS = Histogram(
     buckets=_SECONDS,
 )
 
+UNSIGNED_ACCEPTED = Gauge(
+    "citewire_unsigned_callers_accepted", "Whether calls that nobody signed are taken (1), for the time of an upgrade."
+)
+UNSIGNED_CALLS = Counter("citewire_unsigned_calls_total", "Calls that were taken although nobody signed who calls.")
+
 STREAMS_IN_FLIGHT = Gauge("citewire_streams_in_flight", "Answers that are being streamed now.", ["dialect"])
 STREAMS_CANCELLED = Counter(
     "citewire_streams_cancelled_total", "Streamed answers that ended before their end.", ["cause"]

@@ -13,13 +13,14 @@ import grpc
 
 from citewire_kit import health, metrics, reflection
 from citewire_kit.caller_limits import CallerLimits
+from citewire_kit.callers.admission import Admission
 from citewire_kit.channel import MAX_MESSAGE_BYTES, MAX_METADATA_BYTES
 from citewire_kit.errors import StartupError
 from citewire_kit.interceptor_stages import Load, build_stages
 from citewire_kit.interceptors import StageInterceptor
 from citewire_kit.methods import methods_of
 from citewire_kit.probes import ProbeServer
-from citewire_kit.settings import ProcessSettings
+from citewire_kit.settings import ProcessSettings, ServiceSettings
 from citewire_kit.tasks import end_others
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tls import server_credentials
@@ -44,7 +45,7 @@ class GrpcServer:
 
     def __init__(
         self,
-        settings: ProcessSettings,
+        settings: ServiceSettings,
         *,
         service: str,
         max_concurrent: int | None = None,
@@ -55,11 +56,14 @@ class GrpcServer:
 
         Args:
             settings: The process's settings.
-            service: The process's name, as in `telemetry.setup`.
+            service: The process's name, as in `telemetry.setup`; callers' tokens must be for it.
             max_concurrent: Calls handled at the same time; one more is answered RESOURCE_EXHAUSTED at once. None: no
                 limit.
             stream_window: Whether the server's receive window is as tiny as the client's for streams.
             callers: The limits of those that call; None: there are none.
+
+        Raises:
+            StartupError: The file of callers' issuers can't be read.
         """
         self._settings = settings
         self._service = service
@@ -69,7 +73,8 @@ class GrpcServer:
         self._decided = False
         self._health = health.HealthServicer()
         self._probes = ProbeServer(settings, service=service, servicer=self._health)
-        interceptor_stages = build_stages(auth=settings.auth, load=self._load, callers=callers)
+        admission = Admission(settings, service)
+        interceptor_stages = build_stages(admission=admission, load=self._load, callers=callers)
         self._server = grpc.aio.server(
             interceptors=[StageInterceptor(interceptor_stages)],
             options=_options(settings.connection_seconds, stream_window=stream_window),

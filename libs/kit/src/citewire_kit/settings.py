@@ -14,6 +14,8 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationError, model_vali
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from citewire_kit.callers.signer import Signer
+from citewire_kit.errors import StartupError
 from citewire_kit.tls_files import TlsFiles
 
 S = TypeVar("S", bound="BaseSettings")
@@ -35,6 +37,9 @@ def settings_config(prefix: str) -> SettingsConfigDict:
     )
 
 
+Unsigned = Literal["refused", "accepted"]
+
+
 class TlsSettings(BaseSettings):
     """A process's identity towards the others. Part of each server's settings, and of commands that call a server."""
 
@@ -50,6 +55,14 @@ class TlsSettings(BaseSettings):
     tls_ca: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_TLS_CA"))
     """File with the certificate of the authority that servers and clients must be certified by."""
 
+    caller_key: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_CALLER_KEY"))
+    """File with the private key (Ed25519, PEM) by which the process signs for whom it calls a service. The file may be
+    replaced at any time. Unset: only the local tenant can be called for."""
+
+    unsigned_callers: Unsigned = Field(default="refused", validation_alias=AliasChoices("CITEWIRE_UNSIGNED_CALLERS"))
+    """`accepted`: a service takes it unsigned who calls, and a process also says it so. Only while an installation is
+    upgraded from a version that didn't sign: whoever reaches a service reads everything meanwhile."""
+
     @model_validator(mode="after")
     def _tls_is_complete(self) -> Self:
         self.tls()
@@ -63,6 +76,16 @@ class TlsSettings(BaseSettings):
         if len(files) < _TLS_FILES:
             raise ValueError("CITEWIRE_TLS_CERT, CITEWIRE_TLS_KEY and CITEWIRE_TLS_CA must be set together")
         return TlsFiles(*files)
+
+    def signer(self) -> Signer:
+        """Returns what signs this process's calls; its issuer is `citewire-` and the process's name.
+
+        Raises:
+            StartupError: The key can't be read.
+        """
+        prefix: Any = self.model_config.get("env_prefix", "")
+        issuer = str(prefix).strip("_").lower().replace("_", "-")
+        return Signer(issuer, self.caller_key, plain=self.unsigned_callers == "accepted")
 
 
 class ProcessSettings(TlsSettings):
@@ -83,7 +106,7 @@ class ProcessSettings(TlsSettings):
     """Port of the metrics server; 0 takes a free one (tests)."""
 
     auth: Auth = Field(default="keys", validation_alias=AliasChoices("CITEWIRE_AUTH"))
-    """`keys`: every call needs a tenant. `off`: calls without one are the local tenant's, on loopback only."""
+    """`keys`: every call says who calls. `off`: everybody is the local tenant, on loopback only."""
 
     audit: Literal["on", "required", "off"] = Field(default="on", validation_alias=AliasChoices("CITEWIRE_AUDIT"))
     """`on`: who did what is noted; what can't be written for long is dropped, and counted. `required`: requests are
@@ -111,6 +134,9 @@ class ProcessSettings(TlsSettings):
 
     reflection: Literal["on", "off"] = Field(default="on", validation_alias=AliasChoices("CITEWIRE_REFLECTION"))
     """`on`: gRPC servers describe their contracts by reflection, to callers without a tenant too. `off`: to nobody."""
+
+    plaintext: Unsigned = Field(default="refused", validation_alias=AliasChoices("CITEWIRE_PLAINTEXT"))
+    """`accepted`: a gRPC service may listen beyond loopback without TLS, where the network itself is trusted."""
 
     drain_seconds: float = Field(default=330.0, ge=0)
     """Seconds for running calls after SIGTERM: longer than the longest stream (300 s), which would be cut."""
@@ -143,6 +169,52 @@ class ProcessSettings(TlsSettings):
     def env_name(cls, field: str) -> str:
         """Returns the environment variable that sets `field`."""
         return _env_name(cls, field)
+
+
+class CallerSettings(ProcessSettings):
+    """Settings of every process that calls services for organisations of its own choice."""
+
+    model_config = settings_config("CITEWIRE_")
+
+    def signer(self) -> Signer:
+        """See `TlsSettings`.
+
+        Raises:
+            StartupError: The key can't be read, or is missing while auth is on.
+        """
+        if self.auth == "keys" and self.caller_key is None and self.unsigned_callers == "refused":
+            raise StartupError(
+                "CITEWIRE_CALLER_KEY is required while CITEWIRE_AUTH is keys: services take signed calls only "
+                "(docs/how-to/callers.md)"
+            )
+        return super().signer()
+
+
+class ServiceSettings(ProcessSettings):
+    """Settings of every gRPC service: whose calls it takes."""
+
+    model_config = settings_config("CITEWIRE_")
+
+    caller_issuers: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_CALLER_ISSUERS"))
+    """File that says whose signed calls are taken, with their keys, organisations and methods
+    (docs/how-to/callers.md). It may be replaced at any time, as may the files of keys that it names. Required while
+    CITEWIRE_AUTH is `keys`; with it, unsigned calls are refused."""
+
+    @model_validator(mode="after")
+    def _callers_are_known_beyond_loopback(self) -> Self:
+        if is_loopback(self.host):
+            return self
+        if self.caller_issuers is None:
+            raise ValueError(
+                f"{self.env_name('host')} must be a loopback address without CITEWIRE_CALLER_ISSUERS: "
+                "the service couldn't tell who calls it (docs/how-to/callers.md)"
+            )
+        if self.tls() is None and self.plaintext == "refused":
+            raise ValueError(
+                f"{self.env_name('host')} must be a loopback address without CITEWIRE_TLS_CERT: who reads the network "
+                "could call as its callers do. If the network is trusted, set CITEWIRE_PLAINTEXT=accepted"
+            )
+        return self
 
 
 def is_loopback(host: str) -> bool:

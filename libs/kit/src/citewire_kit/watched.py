@@ -4,7 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from citewire_kit.telemetry import get_logger
+import structlog
+
 from citewire_kit.tls_files import Stamp, stamp_of
 
 T = TypeVar("T")
@@ -12,7 +13,7 @@ T = TypeVar("T")
 _LOOK_SECONDS: Final = 1.0
 """How often the files are looked at, at most."""
 
-log = get_logger(__name__)
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)  # the settings use this, and telemetry uses those
 
 
 class Watched(Generic[T]):

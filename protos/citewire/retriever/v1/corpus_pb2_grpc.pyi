@@ -3,8 +3,8 @@
 isort:skip_file
 The retriever's writing side: documents, their versions, collections and embedding spaces.
 
-Every call carries the tenant in its metadata: `cw-org`, `cw-user` (1–128 of A-Z a-z 0-9 _ . : @ -) and `cw-plan` (`free`,
-`basic` or `pro`), and should have a deadline. Errors are google.rpc.Status with ErrorInfo (domain `citewire.dev`),
+Every call says in its metadata who calls: `cw-caller`, a token that the caller signed for this service
+(docs/how-to/callers.md). It should have a deadline. Errors are google.rpc.Status with ErrorInfo (domain `citewire.dev`),
 BadRequest and RetryInfo. docs/how-to/grpc.md has more, and clients.
 """
 

@@ -219,8 +219,8 @@ async def rotate(store: ProviderStore, sealer: ProviderSealer) -> Rotation:
             await _rotate_row(store, sealer, row, rotation)
         except CitewireError as exc:
             rotation.failed += 1
-            log.error(  # noqa: TRY400 - the reason says it all
-                "provider_not_rewrapped", org=row.org_id, user=row.user_id, type=row.type, reason=exc.reason
+            log.error(  # noqa: TRY400 - the message says it all
+                "provider_not_rewrapped", org=row.org_id, user=row.user_id, type=row.type, error=exc.message
             )
     return rotation
 

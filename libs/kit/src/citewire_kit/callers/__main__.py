@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,20 +22,37 @@ from citewire_kit.tenant import Tenant
 ISSUERS_FILE: Final = "issuers.json"
 
 
-def make_keys(folder: Path, names: Sequence[str]) -> None:
+_METHODS: Final[Mapping[str, Sequence[str]]] = {
+    "worker": ("citewire.embedder.v1.EmbedderService/*", "citewire.generator.v1.GeneratorService/*")
+}
+"""What a process of ours calls, where that isn't everything."""
+
+
+def make_keys(folder: Path, names: Mapping[str, Sequence[str]], *, readable: bool = False) -> None:
     """Makes `NAME.pem` and an entry in `issuers.json` for each name that has none; changes nothing else.
+
+    Args:
+        folder: Where.
+        names: Whose keys, with the organisations that each may call for; none: all.
+        readable: By every user, where something else protects the folder.
 
     Raises:
         OSError: A file can't be written.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     issuers = _read(folder)
-    for name in names:
+    for name, organisations in names.items():
         if not (folder / f"{name}.pem").exists():
-            key = _new_key(folder / f"{name}.pem")
-            entry: dict[str, Any] = {"keys": [], "organisations": [ANY], "methods": [ANY], "certificates": [name]}
-            issuers.setdefault(f"citewire-{name}", entry)["keys"] = [key]
+            issuers[f"citewire-{name}"] = {
+                "keys": [_new_key(folder / f"{name}.pem")],
+                "organisations": list(organisations) or [ANY],
+                "methods": list(_METHODS.get(name, [ANY])),
+                "certificates": [name],
+            }
     _write(folder / ISSUERS_FILE, json.dumps({"issuers": issuers}, indent=2) + "\n")
+    if readable:
+        for path in (folder, *folder.iterdir()):
+            path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def rotate_key(folder: Path, name: str, *, known_seconds: float, last_seconds: float) -> None:
@@ -91,12 +108,19 @@ def _token(options: argparse.Namespace) -> str:
     return sign(SigningKey.from_pem(options.key.read_bytes()), claims)
 
 
+def _whose(text: str) -> tuple[str, list[str]]:
+    """Reads `NAME`, or `NAME=ORGANISATION,…`."""
+    name, _, organisations = text.partition("=")
+    return name, [organisation for organisation in organisations.split(",") if organisation]
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m citewire_kit.callers", description="Keys and tokens of callers.")
     commands = parser.add_subparsers(dest="command", required=True)
     make = commands.add_parser("make", help="make the keys that are missing, and issuers.json beside them")
     make.add_argument("folder", type=Path)
-    make.add_argument("names", nargs="+", help="whose keys, such as gateway and worker")
+    make.add_argument("--readable", action="store_true", help="by every user, where something else protects the folder")
+    make.add_argument("names", nargs="+", type=_whose, help="whose keys: gateway, worker, service=acme,globex")
     rotate = commands.add_parser("rotate", help="replace a key while everything runs; takes a minute and a half")
     rotate.add_argument("folder", type=Path)
     rotate.add_argument("name")
@@ -123,7 +147,7 @@ def main() -> int:
     try:
         match options.command:
             case "make":
-                make_keys(options.folder, options.names)
+                make_keys(options.folder, dict(options.names), readable=options.readable)
             case "rotate":
                 seconds = {"known_seconds": options.known_seconds, "last_seconds": options.last_seconds}
                 rotate_key(options.folder, options.name, **seconds)

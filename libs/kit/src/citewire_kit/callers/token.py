@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, cast
 
@@ -102,6 +102,6 @@ def base64url(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def names_of(values: Sequence[bytes]) -> frozenset[str]:
+def names_of(values: Iterable[bytes]) -> frozenset[str]:
     """Returns the names of a certificate (its SAN), as gRPC gives them."""
     return frozenset(value.decode("utf-8", "replace") for value in values)

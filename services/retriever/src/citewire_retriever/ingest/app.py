@@ -58,9 +58,10 @@ async def work(settings: WorkerSettings, stop: asyncio.Event) -> None:
         most = settings.concurrency + settings.enrich_concurrency + 5
         pool = await open_pool(dsn, max_size=most, name="citewire-worker")
         stack.push_async_callback(pool.close)
-        channel = open_channel(settings.embedder_target, tls=settings.tls())
+        tls, signer = settings.tls(), settings.signer()
+        channel = open_channel(settings.embedder_target, tls=tls, signer=signer)
         stack.push_async_callback(channel.close)
-        generator_channel = open_channel(settings.generator_target, tls=settings.tls())
+        generator_channel = open_channel(settings.generator_target, tls=tls, signer=signer)
         stack.push_async_callback(generator_channel.close)
         folder = stack.enter_context(spool_folder(settings.spool_dir))
         rules = SandboxRules(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import Field, SecretStr
 
-from citewire_kit.settings import ProcessSettings, settings_config
+from citewire_kit.settings import CallerSettings, settings_config
 from citewire_retriever.ingest.chunks import ChunkRules
 from citewire_retriever.ingest.document import ParseLimits
 from citewire_retriever.ingest.sandbox import Confinement
@@ -12,7 +12,7 @@ from citewire_retriever.ingest.sandbox import Confinement
 _DAY = 24 * 3600.0
 
 
-class WorkerSettings(ProcessSettings):
+class WorkerSettings(CallerSettings):
     """What the worker can be told, as environment variables `CITEWIRE_WORKER_*`."""
 
     model_config = settings_config("CITEWIRE_WORKER_")

@@ -1,0 +1,58 @@
+"""Who calls in tests: keys of a gateway for the whole run, and channels that sign with them.
+
+A server gets `KEYED`, a process `keyed_environment()`; what calls them opens `signed_channel`, or has the key itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+
+from citewire_kit.callers.__main__ import make_keys
+from citewire_kit.callers.signer import Signer
+from citewire_kit.channel import open_channel
+from citewire_kit.tenant import LOCAL_TENANT, Tenant, find_tenant, use_tenant
+
+_FOLDER: Final = Path(tempfile.mkdtemp(prefix="citewire-test-callers-"))
+atexit.register(shutil.rmtree, _FOLDER, ignore_errors=True)
+make_keys(_FOLDER, {"gateway": (), "worker": ()})
+
+ISSUERS: Final = _FOLDER / "issuers.json"
+KEY: Final = _FOLDER / "gateway.pem"
+WORKER_KEY: Final = _FOLDER / "worker.pem"
+SIGNER: Final = Signer("citewire-gateway", KEY)
+
+KEYED: Final[dict[str, Any]] = {"caller_issuers": ISSUERS}
+"""Settings of a service that takes the calls of `signed_channel`."""
+
+
+def keyed_environment(process: str = "gateway") -> dict[str, str]:
+    """Variables of a process that takes signed calls, and signs its own as that process."""
+    return {"CITEWIRE_CALLER_ISSUERS": str(ISSUERS), "CITEWIRE_CALLER_KEY": str(_FOLDER / f"{process}.pem")}
+
+
+class _LocalSigner(Signer):
+    """Signs for the local tenant where the test says no other, as a gateway without auth does."""
+
+    def metadata(self, path: str, certificate: bytes = b"") -> tuple[tuple[str, str], ...]:
+        """See `Signer`."""
+        if find_tenant() is not None:
+            return super().metadata(path, certificate)
+        with use_tenant(LOCAL_TENANT):
+            return super().metadata(path, certificate)
+
+
+def signed_channel(target: str, *, local: bool = False, **options: Any) -> grpc.aio.Channel:  # noqa: ANN401 # those of `open_channel`
+    """Opens a channel whose calls say for which tenant they are; with `local`, for the local one where none is set."""
+    return open_channel(target, signer=_LocalSigner("citewire-gateway", KEY) if local else SIGNER, **options)
+
+
+def caller_metadata(tenant: Tenant, path: str) -> tuple[tuple[str, str], ...]:
+    """Returns the metadata of one call by hand, of the method at `path`."""
+    with use_tenant(tenant):
+        return SIGNER.metadata(path)
