@@ -48,6 +48,7 @@ POLICIES_WITHOUT = {
     "chat.idempotency_keys owner_sweeps_all": "the sweeper forgets old keys",
     "chat.plans owner_reads_all": "a key's plan",
     "chat.providers owner_reads_all": "counts providers by the key that sealed them",
+    "chat.retention_policies owner_reads_all": "how long each organisation keeps conversations",
     "chat.saved_providers owner_reads_all": "the same",
     "chat.sessions owner_sees_all": "finds a session by its cookie's hash, and forgets those that are over",
     "chat.users owner_reads_all": "a key's user",
@@ -87,6 +88,7 @@ QUERY_FILES = (
     ("citewire_accounts.people", "sessions.sql"),
     ("citewire_gateway.profiles", "profiles.sql"),
     ("citewire_accounts.tenants", "providers.sql"),
+    ("citewire_accounts.tenants", "retention.sql"),
     ("citewire_ledger", "queries.sql"),
 )
 QUERIES_WITHOUT = {

@@ -18,6 +18,7 @@ from citewire_cli.commands import (
     limits,
     members,
     providers,
+    retention,
     search,
     spaces,
     status,
@@ -51,6 +52,7 @@ app.add_typer(audit.audit_app, name="audit")
 app.command("usage")(usage.usage)
 app.add_typer(budgets.budgets_app, name="budgets")
 app.add_typer(erasures.erasures_app, name="erasures")
+app.add_typer(retention.retention_app, name="retention")
 app.command("limits")(limits.limits)
 app.add_typer(spaces.spaces_app, name="spaces")
 app.add_typer(providers.providers_app, name="providers")

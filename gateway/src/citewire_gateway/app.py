@@ -23,6 +23,7 @@ from citewire_accounts.tenants.identity import IdentityStore
 from citewire_accounts.tenants.members import MemberStore
 from citewire_accounts.tenants.provider_service import TenantProviders
 from citewire_accounts.tenants.providers import ProviderStore
+from citewire_accounts.tenants.retention import Retention
 from citewire_gateway.api import openapi, problems
 from citewire_gateway.api.audited import audited
 from citewire_gateway.api.dependencies import Services
@@ -46,6 +47,7 @@ from citewire_gateway.api.routes import (
     page,
     profiles,
     providers,
+    retention,
     search,
     system,
 )
@@ -103,6 +105,7 @@ ROUTES = (
     auth,
     accounting,
     admin,
+    retention,
     system,
     page,
 )
@@ -199,7 +202,8 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     settle_seconds = settings.chat_seconds + settings.orphan_seconds
     eraser = QuoteEraser(pool, corpus, settle_seconds)
     account_erasures = Erasures(pool, corpus, accounts, settle_seconds)
-    retention = AuditRetention(pool, trail, settings.audit_days)
+    conversation_retention = Retention(pool, trail)
+    audit_retention = AuditRetention(pool, trail, settings.audit_days)
 
     rounds: dict[str, Callable[[], Awaitable[object]]] = {
         "keys": authenticator.flush,
@@ -207,9 +211,10 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         "sessions": sessions.sweep,
         "answers": eraser.sweep,
         "erasures": account_erasures.sweep,
+        "retention": conversation_retention.sweep,
     }
     if settings.audit != "off":
-        rounds["audit"] = retention.cut
+        rounds["audit"] = audit_retention.cut
     make_local = partial(identity.ensure_user, LOCAL_TENANT.org_id, LOCAL_TENANT.user_id, LOCAL_TENANT.plan)
     sweeper = run_sweeper(rounds, seconds=settings.sweeper_seconds, prepare=make_local if local else None)
     stack.push_async_callback(end, asyncio.create_task(sweeper, name="sweeper"))
@@ -227,6 +232,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         reader=ConversationReader(chats, retriever),
         eraser=eraser,
         erasures=account_erasures,
+        retention=conversation_retention,
         accounts=accounts,
         idempotency=IdempotencyStore(pool, background, keep_seconds=settings.idempotency_hours * 3600),
         providers=TenantProviders(ProviderStore(pool), sealer, retriever.space, settings.offered_types()),

@@ -163,3 +163,15 @@ def test_a_user_is_erased_after_a_question(gateway: FakeGateway, run: Run) -> No
     assert run("erasures", "organisation", "acme", "--yes").exit_code == 0
     assert gateway.requests[-1].json() == {"organisation": "acme"}
     assert run("erasures", "list").stdout == "e1  organisation  done\n"
+
+
+def test_how_long_conversations_are_kept_is_set_after_a_question(gateway: FakeGateway, run: Run) -> None:
+    gateway.on("GET", "/v1/admin/retention", reply_json({"conversation_days": None}))
+    gateway.on("PUT", "/v1/admin/retention", reply_json({"conversation_days": 90}))
+    assert run("retention", "set", "90", stdin="n\n").exit_code != 0
+    assert gateway.received("PUT", "/v1/admin/retention") == []
+    assert run("retention", "set", "90", stdin="y\n").stdout.endswith("are kept for 90 days after their last message\n")
+    assert gateway.requests[-1].json() == {"conversation_days": 90}
+    assert run("retention", "off").exit_code == 0
+    assert gateway.requests[-1].json() == {"conversation_days": None}
+    assert run("retention", "show").stdout == "conversations are kept until they are deleted\n"

@@ -84,6 +84,8 @@ AUDITED: Final[Mapping[tuple[str, str], tuple[Action, str]]] = {
     ("POST", "/v1/erasures"): (Action.ERASURE_CREATE, ""),
     ("GET", "/v1/erasures/{erasure_id}"): (Action.ERASURE_READ, "erasure:{erasure_id}"),
     ("GET", "/v1/admin/audit"): (Action.AUDIT_EXPORT, ""),
+    ("GET", "/v1/admin/retention"): (Action.RETENTION_READ, ""),
+    ("PUT", "/v1/admin/retention"): (Action.RETENTION_SET, ""),
     ("GET", "/v1/admin/organisation"): (Action.ORGANISATION_READ, ""),
     ("GET", "/v1/admin/users"): (Action.USER_LIST, ""),
     ("PUT", "/v1/admin/users/{user}/role"): (Action.USER_ROLE, "user:{user}"),

@@ -21,6 +21,7 @@ from citewire_accounts.tenants.audit import AuditReader
 from citewire_accounts.tenants.identity import Caller, IdentityStore
 from citewire_accounts.tenants.members import MemberStore
 from citewire_accounts.tenants.provider_service import TenantProviders
+from citewire_accounts.tenants.retention import Retention
 from citewire_gateway.api.schemas import MAX_ID
 from citewire_gateway.api.scopes import check_scope, scope_for
 from citewire_gateway.chat.erasing import QuoteEraser
@@ -65,6 +66,7 @@ class Services:
     reader: ConversationReader
     eraser: QuoteEraser
     erasures: Erasures
+    retention: Retention
     accounts: AccountStore
     idempotency: IdempotencyStore
     providers: TenantProviders

@@ -1,0 +1,97 @@
+"""Conversations go when their organisation's time for them is over, with all that was kept of them; no others do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from api_keys import bearer, key_for
+from citewire_accounts.tenants.retention import Retention
+from citewire_kit import canary
+from citewire_kit.postgres import open_pool
+from gateway_fake_servers import running_fakes
+from gateway_process import Gateway, rows, running_gateway
+
+if TYPE_CHECKING:
+    from databases import Database
+
+CANARY = "Rotkehlchen5511"
+PATH = "/v1/admin/retention"
+
+
+@pytest.fixture
+async def gateway(database: Database) -> AsyncIterator[Gateway]:
+    async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys") as running:
+        yield running
+
+
+async def sweep(gateway: Gateway, database: Database) -> None:
+    pool = await open_pool(database.dsn("citewire_chat"), name="sweep")
+    try:
+        await Retention(pool, gateway.services.trail).sweep()
+    finally:
+        await pool.close()
+
+
+async def test_old_conversations_go_and_others_stay(gateway: Gateway, database: Database) -> None:
+    ada = bearer((await key_for(database, "acme", "ada"))["key"])
+    other = bearer((await key_for(database, "other", "mallory"))["key"])
+    titles = ("old", "running", "young", "foreign")
+    for title in titles:
+        headers = (other if title == "foreign" else ada) | {"Idempotency-Key": f"k-{title}"}
+        body = {"question": f"{title} {CANARY if title == 'old' else ''}", "stream": False}
+        assert (await gateway.http.post("/v1/chat", json=body, headers=headers)).status_code == 200
+    with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE chat.conversations SET updated_at = now() - interval '31 days' WHERE title NOT LIKE 'young%'"
+        )
+        connection.execute(
+            "UPDATE chat.idempotency_keys SET created_at = now() - interval '31 days' WHERE key = 'k-old'"
+        )
+        connection.execute(
+            b"UPDATE chat.exchanges SET state = 'running', ended_at = NULL, lease_until = now() + interval '1 hour'"
+            b" WHERE conversation_id = (SELECT conversation_id FROM chat.conversations WHERE title LIKE 'running%')"
+        )
+    await sweep(gateway, database)  # without a policy nothing goes
+    assert len(rows(database, "SELECT FROM chat.conversations")) == 4
+    assert (await gateway.http.get(PATH, headers=ada)).json() == {"conversation_days": None}
+    assert (await gateway.http.put(PATH, json={"conversation_days": 30}, headers=ada)).status_code == 200
+    assert (await gateway.http.get(PATH, headers=other)).json() == {"conversation_days": None}
+    assert "table chat.messages" in {trace.place for trace in canary.find_in_database(database.owner_dsn, CANARY)}
+    await sweep(gateway, database)
+    left = rows(database, "SELECT title FROM chat.conversations ORDER BY 1")
+    assert [title.split()[0] for (title,) in left] == ["foreign", "running", "young"]
+    with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
+        connection.execute("ANALYZE")
+    assert list(canary.find_in_database(database.owner_dsn, CANARY)) == []
+    # What the chats cost is still known.
+    assert len(rows(database, "SELECT FROM chat.exchanges WHERE org_id = 'acme'")) == 3
+    await gateway.services.trail.flush()
+    params = {"action": "conversation.expire"}
+    events = (await gateway.http.get("/v1/admin/audit", params=params, headers=ada)).json()["events"]
+    assert [event["objects"] for event in events] == [["conversations:1"]]
+    # Once the policy is gone, nothing goes any more.
+    assert (await gateway.http.put(PATH, json={"conversation_days": None}, headers=ada)).status_code == 200
+    with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
+        connection.execute("UPDATE chat.conversations SET updated_at = now() - interval '9 years'")
+    await sweep(gateway, database)
+    assert len(rows(database, "SELECT FROM chat.conversations")) == 3
+
+
+async def test_who_may_say_how_long_and_what(gateway: Gateway, database: Database) -> None:
+    ada = bearer((await key_for(database, "acme", "ada"))["key"])
+    bob = bearer((await key_for(database, "acme", "bob"))["key"])
+    await gateway.http.put("/v1/admin/users/bob/role", json={"role": "editor"}, headers=ada)
+    assert (await gateway.http.get(PATH, headers=bob)).status_code == 403
+    assert (await gateway.http.put(PATH, json={"conversation_days": 30}, headers=bob)).status_code == 403
+    for days in (0, -1, 36_501, "30", 1.5, True):
+        refused = await gateway.http.put(PATH, json={"conversation_days": days}, headers=ada)
+        assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "conversation_days")
+    assert (await gateway.http.put(PATH, json={}, headers=ada)).status_code == 422
+    await gateway.services.trail.flush()
+    events = (await gateway.http.get("/v1/admin/audit", params={"action": "retention.set"}, headers=ada)).json()
+    assert {event["user"] for event in events["events"]} == {"ada", "bob"}
+    assert "refused" in {event["outcome"] for event in events["events"]}
