@@ -107,6 +107,12 @@ UNAUDITED: Final[frozenset[tuple[str, str]]] = frozenset(
         ("GET", "/readyz"),
         ("GET", "/docs"),
         ("GET", "/docs/{name}"),
+        # The page and its files.
+        *(
+            (method, path)
+            for method in ("GET", "HEAD")
+            for path in ("/", "/assets/{name}", "/icon.svg", "/licences.txt")
+        ),
     }
 )
 
