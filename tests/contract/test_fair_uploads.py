@@ -141,3 +141,28 @@ async def test_a_sender_may_pause_after_it_was_fast() -> None:
     with pytest.raises(Aborted):
         async for _ in paced(pieces(5.0), Pace(10_000.0, 0.01), Holding("a", 1)):
             pass
+
+
+async def test_who_was_refused_a_place_is_refused_by_its_head_until_there_is_one(database: Database) -> None:
+    mine, theirs = [(await key_for(database, org, "ada"))["key"] for org in ("acme", "other")]
+    files = {"file": ("a.md", b"x")}
+    async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys", max_uploads=1) as gateway:
+        looked_up: list[bytes] = []
+        find = gateway.services.identity.find
+
+        async def counted(key_hash: bytes) -> object:
+            looked_up.append(key_hash)
+            return await find(key_hash)
+
+        gateway.services.identity.find = counted  # pyright: ignore[reportAttributeAccessIssue] # as the store's own
+        async with dripping(gateway, mine, 1):
+            looked_up.clear()
+            for _ in range(3):
+                response = await gateway.http.post("/v1/documents", files=files, headers=bearer(mine))
+                assert (response.status_code, response.json()["reason"]) == (503, "OVERLOADED")
+                assert response.headers["retry-after"]
+            assert len(looked_up) == 1, "its later ones aren't worth a look into the database"
+            assert (await gateway.http.get("/v1/documents", headers=bearer(mine))).status_code == 200
+            assert (await gateway.http.post("/v1/documents", files=files, headers=bearer(theirs))).status_code == 202
+        await wait_until(lambda: gateway.services.uploads.total == 0, 20)
+        assert (await gateway.http.post("/v1/documents", files=files, headers=bearer(mine))).status_code == 202

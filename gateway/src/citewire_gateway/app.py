@@ -53,6 +53,7 @@ from citewire_gateway.api.routes import (
 )
 from citewire_gateway.api.routes.documents import ProgressDialect
 from citewire_gateway.api.schemas.chat import AnswerDetails
+from citewire_gateway.api.upload_places import UploadPlaces
 from citewire_gateway.chat.erasing import QuoteEraser
 from citewire_gateway.chat.erasures import Erasures
 from citewire_gateway.chat.pipeline import ChatPipeline
@@ -76,10 +77,8 @@ from citewire_kit.audit import NO_TRAIL
 from citewire_kit.audit_store import open_trail
 from citewire_kit.channel import open_channel
 from citewire_kit.client import init_client
-from citewire_kit.fair import FairShares
 from citewire_kit.limit_store import open_limit_store
 from citewire_kit.limiter import Limiter
-from citewire_kit.pace import no_place
 from citewire_kit.plan_limits import Measure
 from citewire_kit.postgres import is_alive, open_pool
 from citewire_kit.tasks import end
@@ -252,7 +251,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         ),
         drain=drain,
         stream_rules=StreamRules(drain, settings.hold_seconds, settings.heartbeat_seconds),
-        uploads=FairShares(settings.max_uploads, lambda _: no_place("too many uploads at once"), beyond=True),
+        uploads=UploadPlaces(settings.max_uploads),
     )
 
 
@@ -289,6 +288,7 @@ def build_app(services: Services) -> ASGIApp:
         seconds=time_budget(settings),
         body_limit=body_limit(settings),
         arrivals=Arrivals(settings.arrival_seconds),
+        check_head=services.uploads.check_head,
         local_only=settings.auth == "off",
         cross_origin=middleware.cross_origin_rules(settings),
         trail=services.trail,

@@ -24,6 +24,7 @@ from citewire_accounts.tenants.provider_service import TenantProviders
 from citewire_accounts.tenants.retention import Retention
 from citewire_gateway.api.schemas import MAX_ID
 from citewire_gateway.api.scopes import check_scope, scope_for
+from citewire_gateway.api.upload_places import UploadPlaces
 from citewire_gateway.chat.erasing import QuoteEraser
 from citewire_gateway.chat.erasures import Erasures
 from citewire_gateway.chat.pipeline import ChatPipeline
@@ -42,7 +43,6 @@ from citewire_http.middleware import add_headers
 from citewire_http.server import Drain, StreamRules
 from citewire_kit.audit import AuditTrail, current_record
 from citewire_kit.errors import PermissionDenied, Violations, invalid_field
-from citewire_kit.fair import FairShares
 from citewire_kit.limiter import Limiter
 from citewire_kit.plan_limits import Measure
 from citewire_kit.tenant import Tenant, use_tenant
@@ -79,7 +79,7 @@ class Services:
     health: Health
     drain: Drain
     stream_rules: StreamRules
-    uploads: FairShares
+    uploads: UploadPlaces
 
 
 async def get_services(request: Request) -> Services:

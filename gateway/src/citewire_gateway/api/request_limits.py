@@ -22,11 +22,16 @@ def time_budget(settings: GatewaySettings) -> Seconds:
     return seconds
 
 
+def is_upload(path: str, content_type: str) -> bool:
+    """Says whether a request's body is a form with a document."""
+    return path.startswith(_DOCUMENTS) and content_type.lower().startswith("multipart/form-data")
+
+
 def body_limit(settings: GatewaySettings) -> BodyLimit:
     """Returns the limits of bodies: forms of documents, and all the rest."""
 
     def limit(path: str, content_type: str) -> Limit:
-        if path.startswith(_DOCUMENTS) and content_type.lower().startswith("multipart/form-data"):
+        if is_upload(path, content_type):
             return Limit("the upload", settings.max_upload_bytes, settings.max_upload_bytes + _FORM_OVERHEAD)
         return Limit("the body", settings.max_json_bytes, settings.max_json_bytes)
 

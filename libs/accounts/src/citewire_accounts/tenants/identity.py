@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
 from citewire_kit.errors import FailedPrecondition, NotFound
-from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, load_queries, read_row, tenant_transaction, transaction
 from citewire_kit.tenant import Plan, Tenant
 
 _KEY = re.compile(r"cw_[A-Za-z0-9_-]{43}")
@@ -120,8 +120,7 @@ class IdentityStore:
 
     async def find(self, key_hash: bytes) -> KeyOwner | None:
         """Returns whom a key belongs to, or None."""
-        async with transaction(self._pool) as connection:
-            row = await (await connection.execute(_SQL["find_key"], {"hash": key_hash})).fetchone()
+        row = await read_row(self._pool, _SQL["find_key"], {"hash": key_hash})
         if row is None:
             return None
         org, user, plan, roles, key_id, scopes, expires_at, state = row
