@@ -147,3 +147,27 @@ async def test_a_page_of_another_origin_can_not_act(pair: tuple[Gateway, OidcPro
     await page.go(f"{gateway.url}/v1/auth/session")
     assert json.loads(await page.wait_for(SHOWN))["user"] == "ada", "nobody signed them out"
     assert len(gateway.fakes.embedder.requests) == before
+
+
+async def test_the_page_signs_in_and_says_when_a_session_is_over(
+    pair: tuple[Gateway, OidcProvider], page: DrivenPage, database: Database
+) -> None:
+    gateway, _ = pair
+    await page.go(f"{gateway.url}/#/account")
+    await page.wait_for("!!document.querySelector('.sign-in a.primary')")
+    await page.click(".sign-in a.primary")
+    await page.wait_for(FORM)
+    await page.run("document.querySelector('input').value = 'ada'; document.querySelector('form').submit()")
+    # Back where they were, and known.
+    await page.wait_for("location.hash === '#/account' && document.body.innerText.includes('ada · acme')")
+    await page.go(f"{gateway.url}/#/")
+    await page.wait_for("document.querySelectorAll('.composer option').length > 0")
+    with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
+        connection.execute("DELETE FROM chat.sessions")
+    asked = len(gateway.fakes.embedder.requests)
+    await page.run("document.querySelector('#question').focus()")
+    await page.type_text("How much?")
+    await page.press("Enter")
+    assert "has ended" in await page.wait_for("document.querySelector('.toast.error')?.textContent")
+    await page.wait_for("!!document.querySelector('.sign-in')")
+    assert len(gateway.fakes.embedder.requests) == asked

@@ -42,6 +42,15 @@ class DrivenPage:
                     assert "error" not in message, message
                     return message["result"]
 
+    async def event(self, method: str) -> Json:
+        """Waits for what the browser tells next under this name, and takes it from `events`."""
+        async with asyncio.timeout(_SECONDS):
+            while True:
+                for number, message in enumerate(self.events):
+                    if message["method"] == method:
+                        return self.events.pop(number)["params"]
+                self.events.append(json.loads(await self._socket.receive_str()))
+
     async def go(self, url: str) -> None:
         """Navigates, as if the address was typed."""
         await self.call("Page.navigate", url=url)
@@ -74,8 +83,12 @@ class DrivenPage:
 
     async def move_to(self, selector: str) -> tuple[float, float]:
         """Moves the mouse to the middle of an element, and returns where that is."""
-        script = f"""(() => {{ const box = document.querySelector({json.dumps(selector)}).getBoundingClientRect();
-            return [box.x + box.width / 2, box.y + box.height / 2]; }})()"""
+        script = f"""(() => {{
+            const element = document.querySelector({json.dumps(selector)});
+            element.scrollIntoView({{block: "nearest"}});
+            const box = element.getBoundingClientRect();
+            return [box.x + box.width / 2, box.y + box.height / 2];
+        }})()"""
         x, y = await self.run(script)
         await self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
         return x, y

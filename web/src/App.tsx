@@ -47,7 +47,7 @@ export function App() {
   if (who === null) return <><SignIn /><Toasts /></>;
   return (
     <>
-      <a class="skip" href="#question" onClick={skip}>{words.value.skip}</a>
+      <a class="skip" href="#main" onClick={skip}>{words.value.skip}</a>
       <header class="top">
         <button type="button" class="icon" aria-label={words.value.menu} aria-expanded={menuOpen.value} aria-controls="menu" onClick={() => (menuOpen.value = !menuOpen.value)}>☰</button>
         <span class="brand">{words.value.app}</span>
@@ -85,5 +85,5 @@ function onEscape(event: KeyboardEvent): void {
 
 function skip(event: Event): void {
   event.preventDefault(); // the address behind # is where the page is
-  document.getElementById("question")?.focus();
+  (document.getElementById("question") ?? document.getElementById("main"))?.focus();
 }

@@ -16,7 +16,7 @@ export function restorePlace(): void {
 export function SignIn() {
   const [key, setKey] = useState("");
   return (
-    <main class="sign-in">
+    <main class="sign-in" id="main">
       <h1>{words.value.signIn}</h1>
       <p>{words.value.signInText}</p>
       <a class="primary" href="/v1/auth/login?return_to=/" onClick={() => sessionStorage.setItem(PLACE, location.hash)}>{words.value.signInProvider}</a>

@@ -8,7 +8,7 @@ import { chooseLanguage, day, type Language, LANGUAGES, language, money, number,
 export function Account() {
   const who = caller.value!;
   return (
-    <main class="page">
+    <main class="page" id="main" tabIndex={-1}>
       <h1>{words.value.account}</h1>
       <p class="quiet" dir="auto">{words.value.signedInAs(who.user, who.org)}</p>
       <dl class="fields">

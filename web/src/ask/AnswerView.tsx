@@ -6,7 +6,7 @@ import { useRef, useState } from "preact/hooks";
 
 import { toast } from "../state";
 import { money, number, words } from "../words";
-import { type Answer, citedNumbers, toUnits } from "./answer";
+import { type Answer, citedNumbers, sentenceSpan, type Span } from "./answer";
 import { type Block, BlockReader } from "./blocks";
 import { placeText } from "./Card";
 import { hoverIn, hoverOut, togglePinned } from "./card-state";
@@ -14,6 +14,7 @@ import { ask, isBusy } from "./chat";
 import { MarkdownBlock, type Marks } from "./Markdown";
 
 const SHOWN_SOURCES = 4;
+const NONE = new Set<number>();
 
 export function AnswerView({ answer: signal, question }: { answer: Signal<Answer>; question: string }) {
   const answer = signal.value;
@@ -21,6 +22,7 @@ export function AnswerView({ answer: signal, question }: { answer: Signal<Answer
   const reader = useRef<BlockReader | null>(null);
   reader.current ??= new BlockReader();
   const blocks = reader.current.read(answer.text);
+  const marksOf = marksReader(answer);
   const suggestions = isOpen ? [] : suggestionsOf(answer, blocks);
   const shown = suggestions.length > 0 ? blocks.slice(0, -1) : blocks;
   return (
@@ -28,7 +30,7 @@ export function AnswerView({ answer: signal, question }: { answer: Signal<Answer
       {answer.status === "waiting" && <p class="quiet waiting">{answer.steps.at(-1)?.text ?? words.value.searching}</p>}
       {answer.status === "waiting" && answer.citations.length > 0 && <Sources answer={answer} />}
       <div class="prose">
-        {shown.map((block) => <MarkdownBlock key={block.key} block={block} marks={marksOf(answer, block)} />)}
+        {shown.map((block) => <MarkdownBlock key={block.key} block={block} marks={marksOf(block)} />)}
         {answer.status === "writing" && <span class="caret" aria-hidden="true" />}
       </div>
       {answer.status === "failed" && <p class="fault">{words.value.failed} {answer.error}</p>}
@@ -55,38 +57,36 @@ function suggestionsOf(answer: Answer, blocks: Block[]): string[] {
   return items.every((item) => /[?？؟;]$/u.test(item) && item.length > 3) ? items : [];
 }
 
-/** What stands in a block: its badges and the sentences that cite nothing. */
-function marksOf(answer: Answer, block: Block): Marks {
-  const end = block.start + block.token.raw.length;
-  const inBlock = (at: number) => at >= block.start && at <= end;
-  const sentences = answer.verified
-    .map((verified) => ({ verified, start: toUnits(answer.text, verified.sentence.start), end: toUnits(answer.text, verified.sentence.end) }))
-    .filter((sentence) => inBlock(sentence.start));
-  const byIndex = (index: number) => answer.citations.find((citation) => citation.index === index);
-  const target = (index: number, at: number | null) => {
-    const citation = byIndex(index);
-    if (citation === undefined) return null;
-    const before = sentences.filter((sentence) => sentence.verified.index === index && (at === null || sentence.start <= at));
-    return { citation, verified: before.at(-1)?.verified ?? null };
-  };
+/** What stands in each block: its badges and the sentences that cite nothing. */
+function marksReader(answer: Answer): (block: Block) => Marks {
+  const byIndex = new Map(answer.citations.map((citation) => [citation.index, citation]));
+  const sentences = answer.verified.map((verified) => ({ verified, ...sentenceSpan(answer.text, verified) }));
+  const uncited = answer.uncited.map((sentence) => sentenceSpan(answer.text, sentence));
   const hasMarkers = findMarkers(answer.text).length > 0;
-  const placed = hasMarkers
-    ? []
-    : sentences.flatMap(({ verified, end: at }) => {
-        const citation = byIndex(verified.index);
-        return citation === undefined ? [] : [{ at, target: { citation, verified } }];
-      });
-  const uncited = answer.uncited
-    .map(({ sentence }) => ({ start: toUnits(answer.text, sentence.start), end: toUnits(answer.text, sentence.end) }))
-    .filter((span) => inBlock(span.start));
-  const version = `${answer.citations.length}/${sentences.length}/${hasMarkers}/${uncited.length}/${words.value.language}`;
-  return { target, placed, uncited, version };
+  return (block) => {
+    const end = block.start + block.token.raw.length;
+    const inBlock = ({ start }: Span) => start >= block.start && start <= end;
+    const own = sentences.filter(inBlock);
+    const bare = uncited.filter(inBlock);
+    const target = (index: number, at: number | null) => {
+      const citation = byIndex.get(index);
+      if (citation === undefined) return null;
+      const before = own.filter((sentence) => sentence.verified.index === index && (at === null || sentence.start <= at));
+      return { citation, verified: before.at(-1)?.verified ?? null };
+    };
+    const placed = own.flatMap(({ verified, end: at }) => {
+      const citation = byIndex.get(verified.index);
+      return hasMarkers || citation === undefined ? [] : [{ at, target: { citation, verified } }];
+    });
+    const version = `${byIndex.size}/${own.length}/${placed.length}/${bare.length}/${words.value.language}`;
+    return { target, placed, uncited: bare, version };
+  };
 }
 
 /** The passages that were read; those that the answer cites come first. */
 function Sources({ answer }: { answer: Answer }) {
   const [all, setAll] = useState(false);
-  const cited = citedNumbers(answer);
+  const cited = answer.status === "writing" ? NONE : citedNumbers(answer); // they are put in order at the end
   const first = answer.citations.filter((citation) => cited.has(citation.index));
   const others = answer.citations.filter((citation) => !cited.has(citation.index));
   const ordered = [...first, ...others];
@@ -118,7 +118,7 @@ function Source({ citation, cited, verified }: { citation: Citation; cited: bool
       type="button"
       class={`pill ${cited ? (verified?.verdict ?? "cited") : "uncited-source"}`}
       aria-haspopup="dialog"
-      onPointerEnter={(event) => event.pointerType === "mouse" && hoverIn(event.currentTarget, target)}
+      onPointerEnter={(event) => hoverIn(event, target)}
       onPointerLeave={hoverOut}
       onClick={(event) => togglePinned(event.currentTarget, target)}
     >

@@ -19,7 +19,7 @@ export function AskPage() {
   const count = turns.value.length;
   useEffect(() => followEnd(main.current!, list.current!), []);
   return (
-    <main ref={main} class={count === 0 ? "ask empty" : "ask"}>
+    <main ref={main} id="main" tabIndex={-1} class={count === 0 ? "ask empty" : "ask"}>
       <div class="turns" ref={list}>
         {count === 0 ? (
           <div class="hello">

@@ -21,7 +21,7 @@ export function Badge({ target }: { target: BadgeTarget }) {
       aria-label={verdict === undefined ? name : `${name}. ${words.value.verdict[verdict]}`}
       aria-haspopup="dialog"
       aria-expanded={card.value?.target.citation === citation && card.value.pinned}
-      onPointerEnter={(event) => event.pointerType === "mouse" && hoverIn(event.currentTarget, target)}
+      onPointerEnter={(event) => hoverIn(event, target)}
       onPointerLeave={hoverOut}
       onClick={(event) => togglePinned(event.currentTarget, target)}
     >

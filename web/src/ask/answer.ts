@@ -18,12 +18,11 @@ export interface Answer {
   usage: TokenUsage | null;
   model: string | null;
   error: string | null;
-  withheld: boolean;
 }
 
 export const NEW: Answer = {
   status: "waiting", text: "", citations: [], verified: [], uncited: [], steps: [], decision: null, assessment: null,
-  usage: null, model: null, error: null, withheld: false,
+  usage: null, model: null, error: null,
 };
 
 /** The answer after an event. */
@@ -70,7 +69,6 @@ export function fromStored(stored: StoredAnswer): Answer {
     assessment: stored.assessment ?? null,
     usage: stored.usage ?? null,
     model: stored.model ?? null,
-    withheld: stored.withheld ?? false,
   };
 }
 
@@ -94,6 +92,20 @@ export interface Span {
   start: number;
   end: number;
 }
+
+/** Where a sentence of an answer stands. Its text only grows, so that this is counted once. */
+export function sentenceSpan(text: string, of: VerifiedCitation | UncitedSentence): Span {
+  let span = spans.get(of);
+  if (span === undefined) {
+    const { start, end } = of.sentence;
+    span = ASTRAL.test(text) ? { start: toUnits(text, start), end: toUnits(text, end) } : { start, end };
+    spans.set(of, span);
+  }
+  return span;
+}
+
+const spans = new WeakMap<object, Span>();
+const ASTRAL = /[\ud800-\udbff]/; // only these take two units
 
 /** Where a quote stands in its passage; by its words where the offsets don't fit. */
 export function quoteSpan(passage: string, verified: VerifiedCitation): Span | null {

@@ -15,7 +15,17 @@ const CLOSE_MS = 220;
 export const card = signal<OpenCard | null>(null);
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-export function hoverIn(anchor: HTMLElement, target: BadgeTarget): void {
+/** Where the mouse was last; an element that comes to it, as text grows, wasn't pointed at. */
+let pointer = "";
+addEventListener("pointermove", (event) => (pointer = placeOf(event)), { capture: true, passive: true });
+
+function placeOf(event: PointerEvent): string {
+  return `${event.screenX} ${event.screenY}`;
+}
+
+export function hoverIn(event: PointerEvent & { currentTarget: HTMLElement }, target: BadgeTarget): void {
+  if (event.pointerType !== "mouse" || placeOf(event) === pointer) return;
+  const anchor = event.currentTarget;
   clearTimeout(timer);
   if (card.value?.pinned) return;
   timer = setTimeout(() => (card.value = { anchor, target, pinned: false }), OPEN_MS);

@@ -20,7 +20,7 @@ export function DocumentPage({ id }: { id: number }) {
     if (stored.live_version !== null) setPassages(await passagesOf(stored));
   };
   useEffect(() => void attempt(load), []);
-  if (document === null) return <main class="page"><p><a href="#/library">{words.value.back}</a></p></main>;
+  if (document === null) return <main class="page" id="main" tabIndex={-1}><p><a href="#/library">{words.value.back}</a></p></main>;
   const title = document.title || document.file_name;
   const retry = () => attempt(async () => {
     await client.call("POST", `/v1/documents/${id}:retry`);
@@ -29,7 +29,7 @@ export function DocumentPage({ id }: { id: number }) {
   const read = (opener: HTMLElement) =>
     openReader({ documentId: id, version: document.version, title, place: document.file_name, points: null, opener });
   return (
-    <main class="page">
+    <main class="page" id="main" tabIndex={-1}>
       <p><a href="#/library">{words.value.back}</a></p>
       <h1 dir="auto">{title}</h1>
       <p class="quiet" dir="auto">
@@ -41,7 +41,7 @@ export function DocumentPage({ id }: { id: number }) {
       {document.error !== undefined && <p class="fault" dir="auto">{document.error.message}</p>}
       <div class="tools">
         <button type="button" onClick={() => askOnly(document)}>{words.value.askDocument}</button>
-        {document.live_version !== null && <button type="button" onClick={(event) => read(event.currentTarget)}>{words.value.openText}</button>}
+        {document.live_version !== null && <button type="button" onClick={(event) => read(event.currentTarget)}>{words.value.readText}</button>}
         {apiKey.value === null && <a href={`/v1/documents/${id}/content`} target="_blank" rel="noopener">{words.value.openOriginal}</a>}
         {document.status === "failed" && <button type="button" onClick={() => void retry()}>{words.value.processAgain}</button>}
       </div>

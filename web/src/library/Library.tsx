@@ -43,7 +43,7 @@ function Documents() {
     void attempt(loadChoices);
   };
   return (
-    <main class="page">
+    <main class="page" id="main" tabIndex={-1}>
       <h1>{words.value.library}</h1>
       <p class="quiet">{words.value.libraryText}</p>
       <DropArea onFiles={(files, into) => upload(files, into, changed)} />

@@ -3,7 +3,7 @@ import type { Words } from "./en";
 export const de: Words = {
   language: "Deutsch",
   app: "Citewire",
-  skip: "Zur Frage springen",
+  skip: "Zum Inhalt springen",
   newChat: "Neue Frage",
   library: "Bibliothek",
   account: "Konto",
@@ -88,11 +88,11 @@ export const de: Words = {
   mismatches: (items) => `Nicht an der Stelle: ${items}`,
   uncited: "Dieser Satz nennt keine Quelle.",
   uncitedSentence: "(ohne Quelle)",
-  statement: "Aussage",
   page: (page) => `Seite ${page}`,
   row: (row) => `Zeile ${row}`,
   lines: (first, last) => (first === last ? `Zeile ${first}` : `Zeilen ${first}–${last}`),
   openText: "Im Text zeigen",
+  readText: "Text lesen",
   openOriginal: "Original öffnen",
   openLink: "Quelle öffnen",
   stars: (count) => `${count} Sterne`,
@@ -153,6 +153,4 @@ export const de: Words = {
   ended: "Ihre Sitzung ist zu Ende. Melden Sie sich wieder an.",
   offline: "Der Server ist nicht zu erreichen.",
   shared: (user) => `Geteilt von ${user}`,
-  partial: "Unvollständig",
-  withheld: "Eine Antwort aus einem Dokument, das Sie nicht sehen dürfen.",
 };

@@ -2,7 +2,7 @@
 export const en = {
   language: "English",
   app: "Citewire",
-  skip: "Skip to the question",
+  skip: "Skip to the content",
   newChat: "New question",
   library: "Library",
   account: "Account",
@@ -87,11 +87,11 @@ export const en = {
   mismatches: (items: string) => `Not in the passage: ${items}`,
   uncited: "This sentence cites no source.",
   uncitedSentence: "(no source)",
-  statement: "Statement",
   page: (page: number) => `Page ${page}`,
   row: (row: number) => `Row ${row}`,
   lines: (first: number, last: number) => (first === last ? `Line ${first}` : `Lines ${first}–${last}`),
   openText: "Show in the text",
+  readText: "Read the text",
   openOriginal: "Open the original",
   openLink: "Open the source",
   stars: (count: string) => `${count} stars`,
@@ -152,8 +152,6 @@ export const en = {
   ended: "Your session has ended. Sign in again.",
   offline: "The server can't be reached.",
   shared: (user: string) => `Shared by ${user}`,
-  partial: "Unfinished",
-  withheld: "An answer from a document that you may not see.",
 };
 
 export type Words = typeof en;

@@ -7,11 +7,14 @@ export type Segment = { kind: "text"; text: string } | { kind: "marker"; index: 
 
 const MARKER = /\[(?:ref:|SOURCE )(\d{1,6})\]/g;
 const MARKER_BEGUN = /\[(?:r(?:e(?:f(?::\d{0,6})?)?)?|S(?:O(?:U(?:R(?:C(?:E(?: \d{0,6})?)?)?)?)?)?)?$/;
+/** The beginning of a marker has at most so many characters: `[SOURCE 123456`. */
+const LONGEST_BEGUN = 14;
 
 /** Splits text at the place from which it may become a marker: what can be shown, and what is held back. */
 export function holdBack(text: string): { shown: string; pending: string } {
-  const begun = MARKER_BEGUN.exec(text);
-  const end = begun === null ? text.length : begun.index;
+  const tail = Math.max(0, text.length - LONGEST_BEGUN);
+  const begun = MARKER_BEGUN.exec(text.slice(tail));
+  const end = begun === null ? text.length : tail + begun.index;
   return { shown: text.slice(0, end), pending: text.slice(end) };
 }
 
