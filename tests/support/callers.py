@@ -1,11 +1,13 @@
 """Who calls in tests: keys of a gateway for the whole run, and channels that sign with them.
 
 A server gets `KEYED`, a process `keyed_environment()`; what calls them opens `signed_channel`, or has the key itself.
+Processes that this one starts, and that import this as well, find the same keys: a benchmark's clients are such ones.
 """
 
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -18,9 +20,19 @@ from citewire_kit.callers.signer import Signer
 from citewire_kit.channel import open_channel
 from citewire_kit.tenant import LOCAL_TENANT, Tenant, find_tenant, use_tenant
 
-_FOLDER: Final = Path(tempfile.mkdtemp(prefix="citewire-test-callers-"))
-atexit.register(shutil.rmtree, _FOLDER, ignore_errors=True)
-make_keys(_FOLDER, {"gateway": (), "worker": ()})
+
+def _folder_of_keys() -> Path:
+    inherited = os.environ.get("KEYS_OF_TEST_CALLERS")
+    if inherited is not None:
+        return Path(inherited)
+    folder = Path(tempfile.mkdtemp(prefix="citewire-test-callers-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    make_keys(folder, {"gateway": (), "worker": ()})
+    os.environ["KEYS_OF_TEST_CALLERS"] = str(folder)
+    return folder
+
+
+_FOLDER: Final = _folder_of_keys()
 
 ISSUERS: Final = _FOLDER / "issuers.json"
 KEY: Final = _FOLDER / "gateway.pem"
