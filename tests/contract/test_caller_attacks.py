@@ -7,6 +7,7 @@ one is seen whatever the call would have answered.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -23,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+import citewire_retriever.ingest
 from certificates import Authority, files_in
 from citewire_kit.callers.__main__ import make_keys
 from citewire_kit.callers.signer import SigningKey, sign
@@ -42,6 +44,7 @@ SERVICES: dict[str, list[tuple[str, Callable[[Any, grpc.aio.Server], None]]]] = 
         ("citewire.generator.v1.GeneratorService", generator_pb2_grpc.add_GeneratorServiceServicer_to_server)
     ],
 }
+INGEST = Path(citewire_retriever.ingest.__file__).parent
 ACME, GLOBEX = Tenant("acme", "ann", "pro", ("owner",)), Tenant("globex", "eve", "pro", ("owner",))
 REFUSED = {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
 Metadata = Sequence[tuple[str, str]]
@@ -125,13 +128,13 @@ class Attack:
 
 @asynccontextmanager
 async def attacked(service: str, folder: Path, *, tls: bool) -> AsyncGenerator[Attack]:
-    """Runs a service that knows three issuers: the gateway, one for globex only, and one that may call nothing."""
+    """Runs a service that knows the gateway, the worker, an issuer for globex only, and one that may call nothing."""
     keys, certificates = folder / "keys", dict[str, TlsFiles]()
-    make_keys(keys, {"gateway": (), "globex": ("globex",), "nobody": ()})
+    make_keys(keys, {"gateway": (), "worker": (), "globex": ("globex",), "nobody": ()})
     _forbid_all(keys / "issuers.json", "citewire-nobody")
     if tls:
         authority = Authority()
-        for name in ("localhost", "gateway", "globex", "nobody", "stranger"):
+        for name in ("localhost", "gateway", "worker", "globex", "nobody", "stranger"):
             authority.issue(folder / name, name)
             certificates[name] = files_in(folder / name)
     told: dict[str, object] = {"port": 0, "metrics_port": 0, "leave_seconds": 0, "drain_seconds": 0}
@@ -213,3 +216,19 @@ async def test_no_call_is_answered_for_whom_nobody_signed(service: str, tls: boo
             reached = {path: await status_of(channel, path, shape, good) for path, shape in methods}
             assert not REFUSED & set(reached.values()), reached
             assert sorted(attack.touched.calls) == sorted(path.split("/")[2] for path, _ in methods)
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "mutual-tls"])
+@pytest.mark.parametrize("service", SERVICES)
+async def test_the_worker_may_call_what_its_code_calls(service: str, tls: bool, tmp_path: Path) -> None:
+    source = "".join(path.read_text() for path in INGEST.rglob("*.py"))
+    called = set(re.findall(r"_stub\.([A-Z]\w+)", source))
+    async with attacked(service, tmp_path, tls=tls) as attack, attack.channel("worker") as channel:
+        metadata = [("cw-caller", attack.token(ACME, signer="worker"))]
+        methods = await described(channel)
+        answers = {path: await status_of(channel, path, shape, metadata) for path, shape in methods}
+    own = {name for path, _ in methods if service != "retriever" and (name := path.split("/")[2]) in called}
+    assert set(attack.touched.calls) == own
+    assert {path for path, code in answers.items() if code is not grpc.StatusCode.PERMISSION_DENIED} == {
+        path for path in answers if path.split("/")[2] in own
+    }

@@ -23,7 +23,11 @@ ISSUERS_FILE: Final = "issuers.json"
 
 
 _METHODS: Final[Mapping[str, Sequence[str]]] = {
-    "worker": ("citewire.embedder.v1.EmbedderService/*", "citewire.generator.v1.GeneratorService/*")
+    "worker": (
+        "citewire.embedder.v1.EmbedderService/CountTokens",
+        "citewire.embedder.v1.EmbedderService/EmbedStream",
+        "citewire.generator.v1.GeneratorService/Enrich",
+    )
 }
 """What a process of ours calls, where that isn't everything."""
 
