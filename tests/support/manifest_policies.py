@@ -28,10 +28,8 @@ _ELSEWHERE = {"kubernetes.io/metadata.name": "elsewhere"}
 
 
 def policies_are_the_picture(resources: Sequence[Resource]) -> Iterator[str]:
-    """The differences between what is allowed and what is needed; none where nothing is denied."""
+    """The differences between what is allowed and what is needed."""
     policies = of_kind(resources, "NetworkPolicy")
-    if not any(policy["metadata"]["name"] == "deny-all" for policy in policies):
-        return
     if not _denies_all(policies):
         yield "deny-all doesn't deny all"
     expected, allowed = set(_channels(resources)), set(_allowed(resources, policies))

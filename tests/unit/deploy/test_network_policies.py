@@ -11,13 +11,15 @@ import yaml
 from manifest_policies import CALLED
 
 ROOT = Path(__file__).resolve().parents[3]
-COMPONENT = ROOT / "deploy" / "k8s" / "components" / "network-policies"
-PAGES = [COMPONENT / "README.md", ROOT / "docs" / "how-to" / "grpc.md", ROOT / "docs" / "how-to" / "deploy.md"]
+BASE = ROOT / "deploy" / "k8s" / "base"
+PAGES = [BASE / "README.md", ROOT / "docs" / "how-to" / "grpc.md", ROOT / "docs" / "how-to" / "deploy.md"]
 LABEL = re.compile(r"citewire\.dev/calls-[a-z]+")
 
 
 def policies() -> dict[str, Any]:
-    return {entry["metadata"]["name"]: entry for entry in yaml.safe_load_all((COMPONENT / "policies.yaml").read_text())}
+    return {
+        entry["metadata"]["name"]: entry for entry in yaml.safe_load_all((BASE / "network-policies.yaml").read_text())
+    }
 
 
 def test_each_service_admits_by_its_own_label_only() -> None:
