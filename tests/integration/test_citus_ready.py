@@ -83,6 +83,7 @@ QUERY_FILES = (
     ("citewire_http", "idempotency.sql"),
     ("citewire_accounts.tenants", "accounts.sql"),
     ("citewire_accounts.tenants", "audit.sql"),
+    ("citewire_accounts.tenants", "erasures.sql"),
     ("citewire_accounts.tenants", "identity.sql"),
     ("citewire_accounts.tenants", "members.sql"),
     ("citewire_accounts.people", "sessions.sql"),

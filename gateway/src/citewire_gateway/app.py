@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
+from citewire_accounts.api.routes import accounting, admin, auth, erasures, keys, providers, retention
 from citewire_accounts.people.authenticator import Authenticator
 from citewire_accounts.people.provider import Provider, open_http
 from citewire_accounts.people.sealer import Sealer
@@ -19,35 +20,29 @@ from citewire_accounts.people.sessions import SessionStore
 from citewire_accounts.people.sign_in import SignIn
 from citewire_accounts.tenants.accounts import AccountStore
 from citewire_accounts.tenants.audit import AuditReader, AuditRetention
+from citewire_accounts.tenants.erasures import Erasures
 from citewire_accounts.tenants.identity import IdentityStore
 from citewire_accounts.tenants.members import MemberStore
 from citewire_accounts.tenants.provider_service import TenantProviders
 from citewire_accounts.tenants.providers import ProviderStore
 from citewire_accounts.tenants.retention import Retention
-from citewire_gateway.api import openapi, problems
+from citewire_gateway.api import openapi
 from citewire_gateway.api.audited import audited
 from citewire_gateway.api.dependencies import Services
 from citewire_gateway.api.dialects.native import JsonAnswer, NativeDialect
-from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream
+from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream, openai_members
 from citewire_gateway.api.dialects.self_rag import SelfRagDialect, SelfRagJsonAnswer
 from citewire_gateway.api.dialects.simple import SimpleDialect
 from citewire_gateway.api.dialects.ui_message import UiMessageDialect
 from citewire_gateway.api.request_limits import body_limit, time_budget
 from citewire_gateway.api.routes import (
-    accounting,
-    admin,
-    auth,
     chat,
     collections,
     conversations,
     documents,
-    erasures,
-    keys,
     openai,
     page,
     profiles,
-    providers,
-    retention,
     search,
     system,
 )
@@ -55,7 +50,6 @@ from citewire_gateway.api.routes.documents import ProgressDialect
 from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.api.upload_places import UploadPlaces
 from citewire_gateway.chat.erasing import QuoteEraser
-from citewire_gateway.chat.erasures import Erasures
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.reading import ConversationReader
 from citewire_gateway.chat.store import ChatStore
@@ -68,6 +62,7 @@ from citewire_gateway.metrics import CALL_WAIT_SECONDS
 from citewire_gateway.profiles.store import Profiles, ProfileStore
 from citewire_gateway.settings import GatewaySettings
 from citewire_http import middleware
+from citewire_http.api import problems
 from citewire_http.arrivals import Arrivals
 from citewire_http.background import BackgroundTasks, run_sweeper
 from citewire_http.idempotency import IdempotencyStore
@@ -200,7 +195,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     )
     settle_seconds = settings.chat_seconds + settings.orphan_seconds
     eraser = QuoteEraser(pool, corpus, settle_seconds)
-    account_erasures = Erasures(pool, corpus, accounts, settle_seconds)
+    account_erasures = Erasures(pool, corpus.erase, accounts, settle_seconds)
     conversation_retention = Retention(pool, trail)
     audit_retention = AuditRetention(pool, trail, settings.audit_days)
 
@@ -220,6 +215,8 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     sealer = ProviderSealer(embedder_channel, generator_channel, seconds=settings.provider_test_seconds)
     return Services(
         settings=settings,
+        other_origins=settings.allowed_origins() if settings.cors_credentials else (),
+        stored_bytes=corpus.storage,
         trail=trail,
         audit=AuditReader(pool),
         members=MemberStore(pool),
@@ -234,7 +231,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         retention=conversation_retention,
         accounts=accounts,
         idempotency=IdempotencyStore(pool, background, keep_seconds=settings.idempotency_hours * 3600),
-        providers=TenantProviders(ProviderStore(pool), sealer, retriever.space, settings.offered_types()),
+        providers=TenantProviders(ProviderStore(pool), sealer, retriever.live_space, settings.offered_types()),
         profiles=Profiles(ProfileStore(pool)),
         pipeline=pipeline,
         embedder=embedder,
@@ -311,7 +308,7 @@ def build_api() -> FastAPI:
     )
     for module in ROUTES:
         app.include_router(module.router)
-    problems.install(app)
+    problems.install(app, openai_members)
     openapi.install(app, [module.router for module in ROUTES])
     return app
 

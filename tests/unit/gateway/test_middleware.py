@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import REGISTRY
 from starlette.types import Message, Receive, Scope, Send
 
-from citewire_gateway.api.problems import problem_response
+from citewire_http.api.problems import problem_response
 from citewire_http.arrivals import Arrivals
 from citewire_http.middleware import Limit, wrap
 from citewire_kit.deadline import remaining

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import citewire_gateway
-from citewire_gateway.api.schemas.tenants import ProfileInfo
+from citewire_gateway.api.schemas.profiles import ProfileInfo
 from citewire_gateway.chat.answer import generate_request
 from citewire_gateway.chat.context import search_request
 from citewire_gateway.chat.run import ChatInput, ChatRun, RunControl

@@ -12,10 +12,10 @@ from pydantic import TypeAdapter
 from citewire_gateway.api.dialects.native import JsonAnswer, NativeDialect
 from citewire_gateway.api.dialects.simple import SimpleJsonAnswer
 from citewire_gateway.api.replay import dump, load
-from citewire_gateway.api.schemas import SCHEMA_VERSION
 from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.api.schemas.library import Document
 from citewire_gateway.profiles.model import EventType
+from citewire_http.api.schemas import SCHEMA_VERSION
 
 # Written by the code of commit a85a089: events of a chat, what is stored with its answer, and what was sent of both.
 PREVIOUS: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "stored_by_a85a089.json").read_text("utf-8"))

@@ -9,12 +9,13 @@ import pytest
 from pydantic import AliasChoices, BaseModel
 
 from citewire_embedder.providers import remote_embedding, remote_rerank
-from citewire_gateway.api import dependencies, filters, forms, schemas
+from citewire_gateway.api import filters, forms, schemas
 from citewire_gateway.api.schemas import chat, library, openai
 from citewire_gateway.profiles import options
 from citewire_gateway.settings import GatewaySettings
 from citewire_generator.providers import remote
 from citewire_generator.settings import GeneratorSettings
+from citewire_http.api import parameters
 from citewire_kit import channel
 from citewire_kit.plan_limits import DEFAULT_LIMITS, GIB, LimitScope, Measure
 from citewire_remote import bodies, stream_decoders, transport
@@ -83,7 +84,7 @@ EXPECTED: dict[str, list[int]] = {
     "texts of `/v1/rerank`": [openai.MAX_TEXTS],
     "answer": [default(GeneratorSettings, "max_completion_tokens")],
     "whole chat": [default(GatewaySettings, "chat_seconds")],
-    "`Idempotency-Key`": [dependencies.MAX_KEY],
+    "`Idempotency-Key`": [parameters.MAX_KEY],
     "head of a request (address and headers)": [default(GatewaySettings, "max_header_bytes") // KIB],
     "headers of a request": [default(GatewaySettings, "max_headers")],
     "address of a request": [default(GatewaySettings, "max_url_bytes") // KIB],

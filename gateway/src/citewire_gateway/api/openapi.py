@@ -1,32 +1,20 @@
-"""The OpenAPI document: what FastAPI finds out, and what it can't: bodies, streams, errors and keys."""
+"""What the OpenAPI document says beyond what FastAPI finds out: tags, streams, forms and keys."""
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
 
-from fastapi import APIRouter, FastAPI, Response
-from fastapi.dependencies.models import Dependant
-from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from fastapi import APIRouter, FastAPI
 
+from citewire_accounts.api.dependencies import authenticate
 from citewire_accounts.people.cookies import SESSION_COOKIE
-from citewire_gateway.api.dependencies import authenticate
 from citewire_gateway.api.dialects.self_rag import SELF_RAG_EVENTS
 from citewire_gateway.api.dialects.simple import SIMPLE_STREAM
 from citewire_gateway.api.dialects.ui_message import UI_STREAM
-from citewire_gateway.api.schemas import Problem
 from citewire_gateway.api.schemas.chat import CHAT_EVENTS
 from citewire_gateway.api.schemas.library import PROGRESS_EVENTS, DocumentBody, DocumentForm
 from citewire_gateway.api.schemas.openai import COMPLETION_STREAM
-from citewire_http.bodies import JsonBody
+from citewire_http.api import openapi
+from citewire_http.api.openapi import Events
 
-Docs = dict[str, Any]
-Events = Mapping[str, type[BaseModel]] | tuple[type[BaseModel], ...]
-"""Events of a stream: by name, or where frames have no names, the models of their data."""
-
-REF = "#/components/schemas/"
 _TAGS = [
     {"name": "chat", "description": "Questions, answered from documents with citations."},
     {"name": "compatible", "description": "What clients of OpenAI, Cohere and Jina call."},
@@ -44,20 +32,6 @@ _TAGS = [
     {"name": "admin", "description": "Your organisation: who did what."},
     {"name": "system", "description": "Health."},
 ]
-_PROBLEMS = {
-    400: "The body can't be read (reason `INVALID_JSON`), or a provider is missing (`PROVIDER_MISSING`, with `types`).",
-    401: "An API key, token or session is missing, unknown, revoked or expired, or a sign-in failed.",
-    402: "A budget is spent: `budget`, `limit_usd`, `left_usd` and `resets_at` say which, what is left and until when.",
-    403: "The caller's role doesn't allow it, or the key hasn't the scope that this needs: `scope` names it.",
-    404: "Something that the request names doesn't exist in the caller's scope.",
-    409: "It conflicts with the present state.",
-    413: "The body is larger than the limit.",
-    415: "The media type isn't one that this takes.",
-    422: "A field is out of range; `errors` names each.",
-    429: "A limit of the caller's plan is reached: `limit` and `quota` name it, `Retry-After` says when to try again.",
-    503: "A part is unavailable or full; `Retry-After` says when to try again.",
-    507: "The plan allows no more stored bytes (`STORAGE_FULL`): `limit`, `quota`, `used` and `size_bytes` say so.",
-}
 _STREAMS: Mapping[str, tuple[Events, bool]] = {
     "ChatEvent": (CHAT_EVENTS, True),
     "UiMessagePart": (UI_STREAM, False),
@@ -66,167 +40,13 @@ _STREAMS: Mapping[str, tuple[Events, bool]] = {
     "CompletionFrame": (COMPLETION_STREAM, False),
     "ProgressEvent": (PROGRESS_EVENTS, True),
 }
-"""Events of streams by the name of their schema, and whether frames have an `id`."""
-_FORMS = (DocumentForm, DocumentBody)
-"""Bodies that a route reads by itself."""
-
-
-def problems(*statuses: int) -> dict[int | str, Docs]:
-    """Returns the errors of an operation, as an argument of its route; those of keys and bodies are added to all."""
-    content = {"application/problem+json": {"schema": {"$ref": f"{REF}Problem"}}}
-    return {status: {"description": _PROBLEMS[status], "content": content} for status in statuses}
-
-
-def deleted(*statuses: int) -> Docs:
-    """Returns the arguments of a route that deletes something and answers with no body."""
-    description = {"response_description": "It is gone."}
-    return {"status_code": 204, "response_class": Response, "responses": problems(*statuses), **description}
-
-
-def streamed(name: str, description: str, *statuses: int) -> Docs:
-    """Returns the arguments of a route that answers with a stream, each frame of the schema `name`."""
-    responses = {200: {"content": event_stream(name, description)}, **problems(*statuses)}
-    return {"response_class": Response, "response_description": "A stream.", "responses": responses}
-
-
-def event_stream(name: str, description: str, **dialects: str) -> Docs:
-    """Returns the content of a response that is a stream, each frame of the schema `name`; or that of a dialect."""
-    # OpenAPI 3.1 has no word for a stream's items: the schema is that of each frame.
-    schema = {"type": "string", "description": description, "x-event-schema": {"$ref": f"{REF}{name}"}}
-    for dialect, other in dialects.items():
-        schema[f"x-event-schema-{dialect.replace('_', '-')}"] = {"$ref": f"{REF}{other}"}
-    return {"text/event-stream": {"schema": schema}}
+_SECURITY = {
+    "key": {"type": "http", "scheme": "bearer", "description": "`cw_…`, or a token of a known identity provider"},
+    "session": {"type": "apiKey", "in": "cookie", "name": SESSION_COOKIE, "description": "After `/v1/auth/login`"},
+}
 
 
 def install(app: FastAPI, routers: Sequence[APIRouter]) -> None:
     """Makes `app.openapi()` give the whole document of the routers."""
-
-    def openapi() -> Docs:
-        if app.openapi_schema is None:
-            app.openapi_schema = _build(app, routers)
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign] # FastAPI's documented way
-
-
-def _build(app: FastAPI, routers: Sequence[APIRouter]) -> Docs:
-    routes = [
-        route
-        for router in routers
-        for route in router.routes
-        if isinstance(route, APIRoute) and route.include_in_schema
-    ]
-    document = get_openapi(
-        title=app.title, version=app.version, description=app.description, routes=app.routes, tags=_TAGS
-    )
-    schemas: Docs = document.setdefault("components", {}).setdefault("schemas", {})
-    for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own error body, which nobody gets here
-        schemas.pop(name, None)
-    _, definitions = models_json_schema(
-        [
-            (Problem, "serialization"),
-            *((model, "serialization") for events, _ in _STREAMS.values() for model in _models(events)),
-            *((body, "validation") for route in routes for body in _bodies(route.dependant)),
-            *((model, "validation") for model in _FORMS),
-        ],
-        ref_template=f"{REF}{{model}}",
-    )
-    for name, schema in definitions["$defs"].items():
-        if schemas.setdefault(name, schema) != schema:
-            raise ValueError(f"two schemas are named {name}")
-    for name, (events, numbered) in _STREAMS.items():
-        schemas[name] = {"oneOf": _frames(events, numbered=numbered)}
-    document["components"]["securitySchemes"] = {
-        "key": {"type": "http", "scheme": "bearer", "description": "`cw_…`, or a token of a known identity provider"},
-        "session": {"type": "apiKey", "in": "cookie", "name": SESSION_COOKIE, "description": "After `/v1/auth/login`"},
-    }
-    for route in routes:
-        for method in route.methods or ():
-            _complete(document["paths"][route.path_format][method.lower()], route, schemas)
-    return document
-
-
-def _complete(operation: Docs, route: APIRoute, schemas: Docs) -> None:
-    """Adds the body, the errors that all have, the key, and examples of streams."""
-    bodies = _bodies(route.dependant)
-    authenticated = any(dependency.call is authenticate for dependency in _dependencies(route.dependant))
-    if bodies:
-        schema = {"$ref": f"{REF}{bodies[0].__name__}"}
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-    common = (401, 403, 422, 429) if authenticated else ()
-    more = problems(*common, *((400, 413, 415) if bodies else ()))
-    responses = operation["responses"] | {str(status): response for status, response in more.items()}
-    if not authenticated:
-        responses.pop("422", None)  # FastAPI adds it
-    operation["responses"] = dict(sorted(responses.items()))
-    operation["security"] = [{"key": []}, {"session": []}] if authenticated else []
-    for response in operation["responses"].values():
-        stream = response.get("content", {}).get("text/event-stream")
-        if stream:
-            stream["example"] = _example_stream(stream["schema"]["x-event-schema"]["$ref"].removeprefix(REF), schemas)
-
-
-def _dependencies(dependant: Dependant) -> Iterable[Dependant]:
-    for dependency in dependant.dependencies:
-        yield dependency
-        yield from _dependencies(dependency)
-
-
-def _bodies(dependant: Dependant) -> list[type[BaseModel]]:
-    calls = [dependency.call for dependency in _dependencies(dependant)]
-    return [cast("JsonBody[BaseModel]", call).model for call in calls if isinstance(call, JsonBody)]
-
-
-def _models(events: Events) -> tuple[type[BaseModel], ...]:
-    return tuple(events.values()) if isinstance(events, Mapping) else events
-
-
-def _frames(events: Events, *, numbered: bool) -> list[Docs]:
-    """The schemas of a stream's frames: their fields, or the data alone where frames have no names."""
-    if not isinstance(events, Mapping):
-        return [{"$ref": f"{REF}{model.__name__}"} for model in events]
-    number = {"id": {"type": "integer", "minimum": 1}} if numbered else {}
-    frames = [
-        {"event": {"const": name, "type": "string"}, **number, "data": {"$ref": f"{REF}{model.__name__}"}}
-        for name, model in events.items()
-    ]
-    return [{"type": "object", "properties": frame, "required": list(frame)} for frame in frames]
-
-
-def _example_stream(name: str, schemas: Docs) -> str:
-    events, numbered = _STREAMS[name]
-    text = ""
-    for number, (event, model) in enumerate(_named(events), 1):
-        head = f"event: {event}\n" if event else ""
-        head += f"id: {number}\n" if numbered else ""
-        text += (
-            f"{head}data: {json.dumps(_example({'$ref': f'{REF}{model.__name__}'}, schemas), ensure_ascii=False)}\n\n"
-        )
-    return text
-
-
-def _named(events: Events) -> Iterable[tuple[str, type[BaseModel]]]:
-    """The events of a stream that succeeds."""
-    pairs = events.items() if isinstance(events, Mapping) else (("", model) for model in events)
-    return ((name, model) for name, model in pairs if not model.__name__.endswith(("Error", "Fault")))
-
-
-def _example(schema: Docs, schemas: Docs) -> object:
-    """Puts an example together from those of the fields; optional fields without one are left out."""
-    if "$ref" in schema:
-        return _example(schemas[schema["$ref"].removeprefix(REF)], schemas)
-    if "examples" in schema:
-        return schema["examples"][0]
-    if "const" in schema:
-        return schema["const"]
-    if "anyOf" in schema:
-        return _example(schema["anyOf"][0], schemas)
-    if schema["type"] == "array":
-        return [_example(schema["items"], schemas)]
-    if schema["type"] == "null":
-        return None
-    required = schema.get("required", ())
-    members: Docs = schema.get("properties", {})
-    return {
-        name: _example(member, schemas) for name, member in members.items() if name in required or "examples" in member
-    }
+    described = openapi.Description(_TAGS, _STREAMS, (DocumentForm, DocumentBody), _SECURITY, authenticate)
+    openapi.install(app, routers, described)

@@ -9,9 +9,9 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
-from citewire_gateway.api.schemas import SCHEMA_VERSION
 from citewire_gateway.chat.events import Done, Event, Tokens
 from citewire_gateway.profiles.model import EventType
+from citewire_http.api.schemas import SCHEMA_VERSION
 
 _EVENTS: Mapping[EventType, type[Event]] = {event.type: event for event in get_args(Event)}
 

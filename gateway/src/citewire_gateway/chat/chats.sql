@@ -1,4 +1,4 @@
--- Conversations, messages, exchanges and erasures. Every query runs under its tenant.
+-- Conversations, messages, exchanges, and what is erased with documents. Every query runs under its tenant.
 
 -- name: open_exchange
 INSERT INTO chat.exchanges
@@ -172,48 +172,6 @@ SELECT org_id FROM chat.claim_erasure_checks(%(most)s, %(seconds)s) AS org_id
 -- Unless a deletion was announced meanwhile.
 UPDATE chat.erasure_checks SET next_at = now() + make_interval(secs => %(seconds)s)
 WHERE org_id = %(org)s AND next_at > now()
-
--- name: users_and_roles
-SELECT user_id, roles FROM chat.users WHERE org_id = %(org)s
-
--- name: add_erasure
-INSERT INTO chat.erasures (org_id, erasure_id, subject_kind, subject, successor, documents, requested_by)
-VALUES (%(org)s, %(erasure)s, CASE WHEN %(user)s = '' THEN 'organisation' ELSE 'user' END, %(user)s, %(successor)s,
-        %(documents)s, %(by)s)
-
--- name: list_erasures
-SELECT erasure_id, subject_kind, subject, successor, documents, state, erased, created_at, finished_at
-FROM chat.erasures
-WHERE org_id = %(org)s AND (%(erasure)s::uuid IS NULL OR erasure_id = %(erasure)s)
-ORDER BY erasure_id DESC LIMIT 100
-
--- name: claim_erasures
-SELECT org_id, erasure_id FROM chat.claim_erasures(5, %(seconds)s)
-
--- name: is_last_pass
--- No row: something that had begun before may still be written, so that there will be another pass.
-SELECT 1 FROM chat.erasures
-WHERE org_id = %(org)s AND erasure_id = %(erasure)s AND created_at < now() - make_interval(secs => %(settle)s)
-
--- name: erase_account
-SELECT chat.erase(%(user)s, %(successor)s)
-
--- name: note_erased
--- Others wait while this works.
-UPDATE chat.erasures SET erased = erased + %(count)s, next_at = greatest(next_at, now() + interval '1 minute')
-WHERE org_id = %(org)s AND erasure_id = %(erasure)s
-
--- name: await_last_pass
-UPDATE chat.erasures SET next_at = created_at + make_interval(secs => %(settle)s)
-WHERE org_id = %(org)s AND erasure_id = %(erasure)s
-
--- name: finish_erasure
-UPDATE chat.erasures SET state = 'done', subject = '', finished_at = now()
-WHERE org_id = %(org)s AND erasure_id = %(erasure)s
-
--- name: drop_erasures
--- Of the organisation nothing is left, not even this.
-DELETE FROM chat.erasures WHERE org_id = %(org)s
 
 -- name: sweep
 SELECT exchanges, keys FROM chat.sweep(%(most)s)

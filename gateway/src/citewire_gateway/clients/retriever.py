@@ -1,6 +1,5 @@
 """The retriever, as the gateway calls it: search, and documents, collections and embedding spaces."""
 
-import json
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import grpc
 from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import calibration_pb2, corpus_pb2, corpus_pb2_grpc, retriever_pb2, retriever_pb2_grpc
-from google.protobuf import json_format, struct_pb2
+from google.protobuf import struct_pb2
 
 from citewire_gateway.clients.fair_calls import FairCalls
 from citewire_kit import client
@@ -65,7 +64,7 @@ class Retriever:
                 "the library's texts broke off before their end", reason="SERVICE_UNAVAILABLE", retry_after=1.0
             )
 
-    async def space(self) -> common_pb2.EmbeddingSpace | None:
+    async def live_space(self) -> common_pb2.EmbeddingSpace | None:
         """Returns the space that the caller's documents are embedded in; None if nothing is yet."""
         plan = await self.plan(retriever_pb2.PlanRequest(strategy=retriever_pb2.STRATEGY_SEMANTIC))
         return plan.space if plan.HasField("space") else None
@@ -244,13 +243,3 @@ def struct_from_json(value: Mapping[str, Any]) -> struct_pb2.Struct:
 def value_from_json(value: object) -> struct_pb2.Value:
     """Returns a JSON value as a message."""
     return struct_from_json({"": value}).fields[""]
-
-
-def struct_to_json(message: struct_pb2.Struct) -> dict[str, Any]:
-    """Returns a message as a JSON object. A struct holds doubles only; whole numbers come back as they were sent."""
-    return json.loads(json_format.MessageToJson(message, indent=None), parse_float=_number)
-
-
-def _number(digits: str) -> float:
-    number = float(digits)
-    return int(number) if number.is_integer() and abs(number) <= _MAX_EXACT else number

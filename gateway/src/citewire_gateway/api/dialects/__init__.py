@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring  # the C function behind json.dumps(ensure_ascii=False) for one text
 from typing import ClassVar, Generic, TypeVar, cast
 
-from citewire_gateway.api.schemas import ResponseModel
 from citewire_gateway.chat.events import Citation, Citations, Done, Event, Outcome, Tokens
+from citewire_http.api.schemas import ResponseModel
 from citewire_kit.errors import CitewireError
 
 E = TypeVar("E")

@@ -12,10 +12,10 @@ from itertools import islice
 from typing import Any, ClassVar, Literal
 
 from citewire.generator.v1 import generator_pb2
+from fastapi import Request
 from pydantic import MISSING
 
 from citewire_gateway.api.dialects import AnswerDialect, StreamDialect, quoted
-from citewire_gateway.api.schemas import OpenAiError
 from citewire_gateway.api.schemas import chat as schemas
 from citewire_gateway.api.schemas.openai import (
     Annotation,
@@ -30,7 +30,10 @@ from citewire_gateway.api.schemas.openai import (
     UrlCitation,
 )
 from citewire_gateway.chat.events import Citation, Citations, Done, Event, Tokens, Usage, VerifiedCitation
+from citewire_http.api.schemas import OpenAiError
 from citewire_kit.errors import CitewireError, Code
+
+OPENAI_PATHS = frozenset({"/v1/chat/completions", "/v1/embeddings", "/v1/models", "/v1/rerank", "/v2/rerank"})
 
 UrlOf = Callable[[Citation], str]
 """Where a citation's original can be opened."""
@@ -237,6 +240,11 @@ def openai_error(error: CitewireError) -> OpenAiError:
         param=error.violations[0].field if error.violations else None,
         code=error.reason.lower(),
     )
+
+
+def openai_members(request: Request, error: CitewireError) -> dict[str, Any]:
+    """Returns the member that clients of OpenAI's API look for in a problem document; they pass over the others."""
+    return {"error": openai_error(error).members()} if request.url.path in OPENAI_PATHS else {}
 
 
 def _label(citation: Citation) -> str:

@@ -5,10 +5,11 @@ from typing import ClassVar, Literal
 from pydantic import Field, StrictStr
 
 from citewire_gateway.api.dialects import AnswerDialect, StreamDialect, quoted
-from citewire_gateway.api.schemas import DocumentIds, Id, ResponseModel
+from citewire_gateway.api.schemas import DocumentIds
 from citewire_gateway.api.schemas.chat import ForeignRequest
-from citewire_gateway.api.schemas.reading import Names
 from citewire_gateway.chat.events import Citations, Done, Event, Tokens
+from citewire_http.api.reading import Names
+from citewire_http.api.schemas import Id, ResponseModel
 from citewire_kit.errors import CitewireError
 
 

@@ -5,18 +5,20 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
 
+from citewire_accounts.api.dependencies import TenantDep, authenticate
 from citewire_gateway.api.chat_requests import make_chat_input, respond, shown_events
-from citewire_gateway.api.dependencies import IdempotencyDep, ServicesDep, TenantDep, authenticate
+from citewire_gateway.api.dependencies import ServicesDep
 from citewire_gateway.api.dialects import ChatDialect
 from citewire_gateway.api.dialects.native import JsonAnswer, NativeDialect
 from citewire_gateway.api.dialects.self_rag import SelfRagAnswer, SelfRagDialect, SelfRagJsonAnswer, SelfRagRequest
 from citewire_gateway.api.dialects.simple import SimpleAnswer, SimpleDialect, SimpleJsonAnswer, SimpleRequest
 from citewire_gateway.api.dialects.ui_message import UiMessageDialect
-from citewire_gateway.api.openapi import event_stream, problems, streamed
 from citewire_gateway.api.schemas.chat import ChatAnswer, ChatRequest
 from citewire_gateway.profiles.builtin import SELF_RAG, SIMPLE
 from citewire_gateway.profiles.model import Profile
 from citewire_gateway.profiles.options import apply_changes, check_possible
+from citewire_http.api.openapi import event_stream, problems, streamed
+from citewire_http.api.parameters import IdempotencyDep
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_kit.errors import invalid_field

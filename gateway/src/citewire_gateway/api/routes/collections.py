@@ -8,17 +8,8 @@ from citewire.embedder.v1 import embedder_pb2
 from citewire.retriever.v1 import corpus_pb2
 from fastapi import APIRouter, Depends, Query
 
-from citewire_gateway.api.dependencies import (
-    PageSize,
-    PageToken,
-    SearchText,
-    ServicesDep,
-    TenantDep,
-    authenticate,
-    require_admin,
-)
-from citewire_gateway.api.openapi import problems
-from citewire_gateway.api.pages import PagesDep
+from citewire_accounts.api.dependencies import TenantDep, authenticate, require_admin
+from citewire_gateway.api.dependencies import ServicesDep
 from citewire_gateway.api.schemas.library import (
     CalibrationBody,
     Collection,
@@ -33,6 +24,9 @@ from citewire_gateway.api.schemas.library import (
     SpaceRole,
     SwitchBody,
 )
+from citewire_http.api.openapi import problems
+from citewire_http.api.pages import PagesDep
+from citewire_http.api.parameters import PageSize, PageToken, SearchText
 from citewire_http.bodies import JsonBody, unstorable
 from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch

@@ -8,13 +8,15 @@ from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import JSONResponse
 from pydantic import MISSING, Field, StrictBool, StrictStr
 
-from citewire_gateway.api.dependencies import PageSize, PageToken, SearchText, ServicesDep, TenantDep, authenticate
-from citewire_gateway.api.openapi import deleted, problems
-from citewire_gateway.api.schemas import RequestModel, ResponseModel, Time, Uuid
+from citewire_accounts.api.dependencies import TenantDep, authenticate
+from citewire_gateway.api.dependencies import ServicesDep
 from citewire_gateway.api.schemas.chat import AnswerDetails
-from citewire_gateway.api.schemas.reading import time_text
 from citewire_gateway.chat import store
 from citewire_gateway.chat.store import markdown
+from citewire_http.api.openapi import deleted, problems
+from citewire_http.api.parameters import PageSize, PageToken, SearchText
+from citewire_http.api.reading import time_text
+from citewire_http.api.schemas import RequestModel, ResponseModel, Time, Uuid
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_kit.errors import NotFound, Violations, invalid_field

@@ -10,23 +10,12 @@ from urllib.parse import quote
 from citewire.retriever.v1 import corpus_pb2
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from citewire_gateway.api.dependencies import (
-    Clean,
-    IdempotencyDep,
-    PageSize,
-    PageToken,
-    SearchText,
-    Services,
-    ServicesDep,
-    TenantDep,
-    authenticate,
-    read_id,
-)
+from citewire_accounts.api.dependencies import TenantDep, authenticate
+from citewire_gateway.api.dependencies import Services, ServicesDep, read_id
 from citewire_gateway.api.dialects import StreamDialect
 from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.api.forms import upload_header
-from citewire_gateway.api.openapi import REF, deleted, problems, streamed
-from citewire_gateway.api.schemas import Nothing, ResponseModel, StreamError
+from citewire_gateway.api.schemas import StreamError
 from citewire_gateway.api.schemas.library import (
     PROGRESS_EVENTS,
     STATUSES,
@@ -39,6 +28,9 @@ from citewire_gateway.api.schemas.library import (
 )
 from citewire_gateway.api.streams import ByteStream, EventStream
 from citewire_gateway.profiles.model import DocumentType
+from citewire_http.api.openapi import REF, deleted, problems, streamed
+from citewire_http.api.parameters import Clean, IdempotencyDep, PageSize, PageToken, SearchText
+from citewire_http.api.schemas import Nothing, ResponseModel
 from citewire_http.bodies import JsonBody, parse_json, require_json, unsupported_media_type, validate
 from citewire_http.departures import CancellingRoute
 from citewire_http.idempotency import StoredAnswer, hash_json

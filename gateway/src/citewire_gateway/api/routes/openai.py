@@ -9,13 +9,12 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import MISSING
 
+from citewire_accounts.api.dependencies import TenantDep, authenticate
 from citewire_accounts.tenants.providers import ProviderType
 from citewire_gateway.api.chat_requests import make_chat_input, respond
-from citewire_gateway.api.dependencies import IdempotencyDep, ServicesDep, TenantDep, authenticate
+from citewire_gateway.api.dependencies import ServicesDep
 from citewire_gateway.api.dialects import ChatDialect
 from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream, UrlOf
-from citewire_gateway.api.openapi import event_stream, problems
-from citewire_gateway.api.pages import PagesDep
 from citewire_gateway.api.schemas.chat import ChatMessage, ChatRequest
 from citewire_gateway.api.schemas.openai import (
     Completion,
@@ -34,6 +33,9 @@ from citewire_gateway.api.schemas.openai import (
 from citewire_gateway.chat.events import Citation
 from citewire_gateway.chat.run import CHARS_PER_TOKEN
 from citewire_gateway.profiles.store import profile_key
+from citewire_http.api.openapi import event_stream, problems
+from citewire_http.api.pages import PagesDep
+from citewire_http.api.parameters import IdempotencyDep
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_kit.plan_limits import Measure

@@ -10,7 +10,7 @@ from typing import Final
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from citewire_gateway.api.dependencies import check_parameters
+from citewire_http.api.parameters import check_parameters
 from citewire_kit.errors import NotFound
 
 router = APIRouter(dependencies=[Depends(check_parameters)])

@@ -4,11 +4,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
-from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, require_admin
-from citewire_gateway.api.openapi import deleted, problems
-from citewire_gateway.api.pages import PagesDep
-from citewire_gateway.api.schemas.tenants import ProfileBody, ProfileInfo, ProfileList
+from citewire_accounts.api.dependencies import TenantDep, authenticate, require_admin
+from citewire_gateway.api.dependencies import ServicesDep
+from citewire_gateway.api.schemas.profiles import ProfileBody, ProfileInfo, ProfileList
 from citewire_gateway.profiles.store import build_profile, profile_key
+from citewire_http.api.openapi import deleted, problems
+from citewire_http.api.pages import PagesDep
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 

@@ -7,9 +7,9 @@ from citewire.retriever.v1 import retriever_pb2
 from fastapi import APIRouter, Depends, Response
 from pydantic import MISSING
 
+from citewire_accounts.api.dependencies import TenantDep, authenticate
 from citewire_accounts.tenants.providers import ProviderType
-from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, read_id
-from citewire_gateway.api.openapi import problems
+from citewire_gateway.api.dependencies import ServicesDep, read_id
 from citewire_gateway.api.schemas.search import (
     Chunk,
     RerankSummary,
@@ -21,6 +21,7 @@ from citewire_gateway.api.schemas.search import (
     VerifyBody,
 )
 from citewire_gateway.chat.retrieval import Retrieval, embed_and_search, rerank
+from citewire_http.api.openapi import problems
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch

@@ -6,10 +6,11 @@ from importlib import resources
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 
-from citewire_gateway.api.dependencies import ServicesDep, check_parameters
-from citewire_gateway.api.openapi import problems
-from citewire_gateway.api.problems import problem_response
+from citewire_gateway.api.dependencies import ServicesDep
 from citewire_gateway.api.schemas import Health, Readiness
+from citewire_http.api.openapi import problems
+from citewire_http.api.parameters import check_parameters
+from citewire_http.api.problems import problem_response
 from citewire_kit.errors import NotFound, Unavailable
 
 router = APIRouter(tags=["system"], dependencies=[Depends(check_parameters)])

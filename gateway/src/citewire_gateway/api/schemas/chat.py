@@ -8,26 +8,12 @@ from uuid import UUID
 from citewire.generator.v1 import generator_pb2
 from pydantic import MISSING, AfterValidator, BaseModel, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from citewire_gateway.api.schemas import (
-    PLACE_NAMES,
-    Count,
-    Id,
-    KnownType,
-    Nothing,
-    Ratio,
-    RequestModel,
-    ResponseModel,
-    ScopeFields,
-    Score,
-    Similarity,
-    StreamError,
-    Time,
-    Uuid,
-)
-from citewire_gateway.api.schemas.reading import Names
+from citewire_gateway.api.schemas import PLACE_NAMES, KnownType, ScopeFields, Score, Similarity, StreamError
 from citewire_gateway.chat import events, run
 from citewire_gateway.profiles.model import EventType
 from citewire_gateway.profiles.options import ProfileOptions
+from citewire_http.api.reading import Names
+from citewire_http.api.schemas import Count, Id, Nothing, Ratio, RequestModel, ResponseModel, Time, Uuid
 
 MAX_MESSAGES = 200
 

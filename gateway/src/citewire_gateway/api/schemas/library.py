@@ -8,21 +8,10 @@ from citewire.retriever.v1 import calibration_pb2, corpus_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
 from pydantic import MISSING, BeforeValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from citewire_gateway.api.schemas import (
-    CollectionName,
-    Count,
-    Id,
-    JsonObject,
-    KnownType,
-    Nothing,
-    RequestModel,
-    ResponseModel,
-    Score,
-    StreamError,
-    Time,
-)
-from citewire_gateway.api.schemas.reading import Names
+from citewire_gateway.api.schemas import CollectionName, KnownType, Score, StreamError
 from citewire_gateway.profiles.model import DocumentType
+from citewire_http.api.reading import Names
+from citewire_http.api.schemas import Count, Id, JsonObject, Nothing, RequestModel, ResponseModel, Time
 from citewire_kit.enums import EnumMap
 
 MAX_TAGS = 50

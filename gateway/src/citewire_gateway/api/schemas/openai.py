@@ -10,8 +10,9 @@ from uuid import UUID
 
 from pydantic import MISSING, AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, StrictStr, field_validator
 
-from citewire_gateway.api.schemas import Count, OpenAiError, RequestModel, ResponseModel, ScopeFields, Score
+from citewire_gateway.api.schemas import ScopeFields, Score
 from citewire_gateway.api.schemas.chat import MAX_MESSAGES, VerifiedCitation
+from citewire_http.api.schemas import Count, OpenAiError, RequestModel, ResponseModel
 
 MAX_INPUTS = 256
 MAX_TEXTS = 1000

@@ -6,9 +6,8 @@ from typing import Annotated, ClassVar
 from pydantic import AwareDatetime, Field, StrictInt, StrictStr
 
 from citewire_accounts.tenants.identity import SCOPES, Scope
-from citewire_gateway.api.schemas import RequestModel, ResponseModel
-from citewire_gateway.api.schemas.reading import Names
-from citewire_gateway.api.schemas.tenants import Second
+from citewire_http.api.reading import Names
+from citewire_http.api.schemas import RequestModel, ResponseModel, Second
 from citewire_kit.errors import invalid_field
 
 MAX_OVERLAP_SECONDS = 30 * 86_400

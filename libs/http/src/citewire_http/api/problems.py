@@ -1,7 +1,7 @@
 """Errors as RFC 9457 `application/problem+json`, and nothing else: no page, no stack trace, no driver's text."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -10,8 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from citewire_gateway.api.dialects.openai_chat import openai_error
-from citewire_gateway.api.schemas import FieldError, Problem
+from citewire_http.api.schemas import FieldError, Problem
 from citewire_kit.audit import fail
 from citewire_kit.errors import CitewireError, Code, FieldViolation, Internal, InvalidArgument, NotFound, Unimplemented
 from citewire_kit.status import http_status
@@ -22,8 +21,6 @@ log = get_logger(__name__)
 
 TYPE_BASE = "https://citewire.dev/errors/"
 MEDIA_TYPE = "application/problem+json"
-
-OPENAI_PATHS = frozenset({"/v1/chat/completions", "/v1/embeddings", "/v1/models", "/v1/rerank", "/v2/rerank"})
 
 _TITLES: Mapping[int, str] = {
     400: "The request could not be read",
@@ -109,9 +106,21 @@ def _limit_of(error: CitewireError) -> dict[str, Any]:
     return {"limit": error.metadata["limit"], **numbers} if "limit" in error.metadata else {}
 
 
-def install(app: FastAPI) -> None:
+Extra = Callable[[Request, CitewireError], Mapping[str, Any]]
+"""Members that an error's document has beyond the usual ones."""
+
+
+def install(app: FastAPI, extra: Extra) -> None:
     """Makes every error of the application's routes a problem document."""
-    app.add_exception_handler(CitewireError, _citewire_error)
+
+    async def citewire_error(request: Request, exc: Exception) -> Response:
+        if not isinstance(exc, CitewireError):
+            raise exc
+        if exc.code in (Code.INTERNAL, Code.DATA_LOSS):
+            log.error("request_failed", reason=exc.reason, error=exc.message, exc_info=exc.__cause__)
+        return problem_response(exc, extra(request, exc))
+
+    app.add_exception_handler(CitewireError, citewire_error)
     app.add_exception_handler(HTTPException, _http_exception)
     app.add_exception_handler(Exception, _defect)
     app.add_exception_handler(RequestValidationError, _invalid_parameters)
@@ -128,16 +137,6 @@ async def _invalid_parameters(_request: Request, exc: Exception) -> Response:
         f"{violations[0].field}: {violations[0].message}", reason="INVALID_FIELD", violations=violations
     )
     return problem_response(error)
-
-
-async def _citewire_error(request: Request, exc: Exception) -> Response:
-    if not isinstance(exc, CitewireError):
-        raise exc
-    if exc.code in (Code.INTERNAL, Code.DATA_LOSS):
-        log.error("request_failed", reason=exc.reason, error=exc.message, exc_info=exc.__cause__)
-    # Clients of OpenAI's API look for this member, and pass over the others.
-    extra = {"error": openai_error(exc).members()} if request.url.path in OPENAI_PATHS else None
-    return problem_response(exc, extra)
 
 
 async def _defect(_request: Request, exc: Exception) -> Response:

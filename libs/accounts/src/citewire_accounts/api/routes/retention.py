@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from pydantic import Field, StrictInt
 
-from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, require_admin
-from citewire_gateway.api.openapi import problems
-from citewire_gateway.api.schemas import RequestModel, ResponseModel
+from citewire_accounts.api.dependencies import AccountsDep, TenantDep, authenticate, require_admin
+from citewire_http.api.openapi import problems
+from citewire_http.api.schemas import RequestModel, ResponseModel
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch
@@ -30,7 +30,7 @@ class RetentionInfo(ResponseModel):
 
 
 @router.get("/v1/admin/retention", summary="Show how long conversations are kept", responses=problems(403))
-async def get_retention(tenant: TenantDep, services: ServicesDep) -> RetentionInfo:
+async def get_retention(tenant: TenantDep, services: AccountsDep) -> RetentionInfo:
     """Returns the organisation's policy. Owners and admins may."""
     require_admin(tenant)
     return RetentionInfo(conversation_days=await services.retention.conversation_days(tenant))
@@ -38,7 +38,7 @@ async def get_retention(tenant: TenantDep, services: ServicesDep) -> RetentionIn
 
 @router.put("/v1/admin/retention", summary="Say how long conversations are kept", responses=problems(403))
 async def put_retention(
-    tenant: TenantDep, services: ServicesDep, body: Annotated[RetentionBody, Depends(JsonBody(RetentionBody))]
+    tenant: TenantDep, services: AccountsDep, body: Annotated[RetentionBody, Depends(JsonBody(RetentionBody))]
 ) -> RetentionInfo:
     """Sets the organisation's policy. Owners and admins may; what is older is erased within minutes, for good."""
     require_admin(tenant)

@@ -5,8 +5,8 @@ from typing import Literal, Self
 from pydantic import Field
 
 from citewire_accounts.tenants.identity import Caller, Scope
-from citewire_gateway.api.schemas import ResponseModel
-from citewire_gateway.api.schemas.reading import time_text
+from citewire_http.api.reading import time_text
+from citewire_http.api.schemas import ResponseModel
 from citewire_kit.tenant import Plan
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends
 
-from citewire_gateway.api.dependencies import PageSize, PageToken, SearchText
+from citewire_http.api.parameters import PageSize, PageToken, SearchText
 from citewire_kit.errors import FieldViolation, InvalidArgument
 
 T = TypeVar("T")

@@ -6,20 +6,13 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
 
+from citewire_accounts.api.dependencies import AccountsDep, TenantDep, authenticate, require_admin
+from citewire_accounts.api.schemas.admin import AuditEntry, AuditPage, OrganisationInfo, RoleBody, UserInfo, UserList
 from citewire_accounts.tenants.audit import AuditQuery, Position
-from citewire_gateway.api.dependencies import (
-    Clean,
-    PageSize,
-    PageToken,
-    ServicesDep,
-    TenantDep,
-    authenticate,
-    require_admin,
-)
-from citewire_gateway.api.openapi import problems
-from citewire_gateway.api.pages import PagesDep, read_token, write_token
-from citewire_gateway.api.schemas.admin import AuditEntry, AuditPage, OrganisationInfo, RoleBody, UserInfo, UserList
-from citewire_gateway.api.times import read_moment
+from citewire_http.api.openapi import problems
+from citewire_http.api.pages import PagesDep, read_token, write_token
+from citewire_http.api.parameters import Clean, PageSize, PageToken
+from citewire_http.api.times import read_moment
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch
@@ -49,7 +42,7 @@ ObjectName = Annotated[
 @router.get("/v1/admin/audit", summary="Read the audit trail", responses=problems(403))
 async def list_audit_events(
     tenant: TenantDep,
-    services: ServicesDep,
+    services: AccountsDep,
     from_: From = None,
     to: To = None,
     user: User = None,
@@ -74,14 +67,14 @@ async def list_audit_events(
 
 
 @router.get("/v1/admin/organisation", summary="Show your organisation", responses=problems(403))
-async def get_organisation(tenant: TenantDep, services: ServicesDep) -> OrganisationInfo:
+async def get_organisation(tenant: TenantDep, services: AccountsDep) -> OrganisationInfo:
     """Returns the caller's organisation with its plan, which its operator sets. Owners and admins may."""
     require_admin(tenant)
     return OrganisationInfo.of(await services.members.organisation(tenant.org_id))
 
 
 @router.get("/v1/admin/users", summary="List users", responses=problems(403))
-async def list_users(tenant: TenantDep, services: ServicesDep, pages: PagesDep) -> UserList:
+async def list_users(tenant: TenantDep, services: AccountsDep, pages: PagesDep) -> UserList:
     """Returns the organisation's users with their roles. Owners and admins may; `q` looks into ids and roles."""
     require_admin(tenant)
     members, token = pages.page(
@@ -94,7 +87,7 @@ async def list_users(tenant: TenantDep, services: ServicesDep, pages: PagesDep) 
 
 @router.put("/v1/admin/users/{user}/role", summary="Change a user's role", responses=problems(403, 404, 409))
 async def put_role(
-    user: str, tenant: TenantDep, services: ServicesDep, body: Annotated[RoleBody, Depends(JsonBody(RoleBody))]
+    user: str, tenant: TenantDep, services: AccountsDep, body: Annotated[RoleBody, Depends(JsonBody(RoleBody))]
 ) -> UserInfo:
     """Gives a user a role in place of all before, from the user's next request on. Owners and admins may.
 

@@ -2,18 +2,17 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 from uuid import UUID
 
 from citewire_accounts.tenants.accounts import AccountStore
-from citewire_gateway.chat.store import SQL
-from citewire_gateway.clients.retriever import CorpusClient
 from citewire_kit.errors import CitewireError, FailedPrecondition, NotFound, PermissionDenied
 from citewire_kit.ids import uuid7
-from citewire_kit.postgres import Pool, tenant_transaction, transaction
+from citewire_kit.postgres import Pool, load_queries, tenant_transaction, transaction
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant, use_tenant
 
+_SQL = load_queries("citewire_accounts.tenants", "erasures.sql")
 _AGAIN_SECONDS: Final = 60.0
 _STATEMENT_SECONDS: Final = 60.0
 
@@ -38,12 +37,23 @@ class Erasure:
     finished_at: datetime | None
 
 
+class EraseDocuments(Protocol):
+    """Erases documents: the retriever does that."""
+
+    async def __call__(self, user_id: str, successor: str, *, keep: bool) -> tuple[int, bool]:
+        """Erases a part of what a user (with "" the organisation) has stored; with `keep` gives it to the successor.
+
+        Returns how many documents that were, and whether nothing is left.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Erasures:
     """See the module. Methods raise `Unavailable` if the database or the retriever can't be reached."""
 
     pool: Pool
-    corpus: CorpusClient
+    erase_documents: EraseDocuments
     accounts: AccountStore
     settle_seconds: float
     """How long after its beginning something that a request of the erased user began may still be written."""
@@ -60,7 +70,7 @@ class Erasures:
         values = {"org": tenant.org_id, "erasure": number, "user": user_id, "documents": documents}
         values |= {"successor": f"erased:{number.hex[-12:]}", "by": tenant.user_id}
         async with tenant_transaction(self.pool, tenant) as connection:
-            rows = await (await connection.execute(SQL["users_and_roles"], values)).fetchall()
+            rows = await (await connection.execute(_SQL["users_and_roles"], values)).fetchall()
             roles: dict[str, list[str]] = dict(rows)
             if user_id and user_id not in roles:
                 raise NotFound(f"there is no user {user_id}", reason="USER_NOT_FOUND", metadata={"user": user_id})
@@ -71,7 +81,7 @@ class Erasures:
                 raise FailedPrecondition(
                     f"{user_id} is the only owner: make another, or erase the organisation", reason="WRONG_STATE"
                 )
-            await connection.execute(SQL["add_erasure"], values)
+            await connection.execute(_SQL["add_erasure"], values)
         return await self.get(tenant, number)
 
     async def get(self, tenant: Tenant, erasure_id: UUID) -> Erasure:
@@ -84,13 +94,13 @@ class Erasures:
         """Returns the latest hundred erasures, latest first; or one."""
         values = {"org": tenant.org_id, "erasure": erasure_id}
         async with tenant_transaction(self.pool, tenant) as connection:
-            rows = await (await connection.execute(SQL["list_erasures"], values)).fetchall()
+            rows = await (await connection.execute(_SQL["list_erasures"], values)).fetchall()
         return [Erasure(*row) for row in rows]
 
     async def sweep(self) -> None:
         """One round: works on what is due. What fails is done again later, and hinders no other."""
         async with transaction(self.pool) as connection:
-            rows = await (await connection.execute(SQL["claim_erasures"], {"seconds": _AGAIN_SECONDS})).fetchall()
+            rows = await (await connection.execute(_SQL["claim_erasures"], {"seconds": _AGAIN_SECONDS})).fetchall()
         for org_id, erasure_id in rows:
             tenant = Tenant(org_id, "citewire-gateway", "free", ("owner",))
             try:
@@ -107,7 +117,7 @@ class Erasures:
         await self._write(tenant, "erase_account", values)  # first: with its keys, who is erased can't call any more
         keep, done = erasure.documents == "keep", False
         while not done:
-            count, done = await self.corpus.erase(erasure.subject, erasure.successor, keep=keep)
+            count, done = await self.erase_documents(erasure.subject, erasure.successor, keep=keep)
             await self._write(tenant, "note_erased", values | {"count": count})
         await self._forget_users(tenant, erasure)
         if last is None:
@@ -125,5 +135,5 @@ class Erasures:
 
     async def _write(self, tenant: Tenant, query: str, values: dict[str, Any]) -> object:
         async with tenant_transaction(self.pool, tenant, statement_seconds=_STATEMENT_SECONDS) as connection:
-            cursor = await connection.execute(SQL[query], values)
+            cursor = await connection.execute(_SQL[query], values)
             return await cursor.fetchone() if cursor.description else None

@@ -6,12 +6,12 @@ from uuid import UUID
 from fastapi import APIRouter, Depends
 from pydantic import MISSING, Field, StrictStr
 
-from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, require_admin
-from citewire_gateway.api.openapi import problems
-from citewire_gateway.api.pages import PagesDep
-from citewire_gateway.api.schemas import Count, RequestModel, ResponseModel, Time, Uuid
-from citewire_gateway.api.schemas.reading import time_text
-from citewire_gateway.chat import erasures
+from citewire_accounts.api.dependencies import AccountsDep, TenantDep, authenticate, require_admin
+from citewire_accounts.tenants import erasures
+from citewire_http.api.openapi import problems
+from citewire_http.api.pages import PagesDep
+from citewire_http.api.reading import time_text
+from citewire_http.api.schemas import Count, RequestModel, ResponseModel, Time, Uuid
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch
@@ -60,7 +60,7 @@ class ErasureList(ResponseModel):
 
 @router.post("/v1/erasures", summary="Erase a user or the organisation", status_code=202, responses=problems(404, 409))
 async def add_erasure(
-    tenant: TenantDep, services: ServicesDep, body: Annotated[ErasureRequest, Depends(JsonBody(ErasureRequest))]
+    tenant: TenantDep, services: AccountsDep, body: Annotated[ErasureRequest, Depends(JsonBody(ErasureRequest))]
 ) -> Erasure:
     """Begins in the background to erase a user, or all of the organisation; it goes on until it is done.
 
@@ -79,7 +79,7 @@ async def add_erasure(
 
 
 @router.get("/v1/erasures", summary="List erasures")
-async def list_erasures(tenant: TenantDep, services: ServicesDep, pages: PagesDep) -> ErasureList:
+async def list_erasures(tenant: TenantDep, services: AccountsDep, pages: PagesDep) -> ErasureList:
     """Returns the organisation's latest hundred erasures, oldest first; `q` looks into users and their successors."""
     require_admin(tenant)
     erasures, token = pages.page(
@@ -91,7 +91,7 @@ async def list_erasures(tenant: TenantDep, services: ServicesDep, pages: PagesDe
 
 
 @router.get("/v1/erasures/{erasure_id}", summary="How far an erasure is", responses=problems(404))
-async def get_erasure(erasure_id: str, tenant: TenantDep, services: ServicesDep) -> Erasure:
+async def get_erasure(erasure_id: str, tenant: TenantDep, services: AccountsDep) -> Erasure:
     """Returns an erasure. That of an organisation is gone with it when it is done."""
     require_admin(tenant)
     try:

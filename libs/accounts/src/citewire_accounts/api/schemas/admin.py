@@ -5,8 +5,8 @@ from typing import Literal
 from pydantic import Field
 
 from citewire_accounts.tenants.members import Member, Organisation
-from citewire_gateway.api.schemas import RequestModel, ResponseModel, Time
-from citewire_gateway.api.schemas.reading import time_text
+from citewire_http.api.reading import time_text
+from citewire_http.api.schemas import RequestModel, ResponseModel, Time
 from citewire_kit.audit_events import AuditEvent
 
 RoleName = Literal["reader", "editor", "admin", "owner"]

@@ -9,6 +9,16 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse, Response
 
+from citewire_accounts.api.dependencies import AccountsDep, TenantDep, authenticate, is_admin, require_admin
+from citewire_accounts.api.schemas.accounting import (
+    BudgetBody,
+    BudgetInfo,
+    BudgetList,
+    BudgetScope,
+    LimitInfo,
+    LimitReport,
+    UsageReport,
+)
 from citewire_accounts.tenants.accounts import (
     Group,
     Period,
@@ -19,20 +29,11 @@ from citewire_accounts.tenants.accounts import (
     to_nano,
     to_usd,
 )
-from citewire_gateway.api.dependencies import Clean, ServicesDep, TenantDep, authenticate, is_admin, require_admin
-from citewire_gateway.api.openapi import deleted, problems
-from citewire_gateway.api.pages import PagesDep
-from citewire_gateway.api.schemas.reading import time_text
-from citewire_gateway.api.schemas.tenants import (
-    BudgetBody,
-    BudgetInfo,
-    BudgetList,
-    BudgetScope,
-    LimitInfo,
-    LimitReport,
-    UsageReport,
-)
-from citewire_gateway.api.times import read_moment
+from citewire_http.api.openapi import deleted, problems
+from citewire_http.api.pages import PagesDep
+from citewire_http.api.parameters import Clean
+from citewire_http.api.reading import time_text
+from citewire_http.api.times import read_moment
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch
@@ -88,7 +89,7 @@ OfPeriod = Annotated[Period, Query(description="Which of its budgets: by day or 
 async def get_usage(
     request: Request,
     tenant: TenantDep,
-    services: ServicesDep,
+    services: AccountsDep,
     from_: From = None,
     to: To = None,
     group_by: GroupBy = "day,model",
@@ -118,7 +119,7 @@ async def get_usage(
 
 
 @router.get("/v1/budgets", summary="List budgets", responses=problems(403, 409))
-async def list_budgets(tenant: TenantDep, services: ServicesDep, pages: PagesDep) -> BudgetList:
+async def list_budgets(tenant: TenantDep, services: AccountsDep, pages: PagesDep) -> BudgetList:
     """Returns the organisation's budgets and those of its keys, as they are now. Owners and admins may.
 
     `q` looks into ids of keys and periods.
@@ -134,7 +135,7 @@ async def list_budgets(tenant: TenantDep, services: ServicesDep, pages: PagesDep
 
 @router.put("/v1/budgets", summary="Set a budget", responses=problems(403, 409))
 async def put_budget(
-    tenant: TenantDep, services: ServicesDep, body: Annotated[BudgetBody, Depends(JsonBody(BudgetBody))]
+    tenant: TenantDep, services: AccountsDep, body: Annotated[BudgetBody, Depends(JsonBody(BudgetBody))]
 ) -> BudgetInfo:
     """Makes a budget or changes its limit. It counts from the next call on, and what was spent before counts too.
 
@@ -149,7 +150,7 @@ async def put_budget(
 
 @router.delete("/v1/budgets", summary="Delete a budget", **deleted(403, 404))
 async def delete_budget(
-    tenant: TenantDep, services: ServicesDep, period: OfPeriod, scope: OfScope = "org", key_id: KeyId = None
+    tenant: TenantDep, services: AccountsDep, period: OfPeriod, scope: OfScope = "org", key_id: KeyId = None
 ) -> None:
     """Deletes a budget: from the next call on there is no limit of that kind. Owners and admins may."""
     require_admin(tenant)
@@ -159,7 +160,7 @@ async def delete_budget(
 
 
 @router.get("/v1/limits", summary="Show limits")
-async def list_limits(tenant: TenantDep, services: ServicesDep) -> LimitReport:
+async def list_limits(tenant: TenantDep, services: AccountsDep) -> LimitReport:
     """Returns what the plan lets the caller's key, the caller and the organisation do, and what they have used.
 
     While the retriever, which counts stored bytes, doesn't answer, they are named in `unknown`.
@@ -168,7 +169,7 @@ async def list_limits(tenant: TenantDep, services: ServicesDep) -> LimitReport:
         plan=tenant.plan, limits=[*map(LimitInfo.of, await services.limiter.states(tenant))], unknown=[]
     )
     try:
-        report.limits.extend(LimitInfo.of_storage(await services.corpus.storage()))
+        report.limits.extend(LimitInfo.of_storage(await services.stored_bytes()))
     except (Unavailable, DeadlineExceeded):
         report.unknown.append(Measure.STORED_BYTES)
     return report

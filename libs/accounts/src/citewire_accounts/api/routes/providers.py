@@ -5,18 +5,18 @@ from typing import Annotated
 from citewire.common.v1 import common_pb2
 from fastapi import APIRouter, Depends, Path, Query
 
-from citewire_accounts.tenants.providers import ORG, ProviderEntry, ProviderType
-from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, require_admin
-from citewire_gateway.api.openapi import deleted, problems
-from citewire_gateway.api.pages import PagesDep
-from citewire_gateway.api.schemas.tenants import (
+from citewire_accounts.api.dependencies import AccountsDep, TenantDep, authenticate, require_admin
+from citewire_accounts.api.schemas import ScopeName
+from citewire_accounts.api.schemas.providers import (
     FallbackBody,
     ProviderBody,
     ProviderInfo,
     ProviderList,
     ProviderRulesBody,
-    ScopeName,
 )
+from citewire_accounts.tenants.providers import ORG, ProviderEntry, ProviderType
+from citewire_http.api.openapi import deleted, problems
+from citewire_http.api.pages import PagesDep
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_kit.errors import Violations, invalid_field
@@ -37,7 +37,7 @@ AnyScope = Annotated[
 
 
 @router.get("/v1/providers", summary="List tenant providers")
-async def list_providers(tenant: TenantDep, services: ServicesDep, pages: PagesDep) -> ProviderList:
+async def list_providers(tenant: TenantDep, services: AccountsDep, pages: PagesDep) -> ProviderList:
     """Returns the caller's providers and the organisation's, and whether the organisation demands its own.
 
     Several may be saved for a type; one of them is active. `q` looks into types, names, providers and models, those of
@@ -52,7 +52,7 @@ async def list_providers(tenant: TenantDep, services: ServicesDep, pages: PagesD
 
 @router.patch("/v1/providers", summary="Require tenant providers", responses=problems(403))
 async def change_rules(
-    tenant: TenantDep, services: ServicesDep, body: Annotated[ProviderRulesBody, Depends(JsonBody(ProviderRulesBody))]
+    tenant: TenantDep, services: AccountsDep, body: Annotated[ProviderRulesBody, Depends(JsonBody(ProviderRulesBody))]
 ) -> ProviderRulesBody:
     """Says whether the organisation uses only its own providers. Owners and admins may."""
     require_admin(tenant)
@@ -62,7 +62,7 @@ async def change_rules(
 
 @router.get("/v1/providers/{type}", summary="Show a tenant provider", responses=problems(404))
 async def get_provider(
-    type_: TypeName, tenant: TenantDep, services: ServicesDep, scope: AnyScope = None
+    type_: TypeName, tenant: TenantDep, services: AccountsDep, scope: AnyScope = None
 ) -> ProviderInfo:
     """Returns a provider without its key and address."""
     owner = None if scope is None else _owner(tenant, scope)
@@ -73,7 +73,7 @@ async def get_provider(
 async def put_provider(
     type_: TypeName,
     tenant: TenantDep,
-    services: ServicesDep,
+    services: AccountsDep,
     body: Annotated[ProviderBody, Depends(JsonBody(ProviderBody))],
     scope: OwnScope = "user",
 ) -> ProviderInfo:
@@ -87,7 +87,7 @@ async def put_provider(
 
 
 @router.delete("/v1/providers/{type}", summary="Delete a tenant provider", **deleted(403, 404))
-async def delete_provider(type_: TypeName, tenant: TenantDep, services: ServicesDep, scope: OwnScope = "user") -> None:
+async def delete_provider(type_: TypeName, tenant: TenantDep, services: AccountsDep, scope: OwnScope = "user") -> None:
     """Deletes the active provider with its key; requests that are running finish with it.
 
     None of the others that are saved becomes active.
@@ -97,7 +97,7 @@ async def delete_provider(type_: TypeName, tenant: TenantDep, services: Services
 
 @router.get("/v1/providers/{type}/{name}", summary="Show a saved provider", responses=problems(404))
 async def get_saved_provider(
-    type_: TypeName, name: SavedName, tenant: TenantDep, services: ServicesDep, scope: OwnScope = "user"
+    type_: TypeName, name: SavedName, tenant: TenantDep, services: AccountsDep, scope: OwnScope = "user"
 ) -> ProviderInfo:
     """Returns a provider that was saved under a name, active or not, without its key and address."""
     return ProviderInfo.of(await services.providers.find_saved(tenant, type_, _owner(tenant, scope), name))
@@ -108,7 +108,7 @@ async def put_saved_provider(
     type_: TypeName,
     name: SavedName,
     tenant: TenantDep,
-    services: ServicesDep,
+    services: AccountsDep,
     body: Annotated[ProviderBody, Depends(JsonBody(ProviderBody))],
     scope: OwnScope = "user",
     activate: Annotated[bool, Query(description="Also makes it the active one.")] = False,
@@ -126,7 +126,7 @@ async def put_saved_provider(
     "/v1/providers/{type}/{name}:activate", summary="Make a saved provider the active one", responses=problems(403, 404)
 )
 async def activate_provider(
-    type_: TypeName, name: SavedName, tenant: TenantDep, services: ServicesDep, scope: OwnScope = "user"
+    type_: TypeName, name: SavedName, tenant: TenantDep, services: AccountsDep, scope: OwnScope = "user"
 ) -> ProviderInfo:
     """Has the next requests use another of the saved providers; the one that was active stays saved."""
     owner = _owner(tenant, scope, change=True)
@@ -136,7 +136,7 @@ async def activate_provider(
 
 @router.delete("/v1/providers/{type}/{name}", summary="Delete a saved provider", **deleted(403, 404))
 async def delete_saved_provider(
-    type_: TypeName, name: SavedName, tenant: TenantDep, services: ServicesDep, scope: OwnScope = "user"
+    type_: TypeName, name: SavedName, tenant: TenantDep, services: AccountsDep, scope: OwnScope = "user"
 ) -> None:
     """Deletes a provider with its key, active or not; none of the others becomes active by that."""
     await services.providers.delete(tenant, type_, _owner(tenant, scope, change=True), name)

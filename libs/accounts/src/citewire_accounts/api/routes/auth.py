@@ -7,22 +7,21 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
-from citewire_accounts.people.cookies import PENDING_COOKIE, SESSION_COOKIE, set_cookie
-from citewire_accounts.people.sign_in import CALLBACK, SIGN_IN_SECONDS, SignIn
-from citewire_gateway.api.dependencies import (
+from citewire_accounts.api.dependencies import (
+    AccountsDep,
+    AccountServices,
     CallerDep,
-    Clean,
-    Services,
-    ServicesDep,
     TenantDep,
     check_own_page,
-    check_parameters,
     note_caller,
     session_cookie,
     site_of_request,
 )
-from citewire_gateway.api.openapi import problems
-from citewire_gateway.api.schemas.auth import CallerInfo, SignedOut
+from citewire_accounts.api.schemas.auth import CallerInfo, SignedOut
+from citewire_accounts.people.cookies import PENDING_COOKIE, SESSION_COOKIE, set_cookie
+from citewire_accounts.people.sign_in import CALLBACK, SIGN_IN_SECONDS, SignIn
+from citewire_http.api.openapi import problems
+from citewire_http.api.parameters import Clean, check_parameters
 from citewire_http.departures import CancellingRoute
 from citewire_kit.errors import CitewireError, NotFound, Unauthenticated
 
@@ -47,7 +46,7 @@ ReturnTo = Annotated[
     response_class=Response,
     responses={**_REDIRECT, **problems(404, 422, 503)},
 )
-async def sign_in(services: ServicesDep, issuer: OfIssuer = None, return_to: ReturnTo = "/v1/auth/session") -> Response:
+async def sign_in(services: AccountsDep, issuer: OfIssuer = None, return_to: ReturnTo = "/v1/auth/session") -> Response:
     """Sends a browser to the identity provider; it comes back to `/v1/auth/callback`, and then to `return_to`."""
     departure = await _sign_in(services).begin(issuer, return_to)
     pending = base64.urlsafe_b64encode(departure.pending).decode()
@@ -61,7 +60,7 @@ async def sign_in(services: ServicesDep, issuer: OfIssuer = None, return_to: Ret
     response_class=Response,
     responses={**_REDIRECT, **problems(401, 403, 404, 429, 503)},
 )
-async def come_back(request: Request, services: ServicesDep) -> Response:
+async def come_back(request: Request, services: AccountsDep) -> Response:
     """Begins a session with the identity provider's answer, and sends the browser where it wanted to go."""
     site, wanted = site_of_request(request), _sign_in(services)
     services.authenticator.check_site(site)
@@ -88,7 +87,7 @@ async def get_session(_tenant: TenantDep, caller: CallerDep) -> CallerInfo:
     dependencies=_KNOWN_PARAMETERS,
     responses=problems(401, 403, 429, 503),
 )
-async def refresh_session(request: Request, services: ServicesDep) -> CallerInfo:
+async def refresh_session(request: Request, services: AccountsDep) -> CallerInfo:
     """Asks the identity provider who the user is now, if it wasn't asked within five seconds.
 
     The gateway does so by itself within every 30 seconds of use. A page that is about to open a stream finds out here
@@ -102,7 +101,7 @@ async def refresh_session(request: Request, services: ServicesDep) -> CallerInfo
 
 
 @router.post("/v1/auth/logout", summary="Sign out", dependencies=_KNOWN_PARAMETERS, responses=problems(403, 404))
-async def sign_out(request: Request, services: ServicesDep, response: Response) -> SignedOut:
+async def sign_out(request: Request, services: AccountsDep, response: Response) -> SignedOut:
     """Ends the session here at once, and its tokens at the identity provider."""
     check_own_page(request, services)
     tenant, url = await _sign_in(services).end(session_cookie(request))
@@ -113,7 +112,7 @@ async def sign_out(request: Request, services: ServicesDep, response: Response) 
     return SignedOut(end_session_url=url)
 
 
-def _sign_in(services: Services) -> SignIn:
+def _sign_in(services: AccountServices) -> SignIn:
     if services.sign_in is None:
         raise NotFound("nobody signs in here: this server has no identity provider", reason="ROUTE_NOT_FOUND")
     return services.sign_in

@@ -5,20 +5,20 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from citewire_accounts.tenants.identity import Caller, KeyInfo, make_key
-from citewire_gateway.api.dependencies import (
+from citewire_accounts.api.dependencies import (
+    AccountsDep,
+    AccountServices,
     CallerDep,
-    Clean,
-    Services,
-    ServicesDep,
     authenticate,
     is_admin,
     require_admin,
 )
-from citewire_gateway.api.openapi import deleted, problems
-from citewire_gateway.api.pages import PagesDep
-from citewire_gateway.api.schemas.keys import ApiKey, ApiKeyList, KeyBody, NewApiKey, RotationBody, future
-from citewire_gateway.api.schemas.tenants import ScopeName
+from citewire_accounts.api.schemas import ScopeName
+from citewire_accounts.api.schemas.keys import ApiKey, ApiKeyList, KeyBody, NewApiKey, RotationBody, future
+from citewire_accounts.tenants.identity import Caller, KeyInfo, make_key
+from citewire_http.api.openapi import deleted, problems
+from citewire_http.api.pages import PagesDep
+from citewire_http.api.parameters import Clean
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch
@@ -35,7 +35,7 @@ OfUser = Annotated[
 
 @router.get("/v1/keys", summary="List API keys")
 async def list_keys(
-    caller: CallerDep, services: ServicesDep, pages: PagesDep, scope: OfScope = "user", user: OfUser = None
+    caller: CallerDep, services: AccountsDep, pages: PagesDep, scope: OfScope = "user", user: OfUser = None
 ) -> ApiKeyList:
     """Returns keys without their secrets, also those that were revoked or have expired.
 
@@ -55,7 +55,7 @@ async def list_keys(
 
 @router.post("/v1/keys", summary="Create an API key", status_code=201, responses=problems(409))
 async def create_key(
-    caller: CallerDep, services: ServicesDep, response: Response, body: Annotated[KeyBody, Depends(JsonBody(KeyBody))]
+    caller: CallerDep, services: AccountsDep, response: Response, body: Annotated[KeyBody, Depends(JsonBody(KeyBody))]
 ) -> NewApiKey:
     """Makes a key and shows it, this once. It can't do more than what it was made with, nor outlive that."""
     tenant, wrong, scopes = caller.tenant, Violations(), body.scopes or caller.scopes
@@ -74,7 +74,7 @@ async def create_key(
 
 
 @router.get("/v1/keys/{key_id}", summary="Show an API key", responses=problems(404))
-async def get_key(key_id: str, caller: CallerDep, services: ServicesDep) -> ApiKey:
+async def get_key(key_id: str, caller: CallerDep, services: AccountsDep) -> ApiKey:
     """Returns a key without its secret."""
     return ApiKey.read(await _find(services, caller.tenant, key_id))
 
@@ -83,7 +83,7 @@ async def get_key(key_id: str, caller: CallerDep, services: ServicesDep) -> ApiK
 async def rotate_key(
     key_id: str,
     caller: CallerDep,
-    services: ServicesDep,
+    services: AccountsDep,
     response: Response,
     body: Annotated[RotationBody, Depends(JsonBody(RotationBody))],
 ) -> NewApiKey:
@@ -105,13 +105,13 @@ async def rotate_key(
 
 
 @router.delete("/v1/keys/{key_id}", summary="Revoke an API key", **deleted(404))
-async def revoke_key(key_id: str, caller: CallerDep, services: ServicesDep) -> None:
+async def revoke_key(key_id: str, caller: CallerDep, services: AccountsDep) -> None:
     """Revokes a key: it stops working with the next request, and stays in the list."""
     key = await _find(services, caller.tenant, key_id)
     await services.identity.revoke_key(key.org_id, key.key_id)
 
 
-async def _find(services: Services, tenant: Tenant, key_id: str) -> KeyInfo:
+async def _find(services: AccountServices, tenant: Tenant, key_id: str) -> KeyInfo:
     return await services.identity.find_key(tenant.org_id, key_id, None if is_admin(tenant) else tenant.user_id)
 
 
@@ -122,7 +122,7 @@ def _check_expiry(caller: Caller, *, outlives: bool) -> None:
         )
 
 
-async def _check_owner(services: Services, tenant: Tenant, owner: str) -> None:
+async def _check_owner(services: AccountServices, tenant: Tenant, owner: str) -> None:
     """Refuses a key of somebody else, unless an admin makes it, of somebody who hasn't a higher role."""
     if owner == tenant.user_id:
         return

@@ -1,10 +1,12 @@
 """From messages, and from values of our own, to the fields of a schema: by name, so that a field is named once."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, ClassVar, Self, cast, get_args
 
+from google.protobuf import json_format
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
@@ -12,12 +14,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from pydantic import MISSING, BaseModel
 from pydantic.fields import FieldInfo
 
-from citewire_gateway.clients.retriever import struct_to_json
 from citewire_kit.enums import enum_text
 
 Names = Mapping[str, str]
 Getter = Callable[[tuple[Any, ...]], Any]
 _ABSENT = object()
+_MAX_EXACT = 2**53
 
 
 def time_text(moment: datetime) -> str:
@@ -122,3 +124,13 @@ def _converted(value: Any, nested: type[ReadableModel] | None) -> Any:  # noqa: 
             return [_converted(member, nested) for member in cast("Iterable[Any]", value)]
         case _:
             return value if nested is None else nested.read(value)
+
+
+def struct_to_json(message: Struct) -> dict[str, Any]:
+    """Returns a message as a JSON object. A struct holds doubles only; whole numbers come back as they were sent."""
+    return json.loads(json_format.MessageToJson(message, indent=None), parse_float=_number)
+
+
+def _number(digits: str) -> float:
+    number = float(digits)
+    return int(number) if number.is_integer() and abs(number) <= _MAX_EXACT else number

@@ -1,0 +1,1 @@
+"""Routes about callers, and what all routes need to know who calls."""

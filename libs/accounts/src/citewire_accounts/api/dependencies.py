@@ -1,0 +1,154 @@
+"""Who calls, as routes depend on it. The application keeps its services in `app.state.services`.
+
+All are coroutines, also those that wait for nothing: FastAPI runs plain functions in a thread.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from citewire.retriever.v1.corpus_pb2 import GetStorageResponse
+from fastapi import Depends, Request
+from fastapi.routing import APIRoute
+
+from citewire_accounts.api.scopes import check_scope, scope_for
+from citewire_accounts.people.authenticator import Authenticator
+from citewire_accounts.people.cookies import SESSION_COOKIE, may_use_session
+from citewire_accounts.people.sign_in import SignIn
+from citewire_accounts.tenants.accounts import AccountStore
+from citewire_accounts.tenants.audit import AuditReader
+from citewire_accounts.tenants.erasures import Erasures
+from citewire_accounts.tenants.identity import Caller, IdentityStore
+from citewire_accounts.tenants.members import MemberStore
+from citewire_accounts.tenants.provider_service import TenantProviders
+from citewire_accounts.tenants.retention import Retention
+from citewire_http.api.parameters import check_parameters
+from citewire_http.connections import site_of
+from citewire_http.middleware import add_headers
+from citewire_kit.audit import current_record
+from citewire_kit.errors import PermissionDenied
+from citewire_kit.limiter import Limiter
+from citewire_kit.plan_limits import Measure
+from citewire_kit.tenant import Tenant, use_tenant
+
+
+@dataclass(frozen=True, slots=True)
+class AccountServices:
+    """Everything that a request about accounts may need. An application inherits it for services of its own."""
+
+    audit: AuditReader
+    authenticator: Authenticator
+    identity: IdentityStore
+    members: MemberStore
+    sign_in: SignIn | None
+    other_origins: Collection[str]
+    """Origins whose pages may use a session, beside our own."""
+    limiter: Limiter
+    erasures: Erasures
+    retention: Retention
+    accounts: AccountStore
+    providers: TenantProviders
+    stored_bytes: Callable[[], Awaitable[GetStorageResponse]]
+    """What the caller and the organisation store, and may."""
+
+
+async def get_accounts(request: Request) -> AccountServices:
+    """Returns what the application built."""
+    state: Any = request.app.state
+    services = state.services
+    if not isinstance(services, AccountServices):
+        raise TypeError("the application has no services")
+    return services
+
+
+AccountsDep = Annotated[AccountServices, Depends(get_accounts)]
+
+
+async def find_caller(request: Request, services: AccountsDep) -> Caller:
+    """Finds who sent the request.
+
+    Raises:
+        Unauthenticated: There is no valid key, token or session.
+        PermissionDenied: It has a session, and is sent by a page of another origin (reason `CROSS_SITE`).
+        ResourceExhausted: The address sent too many wrong keys.
+    """
+    site, authorization = site_of_request(request), request.headers.get("authorization")
+    if authorization is None and services.sign_in is not None and (cookie := session_cookie(request)):
+        check_own_page(request, services)
+        caller = await services.authenticator.caller_of_session(cookie, site)
+    else:
+        caller = await services.authenticator.caller_of(authorization, site)
+    note_caller(caller.tenant)
+    return caller
+
+
+def note_caller(tenant: Tenant) -> None:
+    """Says in the audit trail whose request this is."""
+    if (record := current_record()) is not None:
+        record.tenant = tenant
+
+
+def site_of_request(request: Request) -> str:
+    """Returns where a request comes from, as wrong keys are counted."""
+    return site_of(request.client.host) if request.client is not None else ""
+
+
+def session_cookie(request: Request) -> str:
+    """Returns the session's cookie, or ""."""
+    return request.cookies.get(SESSION_COOKIE, "")
+
+
+def check_own_page(request: Request, services: AccountServices) -> None:
+    """Refuses a request with a session that a page of another origin sent.
+
+    Raises:
+        PermissionDenied: Reason `CROSS_SITE`.
+    """
+    headers = (request.headers.get(name, "") for name in ("origin", "sec-fetch-site", "sec-fetch-mode"))
+    origin, site, mode = headers
+    own = services.sign_in.origin if services.sign_in is not None else ""
+    if not may_use_session(
+        request.method, origin=origin, site=site, mode=mode, own_origin=own, allowed=services.other_origins
+    ):
+        raise PermissionDenied(
+            f"with a session, only pages of {own} may do this; other clients send an API key or a token",
+            reason="CROSS_SITE",
+        )
+
+
+CallerDep = Annotated[Caller, Depends(find_caller)]
+
+
+async def authenticate(request: Request, services: AccountsDep, caller: CallerDep) -> AsyncGenerator[Tenant, None]:
+    """Makes the caller the tenant of every call until the response is sent.
+
+    Raises:
+        ResourceExhausted: The caller sends too many requests.
+        PermissionDenied: The key hasn't the scope that the route needs.
+        InvalidArgument: The address has a parameter that the route doesn't know.
+    """
+    tenant = caller.limited()
+    add_headers(request.scope, (await services.limiter.take(tenant, Measure.REQUESTS)).headers())
+    route: APIRoute = request.scope["route"]
+    check_scope(caller, scope_for(request.method, route.tags))
+    await check_parameters(request)
+    with use_tenant(tenant):
+        yield tenant
+
+
+TenantDep = Annotated[Tenant, Depends(authenticate)]
+
+
+def require_admin(tenant: Tenant) -> None:
+    """Refuses who isn't an owner or admin of the organisation.
+
+    Raises:
+        PermissionDenied: Reason `PERMISSION_DENIED`.
+    """
+    if not is_admin(tenant):
+        raise PermissionDenied("only owners and admins of the organisation may do this", reason="PERMISSION_DENIED")
+
+
+def is_admin(tenant: Tenant) -> bool:
+    """Says whether the caller is an owner or admin of the organisation."""
+    return tenant.is_at_least("admin")

@@ -1,0 +1,152 @@
+"""Models that a tenant brings."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Self
+
+from citewire.common.v1 import common_pb2
+from pydantic import (
+    MISSING,
+    Field,
+    SecretStr,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+)
+
+from citewire_accounts.api.schemas import ScopeName
+from citewire_accounts.tenants.providers import PROVIDER_TYPES, ProviderEntry, ProviderType
+from citewire_http.api.schemas import RequestModel, ResponseModel, Second
+
+ProviderName = Annotated[StrictStr, Field(min_length=1, max_length=64)]
+ModelName = Annotated[StrictStr, Field(max_length=200)]
+ApiBase = Annotated[StrictStr, Field(max_length=2048)]
+ApiKey = Annotated[SecretStr, Field(max_length=4096)]
+
+_MODEL = Field(default=None, description="The model; absent means the provider's default, where it has one.")
+_API_BASE = Field(default=None, description="Base URL; it is normalised to end in `/v1`. Write-only.")
+_API_KEY = Field(default=None, description="Write-only: it is sealed at once and never comes back.")
+
+
+class ProviderFields(RequestModel):
+    """What a provider needs beside its name."""
+
+    model: ModelName | None = _MODEL
+    api_base: ApiBase | None = _API_BASE
+    api_key: ApiKey | None = _API_KEY
+
+    def spec(self, type_: ProviderType, owner: str, *, test: bool) -> common_pb2.ProviderSpec:
+        """As the services take it; `owner` is whose it is."""
+        return self.to_message(
+            common_pb2.ProviderSpec,
+            type=PROVIDER_TYPES.to_proto(type_),
+            user_id=owner,
+            api_key=self.api_key.get_secret_value() if self.api_key else "",
+            skip_test=not test,
+        )
+
+
+class FallbackBody(ProviderFields):
+    """Who takes over before the first token: a tenant provider, or with `model` alone a model of this server's."""
+
+    provider: ProviderName | None = None
+
+
+class ProviderBody(ProviderFields):
+    """A tenant provider; what was saved before is replaced, its key included."""
+
+    provider: ProviderName = Field(
+        description="chat: `anthropic`, `openai`, `ollama`, `openai-compatible`; embedding: `openai`, `ollama`, "
+        "`openai-compatible`; rerank: `cohere`, `jina`, `openai-compatible`."
+    )
+    dimensions: Annotated[StrictInt, Field(ge=1, le=4096)] | None = Field(
+        default=None, description="Length of an embedding model's vectors, where it can be chosen."
+    )
+    fallbacks: Annotated[list[FallbackBody], Field(max_length=4)] = Field(
+        default_factory=list[FallbackBody], description="Who takes over, in this order; of chat providers only."
+    )
+    test: StrictBool = Field(default=True, description="Makes one small call to the provider and reports how it went.")
+
+
+class ProviderRulesBody(RequestModel):
+    """What an organisation demands of providers."""
+
+    require_own: StrictBool = Field(description="Whether the operator's providers may not be used.", examples=[True])
+
+
+class ProviderTestInfo(ResponseModel):
+    """How the test call went when the provider was saved."""
+
+    tried: bool = Field(examples=[True])
+    ok: bool | MISSING = Field(default=MISSING, examples=[True])
+    text: str | MISSING = Field(default=MISSING, examples=["The provider answered."])
+    reason: str | MISSING = MISSING
+    status: int | MISSING = Field(default=MISSING, description="The provider's HTTP status.", examples=[200])
+    dimensions: int | MISSING = MISSING
+
+    @classmethod
+    def of(cls, test: common_pb2.ProviderTest | None) -> Self:
+        """What isn't known is left out."""
+        if test is None or not test.tried:
+            return cls(tried=False)
+        return cls.read(test, ok=test.ok, text=test.text)
+
+
+class FallbackInfo(ResponseModel):
+    """Who takes over: a tenant provider, or with `model` alone a model of this server's."""
+
+    provider: str | MISSING = MISSING
+    model: str = Field(examples=["extractive"])
+    has_key: bool | MISSING = MISSING
+    has_api_base: bool | MISSING = MISSING
+    dimensions: int | MISSING = MISSING
+    test: ProviderTestInfo | MISSING = MISSING
+
+
+class ProviderInfo(ResponseModel):
+    """A tenant provider, without its key and address."""
+
+    type: ProviderType = Field(examples=["chat"])
+    scope: ScopeName = Field(examples=["user"])
+    name: str = Field(description="What it is saved as.", examples=["default"])
+    active: bool = Field(description="Whether it counts, of all that are saved for the type.", examples=[True])
+    provider: str | MISSING = Field(default=MISSING, examples=["openai"])
+    model: str = Field(examples=["gpt-4.1-mini"])
+    has_key: bool | MISSING = Field(default=MISSING, examples=[True])
+    has_api_base: bool | MISSING = Field(default=MISSING, examples=[False])
+    dimensions: int | MISSING = MISSING
+    test: ProviderTestInfo | MISSING = MISSING
+    fallbacks: list[FallbackInfo] | MISSING = Field(default=MISSING, description="Of chat providers only.")
+    updated_at: Second | None = Field(examples=["2026-01-01T12:00:00Z"])
+
+    @classmethod
+    def of(cls, chain: Sequence[ProviderEntry]) -> Self:
+        """Describes a provider and who takes over from it."""
+        first, *rest = chain
+        fallbacks = [FallbackInfo(**_entry(entry)) for entry in rest]
+        return cls.read(
+            first,
+            scope="user" if first.user_id else "org",
+            fallbacks=fallbacks if first.type is ProviderType.CHAT else MISSING,
+            **_entry(first),
+        )
+
+
+def _entry(entry: ProviderEntry) -> dict[str, Any]:
+    if entry.ref is None:
+        return {"model": entry.model}
+    return {
+        "provider": entry.ref.provider,
+        "model": entry.model,
+        "has_key": entry.has_key,
+        "has_api_base": entry.has_api_base,
+        "dimensions": entry.ref.dimensions or MISSING,
+        "test": ProviderTestInfo.of(entry.test),
+    }
+
+
+class ProviderList(ResponseModel):
+    """The caller's providers and the organisation's."""
+
+    require_own: bool = Field(description="Whether the operator's providers may not be used.", examples=[False])
+    providers: list[ProviderInfo]
+    next_page_token: str = Field(description='"" on the last page.', examples=[""])

@@ -1,0 +1,1 @@
+"""What routes share: parameters, pages, bodies, problems, and the OpenAPI document."""
