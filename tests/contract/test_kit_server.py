@@ -134,7 +134,7 @@ async def test_each_shape_is_answered_and_counted(method: str) -> None:
 def test_the_order_of_the_stages_is_fixed() -> None:
     # Metrics outside of auth, so that refused calls are counted; request id and trace outermost, so that every log
     # line and every error has them.
-    assert INTERCEPTOR_ORDER == ("request_id", "tracing", "metrics", "errors", "tenant", "limits")
+    assert INTERCEPTOR_ORDER == ("request_id", "tracing", "metrics", "audit", "errors", "tenant", "limits")
     interceptor_stages = build_stages(admission=Admission(make_settings(), "test"), load=Load(None))
     assert [name for name, _ in interceptor_stages] == list(INTERCEPTOR_ORDER)
 

@@ -67,16 +67,25 @@ class AuditTrail:
         write: See `Write`; None notes nothing.
         process: The process's name.
         required: Refuse requests while there is no room for their events.
+        max_waiting: Events that may wait.
+        max_block: Events of one block.
     """
 
     def __init__(
-        self, write: Write | None, *, process: str, required: bool = False, max_waiting: int = MAX_WAITING
+        self,
+        write: Write | None,
+        *,
+        process: str,
+        required: bool = False,
+        max_waiting: int = MAX_WAITING,
+        max_block: int = MAX_BLOCK,
     ) -> None:
         self._write = write
         self._process = process
         self._process_id = uuid7()
         self._required = required
         self._max_waiting = max_waiting
+        self._max_block = max_block
         self._waiting: list[AuditEvent] = []
         self._dropped: Counts[str] = Counts()
         self._pending: tuple[Block, Sequence[AuditEvent]] | None = None
@@ -167,8 +176,8 @@ class AuditTrail:
             for org_id, count in self._dropped.items()
         ]
         self._dropped.clear()
-        events = [*lost, *self._waiting[:MAX_BLOCK]]
-        del self._waiting[:MAX_BLOCK]
+        events = [*lost, *self._waiting[: self._max_block]]
+        del self._waiting[: self._max_block]
         seq, prev = self._next
         return make_block(self._process_id, self._process, seq, prev, now, events), events
 
@@ -206,6 +215,8 @@ class AuditRecord:
     objects: list[str] = field(default_factory=list[str])
     reason: str = ""
     """Why it didn't end well; "" as long as it may."""
+    issuer: str = ""
+    """Who vouched for the caller; "" where that was this process."""
 
     def add(self, action: Action, outcome: Outcome, objects: Sequence[str] = (), reason: str = "") -> None:
         """Notes an event of this request's caller."""
@@ -216,7 +227,7 @@ class AuditRecord:
                 tenant.org_id if tenant is not None else NOBODY,
                 tenant.user_id if tenant is not None else "",
                 tenant.key_id if tenant is not None else "",
-                "",
+                self.issuer,
                 action,
                 bounded_objects(tuple(objects)),
                 outcome,

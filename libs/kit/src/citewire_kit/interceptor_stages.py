@@ -5,11 +5,15 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager, nullcontext
 from contextvars import ContextVar
+from urllib.parse import unquote
 
 import grpc
 from opentelemetry.trace import SpanKind, StatusCode
 
 from citewire_kit import metrics
+from citewire_kit.audit import NO_TRAIL, AuditTrail, current_record, use_record
+from citewire_kit.audit_events import Outcome
+from citewire_kit.audit_rpcs import AUDITED_RPCS, NOTED_BEFORE
 from citewire_kit.caller_limits import CallerLimits
 from citewire_kit.callers.admission import Admission
 from citewire_kit.deadline import budget, is_over
@@ -36,6 +40,8 @@ from citewire_kit.tracing import extract, get_tracer
 
 log = get_logger(__name__)
 _tracer = get_tracer(__name__)
+
+_TURNED_AWAY = frozenset({Code.UNAUTHENTICATED, Code.PERMISSION_DENIED})
 
 RETRY_SECONDS = 1.0
 """The wait that a refused caller is advised."""
@@ -65,12 +71,15 @@ class Load:
 current_load: ContextVar[Load | None] = ContextVar("citewire_load", default=None)
 
 
-def build_stages(*, admission: Admission, load: Load, callers: CallerLimits | None = None) -> list[tuple[str, Stage]]:
+def build_stages(
+    *, admission: Admission, load: Load, callers: CallerLimits | None = None, trail: AuditTrail = NO_TRAIL
+) -> list[tuple[str, Stage]]:
     """Returns the stages in `INTERCEPTOR_ORDER`."""
     table: dict[str, Stage] = {
         "request_id": _request_id,
         "tracing": _tracing,
         "metrics": _metrics,
+        "audit": lambda call: _audit(call, trail),
         "errors": _errors,
         "tenant": lambda call: _tenant(call, admission),
         "limits": lambda call: _limits(call, load, callers),
@@ -131,6 +140,37 @@ async def _metrics(call: Call) -> AsyncGenerator[None, None]:
 
 
 @asynccontextmanager
+async def _audit(call: Call, trail: AuditTrail) -> AsyncGenerator[None, None]:
+    """Notes the call, unless who made it has noted what it belongs to."""
+    action = AUDITED_RPCS.get(call.path)
+    if action is None or trail is NO_TRAIL:
+        yield
+        return
+    code = Code.OK
+    with use_record(trail, _address(call), call.metadata.get("user-agent", "")) as record:
+        try:
+            yield
+        except BaseException as exc:
+            code = code_of(exc, call)
+            cause = exc.__cause__
+            record.reason = cause.reason if isinstance(cause, CitewireError) else code.value
+            raise
+        finally:
+            # Without auth nobody can be told from others, and nothing is noted but who was turned away.
+            stranger = not record.issuer and code in _TURNED_AWAY
+            if stranger or (record.issuer and record.issuer not in NOTED_BEFORE):
+                refused = code in _TURNED_AWAY or code is Code.RESOURCE_EXHAUSTED
+                outcome = Outcome.OK if code is Code.OK else Outcome.REFUSED if refused else Outcome.FAILED
+                record.add(action, outcome, record.objects, record.reason)
+
+
+def _address(call: Call) -> str:
+    """The caller's address, from `ipv4:192.0.2.1:5000` or `ipv6:%5B2001:db8::1%5D:5000`."""
+    kind, _, rest = unquote(str(call.context.peer())).partition(":")
+    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
+
+
+@asynccontextmanager
 async def _errors(call: Call) -> AsyncGenerator[None, None]:
     """Turns every exception into a status: our errors as they are, others into a safe one, with a logged traceback."""
     try:
@@ -170,6 +210,9 @@ async def _errors(call: Call) -> AsyncGenerator[None, None]:
 async def _tenant(call: Call, admission: Admission) -> AsyncGenerator[None, None]:
     """Verifies who calls, and sets the tenant and the call's context."""
     tenant = await admission.tenant_of(call.raw_metadata, call.path, call.context)
+    record = current_record()
+    if record is not None:
+        record.tenant = tenant
     with use_tenant(tenant), use_call_context(context_from_metadata(call.metadata)):
         yield
 

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias, cast
 import grpc
 from google.rpc.status_pb2 import Status
 
+from citewire_kit.audit_rpcs import touch_message
 from citewire_kit.errors import Code, FieldViolation, InvalidArgument
 from citewire_kit.methods import Shape, parse_method, shape
 from citewire_kit.status import DETAILS_KEY
@@ -28,8 +29,9 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 Behaviour = Callable[[Any, Context], Awaitable[Any]]
 
-INTERCEPTOR_ORDER: Final = ("request_id", "tracing", "metrics", "errors", "tenant", "limits")
-"""Outermost first. Metrics count what later stages refuse, and every error has a request id and a trace id."""
+INTERCEPTOR_ORDER: Final = ("request_id", "tracing", "metrics", "audit", "errors", "tenant", "limits")
+"""Outermost first. Metrics count what later stages refuse, the audit trail notes it, and every error has a request id
+and a trace id."""
 
 RETRY_SECONDS: Final = 0.5
 """The client's channel may retry a call that became UNAVAILABLE within this time, and has as much time left.
@@ -136,7 +138,11 @@ def _wrap(path: str, handler: Handler, interceptor_stages: Sequence[Stage]) -> H
             async with AsyncExitStack() as stack:
                 for stage in interceptor_stages:
                     await stack.enter_async_context(stage(call))
-                return await behave(request if parse is None else _parse(parse, request), context)
+                message = request if parse is None else _parse(parse, request)
+                touch_message(message)
+                answer = await behave(message, context)
+                touch_message(answer)
+                return answer
         except RpcFailure as failure:
             trailing: tuple[tuple[str, str | bytes], ...] = ((DETAILS_KEY, failure.status.SerializeToString()),)
             if failure.code is Code.UNAVAILABLE and not _may_be_retried(call):

@@ -12,6 +12,8 @@ from typing import Any, Final, TypeVar
 import grpc
 
 from citewire_kit import health, metrics, reflection
+from citewire_kit.audit import NO_TRAIL, AuditTrail
+from citewire_kit.audit_lines import LINE_EVENTS, write_line
 from citewire_kit.caller_limits import CallerLimits
 from citewire_kit.callers.admission import Admission
 from citewire_kit.channel import MAX_MESSAGE_BYTES, MAX_METADATA_BYTES
@@ -21,7 +23,7 @@ from citewire_kit.interceptors import StageInterceptor
 from citewire_kit.methods import methods_of
 from citewire_kit.probes import ProbeServer
 from citewire_kit.settings import ProcessSettings, ServiceSettings
-from citewire_kit.tasks import end_others
+from citewire_kit.tasks import end, end_others
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tls import server_credentials
 
@@ -74,7 +76,11 @@ class GrpcServer:
         self._health = health.HealthServicer()
         self._probes = ProbeServer(settings, service=service, servicer=self._health)
         admission = Admission(settings, service)
-        interceptor_stages = build_stages(admission=admission, load=self._load, callers=callers)
+        self._trail = (
+            NO_TRAIL if settings.audit == "off" else AuditTrail(write_line, process=service, max_block=LINE_EVENTS)
+        )
+        self._writing: asyncio.Task[None] | None = None
+        interceptor_stages = build_stages(admission=admission, load=self._load, callers=callers, trail=self._trail)
         self._server = grpc.aio.server(
             interceptors=[StageInterceptor(interceptor_stages)],
             options=_options(settings.connection_seconds, stream_window=stream_window),
@@ -129,6 +135,8 @@ class GrpcServer:
                 f"the {self._service} cannot listen on {address}: the address is in use or not this machine's. "
                 f"Stop what uses it, or set {self._settings.env_name('port')} to another port."
             ) from exc
+        if self._trail is not NO_TRAIL:
+            self._writing = asyncio.create_task(self._trail.run(), name=f"{self._service}-audit")
         await self._server.start()
         await self._probes.start()
         log.info("listening", host=self._settings.host, port=self._port)
@@ -162,6 +170,9 @@ class GrpcServer:
             self._load.cut()
             await self._server.stop(None)
             await self._probes.stop()
+            if self._writing is not None:
+                await end(self._writing)
+                await self._trail.close()
         log.info("stopped")
 
 

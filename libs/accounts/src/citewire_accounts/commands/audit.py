@@ -1,9 +1,11 @@
-"""The command `audit`: checks the audit trail of all organisations. It works on the database, as its owner."""
+"""The command `audit`: checks the audit trail of all organisations, in the database as its owner, or in logs."""
 
 import argparse
 import json
 import sys
 import uuid
+from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ from citewire_accounts.commands.operator import EXIT_USAGE, print_line
 from citewire_accounts.settings import DatabaseSettings
 from citewire_accounts.tenants.audit import check_trail
 from citewire_kit.audit_chain import Head, Report
+from citewire_kit.audit_lines import check_lines
 from citewire_kit.errors import CitewireError, StartupError
 from citewire_kit.settings import load_settings
 from citewire_kit.telemetry import configure_logging
@@ -32,12 +35,21 @@ def add_audit(commands: "Commands") -> None:
         metavar="FILE",
         help="heads of chains from an earlier check or from logs, as lines of JSON",
     )
+    verifying.add_argument(
+        "--lines",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="check the chains in a service's log, lines of JSON, instead of the database; may be given again",
+    )
     verifying.add_argument("--json", action="store_true", help="print JSON")
 
 
 async def run_audit(options: argparse.Namespace) -> int:
     """Runs the command; returns its exit code: 0 if the trail is whole, 1 if it isn't."""
     configure_logging("gateway", level="ERROR", log_format="console")
+    if options.lines:
+        return _check_logs(options)
     settings = load_settings(DatabaseSettings)
     dsn = settings.migrate_dsn or settings.dsn
     if dsn is None:
@@ -52,6 +64,20 @@ async def run_audit(options: argparse.Namespace) -> int:
     except CitewireError as exc:
         sys.stderr.write(f"{exc.message}\n")
         return EXIT_BROKEN
+    _print(report, as_json=options.json)
+    return EXIT_BROKEN if report.problems else 0
+
+
+def _check_logs(options: argparse.Namespace) -> int:
+    paths: list[Path] = options.lines
+    try:
+        heads = [] if options.heads is None else read_heads(options.heads.read_text("utf-8"))
+        with ExitStack() as stack:
+            files = [stack.enter_context(path.open(encoding="utf-8", errors="replace")) for path in paths]
+            report = check_lines(chain.from_iterable(files), heads)
+    except (OSError, ValueError) as exc:
+        sys.stderr.write(f"{exc}\n")
+        return EXIT_USAGE
     _print(report, as_json=options.json)
     return EXIT_BROKEN if report.problems else 0
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from citewire_kit import metrics
+from citewire_kit.audit_rpcs import UNSIGNED, vouch
 from citewire_kit.callers.token import CALLER_KEY, names_of, refused, thumbprint
 from citewire_kit.callers.verifier import Peer, Verifier
 from citewire_kit.errors import StartupError, Unauthenticated
@@ -68,6 +69,7 @@ class Admission:
             tenant = from_metadata(metadata)
             if tenant is not None:
                 metrics.UNSIGNED_CALLS.inc()
+                vouch(UNSIGNED)
                 return tenant
         if tokens:
             raise refused("this service knows no issuer; set CITEWIRE_CALLER_ISSUERS")

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 import jwt
 
+from citewire_kit.audit_rpcs import vouch
 from citewire_kit.callers.issuers import ALGORITHMS, ANY, Issuer, IssuerKey, Issuers
 from citewire_kit.callers.remote_keys import RemoteKeys
 from citewire_kit.callers.token import LEEWAY_SECONDS, TOKEN_TYPE, audience_of, forbidden, from_claims, refused
@@ -54,6 +55,9 @@ class _Proof:
     """A token that was verified, until it expires."""
 
     tenant: Tenant
+    name: str
+    """The issuer's."""
+
     issuer: Issuer
     methods: tuple[str, ...]
     """What it may call."""
@@ -116,6 +120,7 @@ class Verifier:
         if (path, peer) not in verified.admitted:
             _admit(verified, path, peer, tls=self._tls)
             verified.admitted.add((path, peer))
+        vouch(verified.name)
         return verified.tenant
 
     async def _verify(self, token: str) -> _Proof:
@@ -186,13 +191,13 @@ def _checked(name: str, issuer: Issuer, decoded: Mapping[str, Any], audience: st
         subject = issuer.subjects.get(claims["sub"])
         if subject is None:
             raise forbidden("its subject isn't one that this service admits")
-        return _Proof(subject.tenant(), issuer, subject.methods, bound, expires)
+        return _Proof(subject.tenant(), name, issuer, subject.methods, bound, expires)
     if header.get("typ") != TOKEN_TYPE:
         raise refused(f"its typ must be {TOKEN_TYPE}")
     tenant = from_claims(claims)
     if ANY not in issuer.organisations and tenant.org_id not in issuer.organisations:
         raise forbidden(f"the issuer {name} may not sign for this organisation")
-    return _Proof(tenant, issuer, (), bound, expires)
+    return _Proof(tenant, name, issuer, (), bound, expires)
 
 
 def _bound_to(claims: Mapping[str, Any]) -> str:

@@ -1,0 +1,107 @@
+"""What the audit trail says of calls over gRPC: those of services of one's own, which no gateway has noted."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, cast
+
+from google.protobuf.message import Message
+
+from citewire_kit.audit import current_record
+from citewire_kit.audit_events import MAX_OBJECTS, Action
+
+NOTED_BEFORE: Final = frozenset({"citewire-gateway", "citewire-worker"})
+"""Issuers whose calls follow from what is in the trail already: a request over HTTP, or a worker's upload."""
+
+UNSIGNED: Final = "unsigned"
+"""Issuer of a call that nobody signed, where that is accepted during an upgrade."""
+
+_EMBEDDER, _GENERATOR = "/citewire.embedder.v1.EmbedderService/", "/citewire.generator.v1.GeneratorService/"
+_RETRIEVER, _CORPUS = "/citewire.retriever.v1.RetrieverService/", "/citewire.retriever.v1.CorpusService/"
+
+AUDITED_RPCS: Final[dict[str, Action]] = {
+    _EMBEDDER + "Embed": Action.MODEL_CALL,
+    _EMBEDDER + "EmbedStream": Action.MODEL_CALL,
+    _EMBEDDER + "Rerank": Action.MODEL_CALL,
+    _EMBEDDER + "SealProvider": Action.PROVIDER_SET,
+    _EMBEDDER + "RewrapProvider": Action.PROVIDER_SET,
+    _GENERATOR + "Generate": Action.MODEL_CALL,
+    _GENERATOR + "Verify": Action.VERIFY,
+    _GENERATOR + "Decide": Action.MODEL_CALL,
+    _GENERATOR + "Assess": Action.MODEL_CALL,
+    _GENERATOR + "JudgeRelevance": Action.MODEL_CALL,
+    _GENERATOR + "Rewrite": Action.MODEL_CALL,
+    _GENERATOR + "SuggestQuestions": Action.MODEL_CALL,
+    _GENERATOR + "Enrich": Action.MODEL_CALL,
+    _GENERATOR + "SealProvider": Action.PROVIDER_SET,
+    _GENERATOR + "RewrapProvider": Action.PROVIDER_SET,
+    _RETRIEVER + "Plan": Action.SEARCH,
+    _RETRIEVER + "Search": Action.SEARCH,
+    _RETRIEVER + "GetContext": Action.CHUNK_READ,
+    _RETRIEVER + "GetChunks": Action.CHUNK_READ,
+    _RETRIEVER + "FindDocuments": Action.DOCUMENT_LIST,
+    _CORPUS + "UploadDocument": Action.DOCUMENT_CREATE,
+    _CORPUS + "PutDocument": Action.DOCUMENT_CREATE,
+    _CORPUS + "GetDocument": Action.DOCUMENT_READ,
+    _CORPUS + "ListDocuments": Action.DOCUMENT_LIST,
+    _CORPUS + "UpdateDocument": Action.DOCUMENT_UPDATE,
+    _CORPUS + "DeleteDocument": Action.DOCUMENT_DELETE,
+    _CORPUS + "ListErasedDocuments": Action.DOCUMENT_LIST,
+    _CORPUS + "EraseOwner": Action.ERASURE_CREATE,
+    _CORPUS + "RetryDocument": Action.DOCUMENT_RETRY,
+    _CORPUS + "WatchDocument": Action.DOCUMENT_READ,
+    _CORPUS + "DownloadDocument": Action.DOCUMENT_READ,
+    _CORPUS + "ListCollections": Action.COLLECTION_LIST,
+    _CORPUS + "CreateCollection": Action.COLLECTION_CREATE,
+    _CORPUS + "UpdateCollection": Action.COLLECTION_UPDATE,
+    _CORPUS + "DeleteCollection": Action.COLLECTION_DELETE,
+    _CORPUS + "ListSpaces": Action.SPACE_LIST,
+    _CORPUS + "PrepareSpace": Action.SPACE_PREPARE,
+    _CORPUS + "SwitchSpace": Action.SPACE_SWITCH,
+    _CORPUS + "SetCalibration": Action.SPACE_CALIBRATE,
+    _CORPUS + "GetStorage": Action.USAGE_READ,
+}
+"""Actions by the calls' paths. An upload that replaces a document's version is `document.create` too."""
+
+UNAUDITED_RPCS: Final = frozenset(
+    {
+        # What the server offers, and lengths of texts that the caller has.
+        _EMBEDDER + "ListModels",
+        _EMBEDDER + "CountTokens",
+        _GENERATOR + "ListModels",
+    }
+)
+
+_INSIDE: Final = ("document", "documents", "chunk", "chunks", "results", "scope", "selection")
+"""Fields that are looked into for documents."""
+
+
+def vouch(issuer: str) -> None:
+    """Says who vouched for the caller of the running call."""
+    record = current_record()
+    if record is not None:
+        record.issuer = issuer
+
+
+def touch_message(message: object) -> None:
+    """Names what a request or an answer is about in the running call's event, if it is to have one."""
+    record = current_record()
+    if record is None or record.issuer in NOTED_BEFORE or not isinstance(message, Message):
+        return
+    for name in _objects(message):
+        if len(record.objects) > MAX_OBJECTS:
+            return
+        if name not in record.objects:
+            record.objects.append(name)
+
+
+def _objects(message: Message) -> Iterator[str]:
+    for field, value in message.ListFields():
+        if field.name == "document_id":
+            yield f"document:{value}"
+        elif field.name == "document_ids":
+            yield from (f"document:{number}" for number in cast("Iterable[int]", value))
+        elif field.name == "name" and "Collection" in message.DESCRIPTOR.name:
+            yield f"collection:{value}"
+        elif field.name in _INSIDE and field.message_type is not None:
+            parts: Iterable[Any] = (value,) if isinstance(value, Message) else value
+            for part in parts:
+                yield from _objects(part)
