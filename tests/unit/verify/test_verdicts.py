@@ -285,3 +285,23 @@ def test_a_text_never_contradicts_itself(text: str, count: int) -> None:
     claim = " ".join(text.split()[:count])
     [found] = verify(claim, f"Before it. {claim}. After it.")
     assert found.mismatches == ()
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage"),
+    [
+        (
+            "Keller filmed Imperium in Toronto, on a stage made of snow.",
+            "Keller filmed the NBC show in Toronto on two December days. The weather was bad. Nobody complained. "
+            "Workers made a stage of snow. Imperium is the name of his episode.",
+        ),
+        (
+            "Lena Moss is a Canadian designer whose posters hang in museums.",
+            "Lena Moss, Web developer and designer, founded Tricycle. Tea is served. Nobody pays. Her posters hang in "
+            "many museums. Nobody pays. The Canadian firm is still hers.",
+        ),
+    ],
+)
+def test_another_name_in_a_sentence_that_says_less_contradicts_nothing(claim: str, passage: str) -> None:
+    [found] = verify(claim, passage)
+    assert (found.verdict, found.mismatches) == (SUPPORTED, ())
