@@ -37,6 +37,7 @@ export const owner = signal<string | null>(null);
 export const running = signal<AbortController | null>(null);
 export const isBusy = computed(() => running.value !== null);
 
+let loading = Promise.resolve();
 let lastKey = 0;
 let shownId: string | null = null;
 
@@ -45,8 +46,14 @@ export function chooseProfile(name: string): void {
   remember("profile", name);
 }
 
-/** Loads what can be chosen beside the question. */
-export async function loadChoices(): Promise<void> {
+/** Loads what can be chosen beside the question; one that is asked meanwhile waits for it. */
+export function loadChoices(): Promise<void> {
+  const load = readChoices();
+  loading = load.catch(() => undefined); // who called is told
+  return load;
+}
+
+async function readChoices(): Promise<void> {
   const [offered, named] = await Promise.all([
     client.call<ProfileList>("GET", "/v1/profiles?page_size=200"),
     client.call<{ collections: { name: string }[] }>("GET", "/v1/collections?page_size=200"),
@@ -122,6 +129,7 @@ export async function ask(question: string): Promise<void> {
     announce(answer.value.text);
   });
   try {
+    await loading;
     for await (const event of client.chat(request(question), control.signal)) {
       latest = applyEvent(latest, event);
       if (event.event === "conversation" && shownId === began) {

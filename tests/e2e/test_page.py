@@ -1,0 +1,375 @@
+"""The page in a real Chromium, on a running stack whose model says what a test tells it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from devtools import DrivenPage, driven_page
+from http_api import upload_bytes
+from local_stack import LocalStack, local_stack
+from scripted_model import ScriptedModel, scripted_model
+
+pytestmark = pytest.mark.system(program="chromium", package="chromium")
+
+ROOT = Path(__file__).resolve().parents[2]
+AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+QUOTE = "Abroad, the meal allowance is 62 euros per day."
+POLICY = f"# Travel\n\n## Meals\n\nNo receipts are needed.\n{QUOTE} Half of it is paid on the first day.\n"
+QUESTION = "How much is the meal allowance per day abroad?"
+ANSWER = ("Abroad, the meal allowance ", "is 62 euros per day. [re", "f:1] It is paid in gold on Sundays.")
+OTHER_ORIGIN = "http://127.0.0.1:9"
+SCRIPT = "window.hacked=1"
+HOSTILE = (
+    f"<script>{SCRIPT}</script>",
+    f"<img src=x onerror={SCRIPT}>",
+    f'<svg onload="{SCRIPT}"></svg>',
+    f"<iframe srcdoc='<script>parent.{SCRIPT}</script>'></iframe>",
+    f"<style>@import '{OTHER_ORIGIN}/style';</style><link rel=prefetch href={OTHER_ORIGIN}/link>",
+    f"<meta http-equiv=refresh content='0;url={OTHER_ORIGIN}/refresh'>",
+    f"[script](javascript:{SCRIPT}) [data](data:text/html,<script>{SCRIPT}</script>) [vb](vbscript:x)",
+    f"![leak]({OTHER_ORIGIN}/leak?q=secret) ![](//127.0.0.1:9/relative)",
+    f"[ref]: javascript:{SCRIPT}\n\n[ref] and <javascript:{SCRIPT}>",
+    f"&lt;img src=x onerror={SCRIPT}&gt; &#60;script&#62;{SCRIPT}&#60;/script&#62;",
+    f"`</code><script>{SCRIPT}</script>`",
+    f"| <img src=x onerror={SCRIPT}> | b |\n|---|---|\n| <script>{SCRIPT}</script> | d |",
+    f"<math><a xlink:href='javascript:{SCRIPT}'>x</a></math>",
+    f'[over](https://example.org" onmouseover="{SCRIPT})',
+    "{{constructor.constructor('window.hacked=1')()}}",
+)
+READY = "!!document.querySelector('#question')"
+QUIET = "document.querySelectorAll('.answer').length > 0 && !document.querySelector('.answer[aria-busy=true]')"
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[ScriptedModel]:
+    with scripted_model() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory, model: ScriptedModel) -> Iterator[LocalStack]:
+    environ = {
+        "CITEWIRE_GENERATOR_PROVIDER": "openai-compatible",
+        "CITEWIRE_GENERATOR_MODEL": "scripted",
+        "CITEWIRE_GENERATOR_API_BASE": model.url,
+    }
+    with local_stack(tmp_path_factory.mktemp("page"), environ=environ) as running:
+        with httpx.Client(base_url=running.base_url, trust_env=False, timeout=60) as http:
+            http.post("/v1/documents", files={"file": ("travel.md", POLICY.encode())}).raise_for_status()
+            running.wait(lambda: _all_ready(http), "the document isn't ready")
+        yield running
+
+
+def _all_ready(http: httpx.Client) -> bool | None:
+    return all(document["status"] == "ready" for document in http.get("/v1/documents").json()["documents"]) or None
+
+
+@pytest.fixture
+async def page(stack: LocalStack, model: ScriptedModel, tmp_path: Path) -> AsyncIterator[DrivenPage]:
+    """The page, open; whatever a test does, no script but its own runs, and nothing leaves the origin."""
+    model.say(*ANSWER)
+    async with driven_page(tmp_path / "profile") as driven:
+        for domain in ("Page", "Runtime", "Network", "Log", "DOM"):
+            await driven.call(f"{domain}.enable")
+        await driven.go(f"{stack.base_url}/")
+        await driven.wait_for(READY)
+        yield driven
+        assert await driven.run("window.hacked") is None
+        told = [
+            event
+            for event in driven.events
+            if event["method"] in ("Runtime.exceptionThrown", "Page.javascriptDialogOpening")
+        ]
+        assert told == []
+        urls = [
+            event["params"]["request"]["url"]
+            for event in driven.events
+            if event["method"] == "Network.requestWillBeSent"
+        ]
+        assert {urlsplit(url).netloc for url in urls} == {urlsplit(stack.base_url).netloc}
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """The script that finds what some people can't use."""
+    if not AXE.exists():
+        subprocess.run([sys.executable, ROOT / "scripts" / "web.py", "--install"], check=True, timeout=240)
+    return AXE.read_text(encoding="utf-8")
+
+
+async def ask(page: DrivenPage, question: str = QUESTION) -> None:
+    """Types a question and presses Enter; waits until the answer is whole."""
+    await page.run("document.querySelector('#question').focus()")
+    await page.type_text(question)
+    count = await page.run("document.querySelectorAll('.answer').length")
+    await page.press("Enter")
+    await page.wait_for(f"document.querySelectorAll('.answer').length === {count + 1} && {QUIET}")
+
+
+async def text(page: DrivenPage, selector: str) -> str:
+    """What an element says, once it is there."""
+    return await page.wait_for(f"document.querySelector({json.dumps(selector)})?.textContent")
+
+
+async def test_an_answer_with_its_proof(page: DrivenPage) -> None:
+    await ask(page)
+    prose = await text(page, ".prose")
+    assert "is 62 euros per day. ①" in prose
+    assert "[" not in prose
+    assert "It is paid in gold" in await text(page, ".uncited")
+    assert await page.run("document.querySelector('[role=status]').textContent") != ""
+    # By keyboard: the card has the focus, and Esc gives it back.
+    await page.run("document.querySelector('.badge').focus()")
+    assert "Supported" in await page.run("document.activeElement.getAttribute('aria-label')")
+    await page.press("Enter", "\r")
+    assert await text(page, ".card mark") == QUOTE
+    assert "The passage says this." in await text(page, ".card .verdict")
+    assert await page.run("document.activeElement.getAttribute('role')") == "dialog"
+    await page.press("Escape")
+    assert await page.run("document.activeElement.className.includes('badge') && !document.querySelector('.card')")
+    # By mouse: pointing shows it, and takes no focus.
+    await page.move_to(".badge")
+    await page.wait_for("!!document.querySelector('.card')")
+    assert await page.run("document.activeElement.className.includes('badge')")
+    await page.click(".badge")
+    await page.wait_for("document.activeElement.getAttribute('role') === 'dialog'")
+    # The stored text beside it, at the quote.
+    await page.run("document.querySelector('.card-actions button').click()")
+    assert await text(page, ".reader mark") == QUOTE
+    assert await page.run("document.querySelector('.reader pre').textContent") == POLICY
+    await page.press("Escape")
+    await page.wait_for("!document.querySelector('.reader')")
+    # The original, as it was uploaded.
+    await page.click(".badge")
+    link = await page.wait_for("document.querySelector('.card-actions a')?.href")
+    assert await page.run(f"fetch({json.dumps(link)}).then(response => response.text())") == POLICY
+
+
+async def test_by_touch(page: DrivenPage) -> None:
+    await page.call("Emulation.setDeviceMetricsOverride", width=390, height=780, deviceScaleFactor=1, mobile=True)
+    await page.call("Emulation.setTouchEmulationEnabled", enabled=True)
+    await ask(page)
+    box = "document.querySelector('.badge').getBoundingClientRect()"
+    x, y = await page.run(f"[{box}.x + {box}.width / 2, {box}.y + {box}.height / 2]")
+    await page.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+    await page.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+    assert await text(page, ".card mark") == QUOTE
+
+
+async def test_a_reload_a_deep_link_and_the_history(page: DrivenPage, stack: LocalStack) -> None:
+    await ask(page)
+    address = await page.wait_for("location.hash.startsWith('#/c/') && location.href")
+    await page.call("Page.reload")
+    assert "62 euros per day. ①" in await text(page, ".prose")
+    await page.go(f"{stack.base_url}/#/library")
+    await page.wait_for("document.querySelectorAll('.documents a').length > 0")
+    await page.go(address)
+    assert "It is paid in gold" in await text(page, ".uncited")
+    await page.wait_for("!!document.querySelector('.conversations .here .icon')")
+    await page.click(".conversations .here .icon")
+    await page.run("document.querySelector('.entry-menu button').click()")
+    await page.wait_for("document.activeElement.matches('.conversations input')")
+    await page.run("document.activeElement.select()")
+    await page.type_text("Per diem")
+    await page.press("Enter", "\r")
+    await page.wait_for("document.querySelector('.conversations .here a')?.textContent === 'Per diem'")
+    await page.run("document.querySelector('.sidebar input[type=search]').focus()")
+    await page.type_text("diem")
+    await page.wait_for("document.querySelectorAll('.conversations a').length === 1")
+    await page.click(".conversations .here .icon")
+    await page.run("document.querySelector('.entry-menu .danger').click()")
+    await page.wait_for("!!document.querySelector('.entry-menu p')")
+    await page.run("document.querySelector('.entry-menu .danger').click()")
+    await page.wait_for("!location.hash.startsWith('#/c/') && !!document.querySelector('.hello')")
+
+
+async def test_stopping_reaches_the_model(page: DrivenPage, model: ScriptedModel) -> None:
+    model.say("Word after word, ", endless=True)
+    await page.run("document.querySelector('#question').focus()")
+    await page.type_text(QUESTION)
+    await page.press("Enter")
+    await page.wait_for("document.querySelector('.prose')?.textContent.includes('word, Word')")
+    assert await page.run("document.querySelector('.answer').getAttribute('aria-busy')") == "true"
+    await page.click(".composer .primary")
+    stopped = time.monotonic()
+    await page.wait_for(QUIET)
+    while not model.left_at:
+        assert time.monotonic() < stopped + 5
+        await page.run("1")
+    assert model.left_at - stopped < 1.5
+    assert "Stopped." in await text(page, ".answer > .quiet")
+    model.say(*ANSWER)
+    await page.click(".actions .link")
+    await page.wait_for("document.querySelectorAll('.badge').length > 0")
+
+
+async def test_a_failure_is_a_toast_and_can_be_tried_again(page: DrivenPage, model: ScriptedModel) -> None:
+    model.status = 400
+    await ask(page)
+    assert await text(page, ".toast.error") != ""
+    assert "The answer failed." in await text(page, ".fault")
+    model.say(*ANSWER)
+    await page.click(".actions .link")
+    await page.wait_for("document.querySelectorAll('.badge').length > 0")
+    assert await page.run("document.querySelectorAll('.fault').length") == 0
+
+
+async def test_malformed_frames_are_passed_over(page: DrivenPage) -> None:
+    await page.call("Fetch.enable", patterns=[{"urlPattern": "*/v1/chat", "requestStage": "Response"}])
+    await page.run("document.querySelector('#question').focus()")
+    await page.type_text(QUESTION)
+    await page.press("Enter")
+    paused = await page.event("Fetch.requestPaused")
+    got = await page.call("Fetch.getResponseBody", requestId=paused["requestId"])
+    body = base64.b64decode(got["body"]).decode() if got["base64Encoded"] else got["body"]
+    broken = body.replace(
+        "event: token", 'event: token\ndata: {"text": \n\nevent: nonsense\ndata: 1\n\nevent: token', 1
+    )
+    broken = broken.replace("event: usage", "event: usage\ndata: [not json]\n\nevent: usage", 1)
+    assert broken.count("\n") > body.count("\n") + 4
+    await page.call(
+        "Fetch.fulfillRequest", requestId=paused["requestId"], responseCode=200,
+        responseHeaders=[{"name": "Content-Type", "value": "text/event-stream"}],
+        body=base64.b64encode(broken.encode()).decode(),
+    )  # fmt: skip
+    await page.wait_for(QUIET)
+    assert "is 62 euros per day. ①" in await text(page, ".prose")
+    assert await page.run("document.querySelectorAll('.toast').length") == 0
+
+
+async def test_enter_that_chooses_a_word_asks_nothing(page: DrivenPage) -> None:
+    await page.run("document.querySelector('#question').focus()")
+    await page.type_text("東京の")
+    for flags in ("{isComposing: true}", "{keyCode: 229}", "{shiftKey: true}"):
+        event = f"new KeyboardEvent('keydown', {{key: 'Enter', bubbles: true, ...{flags}}})"
+        await page.run(f"document.activeElement.dispatchEvent({event})")
+    assert await page.run("document.querySelectorAll('.answer').length") == 0
+    await page.press("Enter")
+    await page.wait_for(QUIET)
+    assert await text(page, ".question") == "東京の"
+
+
+async def test_files_are_added_with_progress_and_reasons(page: DrivenPage, stack: LocalStack, tmp_path: Path) -> None:
+    (tmp_path / "tides.md").write_text("# Tides\n\nHigh water comes six hours after low water.\n")
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing of a file")
+    await page.go(f"{stack.base_url}/#/library")
+    await page.wait_for("!!document.querySelector('input[type=file]')")
+    root = (await page.call("DOM.getDocument"))["root"]["nodeId"]
+    field = await page.call("DOM.querySelector", nodeId=root, selector="input[type=file]")
+    files = [str(tmp_path / name) for name in ("tides.md", "broken.pdf")]
+    await page.call("DOM.setFileInputFiles", files=files, nodeId=field["nodeId"])
+    state = "[...document.querySelectorAll('.rows:not(.documents) .state')].map(state => state.className)"
+    await page.wait_for(f"{state}.filter(name => /ready|failed/.test(name)).length === 2")
+    assert sorted(await page.run(state)) == ["state failed", "state ready"]
+    assert await text(page, ".rows:not(.documents) .fault") != ""
+    await page.wait_for("[...document.querySelectorAll('.documents a')].some(link => link.textContent === 'Tides')")
+    await page.run("[...document.querySelectorAll('.documents a')].find(link => link.textContent === 'Tides').click()")
+    assert "High water comes six hours" in await text(page, ".chunk")
+
+
+async def test_hostile_texts_stay_texts(page: DrivenPage, stack: LocalStack, model: ScriptedModel) -> None:
+    """As an answer, a question, a document, its name and title, a conversation's title, and a model's error."""
+    name = f'"><img src=x onerror={SCRIPT}>.md'
+    async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=60) as http:
+        content = "# <script>window.hacked=1</script>\n\nThe zorblax fee is 77 euros.\n\n" + "\n\n".join(HOSTILE)
+        await upload_bytes(http, name, content.encode())
+    await page.run("addEventListener('securitypolicyviolation', event => (window.violated = event.violatedDirective))")
+    model.say("The zorblax fee is 77 euros. [ref:1]\n\n", *(f"{text}\n\n" for text in HOSTILE))
+    await ask(page, f"What is the zorblax fee? <img src=x onerror={SCRIPT}>")
+    shown = await text(page, ".prose")
+    for piece in ("<script>window.hacked=1</script>", "<img src=x onerror", "<meta http-equiv"):
+        assert piece in shown, "it is shown as it was written"
+    links_shown = await page.run(
+        "[...document.querySelectorAll('.prose a')].map(link => [link.protocol, link.rel, link.target])"
+    )
+    assert {tuple(link) for link in links_shown} <= {
+        (protocol, "noopener noreferrer nofollow", "_blank") for protocol in ("http:", "https:", "mailto:")
+    }
+    assert links_shown
+    await page.click(".badge")
+    await page.wait_for("!!document.querySelector('.card mark')")
+    await page.run("document.querySelector('.card-actions button').click()")
+    await page.wait_for("!!document.querySelector('.reader mark')")
+    own = (
+        "document.querySelectorAll('main :is(img, script, iframe, svg, style, link, meta, math, object, embed)').length"
+    )
+    assert await page.run(own) == 0
+    model.status = 400
+    await ask(page, "And now?")
+    await page.call("Page.reload")
+    await page.wait_for(f"{READY} && document.querySelectorAll('.badge').length > 0")
+    await page.go(f"{stack.base_url}/#/library")
+    await page.wait_for(
+        "[...document.querySelectorAll('.documents a')].some(link => link.textContent.includes('hacked'))"
+    )
+    await page.run(
+        "[...document.querySelectorAll('.documents a')].find(link => link.textContent.includes('hacked')).click()"
+    )
+    await page.wait_for("document.querySelectorAll('.chunk').length > 0")
+    assert await page.run(own) == 0
+    assert await page.run("window.violated") is None, "nothing had to be refused"
+
+
+async def test_axe_finds_nothing(page: DrivenPage, axe: str, subtests: pytest.Subtests) -> None:
+    await ask(page)
+    conversation = await page.wait_for("location.hash.startsWith('#/c/') && location.hash")
+    views: dict[str, tuple[str, str]] = {
+        "new": ("#/", "!!document.querySelector('.hello')"),
+        "conversation": (conversation, "document.querySelectorAll('.badge').length > 0"),
+        "card": (
+            conversation,
+            "!!document.querySelector('.card mark') || (document.querySelector('.badge')?.click(), false)",
+        ),
+        "text": (
+            conversation,
+            "!!document.querySelector('.reader mark')"
+            " || (document.querySelector('.card-actions button')?.click(), false)",
+        ),
+        "library": ("#/library", "document.querySelectorAll('.documents a').length > 0"),
+        "account": (
+            "#/account",
+            "!!document.querySelector('#theme') && document.querySelectorAll('.page h2').length > 1",
+        ),
+    }
+    for language in ("en", "de"):
+        await page.run(f"localStorage.setItem('citewire.language', '{language}')")
+        for scheme in ("light", "dark"):
+            features = [
+                {"name": "prefers-color-scheme", "value": scheme},
+                {"name": "prefers-reduced-motion", "value": "reduce"},
+            ]
+            await page.call("Emulation.setEmulatedMedia", features=features)
+            for width in (390, 1280):
+                await page.call(
+                    "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False
+                )
+                await page.call("Page.reload")
+                await page.wait_for("document.readyState === 'complete' && !!document.querySelector('.sidebar')")
+                await page.run(f"{axe}; undefined")
+                for view, (place, there) in views.items():
+                    await page.run(f"location.hash = {json.dumps(place)}")
+                    await page.wait_for(there)
+                    with subtests.test(language=language, scheme=scheme, width=width, view=view):
+                        assert await page.run("document.documentElement.lang") == language
+                        wide = await page.run("document.documentElement.scrollWidth - innerWidth")
+                        assert wide <= 0, "nothing is wider than the window"
+                        assert await violations(page) == []
+
+
+async def violations(page: DrivenPage) -> list[Any]:
+    """What axe finds, with where."""
+    return await page.run(
+        "axe.run().then(result => result.violations.map(({id, nodes}) =>"
+        " [id, nodes.map(node => node.html.slice(0, 200))]))"
+    )
