@@ -12,17 +12,15 @@ from citewire_accounts.commands.operator import EXIT_FAILED, print_line
 from citewire_accounts.settings import PREFIX
 from citewire_accounts.tenants.provider_service import rotate
 from citewire_accounts.tenants.providers import ProviderStore
-from citewire_gateway.app import build_app, build_services
 from citewire_gateway.clients.embedder import ProviderSealer
-from citewire_gateway.settings import GatewaySettings, RotateSettings
-from citewire_http.server import Drain, GatewayServer, check_address
+from citewire_gateway.settings import RotateSettings
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError
 from citewire_kit.migrate import add_migrate, run_migrate
 from citewire_kit.postgres import open_pool
-from citewire_kit.server import run, settle
+from citewire_kit.server import run
 from citewire_kit.settings import load_settings
-from citewire_kit.telemetry import configure_logging, setup, start_metrics_server
+from citewire_kit.telemetry import configure_logging
 
 _REWRAP_SECONDS = 10.0
 
@@ -42,25 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         case "audit":
             raise SystemExit(run(run_audit(options)))
         case _:
-            settings = load_settings(GatewaySettings)
-            telemetry = setup("gateway", settings)
-            try:
-                run(serve(settings))
-            finally:
-                telemetry.shutdown()
+            # Imported here: the other commands need no HTTP application, which takes longer to import than they run.
+            from citewire_gateway.serving import main as serve
 
-
-async def serve(settings: GatewaySettings) -> None:
-    """Serves until a signal, then drains and closes everything in reverse."""
-    async with AsyncExitStack() as stack:
-        metrics = start_metrics_server(settings)
-        stack.callback(metrics.close)
-        await check_address(settings)
-        drain = Drain()
-        services = await build_services(settings, stack, drain)
-        app = build_app(services)
-        settle()
-        await GatewayServer(app, settings, drain).serve()
+            serve()
 
 
 async def _rotate() -> int:
