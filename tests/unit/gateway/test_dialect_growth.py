@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
+from citewire.generator.v1 import generator_pb2
 
 from citewire_gateway.api.dialects import StreamDialect
 from citewire_gateway.api.dialects.native import NativeDialect
@@ -12,7 +14,7 @@ from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream
 from citewire_gateway.api.dialects.self_rag import SelfRagDialect
 from citewire_gateway.api.dialects.simple import SimpleDialect
 from citewire_gateway.api.dialects.ui_message import UiMessageDialect
-from citewire_gateway.chat.events import Citation, Citations, Done, Event, Outcome, Tokens
+from citewire_gateway.chat.events import Citation, Citations, Done, Event, Outcome, Tokens, VerifiedCitation
 from citewire_gateway.profiles.builtin import DOCUMENTS
 from gateway_fakes import result
 from steps import count_steps
@@ -59,3 +61,33 @@ def test_a_whole_answer_is_written_in_linear_work(unit: str) -> None:
         assert len(answer.annotations()) <= 500
 
     assert_linear(write, unit)
+
+
+MOST_SECONDS = 0.06
+"""Of processor time, on a shared machine; each took 0.15 seconds to minutes."""
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("Pay 500 euros [ref:1]. " * 8_000, 500),
+        ("Pay 500 euros. " + ("[ref:1]" + "." * 380) * 500, 1),
+        ("a" + "`" * 20_000, 0),
+    ],
+)
+def test_annotations_of_a_long_answer_take_little_time(text: str, sentences: int) -> None:
+    length = text.index(" ", 10) if sentences else 0
+
+    def seconds() -> float:
+        answer, passage = OpenAiAnswer("completion", "model", lambda _: ""), result(1)
+        answer.add(Citations((Citation(1, passage),)))
+        answer.add(Tokens((text,)))
+        for number in range(sentences):
+            span = generator_pb2.AnswerSpan(start=23 * number, end=23 * number + length)
+            answer.add(VerifiedCitation(generator_pb2.VerifiedCitation(number=1, sentence=span), passage.chunk))
+        answer.add(Done(Outcome("c", "e", "grounded", cited=(1,))))
+        started = time.thread_time()
+        assert len(answer.annotations()) in {1, 500}
+        return time.thread_time() - started
+
+    assert min(seconds() for _ in range(3)) < MOST_SECONDS

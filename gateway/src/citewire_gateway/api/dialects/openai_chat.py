@@ -6,7 +6,8 @@ While streaming, markers stay visible and a list of sources follows the text; th
 
 import re
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, ClassVar, Literal
@@ -46,9 +47,12 @@ _BESIDE = re.compile(rf"(?:{_MARKER.pattern}|[^\w\[])*")
 _LEADS = re.compile(rf"(?:{_MARKER.pattern}|[\s>*+•-]|\d{{1,3}}[.)])*")
 """What may stand before a marker that leads a line."""
 _CODE = re.compile(
-    r"^[ \t]*(?P<fence>`{3,}|~{3,}).*?(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)|(?P<ticks>`+)[^`\n]+(?P=ticks)",
+    r"^[ \t]*(?P<fence>`{3,}|~{3,}).*?(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)|(?<!`)(?P<ticks>`++)[^`\n]++(?P=ticks)",
     re.MULTILINE | re.DOTALL,
 )
+"""Each run of backticks is read once, so that a long one takes linear time."""
+_REACH = 400
+"""Code points between a sentence and its marker, at most, and before a marker that leads a line."""
 _SLOT = "\ufffc"
 """Stands for a token in a frame that is made once."""
 
@@ -74,6 +78,14 @@ class OpenAiAnswer(AnswerDialect):
         self.head: dict[str, Any] = {"id": completion_id, "created": int(time.time()), "model": model}
         """What every body and every frame begins with."""
         self._url_of = url_of
+        self._written: dict[int, schemas.VerifiedCitation] = {}
+        """Verified citations as annotations have them, by the identity of their events, which are kept."""
+
+    def add(self, event: Event) -> None:
+        """See `AnswerDialect.add`. What an annotation says is read as it comes: hundreds at the end hold the loop."""
+        super().add(event)
+        if isinstance(event, VerifiedCitation):
+            self._written[id(event)] = schemas.VerifiedCitation.read(event)
 
     def body(self) -> Completion:
         """See `AnswerDialect.body`."""
@@ -99,8 +111,9 @@ class OpenAiAnswer(AnswerDialect):
             # In code nothing is a marker.
             if not _is_inside(match.start(), code)
         )
+        sentences = self._sentences()
         spans = [
-            (by_number[int(match[1])], *match.span(), self._of_marker(answer, int(match[1]), *match.span()))
+            (by_number[int(match[1])], *match.span(), _of_marker(answer, sentences[int(match[1])], *match.span()))
             for match in islice(markers, _MOST_ANNOTATIONS)
         ]
         if not spans:
@@ -138,33 +151,51 @@ class OpenAiAnswer(AnswerDialect):
         prompt, completion = (usage[0].prompt_tokens, usage[0].completion_tokens) if usage else (0, 0)
         return CompletionUsage(prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion)
 
-    def _of_marker(self, answer: str, number: int, start: int, end: int) -> VerifiedCitation | None:
-        """What was found out about the sentence that a marker belongs to: around it, before it, or after it.
-
-        One that leads a line belongs to what follows, any other to what goes before.
-        """
-        own = [event for event in self.all(VerifiedCitation) if event.verified.number == number]
-        around = next((event for event in own if _sentence(event).start <= start < _sentence(event).end), None)
-        if around is not None:
-            return around
-        before = next((event for event in reversed(own) if _sentence(event).end <= start), None)
-        after = next((event for event in own if _sentence(event).start >= end), None)
-        if before is not None and not _BESIDE.fullmatch(answer, _sentence(before).end, start):
-            before = None
-        if after is not None and not _BESIDE.fullmatch(answer, end, _sentence(after).start):
-            after = None
-        leads = _LEADS.fullmatch(answer, answer.rfind("\n", 0, start) + 1, start) is not None
-        same_line = after is not None and "\n" not in answer[end : _sentence(after).start]
-        return after if leads and same_line else before or after
+    def _sentences(self) -> Mapping[int, Sequence[VerifiedCitation]]:
+        """What was verified of each number, in the answer's order."""
+        sentences: dict[int, list[VerifiedCitation]] = defaultdict(list)
+        for event in sorted(self.all(VerifiedCitation), key=_sentence_start):
+            sentences[event.verified.number].append(event)
+        return sentences
 
     def _annotation(self, citation: Citation, start: int, end: int, verified: VerifiedCitation | None) -> Annotation:
         return Annotation(
-            citewire=MISSING if verified is None else schemas.VerifiedCitation.read(verified),
+            citewire=MISSING if verified is None else self._written[id(verified)],
             type="url_citation",
             url_citation=UrlCitation(
                 start_index=start, end_index=end, url=self._url_of(citation), title=citation.chunk.label
             ),
         )
+
+
+def _of_marker(answer: str, own: Sequence[VerifiedCitation], start: int, end: int) -> VerifiedCitation | None:
+    """What was found out about the sentence that a marker belongs to: around it, before it, or after it.
+
+    One that leads a line belongs to what follows, any other to what goes before.
+    """
+    place = bisect_right(own, start, key=_sentence_start)
+    before = own[place - 1] if place else None
+    if before is not None and start < _sentence(before).end:
+        return before
+    place = bisect_left(own, end, key=_sentence_start)
+    after = own[place] if place < len(own) else None
+    if before is not None and not _is_beside(answer, _sentence(before).end, start):
+        before = None
+    if after is None or not _is_beside(answer, end, _sentence(after).start):
+        return before
+    line = answer.rfind("\n", max(start - _REACH, 0), start) + 1
+    leads = (line > 0 or start <= _REACH) and _LEADS.fullmatch(answer, line, start) is not None
+    same_line = "\n" not in answer[end : _sentence(after).start]
+    return after if leads and same_line else before or after
+
+
+def _is_beside(answer: str, start: int, end: int) -> bool:
+    """Whether nothing but markers and punctuation stands between a sentence and its marker."""
+    return end - start <= _REACH and _BESIDE.fullmatch(answer, start, end) is not None
+
+
+def _sentence_start(event: VerifiedCitation) -> int:
+    return event.verified.sentence.start
 
 
 def _start_of(span: tuple[int, int]) -> int:
