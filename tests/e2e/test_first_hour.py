@@ -130,17 +130,24 @@ class Newcomer:
 
     def run(self, commands: str) -> str:
         """Runs the lines of one block in one shell, which ends at the first that fails; returns what they print."""
+        # What hangs is ended inside, so that what it printed is known.
         script = f"set -eo pipefail\n{commands}"
         environ = {**self.environ(), "ARGS": TESTS}
         done = subprocess.run(
-            ["bash", "-c", script],
-            cwd=self.clone, env=environ, stdin=subprocess.DEVNULL, capture_output=True, timeout=START_SECONDS,
-            check=False,
+            ["timeout", f"{START_SECONDS:g}", "bash", "-c", script],
+            cwd=self.clone, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False,
         )  # fmt: skip
         # Apart, as curl's progress and an answer come at the same time.
         printed = f"{done.stderr.decode(errors='replace')}\n{done.stdout.decode(errors='replace')}"
-        assert done.returncode == 0, f"{commands}\nexit code {done.returncode}\n{printed}"
+        assert done.returncode == 0, f"{commands}\nexit code {done.returncode}\n{printed}\n{self.logs()}"
         return printed
+
+    def logs(self) -> str:
+        """The ends of what the stack has printed and logged, for a failure's message."""
+        files = [self.log, *sorted((self.clone / ".citewire" / "logs").glob("*"))]
+        return "\n".join(
+            f"== {file.name}\n{file.read_text(errors='replace')[-4000:]}" for file in files if file.is_file()
+        )
 
     def stop(self) -> None:
         """Ctrl-C in the terminal of the stack: make and all that it started get it."""
@@ -187,6 +194,8 @@ def test_every_command_of_the_first_hour(newcomer: Newcomer) -> None:
         printed = newcomer.start(commands) if step.starts else newcomer.run(commands)
         for expected in step.expected:
             pattern = pattern_of(expected.replace("127.0.0.1:8080", f"127.0.0.1:{newcomer.port}"))
-            assert pattern.search(printed), f"{step.page}: {step.commands}\nprinted:\n{printed}\nnot:\n{expected}"
+            assert pattern.search(printed), (
+                f"{step.page}: {step.commands}\nprinted:\n{printed}\nnot:\n{expected}\n{newcomer.logs()}"
+            )
         if step.starts:
             assert not re.search(r"\b(FATAL|ERROR|error|warning|Traceback)\b", printed), printed
