@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -16,6 +13,7 @@ import pytest
 from api_keys import bearer, key_for
 from gateway_fake_servers import running_fakes
 from gateway_process import Gateway, rows, running_gateway
+from operator_commands import command
 
 if TYPE_CHECKING:
     from databases import Database
@@ -25,18 +23,6 @@ if TYPE_CHECKING:
 async def gateway(database: Database) -> AsyncIterator[Gateway]:
     async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys") as running:
         yield running
-
-
-def command(database: Database, *arguments: str, owner: bool = True) -> subprocess.CompletedProcess[str]:
-    name, dsn = ("MIGRATE_DSN", database.owner_dsn) if owner else ("DSN", database.dsn("citewire_chat"))
-    return subprocess.run(
-        [sys.executable, "-m", "citewire_gateway", *arguments],
-        env={**os.environ, f"CITEWIRE_GATEWAY_{name}": dsn},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 async def members(database: Database) -> dict[str, dict[str, str]]:

@@ -33,6 +33,8 @@ TABLES = (
     "conversation_shares",
     "erasure_checks",
     "erasures",
+    "groups",
+    "group_members",
     "messages",
     "exchanges",
     "idempotency_keys",
@@ -208,6 +210,10 @@ async def test_the_role_sees_and_writes_only_its_tenants_rows(
         assert (await gateway.http.put("/v1/profiles/mine", json=profile, headers=bearer(key))).status_code == 200
         document = {"type": "article", "title": "x", "content": "x"}
         await gateway.http.post("/v1/documents", json=document, headers=bearer(key) | {"Idempotency-Key": "k"})
+        group = {"name": "legal"}
+        assert (await gateway.http.post("/v1/admin/groups", json=group, headers=bearer(key))).status_code == 201
+        joined = await gateway.http.put("/v1/admin/groups/legal/members/user", headers=bearer(key))
+        assert joined.status_code == 200
         with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
             connection.execute(
                 "INSERT INTO chat.sessions "
@@ -277,7 +283,7 @@ def test_keys_are_created_listed_and_revoked(database: Database) -> None:
     ]
     assert set(found[0]) == {
         "id", "org", "user", "name", "prefix", "created_at", "revoked_at", "last_used_at", "scopes", "expires_at",
-        "previous_until",
+        "previous_until", "groups",
     }  # fmt: skip
     only = json.loads(keys(database, "list", "--org", "acme", "--json").stdout)["keys"]
     assert [one["org"] for one in only] == ["acme"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,8 +13,10 @@ import httpx
 import psycopg
 import pytest
 
-from api_keys import bearer
+from api_keys import bearer, key_for
+from citewire_accounts.people import authenticator, sessions
 from citewire_accounts.people.sealer import Sealer
+from citewire_accounts.people.sign_in import FRESH
 from citewire_kit.tenant import Tenant
 from gateway_fake_servers import running_fakes
 from gateway_process import Gateway, rows, running_gateway
@@ -117,6 +120,70 @@ async def test_groups_follow_the_provider_within_thirty_seconds(
     await provider.put_account("ada", groups=[], citewire_roles=[], tenant="acme")
     refreshed = await browser.go(f"{gateway.url}/v1/auth/refresh", method="POST", headers=OWN_PAGE)
     assert (refreshed.json()["groups"], refreshed.json()["roles"]) == ([], ["reader"])
+
+
+async def test_groups_of_the_organisation_join_those_of_the_provider(
+    pair: tuple[Gateway, OidcProvider], browser: Browser, database: Database
+) -> None:
+    gateway, provider = pair
+    owner = bearer((await key_for(database, "acme", "owner"))["key"])
+    # Before the first sign-in: the provider's role counts then, and the group does at once.
+    assert (await gateway.http.post("/v1/admin/users", json={"user": "ada"}, headers=owner)).status_code == 201
+    for group in ("legal", "staff"):
+        assert (await gateway.http.post("/v1/admin/groups", json={"name": group}, headers=owner)).status_code == 201
+        path = f"/v1/admin/groups/{group}/members/ada"
+        assert (await gateway.http.put(path, headers=owner)).status_code == 200
+    who = (await browser.sign_in(gateway.url)).json()
+    assert (who["roles"], who["groups"]) == (["admin"], ["staff", "finance", "legal"])
+    # Keys follow the organisation's groups, and name the provider's only while their maker has them.
+    session = {"Cookie": f"__Host-citewire-session={browser.session(gateway.url)}", **OWN_PAGE}
+    made = [await gateway.http.post("/v1/keys", json=body, headers=session) for body in ({}, {"groups": ["finance"]})]
+    plain, finance = (bearer(answer.json()["key"]) for answer in made)
+
+    async def groups(headers: dict[str, str]) -> list[str]:
+        return (await gateway.http.get("/v1/auth/session", headers=headers)).json()["groups"]
+
+    assert (await groups(plain), await groups(finance)) == (["legal", "staff"], ["finance"])
+    await gateway.http.delete("/v1/admin/groups/legal/members/ada", headers=owner)
+    assert (await groups(session), await groups(plain)) == (["staff", "finance"], ["staff"])
+    await provider.put_account("ada", groups=["staff"], citewire_roles=["kb-admins"], tenant="acme")
+    age(database, 31)
+    assert (await groups(session), await groups(finance)) == (["staff"], [])
+    # A user who is disabled is out with the next request, and doesn't come in again.
+    assert (await gateway.http.post("/v1/admin/users/ada:disable", headers=owner)).status_code == 200
+    assert (await gateway.http.get("/v1/auth/session", headers=session)).json()["reason"] == "SESSION_EXPIRED"
+    refused = await browser.sign_in_again(gateway.url)
+    assert (refused.status_code, refused.json()["reason"]) == (403, "USER_DISABLED")
+    assert rows(database, "SELECT count(*) FROM chat.sessions") == [(0,)]
+    await gateway.http.post("/v1/admin/users/ada:enable", headers=owner)
+    assert (await browser.sign_in_again(gateway.url)).status_code == 200
+
+
+async def test_a_services_user_is_in_groups_and_may_be_disabled(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert timedelta(seconds=30) >= FRESH
+    monkeypatch.setattr(authenticator, "FRESH", timedelta(milliseconds=1))  # for which a token is taken as it was
+    async with running_fakes() as fakes, gateway_with_provider(database, fakes) as (gateway, provider):
+        owner = bearer((await key_for(database, "acme", "owner"))["key"])
+        token = bearer(await provider.service_token())
+
+        async def session() -> dict[str, Any]:
+            return (await gateway.http.get("/v1/auth/session", headers=token)).json()
+
+        who = await session()
+        assert (await gateway.http.post("/v1/admin/groups", json={"name": "legal"}, headers=owner)).status_code == 201
+        path = f"/v1/admin/groups/legal/members/{who['user']}"
+        assert (await gateway.http.put(path, headers=owner)).status_code == 200
+        assert (await session())["groups"] == [*who["groups"], "legal"]
+        monkeypatch.setattr(sessions, "MAX_GROUPS", 0)
+        refused = await session()
+        assert (refused["status"], refused["reason"]) == (403, "CLAIM_INVALID")
+        assert "groups" in refused["detail"]
+        monkeypatch.setattr(sessions, "MAX_GROUPS", 200)
+        await gateway.http.post(f"/v1/admin/users/{who['user']}:disable", headers=owner)
+        refused = await session()
+        assert (refused["status"], refused["reason"]) == (403, "USER_DISABLED")
 
 
 async def test_who_leaves_the_organisation_is_out(

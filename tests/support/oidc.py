@@ -146,6 +146,10 @@ class Browser:
             response = await self.go(url)
         return response
 
+    async def sign_in_again(self, gateway_url: str) -> httpx.Response:
+        """Signs in where the provider knows the browser; returns the last answer."""
+        return await self.follow(await self.go(f"{gateway_url}/v1/auth/login"))
+
     async def sign_in(self, gateway_url: str, account: str = "ada", *, until: str = "") -> httpx.Response:
         """Signs in and returns the last answer."""
         form = await self.follow(await self.go(f"{gateway_url}/v1/auth/login"))

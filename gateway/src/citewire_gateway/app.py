@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
-from citewire_accounts.api.routes import accounting, admin, auth, erasures, keys, providers, retention
+from citewire_accounts.api.routes import accounting, admin, auth, erasures, groups, keys, providers, retention
 from citewire_accounts.people.authenticator import Authenticator
 from citewire_accounts.people.provider import Provider, open_http
 from citewire_accounts.people.sealer import Sealer
@@ -21,6 +21,7 @@ from citewire_accounts.people.sign_in import SignIn
 from citewire_accounts.tenants.accounts import AccountStore
 from citewire_accounts.tenants.audit import AuditReader, AuditRetention
 from citewire_accounts.tenants.erasures import Erasures
+from citewire_accounts.tenants.groups import GroupStore
 from citewire_accounts.tenants.identity import IdentityStore
 from citewire_accounts.tenants.members import MemberStore
 from citewire_accounts.tenants.provider_service import TenantProviders
@@ -100,6 +101,7 @@ ROUTES = (
     accounting,
     admin,
     retention,
+    groups,
     system,
     page,
 )
@@ -220,6 +222,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         trail=trail,
         audit=AuditReader(pool),
         members=MemberStore(pool),
+        groups=GroupStore(pool),
         authenticator=authenticator,
         identity=identity,
         sign_in=sign_in,

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise SystemExit(run(run_keys(options)))
         case "rotate":
             raise SystemExit(run(_rotate()))
-        case "orgs" | "users":
+        case "orgs" | "users" | "groups":
             raise SystemExit(run(run_members(options)))
         case "audit":
             raise SystemExit(run(run_audit(options)))

@@ -30,6 +30,10 @@ def create(
     scopes: Annotated[
         str | None, typer.Option("--scopes", help="What it may be used for: read,chat,write,admin, or some of them.")
     ] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option("--group", help="A group that it acts for; again for more. Without: its user's local groups."),
+    ] = None,
     expires: ExpiresOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -38,6 +42,7 @@ def create(
     arguments += ["--plan", plan] if plan else []
     arguments += ["--name", name] if name else []
     arguments += ["--scopes", scopes] if scopes else []
+    arguments += [argument for group in groups or () for argument in ("--group", group)]
     arguments += ["--expires", expires] if expires else []
     run_gateway("keys", *arguments, json=json)
 

@@ -1,4 +1,4 @@
-"""`citewire orgs` and `citewire users`: what an operator administrates, on the gateway's database."""
+"""`citewire orgs`, `citewire users` and `citewire groups`: for operators, on the gateway's database."""
 
 from typing import Annotated, Literal
 
@@ -11,8 +11,15 @@ orgs_app = typer.Typer(
     help="List organisations and change their plans. Runs beside the gateway, on its database.", no_args_is_help=True
 )
 users_app = typer.Typer(
-    help="List users and change their roles. Runs beside the gateway, on its database.", no_args_is_help=True
+    help="List users, make and disable them, and change their roles. Runs beside the gateway, on its database.",
+    no_args_is_help=True,
 )
+groups_app = typer.Typer(
+    help="Groups that an organisation keeps itself. Runs beside the gateway, on its database.", no_args_is_help=True
+)
+RoleName = Literal["reader", "editor", "admin", "owner"]
+UserArgument = Annotated[str, typer.Argument(help="The user.", show_default=False)]
+GroupArgument = Annotated[str, typer.Argument(help="The group.", show_default=False)]
 OrgOption = Annotated[str, typer.Option("--org", help="The organisation.", show_default=False)]
 
 
@@ -50,12 +57,71 @@ def list_users(org: OrgOption, json: JsonOption = False) -> None:
 
 @users_app.command("role")
 def set_role(
-    user: Annotated[str, typer.Argument(help="The user.", show_default=False)],
-    role: Annotated[
-        Literal["reader", "editor", "admin", "owner"], typer.Argument(help="The new role.", show_default=False)
-    ],
+    user: UserArgument,
+    role: Annotated[RoleName, typer.Argument(help="The new role.", show_default=False)],
     org: OrgOption,
     json: JsonOption = False,
 ) -> None:
     """Give a user a role, from the user's next request on. The last owner stays one."""
     run_gateway("users", "role", "--org", org, user, role, json=json)
+
+
+@users_app.command("create")
+def create_user(
+    user: UserArgument,
+    org: OrgOption,
+    role: Annotated[
+        RoleName, typer.Option("--role", help="The role, unless the identity provider names one.")
+    ] = "reader",
+    json: JsonOption = False,
+) -> None:
+    """Make a user before the first sign-in or key."""
+    run_gateway("users", "create", "--org", org, user, "--role", role, json=json)
+
+
+@users_app.command("disable")
+def disable_user(user: UserArgument, org: OrgOption, json: JsonOption = False) -> None:
+    """End what a user may do: sessions end, keys don't work. The last owner can't be disabled."""
+    run_gateway("users", "disable", "--org", org, user, json=json)
+
+
+@users_app.command("enable")
+def enable_user(user: UserArgument, org: OrgOption, json: JsonOption = False) -> None:
+    """Let a disabled user act again."""
+    run_gateway("users", "enable", "--org", org, user, json=json)
+
+
+@groups_app.command("list")
+def list_groups(org: OrgOption, json: JsonOption = False) -> None:
+    """List groups with how many users are in them."""
+    run_gateway("groups", "list", "--org", org, json=json)
+
+
+@groups_app.command("create")
+def create_group(group: GroupArgument, org: OrgOption, json: JsonOption = False) -> None:
+    """Make a group without users."""
+    run_gateway("groups", "create", "--org", org, group, json=json)
+
+
+@groups_app.command("delete")
+def delete_group(group: GroupArgument, org: OrgOption, json: JsonOption = False) -> None:
+    """Delete a group; nobody is in it from the next request on. Exits with 5 if there is none."""
+    run_gateway("groups", "delete", "--org", org, group, json=json)
+
+
+@groups_app.command("members")
+def list_group_members(group: GroupArgument, org: OrgOption, json: JsonOption = False) -> None:
+    """List a group's users. Exits with 5 if there is no such group."""
+    run_gateway("groups", "members", "--org", org, group, json=json)
+
+
+@groups_app.command("add")
+def add_to_group(group: GroupArgument, user: UserArgument, org: OrgOption, json: JsonOption = False) -> None:
+    """Put a user into a group. Exits with 5 if there is no such group or user."""
+    run_gateway("groups", "add", "--org", org, group, user, json=json)
+
+
+@groups_app.command("remove")
+def remove_from_group(group: GroupArgument, user: UserArgument, org: OrgOption, json: JsonOption = False) -> None:
+    """Take a user out of a group. Exits with 5 if the user isn't in it."""
+    run_gateway("groups", "remove", "--org", org, group, user, json=json)

@@ -88,7 +88,17 @@ AUDITED: Final[Mapping[tuple[str, str], tuple[Action, str]]] = {
     ("PUT", "/v1/admin/retention"): (Action.RETENTION_SET, ""),
     ("GET", "/v1/admin/organisation"): (Action.ORGANISATION_READ, ""),
     ("GET", "/v1/admin/users"): (Action.USER_LIST, ""),
+    ("POST", "/v1/admin/users"): (Action.USER_CREATE, ""),
+    ("GET", "/v1/admin/users/{user}"): (Action.USER_READ, "user:{user}"),
+    ("POST", "/v1/admin/users/{user}:disable"): (Action.USER_DISABLE, "user:{user}"),
+    ("POST", "/v1/admin/users/{user}:enable"): (Action.USER_ENABLE, "user:{user}"),
     ("PUT", "/v1/admin/users/{user}/role"): (Action.USER_ROLE, "user:{user}"),
+    ("GET", "/v1/admin/groups"): (Action.GROUP_LIST, ""),
+    ("POST", "/v1/admin/groups"): (Action.GROUP_CREATE, ""),
+    ("DELETE", "/v1/admin/groups/{name}"): (Action.GROUP_DELETE, "group:{name}"),
+    ("GET", "/v1/admin/groups/{name}/members"): (Action.GROUP_READ, "group:{name}"),
+    ("PUT", "/v1/admin/groups/{name}/members/{user}"): (Action.GROUP_ADD, "group:{name}/{user}"),
+    ("DELETE", "/v1/admin/groups/{name}/members/{user}"): (Action.GROUP_REMOVE, "group:{name}/{user}"),
 }
 """Action and object, with the parameters of the address. Routes name further objects with `audit.touch`."""
 

@@ -36,7 +36,9 @@ REQUEST_ID_KEY = "x-request-id"
 
 _TOKEN = re.compile(r"[A-Za-z0-9_.:@-]{1,128}")
 _MAX_ROLES = 32
-_MAX_GROUP_CHARS = 200
+
+MAX_GROUP_CHARS: Final = 200
+"""Of a group's name."""
 
 MAX_GROUPS: Final = 200
 """Groups of one user that may travel; more are refused, never cut."""
@@ -250,8 +252,8 @@ def _check_all(ids: dict[str, str], roles: tuple[str, ...], key_id: str) -> None
 def _check_groups(groups: tuple[str, ...]) -> None:
     if len(groups) > MAX_GROUPS:
         raise _invalid(GROUPS_KEY, f"names {len(groups)} groups; at most {MAX_GROUPS} may travel")
-    if not all(0 < len(group) <= _MAX_GROUP_CHARS and group.isprintable() for group in groups):
-        raise _invalid(GROUPS_KEY, f"must be names of 1-{_MAX_GROUP_CHARS} printable characters")
+    if not all(0 < len(group) <= MAX_GROUP_CHARS and group.isprintable() for group in groups):
+        raise _invalid(GROUPS_KEY, f"must be names of 1-{MAX_GROUP_CHARS} printable characters")
 
 
 def _invalid(key: str, message: str) -> InvalidArgument:

@@ -31,6 +31,7 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_SIGN_IN_FAILED: _ClassVar[ErrorReason]
     ERROR_REASON_SESSION_EXPIRED: _ClassVar[ErrorReason]
     ERROR_REASON_CROSS_SITE: _ClassVar[ErrorReason]
+    ERROR_REASON_USER_DISABLED: _ClassVar[ErrorReason]
     ERROR_REASON_DOCUMENT_NOT_FOUND: _ClassVar[ErrorReason]
     ERROR_REASON_VERSION_NOT_FOUND: _ClassVar[ErrorReason]
     ERROR_REASON_CHUNK_NOT_FOUND: _ClassVar[ErrorReason]
@@ -106,6 +107,7 @@ ERROR_REASON_CLAIM_INVALID: ErrorReason
 ERROR_REASON_SIGN_IN_FAILED: ErrorReason
 ERROR_REASON_SESSION_EXPIRED: ErrorReason
 ERROR_REASON_CROSS_SITE: ErrorReason
+ERROR_REASON_USER_DISABLED: ErrorReason
 ERROR_REASON_DOCUMENT_NOT_FOUND: ErrorReason
 ERROR_REASON_VERSION_NOT_FOUND: ErrorReason
 ERROR_REASON_CHUNK_NOT_FOUND: ErrorReason

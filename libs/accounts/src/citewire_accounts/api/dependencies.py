@@ -18,6 +18,7 @@ from citewire_accounts.people.sign_in import SignIn
 from citewire_accounts.tenants.accounts import AccountStore
 from citewire_accounts.tenants.audit import AuditReader
 from citewire_accounts.tenants.erasures import Erasures
+from citewire_accounts.tenants.groups import GroupStore
 from citewire_accounts.tenants.identity import Caller, IdentityStore
 from citewire_accounts.tenants.members import MemberStore
 from citewire_accounts.tenants.provider_service import TenantProviders
@@ -40,6 +41,7 @@ class AccountServices:
     authenticator: Authenticator
     identity: IdentityStore
     members: MemberStore
+    groups: GroupStore
     sign_in: SignIn | None
     other_origins: Collection[str]
     """Origins whose pages may use a session, beside our own."""

@@ -13,7 +13,7 @@ from citewire_accounts.commands.operator import EXIT_USAGE, print_line, run_on_d
 from citewire_accounts.settings import DatabaseSettings
 from citewire_accounts.tenants.identity import SCOPES, IdentityStore, KeyInfo, Scope, make_key
 from citewire_kit.errors import Violations
-from citewire_kit.tenant import is_token
+from citewire_kit.tenant import MAX_GROUP_CHARS, MAX_GROUPS, is_token
 
 if TYPE_CHECKING:
     from citewire_accounts.commands.operator import Commands
@@ -32,6 +32,9 @@ def add_keys(commands: "Commands") -> None:
     creating.add_argument("--plan", choices=("free", "basic", "pro"), help="the organisation's plan (new ones: pro)")
     creating.add_argument("--name", default="key", help="what the key is for")
     creating.add_argument("--scopes", help=f"what it may be used for, of {','.join(SCOPES)} (default: all)")
+    creating.add_argument(
+        "--group", action="append", dest="groups", help="a group that it acts for; again for more (default: its user's)"
+    )
     listing = actions.add_parser("list", help="list keys, without the secrets")
     rotating = actions.add_parser("rotate", help="give a key a new text and print it, this once")
     rotating.add_argument("--overlap", default="24h", help="how long the text before works, too (default: 24h)")
@@ -80,12 +83,19 @@ async def _create(options: argparse.Namespace, store: IdentityStore) -> None:
         )
     violations.require(1 <= len(options.name) <= 100, "--name", "must be 1-100 characters long")
     scopes = _scopes_in(options.scopes, violations)
+    groups: list[str] | None = options.groups
+    violations.require(
+        len(groups or ()) <= MAX_GROUPS
+        and all(0 < len(group) <= MAX_GROUP_CHARS and group.isprintable() for group in groups or ()),
+        "--group",
+        f"must be 1-{MAX_GROUP_CHARS} printable characters, at most {MAX_GROUPS} times",
+    )
     expires_at = _expiry_in(options.expires, violations)
     violations.raise_if_any()
     org, user = options.org or "local", options.user or "local"
     plan = await store.ensure_user(org, user, options.plan)
     key = make_key()
-    info = await store.add_key(org, user, options.name, key, scopes=scopes, expires_at=expires_at)
+    info = await store.add_key(org, user, options.name, key, scopes=scopes, expires_at=expires_at, groups=groups)
     if options.json:
         print_line(json.dumps({"key": key.text, "plan": plan, **_key_json(info)}))
     else:
@@ -155,9 +165,9 @@ def _print(value: object, rows: list[dict[str, Any]], *, as_json: bool) -> None:
         state = f"revoked {row['revoked_at']}" if row["revoked_at"] else f"last used {row['last_used_at'] or 'never'}"
         expiry = f"  expires {row['expires_at']}" if row["expires_at"] else ""
         scopes = ",".join(row["scopes"])
-        print_line(
-            f"{row['id']}  {row['prefix']}…  {row['org']}/{row['user']}  {row['name']}  {scopes}  {state}{expiry}"
-        )
+        groups = "" if row["groups"] is None else f"  groups {', '.join(row['groups']) or 'none'}"
+        owner = f"{row['org']}/{row['user']}"
+        print_line(f"{row['id']}  {row['prefix']}…  {owner}  {row['name']}  {scopes}  {state}{expiry}{groups}")
 
 
 def _key_json(key: KeyInfo) -> dict[str, Any]:

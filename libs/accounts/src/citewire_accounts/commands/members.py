@@ -1,16 +1,18 @@
-"""The commands `orgs` and `users`: what an operator administrates on the gateway's database."""
+"""The commands `orgs`, `users` and `groups`: what an operator administrates on the gateway's database."""
 
 import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
 from citewire_accounts.commands.operator import print_line, run_on_database, second_text
+from citewire_accounts.tenants.groups import Group, GroupStore
 from citewire_accounts.tenants.members import Member, MemberStore, Organisation
 from citewire_kit.audit import AuditTrail
 from citewire_kit.audit_events import Action, own_event
 from citewire_kit.audit_store import AuditStore
+from citewire_kit.errors import invalid_field
 from citewire_kit.postgres import Pool
-from citewire_kit.tenant import ROLES
+from citewire_kit.tenant import ROLES, is_token
 
 if TYPE_CHECKING:
     from citewire_accounts.commands.operator import Commands
@@ -30,16 +32,40 @@ def add_members(commands: "Commands") -> None:
     retaining = actions.add_parser("audit-days", help="say for how long an organisation's audit trail is kept")
     retaining.add_argument("org", metavar="ORG")
     retaining.add_argument("days", metavar="DAYS", type=int, choices=range(30, 36_501))
-    users = commands.add_parser("users", help="list an organisation's users and change their roles")
+    users = commands.add_parser("users", help="list an organisation's users, make and disable them, change their roles")
     actions = users.add_subparsers(dest="action", metavar="ACTION", required=True)
     members = actions.add_parser("list", help="list users with their roles")
     giving = actions.add_parser("role", help="give a user a role, from the user's next request on")
     giving.add_argument("user", metavar="USER")
     giving.add_argument("role", choices=ROLES)
-    for action in (members, giving):
+    adding = actions.add_parser("create", help="make a user before the first sign-in or key")
+    adding.add_argument("user", metavar="USER")
+    adding.add_argument("--role", choices=ROLES, default="reader", help="the role (default: reader)")
+    disabling = actions.add_parser("disable", help="end what a user may do; sessions end, keys don't work")
+    enabling = actions.add_parser("enable", help="let a disabled user act again")
+    for action in (disabling, enabling):
+        action.add_argument("user", metavar="USER")
+    groups = _add_groups(commands)
+    for action in (members, giving, adding, disabling, enabling, *groups):
         action.add_argument("--org", required=True, help="the organisation")
-    for action in (listing, planning, retaining, members, giving):
+    for action in (listing, planning, retaining, members, giving, adding, disabling, enabling, *groups):
         action.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _add_groups(commands: "Commands") -> list[argparse.ArgumentParser]:
+    groups = commands.add_parser("groups", help="groups that an organisation keeps itself")
+    actions = groups.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="list groups")
+    making = actions.add_parser("create", help="make a group without users")
+    deleting = actions.add_parser("delete", help="delete a group; nobody is in it from the next request on")
+    showing = actions.add_parser("members", help="list a group's users")
+    adding = actions.add_parser("add", help="put a user into a group")
+    removing = actions.add_parser("remove", help="take a user out of a group")
+    for action in (making, deleting, showing, adding, removing):
+        action.add_argument("group", metavar="GROUP")
+    for action in (adding, removing):
+        action.add_argument("user", metavar="USER")
+    return [listing, making, deleting, showing, adding, removing]
 
 
 async def run_members(options: argparse.Namespace) -> int:
@@ -47,13 +73,21 @@ async def run_members(options: argparse.Namespace) -> int:
 
     async def act(pool: Pool, _owner: bool) -> int:  # as `run_on_database` calls it
         trail = AuditTrail(AuditStore(pool).write, process="operator")
-        rows = await _act(options, MemberStore(pool), trail)
+        if options.command == "groups":
+            rows = await _act_on_groups(options, GroupStore(pool), trail)
+        else:
+            rows = await _act(options, MemberStore(pool), trail)
         await trail.flush()
         for row in rows:
-            print_line(json.dumps(row) if options.json else "  ".join(map(str, row.values())))
+            print_line(json.dumps(row) if options.json else "  ".join(_shown(row)))
         return 0
 
     return await run_on_database("citewire-admin", act)
+
+
+def _shown(row: dict[str, Any]) -> list[str]:
+    """Texts of a line; what is true stands there by its name."""
+    return [name if value is True else str(value) for name, value in row.items() if value is not False]
 
 
 async def _act(options: argparse.Namespace, store: MemberStore, trail: AuditTrail) -> list[dict[str, Any]]:
@@ -70,11 +104,53 @@ async def _act(options: argparse.Namespace, store: MemberStore, trail: AuditTrai
             return [_organisation(org)]
         case _, "list":
             return [_member(member) for member in await store.members(options.org)]
+        case _, "create":
+            if not is_token(options.user):
+                raise invalid_field("USER", "must be 1-128 of A-Z a-z 0-9 _ . : @ -")
+            member = await store.add(options.org, options.user, options.role, by=None)
+            objects = (f"user:{options.user}", f"role:{options.role}")
+            trail.add(own_event(options.org, Action.USER_CREATE, objects, by=OPERATOR))
+            return [_member(member)]
+        case _, "disable" | "enable":
+            disabled = options.action == "disable"
+            member = await store.set_disabled(options.org, options.user, disabled=disabled, by=None)
+            action = Action.USER_DISABLE if disabled else Action.USER_ENABLE
+            trail.add(own_event(options.org, action, (f"user:{options.user}",), by=OPERATOR))
+            return [_member(member)]
         case _:
             member = await store.set_role(options.org, options.user, options.role, by=None)
             objects = (f"user:{options.user}", f"role:{options.role}")
             trail.add(own_event(options.org, Action.USER_ROLE, objects, by=OPERATOR))
             return [_member(member)]
+
+
+async def _act_on_groups(options: argparse.Namespace, store: GroupStore, trail: AuditTrail) -> list[dict[str, Any]]:
+    org: str = options.org
+    if options.action == "list":
+        return [_group(group) for group in await store.groups(org)]
+    name: str = options.group
+    if options.action == "members":
+        return [{"user": user} for user in await store.members(org, name)]
+    objects, rows = (f"group:{name}",), list[dict[str, Any]]()
+    match options.action:
+        case "create":
+            action = Action.GROUP_CREATE
+            rows = [_group(await store.add(org, name, by=OPERATOR))]
+        case "delete":
+            action = Action.GROUP_DELETE
+            await store.delete(org, name)
+        case _:
+            adds = options.action == "add"
+            action = Action.GROUP_ADD if adds else Action.GROUP_REMOVE
+            objects = (f"group:{name}/{options.user}", f"user:{options.user}")
+            change = store.add_member if adds else store.remove_member
+            rows = [_group(await change(org, name, options.user))]
+    trail.add(own_event(org, action, objects, by=OPERATOR))
+    return rows
+
+
+def _group(group: Group) -> dict[str, Any]:
+    return {"group": group.name, "users": group.users, "created_at": second_text(group.created_at)}
 
 
 def _organisation(org: Organisation) -> dict[str, Any]:
@@ -91,6 +167,7 @@ def _member(member: Member) -> dict[str, Any]:
     return {
         "user": member.user_id,
         "role": member.role,
+        "disabled": member.disabled_at is not None,
         "keys": member.keys,
         "created_at": second_text(member.created_at),
     }

@@ -8,7 +8,7 @@ from cachetools import TTLCache
 
 from citewire_accounts.people.claims import read_person
 from citewire_accounts.people.provider import Provider, issuer_of
-from citewire_accounts.people.sessions import SessionStore
+from citewire_accounts.people.sessions import SessionStore, disabled
 from citewire_accounts.people.sign_in import FRESH, SignIn
 from citewire_accounts.tenants.failed_keys import FailedKeys
 from citewire_accounts.tenants.identity import Caller, IdentityStore, KeyState, hash_key, is_key
@@ -68,6 +68,7 @@ class Authenticator:
 
         Raises:
             Unauthenticated: Reason `API_KEY_MISSING`, `API_KEY_INVALID`, `API_KEY_REVOKED` or `API_KEY_EXPIRED`.
+            PermissionDenied: The user is disabled (`USER_DISABLED`), or is in too many groups (`CLAIM_INVALID`).
             ResourceExhausted: Too many wrong keys came from there (`RATE_LIMITED`); keys that were valid lately may.
         """
         if self._off:
@@ -85,6 +86,8 @@ class Authenticator:
             self._failed.note(site)
             if owner is None:
                 raise Unauthenticated("the API key is unknown", reason="API_KEY_INVALID")
+            if owner.state == "disabled":
+                raise disabled(owner.caller.tenant.user_id)
             message, reason = _REFUSALS[owner.state]
             raise Unauthenticated(message, reason=reason)
         self._known[hashed] = True

@@ -7,9 +7,7 @@ from typing import Any, cast, get_args
 
 from citewire_accounts.people.issuers import Issuer
 from citewire_kit.errors import PermissionDenied
-from citewire_kit.tenant import MAX_GROUPS, ROLES, Plan, is_token
-
-MAX_GROUP_CHARS = 200
+from citewire_kit.tenant import MAX_GROUP_CHARS, MAX_GROUPS, ROLES, Plan, is_token
 
 Claims = Mapping[str, Any]
 

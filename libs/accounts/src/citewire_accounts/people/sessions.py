@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 
 from citewire_accounts.people.claims import Person
 from citewire_accounts.people.issuers import Issuer
+from citewire_kit.errors import PermissionDenied
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
-from citewire_kit.tenant import Tenant
+from citewire_kit.tenant import MAX_GROUPS, Tenant
 
 LEASE = timedelta(seconds=15)
 """Longest time that a gateway may take to ask the provider."""
@@ -39,24 +40,34 @@ class SessionStore:
         self._pool = pool
 
     async def find(self, cookie: str) -> Session | None:
-        """Returns the session of a cookie; None if there is none, or its time is over."""
+        """Returns the session of a cookie; None if there is none, or its time is over.
+
+        Its groups are those that the provider named and those of the organisation's own, as they are now.
+
+        Raises:
+            PermissionDenied: Reason `CLAIM_INVALID`: they are too many together.
+        """
         async with transaction(self._pool) as connection:
             row = await (await connection.execute(_SQL["find_session"], {"hash": _hash(cookie)})).fetchone()
         if row is None:
             return None
         org, user, plan, roles, groups, session_id, issuer, tokens, fresh, expires_at = row
-        tenant = Tenant(org, user, plan or "free", tuple(roles), groups=tuple(groups))
+        tenant = Tenant(org, user, plan or "free", tuple(roles), groups=_bounded(groups))
         return Session(tenant, session_id, issuer, bytes(tokens), fresh, expires_at)
 
     async def make_known(self, person: Person, issuer: Issuer) -> Tenant:
-        """Makes the organisation and the user if they don't exist, with the roles and the plan that the claims give."""
+        """Makes the organisation and the user if they don't exist, with the roles and the plan that the claims give.
+
+        Raises:
+            PermissionDenied: The user is disabled (`USER_DISABLED`), or is in too many groups (`CLAIM_INVALID`).
+        """
         async with tenant_transaction(self._pool, _inside(person)) as connection:
             return await _put_person(connection, person, issuer)
 
     async def add(
         self, person: Person, issuer: Issuer, sealed_tokens: bytes, fresh: timedelta, lifetime: timedelta
     ) -> str:
-        """Begins a session, and returns its cookie, which exists only there."""
+        """Begins a session, and returns its cookie, which exists only there. Raises as `make_known`."""
         cookie = secrets.token_urlsafe(32)
         values = {"org": person.org_id, "user": person.user_id, "issuer": issuer.name, "groups": list(person.groups)}
         values |= {"session": f"session_{secrets.token_hex(8)}", "hash": _hash(cookie), "tokens": sealed_tokens}
@@ -79,7 +90,7 @@ class SessionStore:
     async def renew(
         self, session: Session, person: Person, issuer: Issuer, sealed_tokens: bytes, fresh: timedelta
     ) -> None:
-        """Stores what the provider said, and ends the lease."""
+        """Stores what the provider said, and ends the lease. Raises as `make_known`."""
         values = {**_key(session), "groups": list(person.groups), "tokens": sealed_tokens, "fresh": fresh}
         async with tenant_transaction(self._pool, session.tenant) as connection:
             await _put_person(connection, person, issuer)
@@ -105,14 +116,35 @@ class SessionStore:
 
 async def _put_person(connection: Connection, person: Person, issuer: Issuer) -> Tenant:
     roles: Sequence[str] | None = None if person.roles is None else list(person.roles)
-    values = {"org": person.org_id, "user": person.user_id, "plan": person.plan, "default_plan": issuer.plan}
+    values: dict[str, object] = {"org": person.org_id, "user": person.user_id}
+    values |= {"plan": person.plan, "default_plan": issuer.plan}
     await connection.execute(_SQL["add_org"], values)
     await connection.execute(_SQL["put_plan"], values)
-    roles_values = {**values, "roles": roles, "default_roles": [issuer.default_role]}
-    row = await (await connection.execute(_SQL["put_user"], roles_values)).fetchone()
+    values |= {"roles": roles, "default_roles": [issuer.default_role], "groups": list(person.groups)}
+    row = await (await connection.execute(_SQL["put_user"], values)).fetchone()
     if row is None:
         raise RuntimeError("INSERT … RETURNING returned nothing")
-    return Tenant(person.org_id, person.user_id, row[1] or issuer.plan, tuple(row[0]), groups=person.groups)
+    present_roles, plan, is_disabled, own_groups = row
+    if is_disabled:
+        raise disabled(person.user_id)
+    groups = _bounded(tuple(dict.fromkeys((*person.groups, *own_groups))))
+    return Tenant(person.org_id, person.user_id, plan or issuer.plan, tuple(present_roles), groups=groups)
+
+
+def disabled(user_id: str) -> PermissionDenied:
+    """Returns the error for a user whom the organisation has disabled."""
+    return PermissionDenied(f"{user_id} is disabled in the organisation", reason="USER_DISABLED")
+
+
+def _bounded(groups: Sequence[str]) -> tuple[str, ...]:
+    if len(groups) > MAX_GROUPS:
+        raise PermissionDenied(
+            f"the identity provider and the organisation name {len(groups)} groups of this user, and at most "
+            f"{MAX_GROUPS} may be named: let them name fewer",
+            reason="CLAIM_INVALID",
+            metadata={"claim": "groups"},
+        )
+    return tuple(groups)
 
 
 def _hash(cookie: str) -> bytes:

@@ -16,10 +16,12 @@ WHERE NOT EXISTS (SELECT FROM present) OR EXISTS (SELECT FROM present WHERE plan
 
 -- name: put_user
 -- Roles are the provider's where it names them, and else stay what the organisation made them.
-INSERT INTO chat.users (org_id, user_id, roles)
-VALUES (%(org)s, %(user)s, coalesce(%(roles)s::text[], %(default_roles)s))
-ON CONFLICT (org_id, user_id) DO UPDATE SET roles = coalesce(%(roles)s::text[], chat.users.roles)
-RETURNING roles, (SELECT plan FROM chat.plans WHERE org_id = %(org)s ORDER BY since DESC LIMIT 1)
+INSERT INTO chat.users (org_id, user_id, roles, provider_groups)
+VALUES (%(org)s, %(user)s, coalesce(%(roles)s::text[], %(default_roles)s), %(groups)s)
+ON CONFLICT (org_id, user_id)
+DO UPDATE SET roles = coalesce(%(roles)s::text[], chat.users.roles), provider_groups = excluded.provider_groups
+RETURNING roles, (SELECT plan FROM chat.plans WHERE org_id = %(org)s ORDER BY since DESC LIMIT 1),
+          disabled_at IS NOT NULL, chat.own_groups(org_id, user_id)
 
 -- name: add_session
 INSERT INTO chat.sessions (org_id, session_id, user_id, id_hash, issuer, groups, sealed_tokens, fresh_until, expires_at)

@@ -24,7 +24,7 @@ Scope = Literal["read", "chat", "write", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = ("read", "chat", "write", "admin")
 """What a key may be limited to: reading and searching; asking; changing; what owners and admins may, and keys."""
 
-KeyState = Literal["active", "revoked", "expired", "rotated"]
+KeyState = Literal["active", "revoked", "expired", "rotated", "disabled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class Caller:
     """When what it was sent with expires; None: never."""
     kind: Literal["key", "token", "session"] = "key"
     """What it was sent with: an API key, a provider's token, or a session's cookie."""
+    limited_groups: bool = False
+    """Whether its API key names groups, and so isn't in all that its user is in."""
 
     def limited(self) -> Tenant:
         """Returns the tenant with no role above what the scopes need, for the services, which don't know scopes."""
@@ -110,6 +112,8 @@ class KeyInfo:
     """None: never."""
     previous_until: datetime | None
     """Until when the text before the last rotation works; None: it was never rotated."""
+    groups: Sequence[str] | None
+    """Those that it names; None: those of the organisation's own that its user is in."""
 
 
 class IdentityStore:
@@ -123,9 +127,9 @@ class IdentityStore:
         row = await read_row(self._pool, _SQL["find_key"], {"hash": key_hash})
         if row is None:
             return None
-        org, user, plan, roles, key_id, scopes, expires_at, state = row
-        tenant = Tenant(org, user, plan or "free", tuple(roles), key_id)
-        return KeyOwner(Caller(tenant, tuple(scopes), expires_at), state)
+        org, user, plan, roles, key_id, scopes, expires_at, state, groups, limited_groups = row
+        tenant = Tenant(org, user, plan or "free", tuple(roles), key_id, tuple(groups))
+        return KeyOwner(Caller(tenant, tuple(scopes), expires_at, limited_groups=limited_groups), state)
 
     async def touch(self, used: Mapping[bytes, datetime]) -> None:
         """Notes when keys, by hash, were last used."""
@@ -170,14 +174,29 @@ class IdentityStore:
         *,
         scopes: Sequence[Scope] = SCOPES,
         expires_at: datetime | None = None,
+        groups: Sequence[str] | None = None,
+        by: Tenant | None = None,
     ) -> KeyInfo:
         """Keeps a new key of an existing user.
+
+        Args:
+            org_id: The organisation.
+            user_id: Whose it is.
+            name: What it is for.
+            key: The key.
+            scopes: What it may be used for.
+            expires_at: When it stops working; None: never.
+            groups: Those that it has as long as who makes it has them; None: those of the organisation's own that its
+                user is in.
+            by: Who makes it; None: the operator.
 
         Raises:
             FailedPrecondition: The user has as many keys as one may.
         """
         values = {"org": org_id, "user": user_id, "name": name, "scopes": list(scopes), "expires_at": expires_at}
         values |= {"key_id": key.key_id, "hash": key.hash, "prefix": key.prefix}
+        values |= {"groups": None if groups is None else list(groups)}
+        values |= {"maker": by.user_id if by else None, "with_key": by.key_id if by else ""}
         async with tenant_transaction(self._pool, _inside(org_id, user_id)) as connection:
             count = await (await connection.execute(_SQL["count_keys"], values)).fetchone()
             if count is not None and count[0] >= _MAX_KEYS:

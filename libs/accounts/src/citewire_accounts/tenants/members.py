@@ -1,10 +1,13 @@
 """Organisations and their users: who there is, their roles and plans."""
 
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from citewire_kit.errors import FailedPrecondition, NotFound, PermissionDenied
-from citewire_kit.postgres import Pool, fetch_row, fetch_rows, load_queries, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, load_queries, tenant_transaction, transaction
 from citewire_kit.tenant import Plan, Role, Tenant
 
 _SQL = load_queries("citewire_accounts.tenants", "members.sql")
@@ -29,6 +32,8 @@ class Member:
     user_id: str
     roles: tuple[str, ...]
     created_at: datetime
+    disabled_at: datetime | None
+    """Since when the user may not act; None: the user may."""
     keys: int
     """API keys that aren't revoked."""
 
@@ -39,6 +44,15 @@ class Member:
         if tenant.is_at_least("admin"):
             return "owner" if tenant.is_at_least("owner") else "admin"
         return "editor" if tenant.is_at_least("editor") else "reader"
+
+
+class Groups(NamedTuple):
+    """A user's groups."""
+
+    own: Sequence[str]
+    """Of the organisation's own."""
+    provider: Sequence[str]
+    """As the identity provider named them when it was last asked."""
 
 
 class MemberStore:
@@ -90,8 +104,42 @@ class MemberStore:
     async def members(self, org_id: str) -> list[Member]:
         """Returns an organisation's users, by their ids."""
         async with tenant_transaction(self._pool, _inside(org_id)) as connection:
-            rows = await fetch_rows(connection, _SQL["list_members"], {"org": org_id})
-        return [Member(row["user_id"], tuple(row["roles"]), row["created_at"], row["keys"]) for row in rows]
+            return [_member(row) for row in await fetch_rows(connection, _SQL["list_members"], {"org": org_id})]
+
+    async def member(self, org_id: str, user_id: str) -> tuple[Member, Groups]:
+        """Returns a user with the groups that are known of it.
+
+        Raises:
+            NotFound: There is no such user.
+        """
+        names = {"org": org_id, "user": user_id}
+        async with tenant_transaction(self._pool, _inside(org_id)) as connection:
+            member = await _get(connection, names)
+            groups = await fetch_row(connection, _SQL["groups_of"], names)
+        return member, Groups((), ()) if groups is None else Groups(groups["groups"], groups["provider_groups"])
+
+    async def add(self, org_id: str, user_id: str, role: Role, *, by: Tenant | None) -> Member:
+        """Makes a user, who may sign in or be given keys later.
+
+        Args:
+            org_id: The organisation.
+            user_id: The user, as the identity provider will name it.
+            role: Its role, unless the provider names another.
+            by: Who does it, who can give only what they have; None: the operator.
+
+        Raises:
+            NotFound: There is no such organisation.
+            PermissionDenied: It gives a role above that of who does it.
+            FailedPrecondition: The user exists.
+        """
+        await self.organisation(org_id)
+        if by is not None and not by.is_at_least(role):
+            raise _above()
+        names = {"org": org_id, "user": user_id}
+        async with tenant_transaction(self._pool, _inside(org_id)) as connection:
+            if await fetch_row(connection, _SQL["add_member"], {**names, "roles": [role]}) is None:
+                raise FailedPrecondition(f"{user_id} is a user of the organisation already", reason="WRONG_STATE")
+            return await _get(connection, names)
 
     async def set_role(self, org_id: str, user_id: str, role: Role, *, by: Tenant | None) -> Member:
         """Gives a user a role in place of all before, from the user's next request on.
@@ -107,20 +155,64 @@ class MemberStore:
             PermissionDenied: It takes or gives a role above that of who does it.
             FailedPrecondition: The organisation would be left without an owner.
         """
+        async with self._changing(org_id, user_id, by, stays_owner=role == "owner") as (connection, names):
+            if by is not None and not by.is_at_least(role):
+                raise _above()
+            await connection.execute(_SQL["set_roles"], {**names, "roles": [role]})
+            return await _get(connection, names)
+
+    async def set_disabled(self, org_id: str, user_id: str, *, disabled: bool, by: Tenant | None) -> Member:
+        """Says whether a user may act: with keys from the next request on, by a provider's token within 30 seconds.
+
+        Sessions of a user who is disabled end, also when the user is enabled again.
+
+        Args:
+            org_id: The organisation.
+            user_id: The user.
+            disabled: Whether it may not.
+            by: Who does it; None: the operator.
+
+        Raises:
+            NotFound: There is no such user.
+            PermissionDenied: The user has a role above that of who does it.
+            FailedPrecondition: The organisation would be left without an owner who may act.
+        """
+        async with self._changing(org_id, user_id, by, stays_owner=not disabled) as (connection, names):
+            await connection.execute(_SQL["set_disabled"], {**names, "disabled": disabled})
+            if disabled:  # a sign-in that began before has the user's row, and its session is seen here
+                await connection.execute(_SQL["end_sessions"], names)
+            return await _get(connection, names)
+
+    @asynccontextmanager
+    async def _changing(
+        self, org_id: str, user_id: str, by: Tenant | None, *, stays_owner: bool
+    ) -> AsyncGenerator[tuple[Connection, dict[str, str]], None]:
+        """Checks that a user may be changed, in the transaction that does."""
         names = {"org": org_id, "user": user_id}
         async with tenant_transaction(self._pool, _inside(org_id)) as connection:
             # Whoever changes roles of the same organisation meanwhile waits here: two owners can't remove each other.
             owners = {row["user_id"] for row in await fetch_rows(connection, _SQL["lock_owners"], names)}
-            row = await fetch_row(connection, _SQL["get_member"], names)
-            if row is None:
-                raise NotFound(f"there is no user {user_id} in the organisation", reason="ROUTE_NOT_FOUND")
-            before = Member(user_id, tuple(row["roles"]), row["created_at"], row["keys"])
-            if by is not None and not (by.is_at_least(role) and by.is_at_least(before.role)):
-                raise PermissionDenied("nobody can give or take a role above their own", reason="PERMISSION_DENIED")
-            if owners == {user_id} and role != "owner":
+            before = await _get(connection, names)
+            if by is not None and not by.is_at_least(before.role):
+                raise _above()
+            if owners == {user_id} and not stays_owner:
                 raise FailedPrecondition(f"{user_id} is the organisation's last owner", reason="WRONG_STATE")
-            await connection.execute(_SQL["set_roles"], {**names, "roles": [role]})
-        return Member(user_id, (role,), before.created_at, before.keys)
+            yield connection, names
+
+
+async def _get(connection: Connection, names: Mapping[str, str]) -> Member:
+    row = await fetch_row(connection, _SQL["get_member"], names)
+    if row is None:
+        raise NotFound(f"there is no user {names['user']} in the organisation", reason="ROUTE_NOT_FOUND")
+    return _member(row)
+
+
+def _member(row: Mapping[str, Any]) -> Member:
+    return Member(row["user_id"], tuple(row["roles"]), row["created_at"], row["disabled_at"], row["keys"])
+
+
+def _above() -> PermissionDenied:
+    return PermissionDenied("nobody can give or take a role above their own", reason="PERMISSION_DENIED")
 
 
 def _inside(org_id: str) -> Tenant:

@@ -18,7 +18,7 @@ WHERE o.org_id = %(org)s
 INSERT INTO chat.plans (org_id, plan) VALUES (%(org)s, %(plan)s)
 
 -- name: list_members
-SELECT u.user_id, u.roles, u.created_at,
+SELECT u.user_id, u.roles, u.created_at, u.disabled_at,
        (SELECT count(*) FROM chat.api_keys k
         WHERE k.org_id = u.org_id AND k.user_id = u.user_id AND k.revoked_at IS NULL) AS keys
 FROM chat.users u
@@ -26,14 +26,33 @@ WHERE u.org_id = %(org)s
 ORDER BY u.user_id
 
 -- name: get_member
-SELECT u.user_id, u.roles, u.created_at,
+SELECT u.user_id, u.roles, u.created_at, u.disabled_at,
        (SELECT count(*) FROM chat.api_keys k
         WHERE k.org_id = u.org_id AND k.user_id = u.user_id AND k.revoked_at IS NULL) AS keys
 FROM chat.users u
 WHERE u.org_id = %(org)s AND u.user_id = %(user)s
 
+-- name: add_member
+INSERT INTO chat.users (org_id, user_id, roles) VALUES (%(org)s, %(user)s, %(roles)s) ON CONFLICT DO NOTHING
+RETURNING user_id
+
+-- name: groups_of
+-- Of the organisation's own, and of the provider's.
+SELECT chat.own_groups(org_id, user_id) AS groups, provider_groups
+FROM chat.users WHERE org_id = %(org)s AND user_id = %(user)s
+
 -- name: lock_owners
-SELECT user_id FROM chat.users WHERE org_id = %(org)s AND 'owner' = ANY (roles) ORDER BY user_id FOR UPDATE
+-- Those who may act.
+SELECT user_id FROM chat.users
+WHERE org_id = %(org)s AND 'owner' = ANY (roles) AND disabled_at IS NULL ORDER BY user_id FOR UPDATE
+
+-- name: set_disabled
+-- A second time keeps the first one's moment.
+UPDATE chat.users SET disabled_at = CASE WHEN %(disabled)s THEN coalesce(disabled_at, now()) END
+WHERE org_id = %(org)s AND user_id = %(user)s
+
+-- name: end_sessions
+DELETE FROM chat.sessions WHERE org_id = %(org)s AND user_id = %(user)s
 
 -- name: set_roles
 UPDATE chat.users SET roles = %(roles)s WHERE org_id = %(org)s AND user_id = %(user)s

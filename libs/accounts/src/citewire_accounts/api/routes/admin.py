@@ -4,10 +4,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Response
 
 from citewire_accounts.api.dependencies import AccountsDep, TenantDep, authenticate, require_admin
-from citewire_accounts.api.schemas.admin import AuditEntry, AuditPage, OrganisationInfo, RoleBody, UserInfo, UserList
+from citewire_accounts.api.schemas.admin import (
+    AuditEntry,
+    AuditPage,
+    OrganisationInfo,
+    RoleBody,
+    UserBody,
+    UserDetails,
+    UserInfo,
+    UserList,
+)
 from citewire_accounts.tenants.audit import AuditQuery, Position
 from citewire_http.api.openapi import problems
 from citewire_http.api.pages import PagesDep, read_token, write_token
@@ -18,6 +27,7 @@ from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch
 from citewire_kit.audit_events import Action
 from citewire_kit.errors import invalid_field
+from citewire_kit.tenant import is_token
 
 router = APIRouter(route_class=CancellingRoute, tags=["admin"], dependencies=[Depends(authenticate)])
 
@@ -83,6 +93,48 @@ async def list_users(tenant: TenantDep, services: AccountsDep, pages: PagesDep) 
         text=lambda member: f"{member.user_id}\n{member.role}",
     )
     return UserList(users=[UserInfo.of(member) for member in members], next_page_token=token)
+
+
+@router.post("/v1/admin/users", summary="Create a user", status_code=201, responses=problems(403, 409))
+async def create_user(
+    tenant: TenantDep,
+    services: AccountsDep,
+    response: Response,
+    body: Annotated[UserBody, Depends(JsonBody(UserBody))],
+) -> UserInfo:
+    """Makes a user before the first sign-in or key. Owners and admins may, with roles up to their own."""
+    require_admin(tenant)
+    if not is_token(body.user):
+        raise invalid_field("user", "must be 1-128 characters of A-Z a-z 0-9 _ . : @ -")
+    touch(f"user:{body.user}", f"role:{body.role}")
+    member = await services.members.add(tenant.org_id, body.user, body.role, by=tenant)
+    response.headers["Location"] = f"/v1/admin/users/{member.user_id}"
+    return UserInfo.of(member)
+
+
+@router.get("/v1/admin/users/{user}", summary="Show a user", responses=problems(403, 404))
+async def get_user(user: str, tenant: TenantDep, services: AccountsDep) -> UserDetails:
+    """Returns a user with its groups. Owners and admins may."""
+    require_admin(tenant)
+    member, groups = await services.members.member(tenant.org_id, user)
+    return UserDetails.of(member, groups=list(groups.own), provider_groups=list(groups.provider))
+
+
+@router.post("/v1/admin/users/{user}:disable", summary="Disable a user", responses=problems(403, 404, 409))
+async def disable_user(user: str, tenant: TenantDep, services: AccountsDep) -> UserInfo:
+    """Ends what a user may do: sessions and keys with the next request, providers' tokens within 30 seconds.
+
+    Owners and admins may, of users with no role above their own, but for the last owner. Documents and keys stay.
+    """
+    require_admin(tenant)
+    return UserInfo.of(await services.members.set_disabled(tenant.org_id, user, disabled=True, by=tenant))
+
+
+@router.post("/v1/admin/users/{user}:enable", summary="Enable a user", responses=problems(403, 404))
+async def enable_user(user: str, tenant: TenantDep, services: AccountsDep) -> UserInfo:
+    """Lets a disabled user act again; keys that weren't revoked work. Owners and admins may."""
+    require_admin(tenant)
+    return UserInfo.of(await services.members.set_disabled(tenant.org_id, user, disabled=False, by=tenant))
 
 
 @router.put("/v1/admin/users/{user}/role", summary="Change a user's role", responses=problems(403, 404, 409))

@@ -1,5 +1,6 @@
 """`/v1/keys`: API keys, one's own; those of all the organisation for owners and admins."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated
 
@@ -57,17 +58,24 @@ async def list_keys(
 async def create_key(
     caller: CallerDep, services: AccountsDep, response: Response, body: Annotated[KeyBody, Depends(JsonBody(KeyBody))]
 ) -> NewApiKey:
-    """Makes a key and shows it, this once. It can't do more than what it was made with, nor outlive that."""
+    """Makes a key and shows it, this once. It can't do more than what it was made with, nor outlive that.
+
+    Groups that it names it has only as long as its maker has them.
+    """
     tenant, wrong, scopes = caller.tenant, Violations(), body.scopes or caller.scopes
     wrong.require(len(set(scopes)) == len(scopes), "scopes", "must name each once")
     wrong.require(set(scopes) <= set(caller.scopes), "scopes", f"must be of yours: {', '.join(caller.scopes)}")
+    groups = tenant.groups if body.groups is None and caller.limited_groups else body.groups
+    _check_groups(wrong, "groups", groups, tenant)
     wrong.raise_if_any()
     expires_at = future(body.expires_at)
     _check_expiry(caller, outlives=expires_at is None or caller.expires_at is None or expires_at > caller.expires_at)
     owner = body.user or tenant.user_id
     await _check_owner(services, tenant, owner)
     key = make_key()
-    info = await services.identity.add_key(tenant.org_id, owner, body.name, key, scopes=scopes, expires_at=expires_at)
+    info = await services.identity.add_key(
+        tenant.org_id, owner, body.name, key, scopes=scopes, expires_at=expires_at, groups=groups, by=tenant
+    )
     touch(f"key:{info.key_id}", f"user:{owner}")
     response.headers["Location"] = f"/v1/keys/{info.key_id}"
     return _shown_once(response, info, key.text)
@@ -94,6 +102,7 @@ async def rotate_key(
     key = await _find(services, caller.tenant, key_id)
     wrong = Violations()
     wrong.require(set(key.scopes) <= set(caller.scopes), "key_id", "has scopes that you haven't: revoke it instead")
+    _check_groups(wrong, "key_id", key.groups, caller.tenant)
     wrong.raise_if_any()
     expires_at = future(body.expires_at)
     until = expires_at or key.expires_at
@@ -120,6 +129,11 @@ def _check_expiry(caller: Caller, *, outlives: bool) -> None:
         raise invalid_field(
             "expires_at", f"must be no later than that of the key which makes it: {caller.expires_at.isoformat()}"
         )
+
+
+def _check_groups(wrong: Violations, field: str, groups: Sequence[str] | None, tenant: Tenant) -> None:
+    missing = sorted({*(groups or ())} - {*tenant.groups})
+    wrong.require(not missing, field, f"must name groups that you are in; you aren't in {', '.join(missing[:5])}")
 
 
 async def _check_owner(services: AccountServices, tenant: Tenant, owner: str) -> None:

@@ -1,9 +1,10 @@
 """The JSON of administration."""
 
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, StrictStr
 
+from citewire_accounts.tenants.groups import Group
 from citewire_accounts.tenants.members import Member, Organisation
 from citewire_http.api.reading import time_text
 from citewire_http.api.schemas import RequestModel, ResponseModel, Time
@@ -76,26 +77,86 @@ class UserInfo(ResponseModel):
 
     user: str = Field(examples=["ada"])
     role: RoleName = Field(description="The highest of the user's roles.", examples=["editor"])
+    disabled: bool = Field(description="Whether the user may do nothing.", examples=[False])
     keys: int = Field(description="API keys that aren't revoked.", examples=[1])
     created_at: Time = Field(examples=["2026-01-15T09:31:02Z"])
 
     @classmethod
-    def of(cls, member: Member) -> "UserInfo":
+    def of(cls, member: Member, **more: object) -> Self:
         """Returns a user as it is shown."""
         return cls.model_validate(
             {
                 "user": member.user_id,
                 "role": member.role,
+                "disabled": member.disabled_at is not None,
                 "keys": member.keys,
                 "created_at": time_text(member.created_at),
+                **more,
             }
         )
+
+
+class UserDetails(UserInfo):
+    """A user with its groups."""
+
+    groups: list[str] = Field(description="Of the organisation's own.", examples=[["legal"]])
+    provider_groups: list[str] = Field(
+        description="As the identity provider named them when it was last asked.", examples=[["sales"]]
+    )
 
 
 class UserList(ResponseModel):
     """A page of users, by their ids."""
 
     users: list[UserInfo]
+    next_page_token: str = Field(description='"" on the last page.', examples=[""])
+
+
+class UserBody(RequestModel):
+    """A user to be made."""
+
+    user: Annotated[StrictStr, Field(min_length=1, max_length=128)] = Field(
+        description="As the identity provider will name the user, with the issuer's `user_prefix`.", examples=["ada"]
+    )
+    role: RoleName = Field(default="reader", description="Unless the identity provider names another.")
+
+
+class GroupBody(RequestModel):
+    """A group to be made."""
+
+    name: StrictStr = Field(description="1-200 printable characters without a slash.", examples=["legal"])
+
+
+class GroupInfo(ResponseModel):
+    """A group of the organisation's own."""
+
+    name: str = Field(examples=["legal"])
+    users: int = Field(description="How many are in it.", examples=[3])
+    created_by: str = Field(examples=["ada"])
+    created_at: Time = Field(examples=["2026-01-15T09:31:02Z"])
+
+    @classmethod
+    def of(cls, group: Group) -> Self:
+        """Returns a group as it is shown."""
+        return cls(
+            name=group.name,
+            users=group.users,
+            created_by=group.created_by,
+            created_at=time_text(group.created_at),
+        )
+
+
+class GroupList(ResponseModel):
+    """A page of groups, by name."""
+
+    groups: list[GroupInfo]
+    next_page_token: str = Field(description='"" on the last page.', examples=[""])
+
+
+class GroupMemberList(ResponseModel):
+    """A page of a group's users, by their ids."""
+
+    users: list[str] = Field(examples=[["ada", "bob"]])
     next_page_token: str = Field(description='"" on the last page.', examples=[""])
 
 

@@ -17,7 +17,10 @@ class CallerInfo(ResponseModel):
     user: str = Field(examples=["ada"])
     plan: Plan = Field(examples=["pro"])
     roles: list[str] = Field(examples=[["editor"]])
-    groups: list[str] = Field(description="As the identity provider names them; keys have none.", examples=[["sales"]])
+    groups: list[str] = Field(
+        description="As the identity provider and the organisation name them; a key's are its own.",
+        examples=[["sales"]],
+    )
     kind: Literal["key", "token", "session"] = Field(examples=["session"])
     scopes: list[Scope] = Field(examples=[["read", "chat", "write", "admin"]])
     key_id: str | None = Field(description="Of an API key.", examples=[None])

@@ -9,6 +9,7 @@ from citewire_accounts.tenants.identity import SCOPES, Scope
 from citewire_http.api.reading import Names
 from citewire_http.api.schemas import RequestModel, ResponseModel, Second
 from citewire_kit.errors import invalid_field
+from citewire_kit.tenant import MAX_GROUP_CHARS, MAX_GROUPS
 
 MAX_OVERLAP_SECONDS = 30 * 86_400
 
@@ -16,6 +17,7 @@ ExpiresAt = Annotated[
     AwareDatetime | None,
     Field(description="When it stops working (RFC 3339); absent: never.", examples=["2027-06-30T00:00:00Z"]),
 ]
+GroupName = Annotated[StrictStr, Field(min_length=1, max_length=MAX_GROUP_CHARS)]
 KeyName = Annotated[StrictStr, Field(min_length=1, max_length=100)]
 
 
@@ -31,6 +33,12 @@ class KeyBody(RequestModel):
         examples=[["read", "chat"]],
     )
     expires_at: ExpiresAt = None
+    groups: Annotated[list[GroupName], Field(max_length=MAX_GROUPS)] | None = Field(
+        default=None,
+        description="Groups that it acts for, of those that its maker is in, as long as its maker is; absent: those of "
+        "the organisation's own that its user is in, or those that the key names which makes it.",
+        examples=[["sales"]],
+    )
     user: Annotated[StrictStr, Field(min_length=1, max_length=128)] | None = Field(
         default=None, description="Whose it is; absent: the caller's. Owners and admins may name others."
     )
@@ -61,6 +69,9 @@ class ApiKey(ResponseModel):
     last_used_at: Second | None = Field(description="Written about once a minute.", examples=["2026-11-22T09:00:00Z"])
     previous_until: Second | None = Field(
         description="Until when the text before the last rotation works.", examples=[None]
+    )
+    groups: list[str] | None = Field(
+        description="Those that it names; null: those of the organisation's own that its user is in.", examples=[None]
     )
 
 
