@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
 import psycopg
@@ -120,6 +120,101 @@ async def test_groups_follow_the_provider_within_thirty_seconds(
     await provider.put_account("ada", groups=[], citewire_roles=[], tenant="acme")
     refreshed = await browser.go(f"{gateway.url}/v1/auth/refresh", method="POST", headers=OWN_PAGE)
     assert (refreshed.json()["groups"], refreshed.json()["roles"]) == ([], ["reader"])
+
+
+def later(database: Database, seconds: int) -> None:
+    """Lets time pass for a session's cookie."""
+    with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE chat.sessions SET previous_until = previous_until - make_interval(secs => %(seconds)s), "
+            "replaced_at = replaced_at - make_interval(secs => %(seconds)s)",
+            {"seconds": seconds},
+        )
+
+
+def cookie_in(response: httpx.Response) -> str | None:
+    """The session's cookie that an answer sets."""
+    lines = [line for line in response.headers.get_list("set-cookie") if line.startswith("__Host-citewire-session=")]
+    assert all({"Path=/", "Secure", "HttpOnly", "SameSite=Lax"} <= {*line.split("; ")} for line in lines)
+    return lines[0].partition(";")[0].partition("=")[2] if lines else None
+
+
+async def test_a_refresh_replaces_the_cookie_and_stolen_ones_end_the_session(
+    pair: tuple[Gateway, OidcProvider], browser: Browser, database: Database
+) -> None:
+    gateway, _ = pair
+    await browser.sign_in(gateway.url)
+
+    async def send(cookie: str, path: str = "session") -> httpx.Response:
+        headers = {"Cookie": f"__Host-citewire-session={cookie}", **OWN_PAGE}
+        return await gateway.http.request("POST" if path == "refresh" else "GET", f"/v1/auth/{path}", headers=headers)
+
+    first = browser.session(gateway.url)
+    # Several tabs refresh at once: all go on, and the browser is left with the one new cookie.
+    answers = await asyncio.gather(*(send(first, "refresh") for _ in range(8)))
+    assert [answer.status_code for answer in answers] == [200] * 8
+    cookies = {cookie_in(answer) for answer in answers} - {None}
+    assert len(cookies) == 1
+    second = cookies.pop()
+    assert second is not None
+    assert second != first
+    # Until the new one has been seen the answer may have got lost, and then for what is under way.
+    later(database, 30)
+    assert (await send(first)).status_code == 200
+    assert (await send(second)).status_code == 200
+    assert (await send(first)).status_code == 200
+    later(database, 16)
+    reused = await send(first)
+    assert (reused.status_code, reused.json()["reason"]) == (401, "SESSION_EXPIRED")
+    assert (await send(second)).status_code == 401  # one of the two was stolen, and nobody knows which
+    assert rows(database, "SELECT count(*) FROM chat.sessions") == [(0,)]
+
+
+async def test_a_lost_cookie_is_replaced_again(
+    pair: tuple[Gateway, OidcProvider], browser: Browser, database: Database
+) -> None:
+    gateway, _ = pair
+    await browser.sign_in(gateway.url)
+    headers = {"Cookie": f"__Host-citewire-session={browser.session(gateway.url)}", **OWN_PAGE}
+    assert cookie_in(await gateway.http.post("/v1/auth/refresh", headers=headers)) is not None  # and it gets lost
+    assert cookie_in(await gateway.http.post("/v1/auth/refresh", headers=headers)) is None
+    later(database, 61)
+    new = cookie_in(await gateway.http.post("/v1/auth/refresh", headers=headers))
+    own = {"Cookie": f"__Host-citewire-session={new}", **OWN_PAGE}
+    assert (await gateway.http.get("/v1/auth/session", headers=own)).status_code == 200
+
+
+async def test_a_sign_in_ends_the_session_that_the_browser_had(
+    pair: tuple[Gateway, OidcProvider], browser: Browser, database: Database
+) -> None:
+    gateway, _ = pair
+    await browser.sign_in(gateway.url)
+    planted = browser.session(gateway.url)
+    await browser.sign_in_again(gateway.url)
+    assert browser.session(gateway.url) != planted
+    assert rows(database, "SELECT count(*) FROM chat.sessions") == [(1,)]
+    old = {"Cookie": f"__Host-citewire-session={planted}", **OWN_PAGE}
+    assert (await gateway.http.get("/v1/auth/session", headers=old)).status_code == 401
+
+
+async def test_who_uses_a_refresh_token_again_ends_the_session(
+    pair: tuple[Gateway, OidcProvider], browser: Browser, database: Database
+) -> None:
+    gateway, provider = pair
+    await browser.sign_in(gateway.url)
+    sealed = rows(database, "SELECT sealed_tokens FROM chat.sessions")[0][0]
+    stolen = Sealer((SECRETS,)).open(bytes(sealed), "tokens")
+    assert stolen is not None
+    age(database, 31)
+    session = f"{gateway.url}/v1/auth/session"
+    assert (await browser.go(session)).status_code == 200  # which has a new refresh token since
+    form = {"grant_type": "refresh_token", "refresh_token": stolen["refresh_token"]}
+    again = await provider.http.post("/token", data=form, auth=("citewire", quote(ISSUER["client_secret"], safe="")))
+    assert again.json()["error"] == "invalid_grant"
+    age(database, 31)
+    ended = await browser.go(session)
+    assert (ended.status_code, ended.json()["reason"]) == (401, "SESSION_EXPIRED")
+    assert rows(database, "SELECT count(*) FROM chat.sessions") == [(0,)]
 
 
 async def test_groups_of_the_organisation_join_those_of_the_provider(

@@ -29,6 +29,7 @@ UNIQUE_WITHOUT = {
     " would replace it",
     "chat.api_keys_previous_hash": "the same, for the text that a key had before",
     "chat.sessions_hash": "the same, for the cookie of a session",
+    "chat.sessions_previous_hash": "the same, for the cookie that it had before",
 }
 POLICIES_WITHOUT = {
     # Of functions that run as the owner, each for one purpose; no service connects as the owner.

@@ -10,13 +10,22 @@ from citewire_accounts.people.claims import Person
 from citewire_accounts.people.issuers import Issuer
 from citewire_kit.errors import PermissionDenied
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import MAX_GROUPS, Tenant
 
 LEASE = timedelta(seconds=15)
 """Longest time that a gateway may take to ask the provider."""
 
+OVERLAP = timedelta(seconds=15)
+"""For how long a cookie works that was replaced, once the new one has been seen."""
+
+_LOST_AFTER = timedelta(minutes=1)
+"""When a new cookie that nobody has shown must have got lost on its way."""
+
 _SWEEP_MOST = 1000
 _SQL = load_queries("citewire_accounts.people", "sessions.sql")
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,9 @@ class SessionStore:
     async def find(self, cookie: str) -> Session | None:
         """Returns the session of a cookie; None if there is none, or its time is over.
 
-        Its groups are those that the provider named and those of the organisation's own, as they are now.
+        A cookie that was replaced, after its overlap, is one that somebody took: it ends the session (as with refresh
+        tokens, RFC 9700 section 4.14.2). Groups are those that the provider named and the organisation's own, as
+        they are now.
 
         Raises:
             PermissionDenied: Reason `CLAIM_INVALID`: they are too many together.
@@ -51,9 +62,30 @@ class SessionStore:
             row = await (await connection.execute(_SQL["find_session"], {"hash": _hash(cookie)})).fetchone()
         if row is None:
             return None
-        org, user, plan, roles, groups, session_id, issuer, tokens, fresh, expires_at = row
+        org, user, plan, roles, groups, session_id, issuer, tokens, fresh, expires_at, state = row
         tenant = Tenant(org, user, plan or "free", tuple(roles), groups=_bounded(groups))
-        return Session(tenant, session_id, issuer, bytes(tokens), fresh, expires_at)
+        session = Session(tenant, session_id, issuer, bytes(tokens), fresh, expires_at)
+        if state == "outdated":
+            log.warning("session_cookie_reused", session_id=session_id, org=org, user=user)
+            await self.delete(session)
+            return None
+        if state == "new":
+            values = {**_key(session), "hash": _hash(cookie), "overlap": OVERLAP}
+            async with tenant_transaction(self._pool, tenant) as connection:
+                await connection.execute(_SQL["begin_overlap"], values)
+        return session
+
+    async def replace(self, session: Session, cookie: str) -> str | None:
+        """Gives a session a new cookie.
+
+        Returns:
+            The new one, which exists only there; None if another request has just replaced it.
+        """
+        new = secrets.token_urlsafe(32)
+        values = {**_key(session), "hash": _hash(cookie), "new_hash": _hash(new), "lost_after": _LOST_AFTER}
+        async with tenant_transaction(self._pool, session.tenant) as connection:
+            row = await (await connection.execute(_SQL["replace_cookie"], values)).fetchone()
+        return None if row is None else new
 
     async def make_known(self, person: Person, issuer: Issuer) -> Tenant:
         """Makes the organisation and the user if they don't exist, with the roles and the plan that the claims give.

@@ -1,8 +1,8 @@
 -- Browser sessions and the people who sign in. `find_session` and `sweep_sessions` work before or without a tenant.
 
 -- name: find_session
-SELECT org_id, user_id, plan, roles, groups, session_id, issuer, sealed_tokens, fresh_seconds, expires_at
-FROM chat.find_session(%(hash)s)
+SELECT org_id, user_id, plan, roles, groups, session_id, issuer, sealed_tokens, fresh_seconds, expires_at, state
+FROM chat.find_cookie(%(hash)s)
 
 -- name: add_org
 INSERT INTO chat.orgs (org_id) VALUES (%(org)s) ON CONFLICT DO NOTHING
@@ -39,6 +39,19 @@ RETURNING sealed_tokens, extract(epoch FROM fresh_until - now())::float8
 UPDATE chat.sessions
 SET groups = %(groups)s, sealed_tokens = %(tokens)s, fresh_until = now() + %(fresh)s, refreshing_until = NULL
 WHERE org_id = %(org)s AND session_id = %(session)s
+
+-- name: replace_cookie
+-- Nothing for the cookie before the present one, whose holder is about to get that: unless it must have got lost.
+UPDATE chat.sessions SET id_hash = %(new_hash)s, previous_hash = %(hash)s, previous_until = NULL, replaced_at = now()
+WHERE org_id = %(org)s AND session_id = %(session)s
+  AND (id_hash = %(hash)s
+       OR (previous_hash = %(hash)s AND previous_until IS NULL AND replaced_at < now() - %(lost_after)s::interval))
+RETURNING session_id
+
+-- name: begin_overlap
+-- The new cookie is seen for the first time.
+UPDATE chat.sessions SET previous_until = now() + %(overlap)s
+WHERE org_id = %(org)s AND session_id = %(session)s AND id_hash = %(hash)s AND previous_until IS NULL
 
 -- name: release_session
 UPDATE chat.sessions SET refreshing_until = NULL WHERE org_id = %(org)s AND session_id = %(session)s

@@ -118,12 +118,13 @@ class SignIn:
         url += ("&" if "?" in url else "?") + urlencode(parameters)
         return Departure(url, self._sealer.seal(pending, _PENDING, SIGN_IN_SECONDS))
 
-    async def finish(self, pending: bytes, answer: Mapping[str, str]) -> Arrival:
+    async def finish(self, pending: bytes, answer: Mapping[str, str], cookie: str) -> Arrival:
         """Begins a session with what the provider's answer to a sign-in is worth.
 
         Args:
             pending: What `begin` gave the browser.
             answer: The parameters of the callback.
+            cookie: Of the session that the browser had, which ends; "" without one.
 
         Raises:
             Unauthenticated: Reason `SIGN_IN_FAILED`: it belongs to no sign-in of this browser, or the provider refused.
@@ -150,8 +151,10 @@ class SignIn:
         claims = await _completed(provider, claims, grant)
         person = read_person(provider.issuer, claims)
         tokens = self._sealed(grant, str(claims["sub"]))
-        cookie = await self._store.add(person, provider.issuer, tokens, FRESH, self._lifetime)
-        return Arrival((await self._find(cookie)).tenant, cookie, begun["return_to"])
+        new = await self._store.add(person, provider.issuer, tokens, FRESH, self._lifetime)
+        if cookie and (before := await self._store.find(cookie)) is not None:
+            await self._store.delete(before)
+        return Arrival((await self._find(new)).tenant, new, begun["return_to"])
 
     async def session_of(self, cookie: str, *, renew: bool = False) -> Session:
         """Returns the session of a cookie, with groups and roles that the provider named within `FRESH`.
@@ -176,6 +179,17 @@ class SignIn:
             await self._renew(session)
             session = await self._find(cookie)
         return session
+
+    async def replace(self, cookie: str) -> str | None:
+        """Gives the session of a cookie a new one, after which the present one works for a short while only.
+
+        Returns:
+            The new cookie; None if another request has just replaced it.
+
+        Raises:
+            Unauthenticated: Reason `SESSION_EXPIRED`.
+        """
+        return await self._store.replace(await self._find(cookie), cookie)
 
     async def end(self, cookie: str) -> tuple[Tenant | None, str | None]:
         """Ends a session here, and its tokens at the provider.

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -65,7 +66,7 @@ async def come_back(request: Request, services: AccountsDep) -> Response:
     site, wanted = site_of_request(request), _sign_in(services)
     services.authenticator.check_site(site)
     try:
-        arrival = await wanted.finish(_pending(request), dict(request.query_params))
+        arrival = await wanted.finish(_pending(request), dict(request.query_params), session_cookie(request))
     except CitewireError as exc:
         if isinstance(exc, Unauthenticated):
             services.authenticator.note_failure(site)
@@ -87,16 +88,23 @@ async def get_session(_tenant: TenantDep, caller: CallerDep) -> CallerInfo:
     dependencies=_KNOWN_PARAMETERS,
     responses=problems(401, 403, 429, 503),
 )
-async def refresh_session(request: Request, services: AccountsDep) -> CallerInfo:
+async def refresh_session(request: Request, services: AccountsDep, response: Response) -> CallerInfo:
     """Asks the identity provider who the user is now, if it wasn't asked within five seconds.
 
-    The gateway does so by itself within every 30 seconds of use. A page that is about to open a stream finds out here
-    whether it has to sign in again, before it sends the question.
+    The session has a new cookie then. The one before works for 15 seconds more once that has been seen, for requests
+    that are under way; later, it ends the session. The gateway asks by itself within 30 seconds of use. A page that is
+    about to open a stream finds out here whether it has to sign in again, before it sends the question.
     """
     check_own_page(request, services)
     cookie = session_cookie(request)
     caller = await services.authenticator.caller_of_session(cookie, site_of_request(request), renew=True)
     note_caller(caller.tenant)
+    wanted = _sign_in(services)
+    new = await wanted.replace(cookie)
+    if new is not None and caller.expires_at is not None:
+        seconds = (caller.expires_at - datetime.now(UTC)).total_seconds()
+        response.headers["Set-Cookie"] = set_cookie(SESSION_COOKIE, new, seconds)
+    response.headers.update(_NO_STORE)
     return CallerInfo.of(caller)
 
 
