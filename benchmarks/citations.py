@@ -153,12 +153,12 @@ def derive(true: list[Case], data: Path, seed: int) -> dict[str, Any]:
     sets += [(0.0, false_cases(true, change, taken=taken, seed=seed)) for change, taken in KINDS]
     sets.append((0.0, elsewhere_cases(true, data, seed)))
     for label, cases in sets:
-        chosen = list(some([case for case in cases if case.fitting], 1500, seed))
+        picked = list(some([case for case in cases if case.fitting], 1500, seed))
         count = 2 if label else len(KINDS) + 1
-        for case in chosen:
+        for case in picked:
             rows.append(compare(tokenise_sentence(case.sentence), indices.of(case.passage)).features)
             labels.append(label)
-            shares.append(1 / count / len(chosen))
+            shares.append(1 / count / len(picked))
     features, wanted, weight = np.array(rows), np.array(labels), np.array(shares) * len(rows)
     linear = fit(features, wanted, weight, PENALTY)
     raw: dict[str, Any] = {
@@ -217,13 +217,13 @@ def report_claims(true: list[Case], data: Path, weights: Weights, seed: int) -> 
         row: list[object] = [label]
         every: list[bool] = []
         for group in (_squad, _near, _paraphrased):
-            chosen = list(some([case for case in cases if group(case)], PLANTED, seed))
+            picked = list(some([case for case in cases if group(case)], PLANTED, seed))
             verdicts = [
-                weights.score(compare(tokenise_sentence(case.sentence), indices.of(case.passage)))[1] for case in chosen
+                weights.score(compare(tokenise_sentence(case.sentence), indices.of(case.passage)))[1] for case in picked
             ]
             flagged = [verdict is not Verdict.SUPPORTED for verdict in verdicts]
             every += flagged
-            row += [f"{np.mean(flagged):.3f}" if chosen else "–", len(chosen)]
+            row += [f"{np.mean(flagged):.3f}" if picked else "–", len(picked)]
         rows.append([*row, f"{np.mean(every):.3f}", len(every)])
     headings = ["", "SQuAD", "n", "ClapNQ, word for word", "n", "ClapNQ, paraphrased", "n", "all", "n"]
     print(format_table(headings, rows))

@@ -314,7 +314,7 @@ class _Store:
 
     async def _ids(self, org: str, scope: Scope, vector: Vectors, *, exact: bool) -> set[int]:
         results = await self._search.search(tenant(org), dense(vector, scope=scope, exact=exact))
-        return {hit.chunk_id for hit in results.ranked}
+        return {candidate.chunk_id for candidate in results.ranked}
 
 
 async def _prepare_plain(connection: psycopg.AsyncConnection[tuple[Any, ...]]) -> None:

@@ -25,7 +25,7 @@ def nobody() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def chosen(tmp_path_factory: pytest.TempPathFactory, nobody: str) -> Iterator[PacedModelStack]:
+def provider_stack(tmp_path_factory: pytest.TempPathFactory, nobody: str) -> Iterator[PacedModelStack]:
     """OpenAI by default, at an address where nobody is; Ollama takes over."""
 
     def settings(upstream: PacedModelServer) -> Mapping[str, str]:
@@ -51,16 +51,16 @@ def ask(stack: PacedModelStack, **fields: str) -> dict[str, Any]:
     return response.json()
 
 
-def test_who_sees_text_is_said(chosen: PacedModelStack, nobody: str) -> None:
-    (welcome,) = chosen.stack.events("welcome")
+def test_who_sees_text_is_said(provider_stack: PacedModelStack, nobody: str) -> None:
+    (welcome,) = provider_stack.stack.events("welcome")
     here = "no text leaves this machine"
     assert welcome["provider"] == f"gpt-4.1-mini at {nobody}: {here}; if it fails: ollama/{MODEL}"
-    assert str(welcome["simple"]).startswith(f"{MODEL} and nomic-embed-text at {chosen.upstream.url} ")
-    assert CANARY not in chosen.stack.output.read_text()
+    assert str(welcome["simple"]).startswith(f"{MODEL} and nomic-embed-text at {provider_stack.upstream.url} ")
+    assert CANARY not in provider_stack.stack.output.read_text()
 
 
-def test_the_next_one_takes_over_and_is_recorded(chosen: PacedModelStack) -> None:
-    answer = ask(chosen)
+def test_the_next_one_takes_over_and_is_recorded(provider_stack: PacedModelStack) -> None:
+    answer = ask(provider_stack)
     assert (answer["provider"], answer["model"]) == ("ollama", MODEL)
     (step,) = [step for step in answer["steps"] if step["name"] == "failover"]
     assert step["text"] == (
@@ -70,32 +70,32 @@ def test_the_next_one_takes_over_and_is_recorded(chosen: PacedModelStack) -> Non
     assert answer["citations"]
 
 
-def test_a_request_can_name_its_model(chosen: PacedModelStack) -> None:
-    answer = ask(chosen, model=f"ollama/{MODEL}")
+def test_a_request_can_name_its_model(provider_stack: PacedModelStack) -> None:
+    answer = ask(provider_stack, model=f"ollama/{MODEL}")
     assert (answer["provider"], answer["steps"]) == ("ollama", [])
 
 
-def test_an_unknown_model_lists_those_that_are_configured(chosen: PacedModelStack) -> None:
+def test_an_unknown_model_lists_those_that_are_configured(provider_stack: PacedModelStack) -> None:
     body = {"question": QUESTION, "model": "gpt-99"}
-    response = httpx.post(f"{chosen.stack.base_url}/v1/chat", json=body, trust_env=False, timeout=30)
+    response = httpx.post(f"{provider_stack.stack.base_url}/v1/chat", json=body, trust_env=False, timeout=30)
     assert response.status_code == 404, response.text
     problem = response.json()
     assert problem["reason"] == "MODEL_NOT_FOUND"
     assert f"openai/gpt-4.1-mini, ollama/{MODEL}, extractive/extractive" in problem["detail"]
 
 
-def test_only_who_calls_providers_knows_the_key(chosen: PacedModelStack) -> None:
+def test_only_who_calls_providers_knows_the_key(provider_stack: PacedModelStack) -> None:
     known = {
         name
-        for name, pid in chosen.stack.pids().items()
+        for name, pid in provider_stack.stack.pids().items()
         if any(CANARY in value for value in psutil.Process(pid).environ().values())
     }
     assert known == {"embedder", "generator"}
 
 
-def test_the_metrics_say_what_happened(chosen: PacedModelStack) -> None:
-    ask(chosen)
-    metrics = chosen.stack.metrics("generator")
+def test_the_metrics_say_what_happened(provider_stack: PacedModelStack) -> None:
+    ask(provider_stack)
+    metrics = provider_stack.stack.metrics("generator")
     taken = 'citewire_generator_failovers_total{next_provider="ollama",provider="openai",reason="PROVIDER_UNAVAILABLE"}'
     for series in (
         taken,

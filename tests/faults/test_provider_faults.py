@@ -253,8 +253,8 @@ async def test_the_table(
 ) -> None:
     """Measures how long until the other provider's first word, and prints what all of the above say."""
     rows: list[list[object]] = []
-    chosen = proof.random().sample(FAULTS, proof.pick(scaled_down=3, full=len(FAULTS)))
-    for fault, dialect in itertools.product(sorted(chosen, key=FAULTS.index), DIALECTS):
+    selected = proof.random().sample(FAULTS, proof.pick(scaled_down=3, full=len(FAULTS)))
+    for fault, dialect in itertools.product(sorted(selected, key=FAULTS.index), DIALECTS):
         async with serving(fault.behave, answer(OTHER), dialect=dialect) as faulty:
             seen = await faulty.ask()
         taken = f"{seen.seconds * 1000:.0f} ms" if seen.error is None else "no: text was shown"

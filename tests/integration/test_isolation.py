@@ -166,15 +166,20 @@ def _replace_foreign(rows: CorpusRows, mate: str, crowd: Vectors, number: int) -
         rows.run("DELETE FROM corpus.documents WHERE org_id = %s AND document_id = %s", (mate, made))
 
 
-def texts_of(hits: Sequence[Candidate | SearchResult], chunks: Mapping[int, Chunk] = MappingProxyType({})) -> list[str]:
+def texts_of(
+    given: Sequence[Candidate | SearchResult], chunks: Mapping[int, Chunk] = MappingProxyType({})
+) -> list[str]:
     """Texts of what was found, of keys those that were read for them."""
-    whole = [hit.chunk or chunks[hit.chunk_id] if isinstance(hit, Candidate) else hit.chunk for hit in hits]
+    whole = [
+        candidate.chunk or chunks[candidate.chunk_id] if isinstance(candidate, Candidate) else candidate.chunk
+        for candidate in given
+    ]
     assert {chunk.text.partition(" ")[0] for chunk in whole} <= {"beacon"}
     return [chunk.text for chunk in whole]
 
 
 def every(found: SearchSnapshot) -> list[int]:
-    return [hit.chunk_id for hit in (*found.ranked, *found.lexical)]
+    return [candidate.chunk_id for candidate in (*found.ranked, *found.lexical)]
 
 
 async def test_ten_of_ten_while_both_are_written(own: Own, pool: Pool) -> None:

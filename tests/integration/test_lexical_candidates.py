@@ -75,8 +75,8 @@ async def test_they_find_the_same(pool: Pool) -> None:
             text = words(random, int(random.integers(1, 15)))
             query = SearchQuery(scope, mode=SearchMode.LEXICAL, text=text, top_k=top_k, by_document=by_document)
             scanned, found = await by_scan.search(TENANT, query), await by_terms.search(TENANT, query)
-            assert [(hit.chunk_id, hit.lexical_score) for hit in found.lexical] == [
-                (hit.chunk_id, hit.lexical_score) for hit in scanned.lexical
+            assert [(candidate.chunk_id, candidate.lexical_score) for candidate in found.lexical] == [
+                (candidate.chunk_id, candidate.lexical_score) for candidate in scanned.lexical
             ], (name, by_document, text)
             exact = await by_terms.search(TENANT, replace(query, exact=True))
             assert exact.lexical == scanned.lexical

@@ -85,8 +85,8 @@ async def test_sampled_recall_is_that_of_a_full_measurement(
             expected = query(vector, scope=scope, by_document=by_document)
             own, exact = await store.search(TENANT, expected), await store.search(TENANT, replace(expected, exact=True))
             assert (own.exact, exact.exact) == (False, True)
-            results = {hit.chunk_id for hit in own.ranked}
-            full.append(len(results & {hit.chunk_id for hit in exact.ranked}) / 10)
+            results = {candidate.chunk_id for candidate in own.ranked}
+            full.append(len(results & {candidate.chunk_id for candidate in exact.ranked}) / 10)
         await sampler.drained()
     total, count = observed(label)[0] - total, observed(label)[1] - count
     assert count == len(full)

@@ -43,9 +43,9 @@ async def pool(database: Database) -> AsyncIterator[Pool]:
 
 async def search(pool: Pool, org: str, wanted: SearchQuery, tuning: SearchTuning = DEFAULT) -> tuple[list[int], bool]:
     results = await PostgresSearch(pool, tuning).search(Tenant(org, "user", "pro"), wanted)
-    scores = [hit.score or 0 for hit in results.ranked]
+    scores = [candidate.score or 0 for candidate in results.ranked]
     assert scores == sorted(scores, reverse=True)
-    return [hit.chunk_id for hit in results.ranked], results.exact
+    return [candidate.chunk_id for candidate in results.ranked], results.exact
 
 
 def counted(way: str) -> float:
@@ -78,14 +78,14 @@ async def test_index_search_has_the_recall_and_stays_inside_the_tenant(rows: Cor
         library.document_ids, list(dict.fromkeys(library.document_ids.tolist()))[::3]
     )  # as they were saved
     for scope, keep in ((Scope(), None), (third, tagged)):
-        hits = 0
+        matches = 0
         vectors = clustered(random, 40)
         for vector in vectors:
             ids, exact = await search(pool, "acme", query(vector, scope=scope), ALWAYS_INDEX)
             assert not exact
             assert len(ids) == 10
-            hits += len(set(ids) & set(library.nearest(vector, 10, keep)))
-        assert hits / (10 * len(vectors)) >= 0.97, scope
+            matches += len(set(ids) & set(library.nearest(vector, 10, keep)))
+        assert matches / (10 * len(vectors)) >= 0.97, scope
 
 
 async def test_foreign_rows_never_make_results_fewer(rows: CorpusRows, pool: Pool) -> None:
@@ -137,17 +137,17 @@ async def test_by_document_through_the_index(rows: CorpusRows, pool: Pool) -> No
     random = np.random.default_rng(10)
     with rows.bulk():
         library = fill(rows, "acme", clustered(random, 2000), each=4)
-    hits = 0
+    matches = 0
     for vector in clustered(random, 20):
         results = await PostgresSearch(pool, ALWAYS_INDEX).search(
             Tenant("acme", "user", "pro"), query(vector, by_document=True, top_k=10)
         )
-        ids = [hit.document_id for hit in results.ranked]
+        ids = [candidate.document_id for candidate in results.ranked]
         assert len(set(ids)) == 10
         order = np.argsort(-(library.vectors @ vector))
         expected = list(dict.fromkeys(int(library.document_ids[index]) for index in order))[:10]
-        hits += len(set(ids) & set(expected))
-    assert hits / 200 >= 0.97
+        matches += len(set(ids) & set(expected))
+    assert matches / 200 >= 0.97
 
 
 async def test_the_statistics_only_choose_the_way(rows: CorpusRows, pool: Pool) -> None:
@@ -161,7 +161,10 @@ async def test_the_statistics_only_choose_the_way(rows: CorpusRows, pool: Pool) 
     assert len((await store.search(tenant, query(vector, top_k=200))).ranked) == 20
     second = fill(rows, "acme", clustered(random, 100), each=5)
     results = await store.search(tenant, query(vector, top_k=200))  # by what it remembers, 20 chunks are there
-    assert {hit.chunk_id for hit in results.ranked} == {*first.chunk_ids.tolist(), *second.chunk_ids.tolist()}
+    assert {candidate.chunk_id for candidate in results.ranked} == {
+        *first.chunk_ids.tolist(),
+        *second.chunk_ids.tolist(),
+    }
 
 
 async def plan(search: RecordedSearch, org: str, wanted: SearchQuery) -> str:

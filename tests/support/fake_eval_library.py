@@ -109,9 +109,9 @@ class EvalLibrary:
         if status := self.broken.get(str(body["query"])):
             return reply_problem(status, "Broken", detail="as the test says")
         result = self._found(body, str(body["query"]))
-        hits: list[Json] = [self._hit(one, score) for score, one in result[: cast("int", body["top_k"])]]
+        shown: list[Json] = [self._result_of(one, score) for score, one in result[: cast("int", body["top_k"])]]
         off_topic = not result or result[0][0] <= self.off_topic
-        answer: Json = {"results": hits, "mode": body["mode"], "off_topic": off_topic}
+        answer: Json = {"results": shown, "mode": body["mode"], "off_topic": off_topic}
         if body.get("rerank"):
             answer["rerank"] = {
                 "candidates": 40,
@@ -178,7 +178,7 @@ class EvalLibrary:
             ((element.similarity(query), element) for element in kept), key=lambda pair: (-pair[0], pair[1].number)
         )
 
-    def _hit(self, one: StoredDocument, score: float) -> Json:
+    def _result_of(self, one: StoredDocument, score: float) -> Json:
         return {
             "chunk_id": one.number + 1000,
             "document_id": one.number,

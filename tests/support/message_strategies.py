@@ -60,13 +60,15 @@ class MessageMaker:
             if depth < _MOST_DEPTH or field.message_type is None
         }
         # Of a choice one field at most, so that each has its turn.
-        chosen: list[SearchStrategy[dict[str, Any]]] = []
+        selected: list[SearchStrategy[dict[str, Any]]] = []
         for choice in descriptor.oneofs:
             names = [field.name for field in choice.fields if field.name in fields]
-            chosen.append(st.one_of(st.just({}), *(st.fixed_dictionaries({name: fields.pop(name)}) for name in names)))
+            selected.append(
+                st.one_of(st.just({}), *(st.fixed_dictionaries({name: fields.pop(name)}) for name in names))
+            )
         plain = st.fixed_dictionaries({}, optional=fields)
         message_class = GetMessageClass(descriptor)
-        return st.builds(lambda *parts: _build(message_class, parts), plain, *chosen)
+        return st.builds(lambda *parts: _build(message_class, parts), plain, *selected)
 
     def _values(self, field: FieldDescriptor, depth: int) -> SearchStrategy[Any]:
         message = field.message_type

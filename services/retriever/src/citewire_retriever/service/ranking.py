@@ -82,11 +82,11 @@ def choose(read: Sequence[Candidate], rest: Sequence[Candidate], query: SearchQu
     return collapse(read, wanted(query), rest)
 
 
-def has_more(found: SearchSnapshot, candidates: int, chosen: int, query: SearchQuery, depth: int) -> bool:
+def has_more(found: SearchSnapshot, candidates: int, selected: int, query: SearchQuery, depth: int) -> bool:
     """Whether what was left out took the place of results that a deeper search finds."""
     # Words say nothing of similarity: below the lowest one there may be others above it.
     limited = query.max_per_document is not None or (query.mode == "lexical" and query.min_score is not None)
-    left_out = chosen < (wanted(query) if limited else min(wanted(query), candidates))
+    left_out = selected < (wanted(query) if limited else min(wanted(query), candidates))
     return left_out and max(len(found.ranked), len(found.lexical)) >= depth
 
 
