@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 from citewire.generator.v1 import generator_pb2
 
@@ -29,6 +30,20 @@ async def ask(gateway: Gateway, question: str, **fields: object) -> dict[str, An
     response = await gateway.http.post("/v1/chat", json={"question": question, "stream": False, **fields})
     assert response.status_code == 200, response.text
     return response.json()
+
+
+async def test_a_script_that_was_stored_as_an_address_is_no_link(gateway: Gateway, database: Database) -> None:
+    asked = await ask(gateway, "How much?")
+    with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE chat.messages SET details = jsonb_set(details, '{citations,0,url}', '\"JavaScript:alert(1)\"')"
+            " WHERE role = 'assistant'"
+        )
+    path = f"/v1/conversations/{asked['conversation_id']}"
+    for address in (path, f"{path}/export", f"{path}/export?format=markdown"):
+        text = (await gateway.http.get(address)).text
+        assert "alert(1)" not in text
+        assert asked["citations"][0]["ref"] in text
 
 
 async def test_a_conversation_is_titled_by_its_first_question_and_read_back(gateway: Gateway) -> None:

@@ -1,5 +1,6 @@
 """What a reader of a conversation may see: answers that were written from documents hidden from them are withheld."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
@@ -11,6 +12,7 @@ from citewire_gateway.chat.store import AnswerSources, ChatStore, Conversation, 
 from citewire_gateway.clients.retriever import Retriever
 from citewire_kit.tenant import Tenant
 
+_LINK: Final = re.compile(r"(?i)https?://|/")
 WITHHELD: Final = "_This answer is withheld: it was written from documents that you may not see, or that are gone._"
 _KEPT_DETAILS: Final = ("schema_version", "usage", "provider", "model", "finish_reason", "not_found", "history")
 
@@ -30,7 +32,9 @@ class ConversationReader:
             tenant, conversation_id, page_size=page_size, after=after
         )
         withheld = await self._withheld(tenant, conversation_id)
-        messages = [withhold(message) if message.ordinal in withheld else message for message in messages]
+        messages = [
+            withhold(message) if message.ordinal in withheld else _without_scripts(message) for message in messages
+        ]
         return conversation, messages, more
 
     async def history(self, exchange: Exchange, most: int) -> Sequence[generator_pb2.Message]:
@@ -76,6 +80,18 @@ def documents_in(value: object) -> set[int]:
         named = {int(str(member)) for name, member in members.items() if name == "document_id" and member}
         return named.union(*map(documents_in, members.values()))
     return set[int]().union(*map(documents_in, cast("list[object]", value))) if isinstance(value, list) else set()
+
+
+def _without_scripts(message: StoredMessage) -> StoredMessage:
+    """Returns an answer without addresses that are no web pages: they were stored before that was checked."""
+    citations = cast("list[dict[str, object]]", message.details.get("citations") or [])
+    if all(_LINK.match(str(citation.get("url") or "/")) for citation in citations):
+        return message
+    citations = [
+        {name: value for name, value in citation.items() if name != "url" or _LINK.match(str(value))}
+        for citation in citations
+    ]
+    return replace(message, details={**message.details, "citations": citations})
 
 
 def withhold(message: StoredMessage) -> StoredMessage:
