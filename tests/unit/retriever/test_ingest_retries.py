@@ -1,7 +1,7 @@
 """What the worker makes of a failed attempt: again, not again, or not ours."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -53,7 +53,13 @@ class FakeStore:
         self.error: CitewireError | LeaseLostError | None = None
 
     async def claim(
-        self, kind: JobKind, *, worker: str, lease_seconds: float, most_bytes: int | None = None
+        self,
+        kind: JobKind,
+        *,
+        worker: str,
+        lease_seconds: float,
+        most_bytes: int | None = None,
+        full: Sequence[str] = (),
     ) -> Job | None:
         if self.job is None or self.job.kind != kind or most_bytes is not None:
             return None
