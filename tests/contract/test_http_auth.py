@@ -42,6 +42,7 @@ TABLES = (
     "saved_providers",
     "provider_rules",
     "profiles",
+    "retention_policies",
     "sessions",
 )
 
@@ -214,6 +215,8 @@ async def test_the_role_sees_and_writes_only_its_tenants_rows(
         assert (await gateway.http.post("/v1/admin/groups", json=group, headers=bearer(key))).status_code == 201
         joined = await gateway.http.put("/v1/admin/groups/legal/members/user", headers=bearer(key))
         assert joined.status_code == 200
+        kept = await gateway.http.put("/v1/admin/retention", json={"conversation_days": 30}, headers=bearer(key))
+        assert kept.status_code == 200, kept.text
         with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
             connection.execute(
                 "INSERT INTO chat.sessions "
