@@ -92,7 +92,7 @@ async def page(stack: LocalStack, model: ScriptedModel, tmp_path: Path) -> Async
             if event["method"] in ("Runtime.exceptionThrown", "Page.javascriptDialogOpening")
         ]
         assert told == []
-        urls = [
+        urls: list[str] = [
             event["params"]["request"]["url"]
             for event in driven.events
             if event["method"] == "Network.requestWillBeSent"

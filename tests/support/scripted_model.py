@@ -59,7 +59,8 @@ def scripted_model() -> Generator[ScriptedModel]:
                     time.sleep(0.01)
                 if not model.endless:
                     break
-            self._send({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+            nothing: dict[str, str] = {}
+            self._send({"choices": [{"index": 0, "delta": nothing, "finish_reason": "stop"}]})
             self._send({"choices": [], "usage": {"prompt_tokens": 90, "completion_tokens": 12, "total_tokens": 102}})
             self.wfile.write(b"data: [DONE]\n\n")
 
