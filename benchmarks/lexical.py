@@ -45,6 +45,7 @@ from citewire_retriever.service.retrieval import RetrievalService
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.store.vectors import sparse_vector
 from citewire_retriever.tuning import SearchTuning
+from corpus_rows import COUNT_ACCESSES
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -234,6 +235,7 @@ def _put(server: EmbeddedPostgres, number: int, org: str, texts: Sequence[str], 
             (org,),
         )
         connection.execute("CREATE INDEX IF NOT EXISTS bench_words_gin ON bench_words USING gin (words)")
+        connection.execute(COUNT_ACCESSES)
     with psycopg.connect(server.dsn(database=DATABASE), autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
 

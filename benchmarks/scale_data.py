@@ -20,13 +20,14 @@ from typing import Final
 import numpy as np
 import psycopg
 
-from benchmarks.scale_texts import MixedDocument, Source, load_source, mix
+from benchmarks.scale_texts import MixedDocument, Source, draw_source, load_source, mix
 from benchmarks.search_data import DIMENSIONS, SPACE
 from citewire_kit.migrate import migrate
 from citewire_retriever.filters import Operator, comparison
 from citewire_retriever.lexical import weigh_chunk
 from citewire_retriever.model import Scope
 from citewire_retriever.store.vectors import sparse_vector
+from corpus_rows import COUNT_ACCESSES
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 
 DATABASE: Final = "scale"
@@ -80,12 +81,15 @@ def filters() -> dict[str, dict[str, Scope]]:
 
 
 @contextlib.contextmanager
-def loaded(chunks: int, keep: Path | None) -> Generator[ScaleData]:
-    """Starts the server with about `chunks` chunks on it; loads them unless `keep` holds them already."""
-    source = load_source()
+def loaded(chunks: int, keep: Path | None, *, drawn: bool = False) -> Generator[ScaleData]:
+    """Starts the server with about `chunks` chunks on it; loads them unless `keep` holds them already.
+
+    `drawn` draws the vectors instead of embedding the data sets' texts, which takes minutes where that wasn't done yet.
+    """
+    source = draw_source() if drawn else load_source()
     shares = np.array([1 / rank for rank in range(1, TENANTS + 1)])
     sizes = {f"org{rank}": int(size) for rank, size in enumerate(shares / shares.sum() * chunks, start=1)}
-    note = keep / f"loaded-{chunks}-{_VERSION}.json" if keep else None
+    note = keep / f"loaded-{chunks}{'-drawn' if drawn else ''}-{_VERSION}.json" if keep else None
     with start_embedded_postgres(settings=_SERVER, keep=keep) as server:
         if note and note.exists():
             loading = json.loads(note.read_text(encoding="utf-8"))
@@ -134,6 +138,7 @@ def _load(dsn: str, sizes: dict[str, int], source: Source) -> dict[str, float]:
         for org, size in sizes.items():
             _Loader(connection, org, int(row[0]), vectors).load(documents_of(org, size, source))
             print(f"  loaded {org}: {size:,} chunks, {time.perf_counter() - begun:.0f} s", flush=True)
+        connection.execute(COUNT_ACCESSES)
         connection.execute("SET maintenance_work_mem = '2GB'")
         begun = time.perf_counter()
         connection.execute(str(definition[0]).replace(" ON ONLY ", " ON ").encode())

@@ -90,6 +90,24 @@ def load_source() -> Source:
     )
 
 
+def draw_source() -> Source:
+    """Draws what `load_source` embeds: articles around subjects, on fewer dimensions than the vectors have."""
+    random = np.random.default_rng(11)
+    basis = random.normal(size=(96, 384))
+    subjects = np.repeat(random.normal(size=(200, 96)), 10, axis=0)
+    articles = subjects + 0.7 * random.normal(size=subjects.shape)
+
+    def windows(each: int) -> Windows:
+        numbers = np.repeat(np.arange(len(articles)), each)
+        vectors = (articles[numbers] + 0.6 * random.normal(size=(len(numbers), 96))) @ basis
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return Windows(tuple(f"window {number}" for number in range(len(numbers))), numbers, vectors.astype(np.float32))
+
+    asked, none = windows(1), np.empty((0, 384), np.float32)
+    judged = Judged((), none, (), none, ())
+    return Source(windows(12), windows(12), judged, asked.texts, asked.vectors)
+
+
 def mix(windows: Windows, chunks: int, per_document: int, random: np.random.Generator) -> Iterator[MixedDocument]:
     """Makes documents of `per_document` chunks (the last one has fewer) until there are `chunks`."""
     starts = np.flatnonzero(np.r_[True, np.diff(windows.articles) > 0])

@@ -12,7 +12,7 @@ import psycopg
 
 from citewire_kit.migrate import migrate
 from citewire_retriever.model import Space
-from corpus_rows import MODEL, REVISION, CorpusRows, Vectors
+from corpus_rows import COUNT_ACCESSES, MODEL, REVISION, CorpusRows, Vectors
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 
 DIMENSIONS = 384
@@ -103,6 +103,7 @@ def _put(dsn: str, space_id: int, number: int, org: str, size: int) -> None:
             for index, vector in enumerate(sample(number, size)):
                 document_id = first_document + index // CHUNKS_PER_DOCUMENT
                 copy.write_row((org, first_chunk + index, document_id, 1, literal(vector)))
+        connection.execute(COUNT_ACCESSES)
 
 
 def literal(vector: Vectors) -> str:

@@ -35,6 +35,7 @@ from citewire_kit.channel import open_channel
 from citewire_kit.postgres import open_pool, plans, tenant_batch
 from citewire_kit.tenant import Tenant, use_tenant
 from citewire_retriever.model import Scope, SearchQuery
+from citewire_retriever.store.filter_sql import VISIBLE
 from citewire_retriever.store.vectors import half_vector
 from corpus_rows import Vectors
 from embedded_postgres import EmbeddedPostgres
@@ -161,7 +162,7 @@ async def _by_psycopg(orgs: Sequence[str], seconds: float, dsn: str, _port: int,
         for org, statements_sent in (await caught(dsn, orgs)).items()
     }
     vectors = [half_vector(vector) for vector in asked]
-    pool = await open_pool(dsn, max_size=8, name="bench")
+    pool = await open_pool(dsn, max_size=8, name="bench", resolved=VISIBLE)
 
     async def search(number: int) -> int:
         org = orgs[number % len(orgs)]

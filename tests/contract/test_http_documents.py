@@ -400,15 +400,42 @@ async def test_progress_is_streamed_until_it_is_done(gateway: Gateway) -> None:
 
 
 async def test_collections_are_made_renamed_listed_and_deleted(gateway: Gateway) -> None:
+    expected = {"name": "reports", "documents": 0, "enrich": False, "access": "read"}
     made = await gateway.http.post("/v1/collections", json={"name": "a/b c"})
-    assert (made.status_code, made.json()) == (201, {"name": "a/b c", "documents": 0, "enrich": False})
+    assert (made.status_code, made.json()) == (201, expected | {"name": "a/b c"})
     renamed = await gateway.http.patch("/v1/collections/a%2Fb%20c", json={"name": "reports"})
     assert (renamed.status_code, renamed.json()["name"]) == (200, "reports")
     listed = await gateway.http.get("/v1/collections")
-    expected = {"name": "reports", "documents": 0, "enrich": False}
     assert listed.json() == {"collections": [expected], "next_page_token": ""}
     deleted = await gateway.http.delete("/v1/collections/reports?force=true")
     assert (deleted.status_code, deleted.json()) == (200, {"documents_deleted": 0})
     missing = await gateway.http.delete("/v1/collections/reports")
     assert (missing.status_code, missing.json()["reason"]) == (404, "COLLECTION_NOT_FOUND")
     assert (await gateway.http.post("/v1/collections", json={"name": ""})).status_code == 422
+
+
+async def test_grants_are_replaced_and_read(gateway: Gateway) -> None:
+    await gateway.http.post("/v1/collections", json={"name": "a/b c"})
+    path = "/v1/collections/a%2Fb%20c/grants"
+    assert (await gateway.http.get(path)).json() == {"grants": []}
+    grants = [{"subject": "group:hr", "access": "manage"}, {"subject": "everyone", "access": "read"}]
+    replaced = await gateway.http.put(path, json={"grants": grants})
+    assert (replaced.status_code, replaced.json()) == (200, {"grants": grants})
+    assert (await gateway.http.get(path)).json() == {"grants": grants}
+    wrong = await gateway.http.put(path, json={"grants": [{"subject": "group:hr", "access": "own"}]})
+    assert wrong.status_code == 422
+    assert wrong.json()["errors"][0]["field"] == "grants.0.access"
+    missing = await gateway.http.get("/v1/collections/none/grants")
+    assert (missing.status_code, missing.json()["reason"]) == (404, "COLLECTION_NOT_FOUND")
+
+
+async def test_readers_go_with_a_document(gateway: Gateway) -> None:
+    body = {"type": "article", "title": "T", "content": "x", "readers": ["group:hr"]}
+    document = await gateway.http.post("/v1/documents", json=body)
+    assert document.status_code == 202
+    assert list(gateway.fakes.corpus.puts[-1].readers) == ["group:hr"]
+    form = await gateway.http.post(
+        "/v1/documents", files={"file": ("a.md", b"x")}, data={"readers": ["group:a, b", '["user:zoe"]']}
+    )
+    assert form.status_code == 202
+    assert list(gateway.fakes.corpus.headers[-1].readers) == ["group:a, b", "user:zoe"]

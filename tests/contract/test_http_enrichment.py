@@ -23,11 +23,11 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
 
 async def test_enrichment_is_switched_on_and_off(gateway: Gateway) -> None:
     made = await gateway.http.post("/v1/collections", json={"name": "saved", "enrich": True})
-    assert made.json() == {"name": "saved", "documents": 0, "enrich": True}
+    assert made.json() == {"name": "saved", "documents": 0, "enrich": True, "access": "read"}
     renamed = await gateway.http.patch("/v1/collections/saved", json={"name": "kept"})
-    assert renamed.json() == {"name": "kept", "documents": 0, "enrich": True}
+    assert renamed.json() == {"name": "kept", "documents": 0, "enrich": True, "access": "read"}
     off = await gateway.http.patch("/v1/collections/kept", json={"enrich": False})
-    assert off.json() == {"name": "kept", "documents": 0, "enrich": False}
+    assert off.json() == {"name": "kept", "documents": 0, "enrich": False, "access": "read"}
     for body in ({}, {"name": None}, {"enrich": "yes"}, {"enrich": 1}, {"name": ""}, {"enriched": True}):
         refused = await gateway.http.patch("/v1/collections/kept", json=body)
         assert refused.status_code == 422, body

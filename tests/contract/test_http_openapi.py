@@ -69,6 +69,8 @@ ROUTES = {
     ("post", "/v1/collections"),
     ("patch", "/v1/collections/{name}"),
     ("delete", "/v1/collections/{name}"),
+    ("get", "/v1/collections/{name}/grants"),
+    ("put", "/v1/collections/{name}/grants"),
     ("get", "/v1/spaces"),
     ("post", "/v1/spaces:prepare"),
     ("post", "/v1/spaces:switch"),

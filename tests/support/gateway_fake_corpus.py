@@ -38,6 +38,7 @@ class FakeCorpus:
         self.progress: list[corpus_pb2.WatchDocumentResponse] = []
         self.cut_download = False
         self.collections: dict[str, int] = {}
+        self.grants: dict[str, list[corpus_pb2.Grant]] = {}
         self.enriched: set[str] = set()
         self.storage: corpus_pb2.GetStorageResponse | CitewireError = corpus_pb2.GetStorageResponse()
         self.spaces: list[corpus_pb2.SpaceInfo] = []
@@ -229,6 +230,19 @@ class FakeCorpus:
         if request.name not in self.collections:
             raise NotFound("no such collection", reason="COLLECTION_NOT_FOUND")
         return corpus_pb2.DeleteCollectionResponse(documents_deleted=self.collections.pop(request.name))
+
+    async def get_collection_grants(
+        self, request: corpus_pb2.GetCollectionGrantsRequest
+    ) -> corpus_pb2.GetCollectionGrantsResponse:
+        if request.name not in self.collections:
+            raise NotFound("no such collection", reason="COLLECTION_NOT_FOUND")
+        return corpus_pb2.GetCollectionGrantsResponse(grants=self.grants.get(request.name, []))
+
+    async def set_collection_grants(
+        self, request: corpus_pb2.SetCollectionGrantsRequest
+    ) -> corpus_pb2.SetCollectionGrantsResponse:
+        self.grants[request.name] = list(request.grants)
+        return corpus_pb2.SetCollectionGrantsResponse(grants=request.grants)
 
     def _collection(self, name: str) -> corpus_pb2.Collection:
         return corpus_pb2.Collection(name=name, documents=self.collections[name], enrich=name in self.enriched)

@@ -48,3 +48,20 @@ def test_a_name_that_is_taken(gateway: FakeGateway, run: Run) -> None:
     refused = run("collections", "create", "saved")
     assert refused.exit_code == 1
     assert "exists already" in refused.stderr
+
+
+def test_grants_are_listed_given_and_taken_back(gateway: FakeGateway, run: Run) -> None:
+    path = "/v1/collections/a%2Fb/grants"
+    hr, everyone = {"subject": "group:hr", "access": "manage"}, {"subject": "everyone", "access": "read"}
+    gateway.on("GET", path, reply_json({"grants": [hr]}))
+    gateway.on("PUT", path, reply_json({"grants": [everyone, hr]}))
+    assert run("collections", "grants", "a/b").stdout.splitlines()[1].split() == ["group:hr", "manage"]
+    assert run("collections", "grant", "a/b", "everyone").stdout.splitlines()[1].split() == ["everyone", "read"]
+    assert gateway.requests[-1].json() == {"grants": [hr, everyone]}
+    run("collections", "grant", "a/b", "group:hr", "--access", "write")
+    assert gateway.requests[-1].json() == {"grants": [hr | {"access": "write"}]}
+    run("collections", "revoke", "a/b", "group:hr", "--json")
+    assert gateway.requests[-1].json() == {"grants": []}
+    refused = run("collections", "revoke", "a/b", "user:zoe")
+    assert refused.exit_code == 1
+    assert "user:zoe" in refused.stderr

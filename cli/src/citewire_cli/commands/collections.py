@@ -1,6 +1,7 @@
-"""`citewire collections`: named groups of documents, and whether those are enriched."""
+"""`citewire collections`: named groups of documents, whether those are enriched, and who may do what with them."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 import typer
@@ -18,6 +19,9 @@ collections_app = typer.Typer(
     no_args_is_help=True,
 )
 
+SubjectArgument = Annotated[
+    str, typer.Argument(help="user:ID, group:NAME or everyone.", metavar="SUBJECT", show_default=False)
+]
 NameArgument = Annotated[str, typer.Argument(help="The collection's name.", show_default=False)]
 
 
@@ -79,6 +83,71 @@ async def update_collection(
         collection = await api.call("PATCH", f"/v1/collections/{quote(name, safe='')}", body=body)
     _show(collection, json=json)
     return ExitCode.OK
+
+
+@collections_app.command("grants")
+@output.async_command
+async def list_grants(name: NameArgument, url: UrlOption = None, json: JsonOption = False) -> ExitCode:
+    """List who may do what with a collection. None: it is everybody's."""
+    async with Api(load_client_settings(url=url)) as api:
+        grants = await api.call("GET", _grants_path(name))
+    _show_grants(grants, json=json)
+    return ExitCode.OK
+
+
+@collections_app.command("grant")
+@output.async_command
+async def grant(
+    name: NameArgument,
+    subject: SubjectArgument,
+    access: Annotated[
+        Literal["read", "write", "manage"], typer.Option("--access", help="What it may do; each holds those before it.")
+    ] = "read",
+    url: UrlOption = None,
+    json: JsonOption = False,
+) -> ExitCode:
+    """Grant a subject access to a collection. The first grant closes it to all that none names."""
+    async with Api(load_client_settings(url=url)) as api:
+        grants = await _granted(api, name)
+        grants[subject] = access
+        _show_grants(await _grant_all(api, name, grants), json=json)
+    return ExitCode.OK
+
+
+@collections_app.command("revoke")
+@output.async_command
+async def revoke(
+    name: NameArgument, subject: SubjectArgument, url: UrlOption = None, json: JsonOption = False
+) -> ExitCode:
+    """Take a subject's grant back. Without any, the collection is everybody's again."""
+    async with Api(load_client_settings(url=url)) as api:
+        grants = await _granted(api, name)
+        if grants.pop(subject, None) is None:
+            raise CliError(f"Nothing is granted to {subject}", "`citewire collections grants` lists what is.")
+        _show_grants(await _grant_all(api, name, grants), json=json)
+    return ExitCode.OK
+
+
+async def _granted(api: Api, name: str) -> dict[str, str]:
+    grants = get_objects(await api.call("GET", _grants_path(name)), "grants")
+    return {get_str(grant, "subject"): get_str(grant, "access") for grant in grants}
+
+
+async def _grant_all(api: Api, name: str, grants: Mapping[str, str]) -> JsonObject:
+    listed = [{"subject": subject, "access": access} for subject, access in grants.items()]
+    return await api.call("PUT", _grants_path(name), body={"grants": listed})
+
+
+def _grants_path(name: str) -> str:
+    return f"/v1/collections/{quote(name, safe='')}/grants"
+
+
+def _show_grants(grants: JsonObject, *, json: bool) -> None:
+    if json:
+        output.print_json(grants)
+        return
+    rows = [(get_str(grant, "subject"), get_str(grant, "access")) for grant in get_objects(grants, "grants")]
+    output.print_table(("subject", "access"), rows)
 
 
 def _show(collection: JsonObject, *, json: bool) -> None:

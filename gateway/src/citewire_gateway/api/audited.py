@@ -36,6 +36,8 @@ AUDITED: Final[Mapping[tuple[str, str], tuple[Action, str]]] = {
     ("POST", "/v1/collections"): (Action.COLLECTION_CREATE, ""),
     ("PATCH", "/v1/collections/{name:path}"): (Action.COLLECTION_UPDATE, "collection:{name}"),
     ("DELETE", "/v1/collections/{name:path}"): (Action.COLLECTION_DELETE, "collection:{name}"),
+    ("GET", "/v1/collections/{name:path}/grants"): (Action.COLLECTION_GRANTS, "collection:{name}"),
+    ("PUT", "/v1/collections/{name:path}/grants"): (Action.COLLECTION_GRANT, "collection:{name}"),
     ("GET", "/v1/spaces"): (Action.SPACE_LIST, ""),
     ("POST", "/v1/spaces:prepare"): (Action.SPACE_PREPARE, ""),
     ("POST", "/v1/spaces:switch"): (Action.SPACE_SWITCH, ""),

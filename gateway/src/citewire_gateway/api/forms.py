@@ -14,7 +14,7 @@ from citewire_http.multipart import Form
 from citewire_kit.errors import CitewireError, Violations
 
 MAX_LENGTHS = {"path": 1000, "title": 500, "collection": 128, "url": 2048, "type": 32}
-_REPEATED = ("tags",)
+_REPEATED = ("tags", "readers")
 _MAX_METADATA = 64 * 1024
 _TYPES = get_args(DocumentType)
 
@@ -33,6 +33,7 @@ def upload_header(form: Form, document_id: int | None) -> corpus_pb2.UploadHeade
     path = single.pop("path")
     wrong.require(not path or is_relative(path), "path", "must be a relative path: no \\, no empty part, . or ..")
     tags = _tags(wrong, form.fields.get("tags", []))
+    readers = _listed(wrong, "readers", form.fields.get("readers", []), comma=False)
     metadata = _metadata(wrong, form)
     wrong.raise_if_any()
     return corpus_pb2.UploadHeader(
@@ -40,6 +41,7 @@ def upload_header(form: Form, document_id: int | None) -> corpus_pb2.UploadHeade
         file_name=path or form.file_name,
         media_type=form.media_type,
         tags=tags,
+        readers=readers,
         metadata=None if metadata is None else struct_from_json(metadata),
         **single,
     )
@@ -58,22 +60,28 @@ def _single(wrong: Violations, form: Form, name: str, most: int) -> str:
     return value
 
 
-def _tags(wrong: Violations, values: Sequence[str]) -> tuple[str, ...]:
-    """Tags come as repeated fields; each may hold several, as a JSON list or separated by commas."""
-    tags: list[str] = []
-    for value in values:
-        if not value.lstrip().startswith("["):
-            tags.extend(tag.strip() for tag in value.split(","))
-            continue
-        members = _parsed(wrong, "tags", value)
-        if not isinstance(members, list) or not all(isinstance(tag, str) for tag in cast("list[object]", members)):
-            wrong.add("tags", "must be a JSON list of strings")
-            continue
-        tags.extend(tag.strip() for tag in cast("list[str]", members))
-    tags = [tag for tag in dict.fromkeys(tags) if tag]
+def _tags(wrong: Violations, values: Sequence[str]) -> list[str]:
+    tags = _listed(wrong, "tags", values, comma=True)
     wrong.require(len(tags) <= MAX_TAGS, "tags", f"must be at most {MAX_TAGS}")
     wrong.require(all(len(tag) <= MAX_TAG for tag in tags), "tags", f"must be at most {MAX_TAG} characters long each")
-    return tuple(tags)
+    return tags
+
+
+def _listed(wrong: Violations, name: str, values: Sequence[str], *, comma: bool) -> list[str]:
+    """Several come as repeated fields; each may hold several too, as a JSON list or, with `comma`, between commas."""
+    listed: list[str] = []
+    for value in values:
+        if not value.lstrip().startswith("["):
+            listed.extend(part.strip() for part in (value.split(",") if comma else [value]))
+            continue
+        members = _parsed(wrong, name, value)
+        if not isinstance(members, list) or not all(
+            isinstance(member, str) for member in cast("list[object]", members)
+        ):
+            wrong.add(name, "must be a JSON list of strings")
+            continue
+        listed.extend(member.strip() for member in cast("list[str]", members))
+    return [part for part in dict.fromkeys(listed) if part]
 
 
 def _metadata(wrong: Violations, form: Form) -> dict[str, Any] | None:

@@ -219,6 +219,17 @@ class CorpusClient:
         """Renames a collection, or changes whether its documents are enriched."""
         return (await self._calls.unary(self._stub.UpdateCollection, request, timeout=self._seconds)).collection
 
+    async def grants(self, name: str) -> corpus_pb2.GetCollectionGrantsResponse:
+        """Returns a collection's grants."""
+        request = corpus_pb2.GetCollectionGrantsRequest(name=name)
+        return await self._calls.unary(self._stub.GetCollectionGrants, request, timeout=self._seconds)
+
+    async def set_grants(
+        self, request: corpus_pb2.SetCollectionGrantsRequest
+    ) -> corpus_pb2.SetCollectionGrantsResponse:
+        """Replaces a collection's grants."""
+        return await self._calls.unary(self._stub.SetCollectionGrants, request, timeout=self._seconds)
+
     async def delete_collection(self, name: str, *, force: bool) -> int:
         """Deletes a collection; returns how many documents went with it."""
         request = corpus_pb2.DeleteCollectionRequest(name=name, force=force)

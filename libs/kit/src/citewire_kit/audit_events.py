@@ -34,6 +34,8 @@ class Action(StrEnum):
     CHUNK_READ = "chunk.read"
     COLLECTION_CREATE = "collection.create"
     COLLECTION_DELETE = "collection.delete"
+    COLLECTION_GRANT = "collection.grant"
+    COLLECTION_GRANTS = "collection.grants"
     COLLECTION_LIST = "collection.list"
     COLLECTION_UPDATE = "collection.update"
     CONVERSATION_DELETE = "conversation.delete"

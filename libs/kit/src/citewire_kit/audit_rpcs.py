@@ -53,6 +53,8 @@ AUDITED_RPCS: Final[dict[str, Action]] = {
     _CORPUS + "CreateCollection": Action.COLLECTION_CREATE,
     _CORPUS + "UpdateCollection": Action.COLLECTION_UPDATE,
     _CORPUS + "DeleteCollection": Action.COLLECTION_DELETE,
+    _CORPUS + "GetCollectionGrants": Action.COLLECTION_GRANTS,
+    _CORPUS + "SetCollectionGrants": Action.COLLECTION_GRANT,
     _CORPUS + "ListSpaces": Action.SPACE_LIST,
     _CORPUS + "PrepareSpace": Action.SPACE_PREPARE,
     _CORPUS + "SwitchSpace": Action.SPACE_SWITCH,

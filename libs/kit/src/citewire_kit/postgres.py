@@ -9,7 +9,7 @@ import weakref
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import cache, partial
-from typing import Any, Final, LiteralString, cast
+from typing import Any, Final, LiteralString, NamedTuple, cast
 
 import psycopg
 from psycopg import AsyncConnection, sql
@@ -42,13 +42,28 @@ ANSWER_SECONDS: Final = 0.3
 RETRY_SECONDS: Final = 1.0
 
 _shares: weakref.WeakKeyDictionary[Pool, FairShares] = weakref.WeakKeyDictionary()
+_resolved: weakref.WeakKeyDictionary[Pool, "Resolved"] = weakref.WeakKeyDictionary()
 
 _MISSING = re.compile(r'FATAL:  ?(?:role|database) "[^"]*" does not exist')
 _CHECK_SECONDS: Final = 2
 
 
+class Resolved(NamedTuple):
+    """A setting that the database finds itself when a transaction's tenant is set."""
+
+    name: LiteralString
+    expression: LiteralString
+    """Gives it as text."""
+
+
 async def open_pool(
-    dsn: str, *, min_size: int = 1, max_size: int = 8, name: str, checkout_seconds: float = CHECKOUT_SECONDS
+    dsn: str,
+    *,
+    min_size: int = 1,
+    max_size: int = 8,
+    name: str,
+    checkout_seconds: float = CHECKOUT_SECONDS,
+    resolved: Resolved | None = None,
 ) -> Pool:
     """Opens a pool of autocommit connections.
 
@@ -61,6 +76,7 @@ async def open_pool(
         max_size: Connections at most.
         name: Shown as `application_name`.
         checkout_seconds: Longest wait for a free connection.
+        resolved: Set in each tenant's transaction, after the tenant.
 
     Raises:
         StartupError: The connection string is malformed.
@@ -85,6 +101,8 @@ async def open_pool(
         max_lifetime=30 * 60,
         open=False,
     )
+    if resolved is not None:
+        _resolved[pool] = resolved
     await pool.open()
     pool_metrics.watch(pool)
     return pool
@@ -196,7 +214,7 @@ async def tenant_batch(
         await connection.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", prepare=False)
         settings = _settings(tenant, _within(statement_seconds), plan_once=plan_once)
         # With parameters, so that the server parses it once for each connection.
-        await connection.execute(_set_all(tuple(settings)), settings)
+        await connection.execute(_set_all(tuple(settings), _resolved.get(pool)), settings)
         yield Batch(connection, stack)
 
 
@@ -294,7 +312,8 @@ async def _transaction(
 ) -> AsyncGenerator[Connection, None]:
     async with _connection_of(pool, tenant) as connection:
         settings = _settings(tenant, _within(statement_seconds))
-        await connection.execute(_begin(settings, snapshot=snapshot), prepare=False)
+        resolved = None if tenant is None else _resolved.get(pool)
+        await connection.execute(_begin(settings, resolved, snapshot=snapshot), prepare=False)
         yield connection
 
 
@@ -318,21 +337,40 @@ def _none_free() -> Unavailable:
 
 
 def _settings(tenant: Tenant | None, statement_seconds: float, *, plan_once: bool = False) -> dict[str, str]:
-    whose = {} if tenant is None else {"citewire.org_id": tenant.org_id, "citewire.user_id": tenant.user_id}
+    whose = {} if tenant is None else _caller(tenant)
     timeout = f"{max(1, int(statement_seconds * 1000))}ms"
     return {"statement_timeout": timeout, "plan_cache_mode": plans(once=plan_once), **whose}
 
 
-def _begin(settings: Mapping[str, str], *, snapshot: bool) -> sql.Composed:
+def _caller(tenant: Tenant) -> dict[str, str]:
+    """What policies go by. Names of groups are printable, so that a line break separates them."""
+    return {
+        "citewire.org_id": tenant.org_id,
+        "citewire.user_id": tenant.user_id,
+        "citewire.role": tenant.role,
+        "citewire.groups": "\n".join(tenant.groups),
+    }
+
+
+def _begin(settings: Mapping[str, str], resolved: Resolved | None, *, snapshot: bool) -> sql.Composed:
     """BEGIN and all settings of the transaction, in one round trip."""
     begin = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if snapshot else "BEGIN")
-    return sql.SQL("{}; {}").format(begin, _calls({key: sql.Literal(value) for key, value in settings.items()}))
+    given = _calls({key: sql.Literal(value) for key, value in settings.items()})
+    return sql.SQL("{}; {}").format(begin, _with(given, resolved))
 
 
 @cache
-def _set_all(names: tuple[str, ...]) -> bytes:
+def _set_all(names: tuple[str, ...], resolved: Resolved | None) -> bytes:
     """Sets these for the transaction; each value is the parameter of its name."""
-    return _calls({name: sql.Placeholder(name) for name in names}).as_bytes()
+    return _with(_calls({name: sql.Placeholder(name) for name in names}), resolved).as_bytes()
+
+
+def _with(given: sql.Composed, resolved: Resolved | None) -> sql.Composed:
+    """Finds a setting by others, which are made before it."""
+    if resolved is None:
+        return given
+    found = _calls({resolved.name: sql.SQL(resolved.expression)})
+    return sql.SQL("WITH given AS MATERIALIZED ({}) {} FROM given").format(given, found)
 
 
 def _calls(values: Mapping[str, sql.Composable]) -> sql.Composed:

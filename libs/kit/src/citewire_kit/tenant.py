@@ -70,6 +70,18 @@ class Tenant:
         names: set[str] = {_ROLE_ALIASES.get(name, name) for name in self.roles}
         return not names.isdisjoint(ROLES[ROLES.index(role) :])
 
+    @property
+    def role(self) -> Role:
+        """The user's highest role, as rights on content go by it.
+
+        A caller that says nothing of roles is an editor, as callers were before there were any; one with unknown roles
+        alone is a reader, who may do least.
+        """
+        if not self.roles:
+            return "editor"
+        highest_first: tuple[Role, ...] = ("owner", "admin", "editor", "reader")
+        return next(role for role in highest_first if self.is_at_least(role) or role == "reader")
+
 
 LOCAL_TENANT = Tenant("local", "local", "pro", ("owner",))
 """Who calls when auth is off."""
@@ -234,6 +246,11 @@ def from_metadata(metadata: Iterable[tuple[str, str | bytes]]) -> Tenant | None:
     return checked_tenant(Tenant(found[ORG_KEY], found[USER_KEY], plan, roles, key_id, groups))
 
 
+def is_group(name: str) -> bool:
+    """Says whether a text can name a group."""
+    return 0 < len(name) <= MAX_GROUP_CHARS and name.isprintable()
+
+
 _KEYS = frozenset({ORG_KEY, USER_KEY, PLAN_KEY, ROLES_KEY, GROUPS_KEY, API_KEY_KEY})
 
 
@@ -252,7 +269,7 @@ def _check_all(ids: dict[str, str], roles: tuple[str, ...], key_id: str) -> None
 def _check_groups(groups: tuple[str, ...]) -> None:
     if len(groups) > MAX_GROUPS:
         raise _invalid(GROUPS_KEY, f"names {len(groups)} groups; at most {MAX_GROUPS} may travel")
-    if not all(0 < len(group) <= MAX_GROUP_CHARS and group.isprintable() for group in groups):
+    if not all(is_group(group) for group in groups):
         raise _invalid(GROUPS_KEY, f"must be names of 1-{MAX_GROUP_CHARS} printable characters")
 
 

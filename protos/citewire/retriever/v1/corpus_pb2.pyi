@@ -16,6 +16,13 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class Access(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACCESS_UNSPECIFIED: _ClassVar[Access]
+    ACCESS_READ: _ClassVar[Access]
+    ACCESS_WRITE: _ClassVar[Access]
+    ACCESS_MANAGE: _ClassVar[Access]
+
 class DocumentStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DOCUMENT_STATUS_UNSPECIFIED: _ClassVar[DocumentStatus]
@@ -52,6 +59,10 @@ class SpaceRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SPACE_ROLE_NEXT: _ClassVar[SpaceRole]
     SPACE_ROLE_PREVIOUS: _ClassVar[SpaceRole]
     SPACE_ROLE_FURTHER: _ClassVar[SpaceRole]
+ACCESS_UNSPECIFIED: Access
+ACCESS_READ: Access
+ACCESS_WRITE: Access
+ACCESS_MANAGE: Access
 DOCUMENT_STATUS_UNSPECIFIED: DocumentStatus
 DOCUMENT_STATUS_PENDING: DocumentStatus
 DOCUMENT_STATUS_PROCESSING: DocumentStatus
@@ -74,6 +85,14 @@ SPACE_ROLE_LIVE: SpaceRole
 SPACE_ROLE_NEXT: SpaceRole
 SPACE_ROLE_PREVIOUS: SpaceRole
 SPACE_ROLE_FURTHER: SpaceRole
+
+class Grant(_message.Message):
+    __slots__ = ("subject", "access")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    ACCESS_FIELD_NUMBER: _ClassVar[int]
+    subject: str
+    access: Access
+    def __init__(self, subject: _Optional[str] = ..., access: _Optional[_Union[Access, str]] = ...) -> None: ...
 
 class IngestError(_message.Message):
     __slots__ = ("code", "message")
@@ -104,7 +123,7 @@ class Enrichment(_message.Message):
     def __init__(self, state: _Optional[_Union[EnrichmentState, str]] = ..., fields: _Optional[_Iterable[str]] = ..., source: _Optional[_Union[EnrichmentSource, str]] = ..., error: _Optional[_Union[EnrichmentError, _Mapping]] = ...) -> None: ...
 
 class Document(_message.Message):
-    __slots__ = ("document_id", "title", "file_name", "media_type", "type", "url", "collection", "tags", "metadata", "owner", "status", "error", "version", "live_version", "chunks", "pages", "size_bytes", "tokens", "created_at", "updated_at", "sha256", "enrichment")
+    __slots__ = ("document_id", "title", "file_name", "media_type", "type", "url", "collection", "tags", "metadata", "owner", "status", "error", "version", "live_version", "chunks", "pages", "size_bytes", "tokens", "created_at", "updated_at", "sha256", "enrichment", "readers", "access")
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     FILE_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -127,6 +146,8 @@ class Document(_message.Message):
     UPDATED_AT_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
     ENRICHMENT_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
+    ACCESS_FIELD_NUMBER: _ClassVar[int]
     document_id: int
     title: str
     file_name: str
@@ -149,10 +170,12 @@ class Document(_message.Message):
     updated_at: _timestamp_pb2.Timestamp
     sha256: str
     enrichment: Enrichment
-    def __init__(self, document_id: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., owner: _Optional[str] = ..., status: _Optional[_Union[DocumentStatus, str]] = ..., error: _Optional[_Union[IngestError, _Mapping]] = ..., version: _Optional[int] = ..., live_version: _Optional[int] = ..., chunks: _Optional[int] = ..., pages: _Optional[int] = ..., size_bytes: _Optional[int] = ..., tokens: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sha256: _Optional[str] = ..., enrichment: _Optional[_Union[Enrichment, _Mapping]] = ...) -> None: ...
+    readers: _containers.RepeatedScalarFieldContainer[str]
+    access: Access
+    def __init__(self, document_id: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., owner: _Optional[str] = ..., status: _Optional[_Union[DocumentStatus, str]] = ..., error: _Optional[_Union[IngestError, _Mapping]] = ..., version: _Optional[int] = ..., live_version: _Optional[int] = ..., chunks: _Optional[int] = ..., pages: _Optional[int] = ..., size_bytes: _Optional[int] = ..., tokens: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sha256: _Optional[str] = ..., enrichment: _Optional[_Union[Enrichment, _Mapping]] = ..., readers: _Optional[_Iterable[str]] = ..., access: _Optional[_Union[Access, str]] = ...) -> None: ...
 
 class UploadHeader(_message.Message):
-    __slots__ = ("document_id", "file_name", "media_type", "title", "collection", "tags", "metadata", "url", "type", "request_id")
+    __slots__ = ("document_id", "file_name", "media_type", "title", "collection", "tags", "metadata", "url", "type", "request_id", "readers")
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     FILE_NAME_FIELD_NUMBER: _ClassVar[int]
     MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -163,6 +186,7 @@ class UploadHeader(_message.Message):
     URL_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
     document_id: int
     file_name: str
     media_type: str
@@ -173,7 +197,8 @@ class UploadHeader(_message.Message):
     url: str
     type: str
     request_id: str
-    def __init__(self, document_id: _Optional[int] = ..., file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., title: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., url: _Optional[str] = ..., type: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    readers: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, document_id: _Optional[int] = ..., file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., title: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., url: _Optional[str] = ..., type: _Optional[str] = ..., request_id: _Optional[str] = ..., readers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class UploadDocumentRequest(_message.Message):
     __slots__ = ("header", "data")
@@ -190,7 +215,7 @@ class UploadDocumentResponse(_message.Message):
     def __init__(self, document: _Optional[_Union[Document, _Mapping]] = ...) -> None: ...
 
 class PutDocumentRequest(_message.Message):
-    __slots__ = ("document_id", "type", "title", "content", "url", "collection", "tags", "metadata", "media_type", "request_id")
+    __slots__ = ("document_id", "type", "title", "content", "url", "collection", "tags", "metadata", "media_type", "request_id", "readers")
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
@@ -201,6 +226,7 @@ class PutDocumentRequest(_message.Message):
     METADATA_FIELD_NUMBER: _ClassVar[int]
     MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
     document_id: int
     type: str
     title: str
@@ -211,7 +237,8 @@ class PutDocumentRequest(_message.Message):
     metadata: _struct_pb2.Struct
     media_type: str
     request_id: str
-    def __init__(self, document_id: _Optional[int] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., content: _Optional[str] = ..., url: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., media_type: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    readers: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, document_id: _Optional[int] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., content: _Optional[str] = ..., url: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., media_type: _Optional[str] = ..., request_id: _Optional[str] = ..., readers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PutDocumentResponse(_message.Message):
     __slots__ = ("document",)
@@ -390,16 +417,18 @@ class DownloadDocumentResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[DownloadHeader, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class Collection(_message.Message):
-    __slots__ = ("name", "documents", "created_at", "enrich")
+    __slots__ = ("name", "documents", "created_at", "enrich", "access")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     ENRICH_FIELD_NUMBER: _ClassVar[int]
+    ACCESS_FIELD_NUMBER: _ClassVar[int]
     name: str
     documents: int
     created_at: _timestamp_pb2.Timestamp
     enrich: bool
-    def __init__(self, name: _Optional[str] = ..., documents: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., enrich: _Optional[bool] = ...) -> None: ...
+    access: Access
+    def __init__(self, name: _Optional[str] = ..., documents: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., enrich: _Optional[bool] = ..., access: _Optional[_Union[Access, str]] = ...) -> None: ...
 
 class ListCollectionsRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "q")
@@ -462,6 +491,32 @@ class DeleteCollectionResponse(_message.Message):
     DOCUMENTS_DELETED_FIELD_NUMBER: _ClassVar[int]
     documents_deleted: int
     def __init__(self, documents_deleted: _Optional[int] = ...) -> None: ...
+
+class GetCollectionGrantsRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class GetCollectionGrantsResponse(_message.Message):
+    __slots__ = ("grants",)
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    grants: _containers.RepeatedCompositeFieldContainer[Grant]
+    def __init__(self, grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ...) -> None: ...
+
+class SetCollectionGrantsRequest(_message.Message):
+    __slots__ = ("name", "grants")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    grants: _containers.RepeatedCompositeFieldContainer[Grant]
+    def __init__(self, name: _Optional[str] = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ...) -> None: ...
+
+class SetCollectionGrantsResponse(_message.Message):
+    __slots__ = ("grants",)
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    grants: _containers.RepeatedCompositeFieldContainer[Grant]
+    def __init__(self, grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ...) -> None: ...
 
 class SpaceInfo(_message.Message):
     __slots__ = ("space", "live", "chunks_filled", "chunks", "role", "documents", "documents_filled", "documents_failed", "calibration", "scale")

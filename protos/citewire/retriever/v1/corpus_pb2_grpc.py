@@ -110,6 +110,16 @@ class CorpusServiceStub:
                 request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.DeleteCollectionRequest.SerializeToString,
                 response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.DeleteCollectionResponse.FromString,
                 _registered_method=True)
+        self.GetCollectionGrants = channel.unary_unary(
+                '/citewire.retriever.v1.CorpusService/GetCollectionGrants',
+                request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.GetCollectionGrantsRequest.SerializeToString,
+                response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.GetCollectionGrantsResponse.FromString,
+                _registered_method=True)
+        self.SetCollectionGrants = channel.unary_unary(
+                '/citewire.retriever.v1.CorpusService/SetCollectionGrants',
+                request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCollectionGrantsRequest.SerializeToString,
+                response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCollectionGrantsResponse.FromString,
+                _registered_method=True)
         self.ListSpaces = channel.unary_unary(
                 '/citewire.retriever.v1.CorpusService/ListSpaces',
                 request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.ListSpacesRequest.SerializeToString,
@@ -249,6 +259,20 @@ class CorpusServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetCollectionGrants(self, request, context):
+        """Gets who was granted what of a collection. PERMISSION_DENIED unless the caller may manage it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetCollectionGrants(self, request, context):
+        """Replaces the grants of a collection. They hold from the next call on. PERMISSION_DENIED unless the caller may manage it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListSpaces(self, request, context):
         """Lists embedding spaces and how far each is filled for the caller's organisation.
         """
@@ -362,6 +386,16 @@ def add_CorpusServiceServicer_to_server(servicer, server):
                     servicer.DeleteCollection,
                     request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.DeleteCollectionRequest.FromString,
                     response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.DeleteCollectionResponse.SerializeToString,
+            ),
+            'GetCollectionGrants': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCollectionGrants,
+                    request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.GetCollectionGrantsRequest.FromString,
+                    response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.GetCollectionGrantsResponse.SerializeToString,
+            ),
+            'SetCollectionGrants': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetCollectionGrants,
+                    request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCollectionGrantsRequest.FromString,
+                    response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCollectionGrantsResponse.SerializeToString,
             ),
             'ListSpaces': grpc.unary_unary_rpc_method_handler(
                     servicer.ListSpaces,
@@ -795,6 +829,60 @@ class CorpusService:
             '/citewire.retriever.v1.CorpusService/DeleteCollection',
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.DeleteCollectionRequest.SerializeToString,
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.DeleteCollectionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCollectionGrants(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.retriever.v1.CorpusService/GetCollectionGrants',
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.GetCollectionGrantsRequest.SerializeToString,
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.GetCollectionGrantsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetCollectionGrants(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.retriever.v1.CorpusService/SetCollectionGrants',
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCollectionGrantsRequest.SerializeToString,
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCollectionGrantsResponse.FromString,
             options,
             channel_credentials,
             insecure,

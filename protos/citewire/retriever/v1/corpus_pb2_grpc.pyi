@@ -57,6 +57,10 @@ class CorpusServiceStub:
     """Renames a collection, or changes whether its documents are enriched."""
     DeleteCollection: aio.UnaryUnaryMultiCallable[corpus_pb2.DeleteCollectionRequest, corpus_pb2.DeleteCollectionResponse]
     """Deletes an empty collection, or with force one with all its documents."""
+    GetCollectionGrants: aio.UnaryUnaryMultiCallable[corpus_pb2.GetCollectionGrantsRequest, corpus_pb2.GetCollectionGrantsResponse]
+    """Gets who was granted what of a collection. PERMISSION_DENIED unless the caller may manage it."""
+    SetCollectionGrants: aio.UnaryUnaryMultiCallable[corpus_pb2.SetCollectionGrantsRequest, corpus_pb2.SetCollectionGrantsResponse]
+    """Replaces the grants of a collection. They hold from the next call on. PERMISSION_DENIED unless the caller may manage it."""
     ListSpaces: aio.UnaryUnaryMultiCallable[corpus_pb2.ListSpacesRequest, corpus_pb2.ListSpacesResponse]
     """Lists embedding spaces and how far each is filled for the caller's organisation."""
     PrepareSpace: aio.UnaryUnaryMultiCallable[corpus_pb2.PrepareSpaceRequest, corpus_pb2.PrepareSpaceResponse]
@@ -198,6 +202,22 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         context: aio.ServicerContext[corpus_pb2.DeleteCollectionRequest, corpus_pb2.DeleteCollectionResponse],
     ) -> abc.Awaitable[corpus_pb2.DeleteCollectionResponse]:
         """Deletes an empty collection, or with force one with all its documents."""
+
+    @abc_1.abstractmethod
+    def GetCollectionGrants(
+        self,
+        request: corpus_pb2.GetCollectionGrantsRequest,
+        context: aio.ServicerContext[corpus_pb2.GetCollectionGrantsRequest, corpus_pb2.GetCollectionGrantsResponse],
+    ) -> abc.Awaitable[corpus_pb2.GetCollectionGrantsResponse]:
+        """Gets who was granted what of a collection. PERMISSION_DENIED unless the caller may manage it."""
+
+    @abc_1.abstractmethod
+    def SetCollectionGrants(
+        self,
+        request: corpus_pb2.SetCollectionGrantsRequest,
+        context: aio.ServicerContext[corpus_pb2.SetCollectionGrantsRequest, corpus_pb2.SetCollectionGrantsResponse],
+    ) -> abc.Awaitable[corpus_pb2.SetCollectionGrantsResponse]:
+        """Replaces the grants of a collection. They hold from the next call on. PERMISSION_DENIED unless the caller may manage it."""
 
     @abc_1.abstractmethod
     def ListSpaces(

@@ -27,6 +27,7 @@ from citewire_retriever.settings import RetrieverSettings
 from citewire_retriever.store.collections import PostgresCollections
 from citewire_retriever.store.content import PostgresContent
 from citewire_retriever.store.documents import PostgresDocuments
+from citewire_retriever.store.filter_sql import VISIBLE
 from citewire_retriever.store.recall import PostgresRecall
 from citewire_retriever.store.sampling import RecallSampler, Sampling
 from citewire_retriever.store.search import PostgresSearch
@@ -60,7 +61,7 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
     init_limits(Measure.STORED_BYTES)
     stack.callback(metrics_server.close)
     dsn = settings.dsn.get_secret_value()
-    pool = await open_pool(dsn, max_size=settings.pool_max_size, name="citewire-retriever")
+    pool = await open_pool(dsn, max_size=settings.pool_max_size, name="citewire-retriever", resolved=VISIBLE)
     stack.push_async_callback(pool.close)
     health = await open_pool(dsn, max_size=1, name="citewire-retriever-health")
     stack.push_async_callback(health.close)
@@ -113,6 +114,7 @@ async def _start_sampling(stack: AsyncExitStack, settings: RetrieverSettings) ->
         min_size=0,
         max_size=settings.recall_sample_connections,
         name="citewire-retriever-recall",
+        resolved=VISIBLE,
     )
     stack.push_async_callback(pool.close)
     recall = PostgresRecall(pool, _tuning(settings), seconds=settings.recall_sample_seconds)

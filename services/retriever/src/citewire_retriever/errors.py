@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from citewire_kit.errors import FailedPrecondition, NotFound
+from citewire_kit.errors import FailedPrecondition, NotFound, PermissionDenied
 from citewire_retriever.model import Scope, Space
 
 _MAX_NAMED: Final = 250
@@ -23,6 +23,18 @@ def scope_not_found(scope: Scope, unknown_ids: Sequence[int]) -> NotFound:
 def collection_not_found(name: str) -> NotFound:
     """Returns the one error for a collection that doesn't exist and for one of another tenant."""
     return NotFound(f"there is no collection {name!r}", reason="COLLECTION_NOT_FOUND", metadata={"collection": name})
+
+
+def access_missing(what: str, needed: str) -> PermissionDenied:
+    """Returns the error for what the caller may see, and not do.
+
+    Args:
+        what: What may not be done, such as "change document 7".
+        needed: The access that it needs: `write` or `manage`.
+    """
+    return PermissionDenied(
+        f"you may not {what}: it needs {needed} access", reason="PERMISSION_DENIED", metadata={"needed": needed}
+    )
 
 
 def chunks_not_found(chunk_ids: Sequence[int]) -> NotFound:

@@ -71,8 +71,8 @@ def space_to_proto(space: Space) -> EmbeddingSpace:
 class NewContent:
     """What comes with new content, be it a new document or a new version of one.
 
-    For a version, what is empty (or None) stays as it is. `request_id` makes a repetition of the same request harmless;
-    "" is none.
+    For a version, what is empty (or None) stays as it is. `request_id` makes a repetition of the same request by the
+    same user harmless; "" is none.
     """
 
     document_id: int | None
@@ -85,6 +85,8 @@ class NewContent:
     metadata: JsonObject | None
     url: str
     request_id: str = ""
+    readers: tuple[str, ...] | None = None
+    """Subjects who may read it, of those who may read its collection; empty: all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,8 @@ class Changes:
     tags: tuple[str, ...] | None = None
     metadata: JsonObject | None = None
     collection: str | None = None
+    readers: tuple[str, ...] | None = None
+    """As of `NewContent`."""
 
 
 @dataclass(frozen=True, slots=True)

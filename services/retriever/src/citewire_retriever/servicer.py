@@ -207,6 +207,18 @@ class CorpusServicer(CorpusServiceServicer):
     ) -> corpus_pb2.GetStorageResponse:
         return await self._service.storage(current_tenant())
 
+    async def GetCollectionGrants(
+        self, request: corpus_pb2.GetCollectionGrantsRequest, context: Context
+    ) -> corpus_pb2.GetCollectionGrantsResponse:
+        grants = await self._service.grants(current_tenant(), convert.required_name(request.name))
+        return corpus_pb2.GetCollectionGrantsResponse(grants=grants)
+
+    async def SetCollectionGrants(
+        self, request: corpus_pb2.SetCollectionGrantsRequest, context: Context
+    ) -> corpus_pb2.SetCollectionGrantsResponse:
+        grants = await self._service.set_grants(current_tenant(), *convert.grants_from_proto(request))
+        return corpus_pb2.SetCollectionGrantsResponse(grants=grants)
+
     async def ListSpaces(
         self, request: corpus_pb2.ListSpacesRequest, context: Context
     ) -> corpus_pb2.ListSpacesResponse:

@@ -72,6 +72,8 @@ class Sizes:
     """Rows that share the graph, whoever's they are."""
     narrowed: bool = False
     """Whether filters leave out part of what is the tenant's."""
+    hidden: bool = False
+    """Whether part of what is the tenant's is hidden from the caller."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from citewire_gateway.api.schemas.library import (
     CollectionDeleted,
     CollectionList,
     CollectionPatch,
+    GrantList,
+    GrantsBody,
     PrepareBody,
     Space,
     SpaceChoice,
@@ -89,6 +91,33 @@ async def delete_collection(
     deleted = await services.corpus.delete_collection(_existing(name), force=force)
     services.pipeline.forget_library(tenant.org_id)
     return CollectionDeleted(documents_deleted=deleted)
+
+
+@router.get(
+    "/v1/collections/{name:path}/grants",
+    summary="Get a collection's grants",
+    tags=["collections"],
+    responses=problems(403, 404),
+)
+async def get_grants(name: str, services: ServicesDep) -> GrantList:
+    """Returns who may do what with a collection, for those who may manage it; none: it is everybody's."""
+    return GrantList.read(await services.corpus.grants(_existing(name)))
+
+
+@router.put(
+    "/v1/collections/{name:path}/grants",
+    summary="Replace a collection's grants",
+    tags=["collections"],
+    responses=problems(403, 404),
+)
+async def put_grants(
+    name: str, services: ServicesDep, body: Annotated[GrantsBody, Depends(JsonBody(GrantsBody))]
+) -> GrantList:
+    """Grants access to a collection to users, groups or everyone, and to nobody else, from the next request on.
+
+    The first grant closes the collection to all that no grant names, owners and admins aside. Whoever manages it may.
+    """
+    return GrantList.read(await services.corpus.set_grants(body.to_proto(_existing(name))))
 
 
 @router.get("/v1/spaces", summary="List embedding spaces", tags=["spaces"])

@@ -53,7 +53,28 @@ class SpaceRole(StrEnum):
         return cls.FURTHER
 
 
+class Access(StrEnum):
+    """What may be done with a collection or a document; each holds those before it."""
+
+    READ = "read"
+    WRITE = "write"
+    MANAGE = "manage"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Access":
+        del value  # that of a retriever of another version
+        return cls.READ
+
+
 STATUSES = EnumMap(DocumentStatus, corpus_pb2.DocumentStatus)
+ACCESSES = EnumMap(Access, corpus_pb2.Access)
+
+Subject = Annotated[
+    StrictStr,
+    Field(max_length=206, description="`user:ID`, `group:NAME` or `everyone`.", examples=["group:hr"]),
+]
+_READERS = "Subjects who alone may read it, of those who may read its collection; empty: all of them."
+Readers = Annotated[list[Subject], Field(max_length=200, description=_READERS)]
 
 
 class DocumentBody(RequestModel):
@@ -66,6 +87,7 @@ class DocumentBody(RequestModel):
     metadata: dict[str, Any] | None = None
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] = Field(default_factory=list)
     collection: CollectionName | None = None
+    readers: Readers = Field(default_factory=list)
 
     def to_proto(self, document_id: int | None) -> corpus_pb2.PutDocumentRequest:
         """As the retriever takes it: a new document, or a new version of one."""
@@ -89,6 +111,9 @@ class DocumentForm(RequestModel):
     )
     url: Annotated[str, Field(max_length=2048)] | MISSING = MISSING
     type: DocumentType | MISSING = MISSING
+    readers: str | MISSING = Field(
+        default=MISSING, description=f"{_READERS} Repeatable, or a JSON list.", examples=["group:hr"]
+    )
 
 
 class DocumentPatch(RequestModel):
@@ -99,6 +124,7 @@ class DocumentPatch(RequestModel):
     metadata: dict[str, Any] | None = None
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] | None = None
     collection: CollectionName | None = Field(default=None, description="null takes it out of its collection.")
+    readers: Readers | None = Field(default=None, description="null: whoever may read its collection.")
 
     def to_proto(self, document_id: int) -> corpus_pb2.UpdateDocumentRequest:
         """The mask names the fields that were given; null empties one."""
@@ -159,6 +185,10 @@ class Document(ResponseModel):
     metadata: JsonObject = Field(examples=[{}])
     owner: str = Field(examples=["local"])
     sha256: str = Field(examples=["9f86d081…"])
+    readers: list[str] | MISSING = Field(default=MISSING, description=_READERS, examples=[["group:hr"]])
+    access: Access | MISSING = Field(
+        default=MISSING, description="What the caller may do with it: `read` or `write`.", examples=["write"]
+    )
     error: DocumentError | MISSING = MISSING
     enrichment: Enrichment | MISSING = Field(
         default=MISSING, description="Only of documents that were or are to be enriched."
@@ -225,6 +255,7 @@ class Collection(ResponseModel):
     name: str = Field(examples=["reports"])
     documents: Count = Field(examples=[3])
     enrich: bool = Field(examples=[False])
+    access: Access = Field(description="What the caller may do with it.", examples=["manage"])
     created_at: Time | MISSING = Field(default=MISSING, examples=["2026-01-15T09:30:00Z"])
 
 
@@ -239,6 +270,42 @@ class CollectionDeleted(ResponseModel):
     """How many documents were deleted with a collection."""
 
     documents_deleted: Count = Field(examples=[0])
+
+
+class GrantBody(RequestModel):
+    """What one subject may do with a collection."""
+
+    subject: Subject
+    access: Literal["read", "write", "manage"]
+
+
+class GrantsBody(RequestModel):
+    """Who may do what with a collection, in place of what was granted before."""
+
+    grants: Annotated[
+        list[GrantBody], Field(max_length=1000, description="One for each subject; none makes it everybody's.")
+    ]
+
+    def to_proto(self, name: str) -> corpus_pb2.SetCollectionGrantsRequest:
+        """As the retriever takes it."""
+        grants = [
+            corpus_pb2.Grant(subject=grant.subject, access=ACCESSES.to_proto(Access(grant.access)))
+            for grant in self.grants
+        ]
+        return corpus_pb2.SetCollectionGrantsRequest(name=name, grants=grants)
+
+
+class Grant(ResponseModel):
+    """What one subject may do with a collection."""
+
+    subject: str = Field(examples=["group:hr"])
+    access: Access = Field(examples=["read"])
+
+
+class GrantList(ResponseModel):
+    """Who may do what with a collection, by subject; none: it is everybody's."""
+
+    grants: list[Grant]
 
 
 class SpaceBody(RequestModel):

@@ -8,6 +8,7 @@ from typing import Final
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
 from citewire_kit.errors import InvalidArgument, Violations, invalid_field
+from citewire_kit.tenant import is_group, is_token
 from citewire_retriever.model import DOCUMENT_TYPES, JsonObject, JsonValue, Space
 from citewire_retriever.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from citewire_retriever.service.metadata import MAX_URL, is_web_address
@@ -19,6 +20,7 @@ MAX_FILE_PATH: Final = 1000
 MAX_COLLECTION: Final = 128
 MAX_TAGS: Final = 50
 MAX_TAG: Final = 64
+MAX_READERS: Final = 200
 MAX_METADATA_BYTES: Final = 64 * 1024
 MAX_DIMENSIONS: Final = 4096
 _ODD: Final = "must hold neither NUL characters nor lone surrogates"
@@ -80,6 +82,40 @@ def check_tags(violations: Violations, field: str, tags: Sequence[str]) -> tuple
     for number, tag in enumerate(tags[:MAX_TAGS]):
         check_text(violations, f"{field}[{number}]", tag, longest=MAX_TAG, needed=True)
     return tuple(dict.fromkeys(tags))
+
+
+def check_readers(violations: Violations, field: str, readers: Sequence[str]) -> tuple[str, ...]:
+    """Checks subjects who may read a document, and returns each once."""
+    violations.require(len(readers) <= MAX_READERS, field, f"must be at most {MAX_READERS} subjects")
+    for number, reader in enumerate(readers[:MAX_READERS]):
+        check_subject(violations, f"{field}[{number}]", reader)
+    return tuple(dict.fromkeys(readers))
+
+
+def check_subject(violations: Violations, field: str, subject: str) -> str:
+    """Checks who is granted something."""
+    kind, _, name = subject.partition(":")
+    proper = is_token(name) if kind == "user" else kind == "group" and is_group(name)
+    violations.require(subject == "everyone" or proper, field, "must be user:ID, group:NAME or everyone")
+    return subject
+
+
+def readers_of_acl(violations: Violations, field: str, acl: JsonValue) -> tuple[str, ...]:
+    """Reads who may read a document as its source says: an object of `users`, `groups` and `everyone`."""
+    if not isinstance(acl, dict) or not acl.keys() <= {"users", "groups", "everyone"}:
+        violations.add(field, "must be an object of users, groups and everyone, whose readers the document gets")
+        return ()
+    everyone = acl.get("everyone", False)
+    violations.require(isinstance(everyone, bool), f"{field}.everyone", "must be true or false")
+    readers: list[str] = ["everyone"] if everyone is True else []
+    for kind in ("user", "group"):
+        names = acl.get(f"{kind}s", [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            violations.add(f"{field}.{kind}s", "must be a list of names")
+            return ()
+        readers += [f"{kind}:{name}" for name in names]
+    violations.require(bool(readers), field, "must name a user or a group, or say everyone")
+    return check_readers(violations, field, readers)
 
 
 def check_metadata(violations: Violations, field: str, struct: Struct) -> JsonObject:

@@ -14,22 +14,26 @@ from citewire_retriever.converters.checks import (
     check_id,
     check_metadata,
     check_page_size,
+    check_readers,
+    check_subject,
     check_tags,
     check_text,
     check_title,
     check_type,
     check_url,
     is_storable,
+    readers_of_acl,
 )
 from citewire_retriever.filters import filter_from_proto
-from citewire_retriever.model import MAX_ERASED, Changes, DocumentQuery, NewContent, Original
+from citewire_retriever.model import MAX_ERASED, Changes, DocumentQuery, JsonObject, NewContent, Original
 
 _MAX_MEDIA_TYPE: Final = 255
 _NAME: Final = "must be 1-128 characters of A-Z a-z 0-9 _ . : @ -"
 _MAX_REQUEST_ID: Final = 128
 _MAX_VERSION: Final = (1 << 31) - 1
 _MAX_SEARCHED: Final = 200
-_CHANGEABLE: Final = ("title", "url", "tags", "metadata", "collection")
+_MAX_GRANTS: Final = 1000
+_CHANGEABLE: Final = ("title", "url", "tags", "metadata", "collection", "readers")
 
 
 def upload_from_proto(message: pb.UploadDocumentRequest) -> NewContent:
@@ -42,6 +46,7 @@ def upload_from_proto(message: pb.UploadDocumentRequest) -> NewContent:
         raise _invalid("header", "must come first, before any data")
     header = message.header
     violations = Violations()
+    metadata = check_metadata(violations, "metadata", header.metadata) if header.HasField("metadata") else None
     content = NewContent(
         document_id=_optional_id(violations, header),
         type=check_type(violations, "type", header.type),
@@ -50,9 +55,10 @@ def upload_from_proto(message: pb.UploadDocumentRequest) -> NewContent:
         title=check_title(violations, "title", header.title),
         collection=check_collection(violations, "collection", header.collection),
         tags=check_tags(violations, "tags", header.tags),
-        metadata=check_metadata(violations, "metadata", header.metadata) if header.HasField("metadata") else None,
+        metadata=metadata,
         url=check_url(violations, "url", header.url),
         request_id=check_text(violations, "request_id", header.request_id, longest=_MAX_REQUEST_ID),
+        readers=_readers(violations, header, metadata),
     )
     violations.raise_if_any()
     return content
@@ -70,6 +76,7 @@ def text_from_proto(message: pb.PutDocumentRequest) -> tuple[NewContent, str]:
     """Reads typed text, and what is known of it."""
     violations = Violations()
     violations.require(is_storable(message.content), "content", "must hold no NUL characters")
+    metadata = check_metadata(violations, "metadata", message.metadata) if message.HasField("metadata") else None
     content = NewContent(
         document_id=_optional_id(violations, message),
         type=check_type(violations, "type", message.type, needed=True),
@@ -78,9 +85,10 @@ def text_from_proto(message: pb.PutDocumentRequest) -> tuple[NewContent, str]:
         title=check_title(violations, "title", message.title, needed=True),
         collection=check_collection(violations, "collection", message.collection),
         tags=check_tags(violations, "tags", message.tags),
-        metadata=check_metadata(violations, "metadata", message.metadata) if message.HasField("metadata") else None,
+        metadata=metadata,
         url=check_url(violations, "url", message.url),
         request_id=check_text(violations, "request_id", message.request_id, longest=_MAX_REQUEST_ID),
+        readers=_readers(violations, message, metadata),
     )
     violations.raise_if_any()
     return content, message.content
@@ -164,17 +172,39 @@ def changes_from_proto(message: pb.UpdateDocumentRequest) -> tuple[int, Changes]
     violations.require(bool(paths), "update_mask", f"is required: some of {', '.join(_CHANGEABLE)}")
     for path in sorted(paths - set(_CHANGEABLE)):
         violations.add("update_mask", f"{path[:64]!r} can't be changed: only {', '.join(_CHANGEABLE)}")
+    metadata = check_metadata(violations, "document.metadata", document.metadata) if "metadata" in paths else None
+    readers = _acl(violations, "document.metadata", metadata)
+    if "readers" in paths:
+        readers = check_readers(violations, "document.readers", document.readers)
     changes = Changes(
         title=check_title(violations, "document.title", document.title, needed=True) if "title" in paths else None,
         url=check_url(violations, "document.url", document.url) if "url" in paths else None,
         tags=check_tags(violations, "document.tags", document.tags) if "tags" in paths else None,
-        metadata=check_metadata(violations, "document.metadata", document.metadata) if "metadata" in paths else None,
+        metadata=metadata,
         collection=(
             check_collection(violations, "document.collection", document.collection) if "collection" in paths else None
         ),
+        readers=readers,
     )
     violations.raise_if_any()
     return document.document_id, changes
+
+
+def grants_from_proto(message: pb.SetCollectionGrantsRequest) -> tuple[str, list[tuple[str, str]]]:
+    """Reads a collection's name and its new grants: subjects, each once, and what each may do."""
+    violations = Violations()
+    check_collection(violations, "name", message.name, needed=True)
+    violations.require(len(message.grants) <= _MAX_GRANTS, "grants", f"must be at most {_MAX_GRANTS}")
+    granted: dict[str, str] = {}
+    for number, grant in enumerate(message.grants[:_MAX_GRANTS]):
+        field = f"grants[{number}]"
+        check_subject(violations, f"{field}.subject", grant.subject)
+        violations.require(grant.subject not in granted, f"{field}.subject", "is granted something already")
+        known = grant.access != pb.ACCESS_UNSPECIFIED and grant.access in pb.Access.values()
+        violations.require(known, f"{field}.access", "must be read, write or manage")
+        granted[grant.subject] = enum_text(pb.Access, grant.access) if known else ""
+    violations.raise_if_any()
+    return message.name, list(granted.items())
 
 
 def original_to_proto(original: Original) -> pb.DownloadHeader:
@@ -186,6 +216,20 @@ def original_to_proto(original: Original) -> pb.DownloadHeader:
         sha256=original.sha256.hex(),
         version=original.version,
     )
+
+
+def _readers(
+    violations: Violations, message: pb.UploadHeader | pb.PutDocumentRequest, metadata: JsonObject | None
+) -> tuple[str, ...] | None:
+    """Reads who may read new content: those that are named, else those that its source names, else whoever may."""
+    if message.readers:
+        return check_readers(violations, "readers", message.readers)
+    return _acl(violations, "metadata", metadata)
+
+
+def _acl(violations: Violations, field: str, metadata: JsonObject | None) -> tuple[str, ...] | None:
+    acl = (metadata or {}).get("acl")
+    return None if acl is None else readers_of_acl(violations, f"{field}.acl", acl)
 
 
 def _optional_id(violations: Violations, message: pb.UploadHeader | pb.PutDocumentRequest) -> int | None:

@@ -13,6 +13,7 @@ from citewire.retriever.v1.corpus_pb2 import (
     Document,
     ErasedDocument,
     GetStorageResponse,
+    Grant,
     WatchDocumentResponse,
 )
 
@@ -260,6 +261,16 @@ class CorpusService:
     async def storage(self, tenant: Tenant) -> GetStorageResponse:
         """Returns how many bytes the user and the organisation have stored, and how many they may."""
         return await self._storage.used(tenant)
+
+    async def grants(self, tenant: Tenant, name: str) -> list[Grant]:
+        """Returns a collection's grants. Raises `NotFound` or `PermissionDenied`."""
+        return await self._collections.grants(tenant, name)
+
+    async def set_grants(self, tenant: Tenant, name: str, grants: Sequence[tuple[str, str]]) -> list[Grant]:
+        """Replaces a collection's grants: subjects, and what each may do. Raises `NotFound` or `PermissionDenied`."""
+        granted = await self._collections.set_grants(tenant, name, grants)
+        log.info("collection_grants_set", org_id=tenant.org_id, grants=len(granted))
+        return granted
 
     def _stored(self, tenant: Tenant, content: NewContent, stored: WatchDocumentResponse | None) -> Document:
         document = _existing(stored, content.document_id or 0).document

@@ -60,7 +60,7 @@ class TopicJudge:
         if found.calibration is not None and found.calibration.HasField("off_topic_threshold"):
             return Verdict(_all_below(results, found.calibration.off_topic_threshold))
         collection = query.scope.collection
-        library = await self._store.library(tenant, query.space, collection)
+        library = await self._store.library(tenant, query.space, collection, hidden=found.hidden)
         scale = library.scale or built_in_scale(query.space)
         if scale is None or scale.related < LEAST_RELATED:
             return Verdict(_all_below(results, 0.0))

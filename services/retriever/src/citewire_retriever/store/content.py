@@ -1,5 +1,6 @@
 """The bytes of documents in Postgres."""
 
+import hashlib
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -9,10 +10,17 @@ from citewire.retriever.v1.corpus_pb2 import WatchDocumentResponse
 from citewire_kit.errors import FailedPrecondition, NotFound
 from citewire_kit.postgres import Connection, Pool, tenant_transaction
 from citewire_kit.tenant import Tenant
+from citewire_retriever.errors import access_missing
 from citewire_retriever.model import TEXT_TYPE, NewContent, Original, Source
 from citewire_retriever.store import rows
 from citewire_retriever.store.collections import hold_collection
-from citewire_retriever.store.documents import json_text, read_document
+from citewire_retriever.store.documents import (
+    intern_access,
+    json_text,
+    lock_document,
+    read_document,
+    write_document,
+)
 from citewire_retriever.store.jobs import queue_ingest
 from citewire_retriever.store.storage import PostgresStorage
 
@@ -34,9 +42,10 @@ class PostgresContent:
         """Stores a document or a version of one with its bytes and its ingest job: all of it durably, or nothing.
 
         Returns:
-            The document; None if `content.document_id` names one that the tenant doesn't have.
+            The document; None if `content.document_id` names one that the caller doesn't see.
 
         Raises:
+            PermissionDenied: The caller may not add documents, or not to this collection, or not change this one.
             ResourceExhausted: Its owner or the organisation stores too much with it (reason `STORAGE_FULL`).
         """
         try:
@@ -64,7 +73,7 @@ class PostgresContent:
                     "media_type": content.media_type,
                     "size_bytes": source.size_bytes,
                     "sha256": source.sha256,
-                    "request_id": content.request_id,
+                    "request_key": _request_key(tenant, content),
                 },
             )
             if source.size_bytes > PART_BYTES:
@@ -158,10 +167,17 @@ class PostgresContent:
 
 async def _made_before(connection: Connection, tenant: Tenant, content: NewContent) -> int | None:
     """Returns the document that this request made already, within the last day."""
-    values = {"org_id": tenant.org_id, "request_id": content.request_id}
+    values = {"org_id": tenant.org_id, "request_key": _request_key(tenant, content)}
     await connection.execute(_SQL["forget_request"], values)
     row = await (await connection.execute(_SQL["find_request"], values)).fetchone()
     return None if row is None else int(row[0])
+
+
+def _request_key(tenant: Tenant, content: NewContent) -> str | None:
+    """A request's id as it is kept: one user's is never another's."""
+    if not content.request_id:
+        return None
+    return hashlib.sha256(f"{tenant.user_id} {content.request_id}".encode()).hexdigest()
 
 
 async def _make_version(connection: Connection, tenant: Tenant, content: NewContent) -> tuple[int, int] | None:
@@ -176,18 +192,23 @@ async def _make_version(connection: Connection, tenant: Tenant, content: NewCont
         "type": content.type,
     }
     if content.document_id is None:
+        if tenant.role == "reader":
+            raise access_missing("add documents", "write")
+        values["access_id"] = await intern_access(connection, values, content.readers or ())
         values["user_id"] = tenant.user_id
         values["type"] = content.type or "file"
         values["title"] = content.title or content.file_name
         values["title_given"] = bool(content.title)
         values["metadata"] = json_text(content.metadata or {})
-        cursor = await connection.execute(_SQL["insert_document"], values)
+        row = await write_document(connection, _SQL["insert_document"], values)
     else:
-        values["document_id"] = content.document_id
+        values |= {"document_id": content.document_id, "set_collection": collection_id is not None}
+        if await lock_document(connection, values) is None:
+            return None
+        values["access_id"] = await intern_access(connection, values, content.readers)
         values["title"] = content.title
         values["metadata"] = json_text(content.metadata)
-        cursor = await connection.execute(_SQL["add_version"], values)
-    row = await cursor.fetchone()
+        row = await write_document(connection, _SQL["add_version"], values)
     return None if row is None else (row[0], row[1])
 
 

@@ -2,14 +2,16 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
+import psycopg
 from citewire.retriever.v1.corpus_pb2 import Document, ErasedDocument, WatchDocumentResponse
 from psycopg import sql
 
 from citewire_kit.errors import FailedPrecondition
 from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, tenant_transaction
 from citewire_kit.tenant import Tenant
+from citewire_retriever.errors import access_missing
 from citewire_retriever.model import MAX_ERASED, Changes, DocumentCursor, DocumentQuery, JsonObject
 from citewire_retriever.store import rows
 from citewire_retriever.store.collections import hold_collection
@@ -58,25 +60,31 @@ class PostgresDocuments:
         """Changes a document; a new title makes a new version of what has been ingested. None: no such document.
 
         Raises:
+            PermissionDenied: The caller may not change it, or not write to the collection, or wouldn't see it any more.
             ResourceExhausted: There is no room for that version's copy (reason `STORAGE_FULL`).
         """
         key: dict[str, Any] = {"org_id": tenant.org_id, "document_id": document_id}
         async with tenant_transaction(self._pool, tenant, statement_seconds=self._store_seconds) as connection:
-            locked = await (await connection.execute(_SQL["lock_document"], key)).fetchone()
+            locked = await lock_document(connection, key)
             if locked is None:
                 return None
             title, latest_version, status = locked
             collection_id = await hold_collection(connection, tenant, changes.collection)
-            await connection.execute(
+            access: dict[str, Any] = {
+                **key,
+                "set_collection": changes.collection is not None,
+                "collection_id": collection_id,
+            }
+            access["access_id"] = await intern_access(connection, access, changes.readers)
+            await write_document(
+                connection,
                 _SQL["update_document"],
                 {
-                    **key,
+                    **access,
                     "title": changes.title,
                     "url": changes.url,
                     "tags": None if changes.tags is None else list(changes.tags),
                     "metadata": json_text(changes.metadata),
-                    "set_collection": changes.collection is not None,
-                    "collection_id": collection_id,
                 },
             )
             # Chunks are embedded with the title. What is still waiting, or has failed, will be or may be as it is.
@@ -86,9 +94,15 @@ class PostgresDocuments:
             return await read_document(connection, tenant, document_id)
 
     async def delete(self, tenant: Tenant, document_id: int) -> bool:
-        """Deletes a document with all that belongs to it; False if there was none."""
+        """Deletes a document with all that belongs to it; False if there was none.
+
+        Raises:
+            PermissionDenied: The caller may not change it.
+        """
         async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
             key = {"org_id": tenant.org_id, "document_id": document_id}
+            if not await _is_changeable(connection, key):
+                return False
             return (await connection.execute(_SQL["delete_document"], key)).rowcount == 1
 
     async def erased(self, tenant: Tenant, forget: Sequence[int], after: int) -> list[ErasedDocument]:
@@ -119,10 +133,11 @@ class PostgresDocuments:
 
         Raises:
             FailedPrecondition: Neither has failed (reason `WRONG_STATE`).
+            PermissionDenied: The caller may not change it.
         """
         key: dict[str, Any] = {"org_id": tenant.org_id, "document_id": document_id}
         async with tenant_transaction(self._pool, tenant) as connection:
-            locked = await (await connection.execute(_SQL["lock_document"], key)).fetchone()
+            locked = await lock_document(connection, key)
             if locked is None:
                 return None
             _, version, status = locked
@@ -146,6 +161,60 @@ async def read_document(connection: Connection, tenant: Tenant, document_id: int
     values = {"org_id": tenant.org_id, "document_id": document_id}
     row = await fetch_row(connection, _SQL["select_document"] + "\n" + _SQL["one_document"], values)
     return None if row is None else rows.document_progress(row)
+
+
+async def lock_document(connection: Connection, key: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """Keeps other writers of a document waiting; returns its title, latest version and status, or None.
+
+    Raises:
+        PermissionDenied: The caller may not change it.
+    """
+    if not await _is_changeable(connection, key):
+        return None
+    return await (await connection.execute(_SQL["lock_document"], key)).fetchone()
+
+
+async def _is_changeable(connection: Connection, key: Mapping[str, Any]) -> bool:
+    """Returns whether there is a document that the caller sees.
+
+    Raises:
+        PermissionDenied: There is, and the caller may not change it.
+    """
+    row = await (await connection.execute(_SQL["may_change"], key)).fetchone()
+    if row is not None and not row[0]:
+        raise access_missing(f"change document {key['document_id']}", "write")
+    return row is not None
+
+
+async def intern_access(connection: Connection, access: Mapping[str, Any], readers: Sequence[str] | None) -> int | None:
+    """Returns the access that a document is to have, made if there is none; None: it has no readers of its own.
+
+    Args:
+        connection: In the transaction that will write it.
+        access: `org_id`, `collection_id`; and `document_id` and `set_collection` of a document that exists.
+        readers: None: those that it has.
+    """
+    name = "intern_access" if "document_id" in access else "intern_first_access"
+    values = {**access, "readers": None if readers is None else list(readers)}
+    row = await (await connection.execute(_SQL[name], values)).fetchone()
+    return None if row is None else row[0]
+
+
+async def write_document(
+    connection: Connection, statement: LiteralString, values: Mapping[str, Any]
+) -> tuple[Any, ...] | None:
+    """Writes a document's row, and returns what the statement returns of it.
+
+    Raises:
+        PermissionDenied: The caller may not, or wouldn't see the document any more.
+    """
+    try:
+        cursor = await connection.execute(statement, values)
+    except psycopg.errors.InsufficientPrivilege:
+        raise access_missing(
+            "write this: you wouldn't see the document any more, or may not change it", "write"
+        ) from None
+    return await cursor.fetchone() if cursor.description is not None else None
 
 
 def json_text(value: JsonObject | None) -> str | None:

@@ -9,9 +9,14 @@ from typing import Final, LiteralString
 
 from psycopg import sql
 
+from citewire_kit.postgres import Resolved
 from citewire_retriever.filters import TEXT_FIELDS, TIME_FIELDS, All, AnyOf, Comparison, Filter, Not, Scalar
 from citewire_retriever.model import Scope
+from citewire_retriever.store import rows
 
+VISIBLE: Final = Resolved("citewire.visible", "corpus.visible_setting()")
+"""What a transaction's caller may see, for pools of the retriever: without it, policies find that out for each row."""
+_VISIBLE: Final = rows.queries("search")["visible"]
 _FALSE: Final = sql.SQL("false")
 _TRUE: Final = sql.SQL("true")
 
@@ -70,6 +75,14 @@ def scope_condition(scope: Scope, user_id: str, parameters: Parameters) -> sql.C
     if scope.filter is not None:
         parts.append(filter_condition(scope.filter, parameters))
     return sql.SQL(" AND ").join(parts) if parts else _TRUE
+
+
+def only_visible(scope: sql.Composable, *, hidden: bool) -> sql.Composable:
+    """Returns a scope's condition for a scan: where part of the library is hidden from the caller, it asks an index.
+
+    The policy on documents decides what may be seen; this only spares the scan what that would drop.
+    """
+    return _format("{} AND {}", scope, sql.SQL(_VISIBLE)) if hidden else scope
 
 
 def filter_condition(node: Filter, parameters: Parameters) -> sql.Composable:

@@ -11,7 +11,7 @@ from citewire_kit.tenant import Tenant
 from citewire_retriever.lexical import count_question
 from citewire_retriever.model import SearchQuery
 from citewire_retriever.store import rows
-from citewire_retriever.store.filter_sql import Parameters, scope_condition
+from citewire_retriever.store.filter_sql import Parameters, only_visible, scope_condition
 
 _SQL: Final = rows.queries("lexical")
 
@@ -29,11 +29,12 @@ def lexical_statement(
     depth: int,
     shape: rows.Shape,
     by_terms: bool = False,
+    hidden: bool = False,
 ) -> tuple[sql.Composed | bytes, dict[str, Any]]:
     """Returns the statement, and its values; rows have the shape's columns, then score and distance (or NULL).
 
-    Rarity is that of the collection if the scope names one, else that of the organisation; other conditions don't
-    change it.
+    Rarity is that of the collection if the scope names one, else that of the organisation, what is hidden from the
+    caller left out; other conditions don't change it.
 
     Args:
         tenant: Who asks.
@@ -43,6 +44,7 @@ def lexical_statement(
         depth: How many results.
         shape: What is read of each chunk.
         by_terms: Whether candidates are found by their terms, instead of scanning the scope. It finds the same.
+        hidden: Whether part of the library is hidden from the caller: a scan then reads only what isn't.
     """
     asked = count_question(query.text)
     values: dict[str, Any] = {
@@ -54,7 +56,7 @@ def lexical_statement(
     }
     if vector is not None:
         values["vector"] = vector
-    kind = _Kind(table, shape, by_document=query.by_document, by_terms=by_terms)
+    kind = _Kind(table, shape, by_document=query.by_document, by_terms=by_terms, hidden=hidden and not by_terms)
     if not query.scope.narrowed:
         return _unscoped(kind), values
     parameters = Parameters()
@@ -73,6 +75,7 @@ class _Kind:
     shape: rows.Shape
     by_document: bool
     by_terms: bool
+    hidden: bool
 
 
 @lru_cache(maxsize=256)
@@ -88,6 +91,7 @@ def _compose(kind: _Kind, scope: sql.Composable, counted: str) -> sql.Composed:
         "best_documents" if kind.by_document else "best_chunks",
         "scored" if kind.table is None else "scored_and_compared",
     )
+    scope = only_visible(scope, hidden=kind.hidden)
     probed = sql.SQL(_SQL["probed_documents" if kind.by_document else "probed_chunks"]).format(scope=scope)
     return sql.SQL("\n".join(_SQL[name] for name in names)).format(
         scope=scope,

@@ -9,6 +9,7 @@ from citewire.retriever.v1.corpus_pb2 import (
     ENRICHMENT_STATE_DONE,
     ENRICHMENT_STATE_FAILED,
     ENRICHMENT_STATE_PENDING,
+    Access,
     Document,
     DocumentStatus,
     Enrichment,
@@ -36,6 +37,7 @@ def document_progress(row: dict[str, Any]) -> WatchDocumentResponse:
     stage, done, total, attempt = (row.pop(name) for name in ("stage", "done", "total", "attempt"))
     row["status"] = enum_number(DocumentStatus, row["status"])
     row["enrichment"] = _enrichment(row)
+    row["access"] = enum_number(Access, row["access"])
     return WatchDocumentResponse(
         document=Document(**row, error=error if error["code"] else None),
         stage=enum_number(IngestStage, stage) if stage else IngestStage.INGEST_STAGE_UNSPECIFIED,

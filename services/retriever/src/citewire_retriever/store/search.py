@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 import psycopg
@@ -65,8 +65,8 @@ class PostgresSearch:
         self._health = health or pool
         self._tuning = tuning
         self._sampler = sampler
-        self._sizes = TTLCache[tuple[str, str], Sizes](_MAX_ENTRIES, tuning.statistics_seconds)
-        """Counts by organisation and table, so that a search needn't count before it starts."""
+        self._sizes = TTLCache[tuple[_Caller, str], Sizes](_MAX_ENTRIES, tuning.statistics_seconds)
+        """Counts by caller and table, so that a search needn't count before it starts."""
         self.topics = PostgresTopics(pool, tuning)
         """What searches are judged by."""
         # A registered space's table never changes.
@@ -104,17 +104,19 @@ class PostgresSearch:
                     )
             search = SearchStatements(batch.connection, tenant, query, self._tables[space], self._tuning)
             shape = search.shape
-            way, by_terms, scope_chunks = await self._choose(search, by_scan=by_scan)
+            way, sizes = await self._choose(search, by_scan=by_scan)
             # What is found counts only if it turns out that the space is served. The words come before the settings,
             # which are made for the ranking alone.
-            words = await search.ask_words(by_terms=by_terms)
+            by_terms = not query.exact and sizes.chunks > self._tuning.lexical_scan_chunks
+            words = await search.ask_words(by_terms=by_terms, hidden=sizes.hidden)
             serving = await search.prepare(way)
             unknown = await ask_unknown(batch.connection, tenant, query.scope)
-            ranking = await search.rank(way)
+            ranking = await search.rank(way, hidden=sizes.hidden)
             latest = await search.ask_recent()
             if shape is rows.WHOLE:
                 await batch.finish()
-            calibrations = self._learn(await serving.fetchall())
+            spaces = await serving.fetchall()
+            calibrations = self._learn(spaces)
             ranked = await ranking.fetchall()
             exact = way is None
             if way is not None:
@@ -138,7 +140,8 @@ class PostgresSearch:
                 else tuple(rows.WHOLE.read(row, row[rows.WHOLE.count], recent=True) for row in await latest.fetchall()),
                 exact=exact,
                 lexical=tuple(_lexical(row, shape) for row in matching),
-                scope_chunks=scope_chunks,
+                scope_chunks=sizes.chunks if sizes.narrowed else None,
+                hidden=_hides(spaces),
                 ideal=matching[0][shape.count + 2] or 0.0 if matching else 0.0,
                 calibration=calibrations.get(space),
             )
@@ -256,25 +259,20 @@ class PostgresSearch:
                     retry_after=1,
                 ) from exc
 
-    async def _choose(self, search: SearchStatements, *, by_scan: bool) -> tuple[IndexSearch | None, bool, int | None]:
-        """Chooses between graph and scan, and whether words are found by their terms; says the scope's chunks.
-
-        Both go by counts that may be a little old: results don't depend on them.
-        """
+    async def _choose(self, search: SearchStatements, *, by_scan: bool) -> tuple[IndexSearch | None, Sizes]:
+        """Chooses between graph and scan, by counts that may be a little old: results don't depend on them."""
         query = search.query
-        if by_scan and (query.exact or query.mode == "dense"):
-            return None, False, None
-        key = (search.tenant.org_id, search.table)
+        key = (_caller(search.tenant), search.table)
         sizes = self._sizes.get(key)
         if sizes is None:
-            sizes = await search.organisation_size()
+            sizes = await search.visible_size()
             self._sizes[key] = sizes
-        if query.scope.narrowed:
+        # A search that scans anyway is counted for its words alone.
+        if query.scope.narrowed and not (by_scan and (query.exact or query.mode == "dense")):
             documents, chunks = await scope_size(search.connection, search.tenant, query.scope)
-            sizes = Sizes(documents, chunks, sizes.partition_rows, narrowed=True)
+            sizes = replace(sizes, documents=documents, chunks=chunks, narrowed=True)
         way = choose_way(sizes, wanted=query.top_k, by_document=query.by_document, tuning=self._tuning)
-        scope_chunks = sizes.chunks if sizes.narrowed else None
-        return None if by_scan else way, sizes.chunks > self._tuning.lexical_scan_chunks, scope_chunks
+        return None if by_scan else way, sizes
 
     async def _search_words(self, tenant: Tenant, query: SearchQuery, select: SelectChunks) -> SearchSnapshot:
         """Searches by words; with a vector, what is found is compared with it."""
@@ -283,7 +281,8 @@ class PostgresSearch:
             if query.space is not None:
                 served = self._learn(await fetch(batch.connection, _SQL["served_spaces"], {"org_id": tenant.org_id}))
             compared = query.space if query.space in served else None
-            by_terms = not query.exact and await self._many_words(batch.connection, tenant, query.scope)
+            sizes = await self._words_sizes(batch.connection, tenant, query.scope)
+            by_terms = not query.exact and sizes.chunks > self._tuning.lexical_scan_chunks
             statement, values = lexical_statement(
                 tenant,
                 query,
@@ -292,6 +291,7 @@ class PostgresSearch:
                 depth=query.top_k,
                 shape=rows.WHOLE,
                 by_terms=by_terms,
+                hidden=sizes.hidden,
             )
             unknown = await ask_unknown(batch.connection, tenant, query.scope)
             result = await batch.connection.execute(statement, values)
@@ -311,27 +311,39 @@ class PostgresSearch:
             select(snapshot)
             return snapshot
 
-    async def _many_words(self, connection: Connection, tenant: Tenant, scope: Scope) -> bool:
-        """Whether a scope holds more chunks than are scanned for words."""
-        key = (tenant.org_id, "")
+    async def _words_sizes(self, connection: Connection, tenant: Tenant, scope: Scope) -> Sizes:
+        """Says about how many chunks are searched for words."""
+        key = (_caller(tenant), "")
         sizes = self._sizes.get(key)
         if sizes is None:
             row = (await fetch(connection, rows.queries("lexical")["chunks_counted"], {"org_id": tenant.org_id}))[0]
-            sizes = Sizes(documents=0, chunks=row[0], partition_rows=0)
+            sizes = Sizes(documents=0, chunks=row[0], partition_rows=0, hidden=row[1])
             self._sizes[key] = sizes
-        most = self._tuning.lexical_scan_chunks
-        if sizes.chunks <= most or not scope.narrowed:
-            return sizes.chunks > most
-        return (await scope_size(connection, tenant, scope))[1] > most
+        if sizes.chunks <= self._tuning.lexical_scan_chunks or not scope.narrowed:
+            return sizes
+        return replace(sizes, chunks=(await scope_size(connection, tenant, scope))[1])
 
     def _learn(self, served: list[tuple[Any, ...]]) -> dict[Space, Calibration | None]:
         """Returns what is stored about the scores of each space that serves, the live one first."""
         spaces: dict[Space, Calibration | None] = {}
-        for space_id, model, revision, dimensions, *calibration in served:
+        for space_id, model, revision, dimensions, _, *calibration in served:
             space = Space(model, revision, dimensions)
             self._tables[space] = f"vectors_{space_id}"
             spaces[space] = rows.calibration(calibration)
         return spaces
+
+
+_Caller: TypeAlias = tuple[str, str, str, tuple[str, ...]]
+
+
+def _caller(tenant: Tenant) -> _Caller:
+    """What decides about what a tenant's user may see."""
+    return tenant.org_id, tenant.user_id, tenant.role, tenant.groups
+
+
+def _hides(served: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether part of the library is hidden from the caller; nothing is served of one without spaces."""
+    return any(not sees_all for _, _, _, _, sees_all, *_ in served)
 
 
 async def _read_last(batch: Batch, tenant: Tenant, chunk_ids: Sequence[int]) -> dict[int, Chunk]:

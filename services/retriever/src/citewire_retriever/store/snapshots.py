@@ -28,6 +28,8 @@ class SearchSnapshot:
     """At most `top_k` of a lexical or hybrid search, best first; keys or chunks, as above."""
     scope_chunks: int | None = None
     """Chunks of a narrowed scope, where the search counted them."""
+    hidden: bool = False
+    """Whether part of the library is hidden from the caller."""
     ideal: float = 0.0
     """Of a hybrid search: lexical score of a text that has all of the question's words many times."""
     calibration: Calibration | None = None

@@ -13,7 +13,7 @@ from citewire_kit.postgres import Connection, plans
 from citewire_kit.tenant import Tenant
 from citewire_retriever.model import Scope, SearchQuery
 from citewire_retriever.store import rows
-from citewire_retriever.store.filter_sql import Parameters, scope_condition
+from citewire_retriever.store.filter_sql import Parameters, only_visible, scope_condition
 from citewire_retriever.store.lexical import lexical_statement
 from citewire_retriever.store.vectors import half_vector
 from citewire_retriever.tuning import MARGIN, WATCHED, IndexSearch, SearchTuning, Sizes, walk_sizes
@@ -42,11 +42,11 @@ class SearchStatements:
         """What is read of each chunk: of a hybrid search's many, few become results."""
         return rows.KEYS if self.query.mode == "hybrid" else rows.WHOLE
 
-    async def organisation_size(self) -> Sizes:
-        """Asks how much the organisation has, and how much shares its graph."""
-        statement = _unscoped("organisation_size", self.table, self.shape)
+    async def visible_size(self) -> Sizes:
+        """Asks how much of the organisation's the caller may see, and how much shares its graph."""
+        statement = _unscoped("visible_size", self.table, self.shape)
         row = (await fetch(self.connection, statement, {"org_id": self.tenant.org_id}))[0]
-        return Sizes(documents=row[0], chunks=int(row[1]), partition_rows=max(int(row[2]), int(row[1])))
+        return Sizes(row[0], row[1], partition_rows=max(int(row[2]), row[1]), hidden=row[3])
 
     async def prepare(self, way: IndexSearch | None) -> _Cursor:
         """Asks for the spaces that serve, and makes the transaction's settings for the ranking."""
@@ -61,16 +61,22 @@ class SearchStatements:
             },
         )
 
-    async def rank(self, way: IndexSearch | None) -> _Cursor:
-        """Asks for the nearest; by the graph, the last column is `found_again`."""
+    async def rank(self, way: IndexSearch | None, *, hidden: bool) -> _Cursor:
+        """Asks for the nearest; by the graph, the last column is `found_again`.
+
+        Args:
+            way: Through the graph; None: by a scan.
+            hidden: Whether part of the library is hidden from the caller: a scan then reads only what isn't.
+        """
         query = self.query
         if way is None:
             name = "nearest_documents" if query.by_document else "nearest_chunks"
-            return await self._execute(name, order="by_scan", top_k=query.top_k, vector=self._vector())
+            return await self._execute(name, order="by_scan", hidden=hidden, top_k=query.top_k, vector=self._vector())
         return await self._execute(
             "walked_documents" if query.by_document else "walked_chunks",
             after="walk",
             order="by_scan" if way.scans else "by_index",
+            hidden=False,
             **walk_values(way, wanted=query.top_k, by_document=query.by_document),
             vector=self._vector(),
             top_k=query.top_k,
@@ -82,7 +88,7 @@ class SearchStatements:
             return None
         return await self._execute("recent_documents", recent=self.query.recent, vector=self._vector())
 
-    async def ask_words(self, *, by_terms: bool) -> _Cursor | None:
+    async def ask_words(self, *, by_terms: bool, hidden: bool) -> _Cursor | None:
         """Asks for the best by words, if the search is hybrid."""
         if self.query.mode != "hybrid":
             return None
@@ -94,21 +100,24 @@ class SearchStatements:
             depth=self.query.top_k,
             shape=self.shape,
             by_terms=by_terms,
+            hidden=hidden,
         )
         return await self.connection.execute(statement, values)
 
     def _vector(self) -> HalfVector:
         return half_vector(np.frombuffer(self.query.vector, dtype="<f4"))
 
-    async def _execute(self, name: str, *, after: str = "", order: str = "", **values: object) -> _Cursor:
+    async def _execute(
+        self, name: str, *, after: str = "", order: str = "", hidden: bool = False, **values: object
+    ) -> _Cursor:
         """Sends a query of `search.sql` with its blanks filled, after another one that it continues."""
         if self.query.scope.narrowed:
             parameters = Parameters()
-            scope = scope_condition(self.query.scope, self.tenant.user_id, parameters)
+            scope = only_visible(scope_condition(self.query.scope, self.tenant.user_id, parameters), hidden=hidden)
             statement: sql.Composed | bytes = _scoped(name, self.table, self.shape, after, order, scope)
             values.update(parameters.values)
         else:
-            statement = _unscoped(name, self.table, self.shape, after, order)
+            statement = _unscoped(name, self.table, self.shape, after, order, hidden=hidden)
         return await self.connection.execute(statement, {"org_id": self.tenant.org_id, **values})
 
 
@@ -152,9 +161,11 @@ def _scoped(name: str, table: str, shape: rows.Shape, after: str, order: str, sc
 
 
 @lru_cache(maxsize=256)
-def _unscoped(name: str, table: str, shape: rows.Shape, after: str = "", order: str = "") -> bytes:
+def _unscoped(
+    name: str, table: str, shape: rows.Shape, after: str = "", order: str = "", *, hidden: bool = False
+) -> bytes:
     """A statement over a whole organisation: there are only a few, and putting them together takes time."""
-    return _scoped(name, table, shape, after, order, sql.SQL("true")).as_bytes()
+    return _scoped(name, table, shape, after, order, only_visible(sql.SQL("true"), hidden=hidden)).as_bytes()
 
 
 async def ask_unknown(connection: Connection, tenant: Tenant, scope: Scope) -> _Cursor | None:

@@ -41,11 +41,18 @@ class PostgresTopics:
         """Takes the pool of the application's role."""
         self._pool = pool
         self._tuning = tuning
-        self._libraries = TTLCache[tuple[str, Space, str], LibraryTopic](_MAX_ENTRIES, tuning.statistics_seconds)
+        self._libraries = TTLCache[tuple[str, Space, str, bool], LibraryTopic](_MAX_ENTRIES, tuning.statistics_seconds)
 
-    async def library(self, tenant: Tenant, space: Space, collection: str) -> LibraryTopic:
-        """Returns what is known of a collection, "" being the whole library; the space has been searched."""
-        key = (tenant.org_id, space, collection)
+    async def library(self, tenant: Tenant, space: Space, collection: str, *, hidden: bool) -> LibraryTopic:
+        """Returns what is known of a collection, "" being the whole library; the space has been searched.
+
+        Args:
+            tenant: Who asks.
+            space: The space.
+            collection: The collection's name.
+            hidden: Whether part of the library is hidden from the caller, who then is told nothing of it as a whole.
+        """
+        key = (tenant.org_id, space, collection, hidden)
         known = self._libraries.get(key)
         if known is not None:
             return known

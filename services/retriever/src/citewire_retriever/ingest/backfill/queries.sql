@@ -147,10 +147,10 @@ found AS (
     SELECT 0 FROM fresh
 )
 INSERT INTO corpus.term_counts AS counted (org_id, term, collection_id, chunks)
-SELECT %(org_id)s, found.term, coalesce(d.collection_id, 0), count(*)
+SELECT %(org_id)s, found.term, coalesce(d.access_id, d.collection_id, 0), count(*)
 FROM found
 JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = %(document_id)s
-GROUP BY found.term, d.collection_id
+GROUP BY found.term, coalesce(d.access_id, d.collection_id, 0)
 ORDER BY found.term
 ON CONFLICT (org_id, term, collection_id) DO UPDATE SET chunks = counted.chunks + excluded.chunks
 

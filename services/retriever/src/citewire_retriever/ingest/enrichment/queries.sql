@@ -13,10 +13,11 @@ WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s AND d.live_versi
 -- name: known_labels
 -- What the owner's documents are labelled with, the most frequent first.
 SELECT field, value
-FROM (SELECT field, value, row_number() OVER (PARTITION BY field ORDER BY documents DESC, value) AS place
+FROM (SELECT field, value, row_number() OVER (PARTITION BY field ORDER BY sum(documents) DESC, value) AS place
       FROM corpus.document_values
       WHERE org_id = %(org_id)s AND owner = %(owner)s AND field IN ('entity_type', 'category', 'tags')
-        AND documents > 0) ranked
+      GROUP BY field, value
+      HAVING sum(documents) > 0) ranked
 WHERE place <= %(most)s
 ORDER BY field, place
 

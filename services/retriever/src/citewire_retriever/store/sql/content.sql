@@ -2,10 +2,10 @@
 
 -- name: insert_document
 INSERT INTO corpus.documents
-    (org_id, owner, type, title, title_given, file_name, url, tags, metadata, collection_id)
+    (org_id, owner, type, title, title_given, file_name, url, tags, metadata, collection_id, access_id)
 VALUES
     (%(org_id)s, %(user_id)s, %(type)s, %(title)s, %(title_given)s, %(file_name)s, %(url)s, %(tags)s::text[],
-     %(metadata)s::jsonb, %(collection_id)s)
+     %(metadata)s::jsonb, %(collection_id)s, %(access_id)s)
 RETURNING document_id, latest_version
 
 -- name: add_version
@@ -23,6 +23,7 @@ SET latest_version = latest_version + 1,
                         metadata),
     enriched = enriched || corpus.settled(enriched, metadata, %(tags)s::text[], %(metadata)s::jsonb, false),
     collection_id = coalesce(%(collection_id)s, collection_id),
+    access_id = %(access_id)s,
     updated_at = now()
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s
 RETURNING document_id, latest_version
@@ -30,15 +31,15 @@ RETURNING document_id, latest_version
 -- name: forget_request
 -- Ids may be used again after a day.
 UPDATE corpus.versions SET request_id = NULL
-WHERE org_id = %(org_id)s AND request_id = %(request_id)s AND created_at < now() - interval '1 day'
+WHERE org_id = %(org_id)s AND request_id = %(request_key)s AND created_at < now() - interval '1 day'
 
 -- name: find_request
-SELECT document_id FROM corpus.versions WHERE org_id = %(org_id)s AND request_id = %(request_id)s
+SELECT document_id FROM corpus.versions WHERE org_id = %(org_id)s AND request_id = %(request_key)s
 
 -- name: insert_version
 INSERT INTO corpus.versions (org_id, document_id, version, file_name, media_type, size_bytes, sha256, request_id)
 VALUES (%(org_id)s, %(document_id)s, %(version)s, %(file_name)s, %(media_type)s, %(size_bytes)s, %(sha256)s,
-        nullif(%(request_id)s, ''))
+        %(request_key)s)
 
 -- name: insert_part
 INSERT INTO corpus.originals (org_id, document_id, version, part, bytes)

@@ -10,7 +10,8 @@ SELECT d.document_id, d.title, d.file_name, v.media_type, d.type,
        coalesce(d.live_version, 0) AS live_version, v.chunks, v.pages, v.size_bytes, v.tokens, d.created_at,
        d.updated_at, encode(v.sha256, 'hex') AS sha256, v.stage, v.done, v.total, v.attempt,
        e.state AS enrichment_state, corpus.enriched_fields(d.enriched, d.tags, d.metadata) AS enriched_fields,
-       d.enriched_by, d.enrichment_code, d.enrichment_message
+       d.enriched_by, d.enrichment_code, d.enrichment_message, corpus.readers_of(d.org_id, d.access_id) AS readers,
+       CASE WHEN corpus.may_change(d.collection_id, d.owner) THEN 'write' ELSE 'read' END AS access
 FROM corpus.documents d
 JOIN corpus.versions v
   ON v.org_id = d.org_id AND v.document_id = d.document_id AND v.version = d.latest_version
@@ -28,6 +29,22 @@ AND d.document_id = %(document_id)s
 AND {conditions}
 ORDER BY d.created_at DESC, d.document_id DESC
 LIMIT %(limit)s
+
+-- name: may_change
+SELECT corpus.may_change(collection_id, owner) FROM corpus.documents
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s
+
+-- name: intern_access
+-- The access that a document gets by new readers, by another collection (NULL: none), or by both; what isn't given stays.
+-- By a statement of its own: the policies of the one that writes it must see it.
+SELECT corpus.intern_access(
+    org_id, CASE WHEN %(set_collection)s THEN %(collection_id)s ELSE collection_id END,
+    coalesce(%(readers)s::text[], corpus.readers_of(org_id, access_id))
+)
+FROM corpus.documents WHERE org_id = %(org_id)s AND document_id = %(document_id)s
+
+-- name: intern_first_access
+SELECT corpus.intern_access(%(org_id)s, %(collection_id)s, %(readers)s::text[])
 
 -- name: lock_document
 -- Keeps other writers of this document and of its latest version waiting until commit: a worker that claims it meanwhile
@@ -49,6 +66,7 @@ SET title = coalesce(%(title)s, title),
     metadata = coalesce(%(metadata)s::jsonb, metadata),
     enriched = enriched || corpus.settled(enriched, metadata, %(tags)s::text[], %(metadata)s::jsonb, true),
     collection_id = CASE WHEN %(set_collection)s THEN %(collection_id)s ELSE collection_id END,
+    access_id = %(access_id)s,
     updated_at = now()
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s
 

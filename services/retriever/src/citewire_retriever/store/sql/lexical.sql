@@ -93,8 +93,8 @@ ORDER BY 1 DESC
 LIMIT %(depth)s
 
 -- name: chunks_counted
--- About how many chunks the organisation has.
-SELECT coalesce(sum(chunks), 0)::bigint FROM corpus.term_counts WHERE org_id = %(org_id)s AND term = 0
+-- About how many chunks the caller sees, and whether others are hidden.
+SELECT coalesce(sum(chunks), 0)::bigint, NOT corpus.sees_all() FROM corpus.term_counts WHERE org_id = %(org_id)s AND term = 0
 
 -- name: best_chunks
 , first AS (
@@ -135,5 +135,6 @@ ORDER BY n.score DESC, c.chunk_id
 true
 
 -- name: collection_counted
-t.collection_id = (SELECT k.collection_id FROM corpus.collections k
-                   WHERE k.org_id = %(org_id)s AND k.name = %(statistics_of)s)
+t.collection_id = ANY (corpus.accesses_of(
+    (SELECT k.collection_id FROM corpus.collections k WHERE k.org_id = %(org_id)s AND k.name = %(statistics_of)s)
+))

@@ -150,10 +150,11 @@ LEFT JOIN {vectors} v ON v.org_id = %(org_id)s AND v.chunk_id = c.chunk_id
 ORDER BY d.created_at DESC, d.document_id DESC
 
 -- name: served_spaces
--- The organisation's live space, then the previous one if it has one, and the further ones; what is stored about
--- their scores.
+-- The organisation's live space, then the previous one if it has one, and the further ones; whether the caller sees all
+-- documents, and what is stored about the spaces' scores.
 SELECT s.space_id, s.model, s.revision, s.dimensions,
-       k.measured_at, k.relevance_threshold, k.answerable_threshold, k.dense_weight, k.off_topic_threshold
+       corpus.sees_all(), k.measured_at, k.relevance_threshold, k.answerable_threshold, k.dense_weight,
+       k.off_topic_threshold
 FROM corpus.org_spaces o
 JOIN corpus.spaces s ON s.space_id IN (o.live_space_id, o.previous_space_id)
     OR s.space_id IN (SELECT f.space_id FROM corpus.further_spaces f WHERE f.org_id = %(org_id)s)
@@ -175,7 +176,8 @@ WITH settings AS MATERIALIZED (
            set_config('jit', 'off', true)
 )
 SELECT s.space_id, s.model, s.revision, s.dimensions,
-       k.measured_at, k.relevance_threshold, k.answerable_threshold, k.dense_weight, k.off_topic_threshold
+       corpus.sees_all(), k.measured_at, k.relevance_threshold, k.answerable_threshold, k.dense_weight,
+       k.off_topic_threshold
 FROM settings
 CROSS JOIN corpus.org_spaces o
 JOIN corpus.spaces s ON s.space_id IN (o.live_space_id, o.previous_space_id)
@@ -201,13 +203,20 @@ WHERE %(collection)s <> '' AND NOT EXISTS (
 ORDER BY 1
 LIMIT 100
 
--- name: organisation_size
--- Documents and chunks that are live, and about how many rows share the tenant's partition.
-SELECT count(*), coalesce(sum(d.live_chunks), 0),
+-- name: visible_size
+-- Live documents and chunks that the caller may see, but for the caller's own in what is else hidden; about how many rows
+-- share the tenant's partition; whether anything is hidden.
+SELECT coalesce(sum(n.documents), 0)::bigint, coalesce(sum(n.chunks), 0)::bigint,
        coalesce((SELECT p.reltuples FROM pg_catalog.pg_class p
-                 WHERE p.oid = (SELECT v.tableoid FROM {vectors} v WHERE v.org_id = %(org_id)s LIMIT 1)), 0)
-FROM corpus.documents d
-WHERE d.org_id = %(org_id)s AND d.live_version IS NOT NULL
+                 WHERE p.oid = (SELECT v.tableoid FROM {vectors} v WHERE v.org_id = %(org_id)s LIMIT 1)), 0),
+       NOT corpus.sees_all()
+FROM corpus.access_counts n
+WHERE n.org_id = %(org_id)s
+
+-- name: visible
+-- What the policy on documents says once more, in a form that an index serves: for those who see little of a library.
+(coalesce(d.access_id, d.collection_id, 0) = ANY (ARRAY(SELECT corpus.visible_accesses()))
+ OR d.owner = current_setting('citewire.user_id', true))
 
 -- name: scope_size
 -- Documents and chunks in the scope; counting stops at a limit, because beyond it only "many" matters.
@@ -234,6 +243,7 @@ WHERE d.org_id = %(org_id)s AND d.document_id = ANY(%(document_ids)s::bigint[])
 -- name: get_vectors
 SELECT v.chunk_id, v.embedding::vector::real[]
 FROM {vectors} v
+JOIN corpus.documents d ON d.org_id = v.org_id AND d.document_id = v.document_id
 WHERE v.org_id = %(org_id)s AND v.chunk_id = ANY(%(chunk_ids)s::bigint[])
 
 -- name: scope_counts
