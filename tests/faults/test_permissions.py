@@ -1,0 +1,439 @@
+"""Random grants and revocations over every call of the retriever: nothing that the rules don't allow comes out of it.
+
+Callers of two organisations share a retriever with one connection, alone and through PgBouncer in transaction mode.
+Some of their calls are cancelled. What an answer names must be what its caller may see by the grants that are stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import prometheus_client
+import psycopg
+import pytest
+from citewire.common.v1 import common_pb2
+from citewire.retriever.v1 import corpus_pb2 as pb
+from citewire.retriever.v1 import retriever_pb2 as rpb
+
+from citewire_kit.errors import CitewireError
+from citewire_kit.tenant import Tenant
+from corpus_rows import CorpusRows, NewDocument
+from permission_model import ModelDocument, PermissionModel
+from pgbouncer import pgbouncer
+from retriever_process import Caller, Retriever, running_retriever
+from search_library import DIMENSIONS, SPACE, clustered
+
+if TYPE_CHECKING:
+    from databases import Database
+    from proof_scale import PrintTable, ProofScale
+
+ORGS = ("acme", "globex")
+PEOPLE = (
+    ("alice", ("editor",), ("hr",)),
+    ("bob", ("member",), ("dev", "a, b")),
+    ("carl", ("reader",), ("hr", "dev")),
+    ("dora", ("admin",), ()),
+    ("eve", ("editor",), ()),
+)
+SUBJECTS = ("everyone", "group:hr", "group:dev", "group:a, b", "user:bob", "user:eve", "user:carl")
+CANARY = re.compile(r"canary(?:acme|globex)\w+?x\b")
+NAMED = re.compile(r"(?m)^\s*document_ids?: (\d+)$")
+DOCUMENTS = 15
+ELSEWHERE = {
+    "EraseOwner": "erases all that somebody has: tests of erasure",
+    "ListErasedDocuments": "ids of documents that are gone",
+    "PrepareSpace": "names a model",
+    "SwitchSpace": "names a model",
+    "SetCalibration": "names a model and numbers",
+}
+"""Calls that are left out, and why."""
+
+Answers = list[Any]
+
+
+class Organisation:
+    """What is stored of one organisation, and the rules."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.model = PermissionModel()
+        self.collections = [f"canary{name}{collection}x" for collection in ("Payroll", "Code", "Wiki")]
+        self.callers = [Tenant(name, user, "pro", roles, groups=groups) for user, roles, groups in PEOPLE]
+
+    def read(self, rows: CorpusRows) -> None:
+        """Reads the grants and documents as they are stored."""
+        self.model.grants = {}
+        for collection, subject, access in rows.all(
+            "SELECT c.name, g.subject, g.access FROM corpus.collection_grants g"
+            " JOIN corpus.collections c USING (org_id, collection_id) WHERE org_id = %s",
+            (self.name,),
+        ):
+            self.model.grants.setdefault(collection, {})[subject] = access
+        self.model.documents = {
+            document_id: ModelDocument(document_id, chunk_id, owner, collection, label, frozenset(readers))
+            for document_id, chunk_id, owner, collection, label, readers in rows.all(
+                "SELECT d.document_id, coalesce(min(k.chunk_id), 0), d.owner, coalesce(c.name, ''), d.title,"
+                " coalesce(a.readers, '{}') FROM corpus.documents d"
+                " LEFT JOIN corpus.collections c USING (org_id, collection_id)"
+                " LEFT JOIN corpus.accesses a USING (org_id, access_id)"
+                " LEFT JOIN corpus.chunks k USING (org_id, document_id)"
+                " WHERE d.org_id = %s GROUP BY d.document_id, d.owner, c.name, d.title, a.readers",
+                (self.name,),
+            )
+        }
+
+    def named(self, caller: Tenant) -> set[str]:
+        """The canaries that a caller may read: titles of documents and names of collections."""
+        collections = {name for name in self.collections if self.model.access(caller, name)}
+        return {document.label for document in self.model.visible(caller).values()} | collections
+
+
+class Proof:
+    """Draws callers and calls, and compares what comes back."""
+
+    def __init__(self, running: Retriever, rows: CorpusRows, choices: random.Random) -> None:
+        self.running = running
+        self.rows = rows
+        self.choices = choices
+        self.orgs = [Organisation(name) for name in ORGS]
+        self.vectors = clustered(np.random.default_rng(1), 200)
+        self.made = 0
+        self.steps: Counter[str] = Counter()
+        self.cancelled = 0
+        self.refused = 0
+        self.canaries = 0
+        self.reads: dict[str, Callable[[Caller, Organisation], Awaitable[Answers]]] = {
+            "GetDocument": self.get,
+            "ListDocuments": self.list_documents,
+            "WatchDocument": self.watch,
+            "DownloadDocument": self.download,
+            "ListCollections": self.list_collections,
+            "GetCollectionGrants": self.grants,
+            "ListSpaces": self.spaces,
+            "GetStorage": self.storage,
+            "Plan": self.plan,
+            "Search": self.search,
+            "GetContext": self.context,
+            "GetChunks": self.chunks,
+            "FindDocuments": self.find,
+        }
+        self.writes: dict[str, Callable[[Caller, Organisation], Awaitable[Answers]]] = {
+            "SetCollectionGrants": self.grant,
+            "UpdateDocument": self.update,
+            "DeleteDocument": self.delete,
+            "RetryDocument": self.retry,
+            "PutDocument": self.put,
+            "UploadDocument": self.upload,
+            "CreateCollection": self.create_collection,
+            "UpdateCollection": self.update_collection,
+            "DeleteCollection": self.delete_collection,
+        }
+
+    def refill(self, org: Organisation) -> None:
+        """Puts documents that are ingested, so that they can be found."""
+        while sum(document.chunk_id > 0 for document in org.model.documents.values()) < DOCUMENTS:
+            self.made += 1
+            label = f"canary{org.name}{self.made}x"
+            document = NewDocument(
+                org.name,
+                self.vectors[self.made % 200][None],
+                title=label,
+                owner=self.choices.choice(PEOPLE)[0],
+                collection=self.choices.choice(("", *org.collections)),
+                tags=(label,),
+                texts=(f"beacon {label}",),
+                metadata={"secret": label},
+            )
+            number, _ = self.rows.add(document)
+            self.rows.run("INSERT INTO corpus.originals VALUES (%s, %s, 1, 0, %s)", (org.name, number, label.encode()))
+            self.rows.run("INSERT INTO corpus.texts VALUES (%s, %s, 1, 0, 0, %s)", (org.name, number, label))
+            org.read(self.rows)
+
+    async def step(self) -> None:
+        """Some reads at once, one of them perhaps cancelled, and a change."""
+        for org in self.orgs:
+            self.refill(org)
+        burst = [self.read() for _ in range(self.choices.choice((1, 2, 4)))]
+        await asyncio.gather(*burst)
+        await self.write()
+
+    async def read(self) -> None:
+        """A call that changes nothing; what it tells is what its caller may see."""
+        org, tenant, name = (
+            self.choices.choice(self.orgs),
+            self.choices.randrange(5),
+            self.choices.choice([*self.reads]),
+        )
+        caller = Caller(self.running, org.callers[tenant])
+        answers = await self.call(name, self.reads[name](caller, org))
+        self.check(name, org, caller.tenant, answers)
+
+    async def write(self) -> None:
+        """A call that changes something, if the rules allow it."""
+        org = self.choices.choice(self.orgs)
+        name = self.choices.choice([*self.writes, "SetCollectionGrants", "UpdateDocument", "UpdateDocument"])
+        caller = Caller(self.running, self.choices.choice(org.callers))
+        before = {document.label for document in org.model.documents.values()}
+        answers = await self.call(name, self.writes[name](caller, org))
+        async with asyncio.timeout(10):
+            while self.running.server.in_flight:  # noqa: ASYNC110 - the server announces no call
+                await asyncio.sleep(0.001)
+        org.read(self.rows)
+        for other in self.orgs:
+            if other is not org:
+                known = {number: entry.readers for number, entry in other.model.documents.items()}
+                other.read(self.rows)
+                assert {number: entry.readers for number, entry in other.model.documents.items()} == known
+        gone = before - {document.label for document in org.model.documents.values()}
+        assert len(gone) <= 1 or name == "DeleteCollection"
+        self.check(name, org, caller.tenant, answers)
+
+    async def call(self, name: str, work: Awaitable[Answers]) -> Answers:
+        """Awaits a call, or cancels it after some milliseconds."""
+        self.steps[name] += 1
+        task = asyncio.ensure_future(work)
+        if self.choices.random() < 0.1:
+            await asyncio.wait([task], timeout=self.choices.random() * 0.01)
+            self.cancelled += task.cancel()
+        try:
+            return await task
+        except asyncio.CancelledError:
+            return []
+        except CitewireError as error:
+            self.refused += 1
+            return [error]
+
+    def check(self, name: str, org: Organisation, tenant: Tenant, answers: Answers) -> None:
+        """What was told must be allowed; in an error, only what its caller has sent."""
+        allowed, visible = org.named(tenant), org.model.visible(tenant).keys()
+        for answer in answers:
+            text = f"{answer} {answer.metadata}" if isinstance(answer, CitewireError) else str(answer)
+            said = set(CANARY.findall(text))
+            self.canaries += len(said)
+            if isinstance(answer, CitewireError):
+                said -= set(org.collections) | self.sent(org)
+            assert said <= allowed, f"{name} told {tenant} of {said - allowed}: {text}"
+            if not isinstance(answer, CitewireError):
+                assert {int(number) for number in NAMED.findall(text)} <= visible, f"{name} named to {tenant}: {text}"
+
+    def sent(self, org: Organisation) -> set[str]:
+        """Names that calls carry themselves."""
+        return {f"canary{org.name}new{number}x" for number in range(self.made + 1)}
+
+    def document(self, org: Organisation) -> int:
+        """An id of any organisation's document."""
+        of = org if self.choices.random() < 0.9 else self.choices.choice(self.orgs)
+        return self.choices.choice(list(of.model.documents))
+
+    def scope(self, org: Organisation) -> rpb.Scope:
+        """All, a collection, or some documents."""
+        kind = self.choices.randrange(3)
+        if kind == 1:
+            return rpb.Scope(collection=self.choices.choice(org.collections))
+        if kind == 2:
+            picked = [self.document(org) for _ in range(3)]
+            return rpb.Scope(selection=rpb.DocumentSelection(document_ids=picked))
+        return rpb.Scope()
+
+    async def get(self, caller: Caller, org: Organisation) -> Answers:
+        return [await caller.get(self.document(org))]
+
+    async def list_documents(self, caller: Caller, org: Organisation) -> Answers:
+        collection = self.choices.choice(("", *org.collections))
+        request = pb.ListDocumentsRequest(page_size=1000, collection=collection, q=self.choices.choice(("", "canary")))
+        return [await caller.unary(self.running.corpus.ListDocuments, request)]
+
+    async def watch(self, caller: Caller, org: Organisation) -> Answers:
+        ready = [entry.document_id for entry in org.model.documents.values() if entry.chunk_id]
+        request = pb.WatchDocumentRequest(document_id=self.choices.choice(ready))
+        return [*await caller.stream(self.running.corpus.WatchDocument, request)]
+
+    async def download(self, caller: Caller, org: Organisation) -> Answers:
+        text = self.choices.choice((True, False))
+        request = pb.DownloadDocumentRequest(document_id=self.document(org), text=text)
+        return [*await caller.stream(self.running.corpus.DownloadDocument, request)]
+
+    async def list_collections(self, caller: Caller, _: Organisation) -> Answers:
+        return [await caller.unary(self.running.corpus.ListCollections, pb.ListCollectionsRequest())]
+
+    async def grants(self, caller: Caller, org: Organisation) -> Answers:
+        request = pb.GetCollectionGrantsRequest(name=self.choices.choice(org.collections))
+        return [await caller.unary(self.running.corpus.GetCollectionGrants, request)]
+
+    async def spaces(self, caller: Caller, _: Organisation) -> Answers:
+        return [await caller.unary(self.running.corpus.ListSpaces, pb.ListSpacesRequest())]
+
+    async def storage(self, caller: Caller, _: Organisation) -> Answers:
+        return [await caller.unary(self.running.corpus.GetStorage, pb.GetStorageRequest())]
+
+    async def plan(self, caller: Caller, org: Organisation) -> Answers:
+        strategy = self.choices.choice((rpb.STRATEGY_SEMANTIC, rpb.STRATEGY_LIBRARY))
+        request = rpb.PlanRequest(
+            scope=self.scope(org), strategy=strategy, query="which beacons are in Canary?", derive_filter=True
+        )
+        return [await caller.unary(self.running.retriever.Plan, request)]
+
+    async def search(self, caller: Caller, org: Organisation) -> Answers:
+        mode = self.choices.choice((rpb.SEARCH_MODE_DENSE, rpb.SEARCH_MODE_LEXICAL, rpb.SEARCH_MODE_HYBRID))
+        group = self.choices.choice((rpb.GROUP_BY_CHUNK, rpb.GROUP_BY_DOCUMENT))
+        request = rpb.SearchRequest(
+            scope=self.scope(org),
+            mode=mode,
+            query="beacon",
+            vector=self.vectors[self.choices.randrange(200)].tobytes(),
+            space=common_pb2.EmbeddingSpace(model=SPACE.model, revision=SPACE.revision, dimensions=SPACE.dimensions),
+            top_k=self.choices.choice((3, 50)),
+            group_by=group,
+            recent=self.choices.choice((0, 5)) if mode != rpb.SEARCH_MODE_LEXICAL else None,
+            exact=self.choices.choice((True, False)),
+        )
+        return [await caller.unary(self.running.retriever.Search, request)]
+
+    async def context(self, caller: Caller, org: Organisation) -> Answers:
+        request = rpb.GetContextRequest(scope=self.scope(org), max_tokens=10_000)
+        return [*await caller.stream(self.running.retriever.GetContext, request)]
+
+    async def chunks(self, caller: Caller, org: Organisation) -> Answers:
+        known = [entry.chunk_id for entry in org.model.documents.values() if entry.chunk_id]
+        request = rpb.GetChunksRequest(chunk_ids=self.choices.sample(known, 5))
+        return [await caller.unary(self.running.retriever.GetChunks, request)]
+
+    async def find(self, caller: Caller, org: Organisation) -> Answers:
+        request = rpb.FindDocumentsRequest(document_ids=[self.document(org) for _ in range(5)])
+        return [await caller.unary(self.running.retriever.FindDocuments, request)]
+
+    async def grant(self, caller: Caller, org: Organisation) -> Answers:
+        name = self.choices.choice(org.collections)
+        picked = self.choices.sample(SUBJECTS, self.choices.choice((0, 1, 1, 2)))
+        level = self.choices.choice((pb.ACCESS_READ, pb.ACCESS_WRITE, pb.ACCESS_MANAGE))
+        may = org.model.access(caller.tenant, name) == "manage"
+        request = pb.SetCollectionGrantsRequest(
+            name=name, grants=[pb.Grant(subject=subject, access=level) for subject in picked]
+        )
+        response = await caller.unary(self.running.corpus.SetCollectionGrants, request)
+        assert may
+        return [response]
+
+    async def update(self, caller: Caller, org: Organisation) -> Answers:
+        number = self.document(org)
+        may = number in org.model.documents and org.model.may_change(caller.tenant, org.model.documents[number])
+        request = pb.UpdateDocumentRequest(document=pb.Document(document_id=number))
+        if self.choices.choice((True, False)):
+            request.document.readers.extend(self.choices.sample(SUBJECTS, self.choices.choice((0, 1, 2))))
+            request.update_mask.paths.append("readers")
+        else:
+            request.document.collection = self.choices.choice(("", *org.collections))
+            request.update_mask.paths.append("collection")
+        response = await caller.unary(self.running.corpus.UpdateDocument, request)
+        assert may
+        return [response]
+
+    async def delete(self, caller: Caller, org: Organisation) -> Answers:
+        number = self.document(org)
+        may = number in org.model.documents and org.model.may_change(caller.tenant, org.model.documents[number])
+        response = await caller.unary(self.running.corpus.DeleteDocument, pb.DeleteDocumentRequest(document_id=number))
+        assert may
+        return [response]
+
+    async def retry(self, caller: Caller, org: Organisation) -> Answers:
+        request = pb.RetryDocumentRequest(document_id=self.document(org))
+        return [await caller.unary(self.running.corpus.RetryDocument, request)]
+
+    async def put(self, caller: Caller, org: Organisation) -> Answers:
+        collection = self.choices.choice(("", *org.collections))
+        may = org.model.access(caller.tenant, collection) in ("write", "manage")
+        made = await caller.put(self.new(org), collection=collection, readers=self.choices.sample(SUBJECTS, 1))
+        assert may
+        return [made]
+
+    async def upload(self, caller: Caller, org: Organisation) -> Answers:
+        collection = self.choices.choice(("", *org.collections))
+        may = org.model.access(caller.tenant, collection) in ("write", "manage")
+        header = pb.UploadHeader(file_name="a.md", title=self.new(org), collection=collection)
+        made = await caller.upload(header, b"# Words")
+        assert may
+        return [made]
+
+    async def create_collection(self, caller: Caller, org: Organisation) -> Answers:
+        request = pb.CreateCollectionRequest(name=self.choices.choice(org.collections))
+        return [await caller.unary(self.running.corpus.CreateCollection, request)]
+
+    async def update_collection(self, caller: Caller, org: Organisation) -> Answers:
+        name = self.choices.choice(org.collections)
+        may = org.model.access(caller.tenant, name) == "manage"
+        request = pb.UpdateCollectionRequest(name=name, enrich=False)
+        response = await caller.unary(self.running.corpus.UpdateCollection, request)
+        assert may
+        return [response]
+
+    async def delete_collection(self, caller: Caller, org: Organisation) -> Answers:
+        name = self.choices.choice(org.collections)
+        may = org.model.access(caller.tenant, name) == "manage"
+        request = pb.DeleteCollectionRequest(name=name, force=self.choices.random() < 0.2)
+        response = await caller.unary(self.running.corpus.DeleteCollection, request)
+        assert may
+        return [response]
+
+    def new(self, org: Organisation) -> str:
+        """The title of a document that isn't ingested."""
+        self.made += 1
+        return f"canary{org.name}new{self.made}x"
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    "pooler",
+    ["", pytest.param("pgbouncer", marks=pytest.mark.system(program="pgbouncer", package="pgbouncer"))],
+)
+async def test_no_call_tells_what_the_grants_dont_allow(
+    database: Database,
+    proof: ProofScale,
+    print_table: PrintTable,
+    pooler: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with ExitStack() as stack:
+        target = database
+        if pooler:
+            target = stack.enter_context(pgbouncer(database))
+            _prepare_nothing(monkeypatch)
+        rows = stack.enter_context(CorpusRows(database.owner_dsn, dimensions=DIMENSIONS))
+        async with running_retriever(target, pool_max_size=1) as running:
+            run = Proof(running, rows, proof.random())
+            calls = {
+                method.name
+                for file in (pb.DESCRIPTOR, rpb.DESCRIPTOR)
+                for service in file.services_by_name.values()
+                for method in service.methods
+            }
+            assert calls == run.reads.keys() | run.writes.keys() | ELSEWHERE.keys()
+            while run.steps.total() < proof.pick(scaled_down=250, full=10_000):
+                await run.step()
+    out, err = capfd.readouterr()
+    assert not CANARY.findall(out + err), "in the log"
+    assert not CANARY.findall(prometheus_client.generate_latest().decode()), "in the metrics"
+    assert run.canaries > run.steps.total() / 2
+    assert run.cancelled
+    print_table(
+        f"{run.steps.total()} calls of ten callers of two organisations, {pooler or 'no pooler'}, seed {proof.seed}",
+        ["cancelled", "refused", "canaries told, all allowed"],
+        [[run.cancelled, run.refused, run.canaries]],
+    )
+
+
+def _prepare_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debian's PgBouncer is older than 1.21, which knows prepared statements."""
+    connect = psycopg.AsyncConnection.connect
+
+    async def unprepared(*args: Any, **options: Any) -> Any:  # noqa: ANN401 # whatever psycopg takes
+        return await connect(*args, **{**options, "prepare_threshold": None})
+
+    monkeypatch.setattr(psycopg.AsyncConnection, "connect", unprepared)

@@ -1,0 +1,74 @@
+"""PgBouncer in transaction mode in front of a test's database."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from databases import Database
+
+_PORT = 6432  # only the name of a socket in a folder of its own
+_SETTINGS = """\
+[databases]
+* = host={server}
+[pgbouncer]
+listen_addr =
+listen_port = {port}
+unix_socket_dir = {folder}
+auth_type = trust
+auth_file = {folder}/users.txt
+pool_mode = transaction
+default_pool_size = 1
+logfile = {folder}/pgbouncer.log
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PooledDatabase:
+    """A database whose application roles each share one connection to the server."""
+
+    name: str
+    folder: Path
+
+    def dsn(self, role: str) -> str:
+        """Connection string of a role, through PgBouncer."""
+        return f"postgresql://{role}@/{self.name}?host={self.folder}&port={_PORT}"
+
+
+@contextlib.contextmanager
+def pgbouncer(database: Database) -> Generator[PooledDatabase]:
+    """Runs PgBouncer until the block ends; as root it becomes another user, as Postgres does."""
+    folder = Path(tempfile.mkdtemp(prefix="cw-bouncer-"))
+    folder.chmod(0o777)
+    settings = folder / "pgbouncer.ini"
+    settings.write_text(_SETTINGS.format(server=database.server.socket_dir, port=_PORT, folder=folder), "utf-8")
+    (folder / "users.txt").write_text('"citewire_corpus" ""\n', "utf-8")
+    user = ["-u", "nobody"] if os.geteuid() == 0 else []
+    process = subprocess.Popen(["pgbouncer", *user, str(settings)], stderr=subprocess.DEVNULL)
+    try:
+        pooled = PooledDatabase(database.name, folder)
+        _wait_for(pooled, process)
+        yield pooled
+    finally:
+        process.kill()
+        process.wait(10)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for(pooled: PooledDatabase, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 20
+    while True:
+        with contextlib.suppress(psycopg.OperationalError), psycopg.connect(pooled.dsn("citewire_corpus")):
+            return
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError((pooled.folder / "pgbouncer.log").read_text("utf-8"))
+        time.sleep(0.02)  # polling a socket that nothing announces
