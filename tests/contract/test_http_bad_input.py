@@ -191,7 +191,7 @@ async def test_unknown_documents_are_404_there_too(gateway: Gateway, path: str) 
 
 
 ADDRESSES: list[tuple[str, str, int, str]] = [
-    ("GET", "/", 404, "ROUTE_NOT_FOUND"),
+    ("GET", "/nothing", 404, "ROUTE_NOT_FOUND"),
     ("GET", "/v1/nothing", 404, "ROUTE_NOT_FOUND"),
     ("POST", "/v1/chat/", 404, "ROUTE_NOT_FOUND"),
     ("GET", "/v1/chat", 405, "METHOD_NOT_ALLOWED"),

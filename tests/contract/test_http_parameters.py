@@ -198,13 +198,17 @@ def test_every_listing_has_pages_and_is_searched() -> None:
             listings[path] = {parameter["name"] for parameter in methods["get"]["parameters"]}
     # The messages of one conversation come in pages too; nobody looks something up in them. Keys are listed where there
     # is authentication, as is what administrators see.
-    assert listings.keys() - {"/v1/conversations/{conversation_id}"} == LISTS.keys() | {
+    # A collection's grants are put and read as a whole, at most as many as one call may hold.
+    whole = {"/v1/conversations/{conversation_id}", "/v1/collections/{name}/grants"}
+    assert listings.keys() - whole == LISTS.keys() | {
         "/v1/keys",
+        "/v1/admin/groups",
+        "/v1/admin/groups/{name}/members",
         "/v1/admin/audit",
         "/v1/admin/users",
         "/v1/erasures",
     }
-    searched = (*LISTS, "/v1/keys", "/v1/erasures")
+    searched = (*LISTS, "/v1/keys", "/v1/erasures", "/v1/admin/groups", "/v1/admin/groups/{name}/members")
     assert [path for path in searched if not {"page_size", "page_token", "q"} <= listings[path]] == []
 
 

@@ -48,9 +48,24 @@ async def sandbox() -> AsyncIterator[Sandbox]:
         yield opened
 
 
+OTHERS: set[int] = set()
+"""Processes that other tests of the same run started, and that still run: a database, a stack."""
+
+
+@pytest.fixture(autouse=True)
+def others() -> None:
+    OTHERS.clear()
+    OTHERS.update(child.pid for child in psutil.Process().children())
+
+
+def servers() -> list[psutil.Process]:
+    """The fork server, if it runs."""
+    return [child for child in psutil.Process().children() if child.pid not in OTHERS]
+
+
 def processes() -> set[int]:
     """The fork server and its children."""
-    return {child.pid for child in psutil.Process().children(recursive=True)}
+    return {process.pid for server in servers() for process in (server, *server.children(recursive=True))}
 
 
 def write(path: Path, data: str | bytes) -> Path:
@@ -218,7 +233,7 @@ async def test_a_server_that_dies_with_a_file_gives_it_back(monkeypatch: pytest.
             async with asyncio.timeout(20):
                 while len(processes()) < 2:  # noqa: ASYNC110 - another process forks it
                     await asyncio.sleep(0.01)
-            os.kill(psutil.Process().children()[0].pid, signal.SIGKILL)
+            os.kill(servers()[0].pid, signal.SIGKILL)
             async with asyncio.timeout(20):
                 while len(processes()) > 1 and not reading.done():  # noqa: ASYNC110 - the kernel ends it
                     await asyncio.sleep(0.01)

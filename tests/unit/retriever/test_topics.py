@@ -42,7 +42,8 @@ class FakeTopics:
     share: float = 0.0
     asked: list[str] = field(default_factory=list[str])
 
-    async def library(self, _tenant: Tenant, _space: Space, collection: str) -> LibraryTopic:
+    async def library(self, _tenant: Tenant, _space: Space, collection: str, *, hidden: bool) -> LibraryTopic:
+        assert not hidden
         self.asked.append(f"library {collection}".strip())
         return self.topic
 
