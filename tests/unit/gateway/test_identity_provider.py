@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from citewire_accounts.people import provider as provider_module
+from citewire_accounts.people.claims import read_person
 from citewire_accounts.people.issuers import Issuer, check_issuers, read_issuers
 from citewire_accounts.people.provider import Provider, RejectedGrantError, open_http
 from citewire_kit.errors import Unauthenticated, Unavailable
@@ -106,6 +107,60 @@ async def test_a_good_token_is_taken(liar: Liar, provider: Provider) -> None:
     assert (await provider.verify(liar.token(), "api"))["sub"] == "ada"
     assert (await provider.verify(liar.token(nonce="n"), "api", nonce="n"))["nonce"] == "n"
     assert (await provider.verify(liar.token(exp=int(time.time()) - 20), "api"))["sub"] == "ada", "clocks may differ"
+
+
+async def test_a_service_account_of_kubernetes_is_a_user(liar: Liar, http: httpx.AsyncClient) -> None:
+    """What an API server answers and signs, as Kubernetes documents it: it has no endpoints to sign in at."""
+    liar.discovery = {
+        "jwks_uri": f"{liar.issuer}/openid/v1/jwks",
+        "authorization_endpoint": "urn:kubernetes:programmatic_authorization",
+        "token_endpoint": None,
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["RS256"],
+    }
+    keys = [{name: value for name, value in jwk_of(RSA_KEY, "k1").items() if name != "key_ops"} | {"alg": "RS256"}]
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.json_response({"keys": keys})
+
+    liar.answers["/openid/v1/jwks"] = answer
+    (issuer,) = read_issuers(
+        json.dumps(
+            [{"name": "cluster", "issuer": liar.issuer, "audience": "citewire", "org": "acme", "groups_claim": ""}]
+        )
+    )
+    provider, now = Provider(issuer, http), int(time.time())
+    account = {"name": "importer", "uid": "5c0e9c6e-7b5f-4a4f-8f4d-2f3f0d1f7c11"}
+    pod = {"name": "importer-7d4b9", "uid": "0f8a3c1e-6a66-4f0c-9d8e-9b1a5d2c7e42"}
+    claims: dict[str, Any] = {
+        "aud": ["citewire"],
+        "sub": "system:serviceaccount:data:importer",
+        "iat": now,
+        "nbf": now,
+        "exp": now + 3607,
+        "jti": "1f1b3c1c-8f6e-4f2b-a7e1-0e2f4e8b5a90",
+        "kubernetes.io": {"namespace": "data", "serviceaccount": account, "pod": pod},
+    }
+    person = read_person(issuer, await provider.verify(liar.token(**claims), issuer.audience))
+    assert (person.org_id, person.user_id, person.groups, person.roles) == (
+        "acme",
+        "system:serviceaccount:data:importer",
+        (),
+        None,
+    )
+    wrongs: tuple[dict[str, Any], ...] = (
+        {"aud": ["https://kubernetes.default.svc"]},
+        {"exp": now - 3600},
+        {"iss": "https://elsewhere"},
+    )
+    for wrong in wrongs:
+        with pytest.raises(Unauthenticated):
+            await provider.verify(liar.token(**claims | wrong), issuer.audience)
+    # Nobody can sign in there, and a provider of people must say where they do.
+    people = Provider(Issuer(issuer=liar.issuer, client_id="citewire", org="acme"), http)
+    with pytest.raises(Unavailable):
+        await people.metadata()
 
 
 async def test_tokens_that_prove_nothing_are_refused(liar: Liar, provider: Provider) -> None:

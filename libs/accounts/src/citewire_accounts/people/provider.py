@@ -59,6 +59,7 @@ class Metadata:
 
     authorization_endpoint: str
     token_endpoint: str
+    """Both "" where nobody signs in."""
     jwks_uri: str
     userinfo_endpoint: str | None
     end_session_endpoint: str | None
@@ -231,9 +232,10 @@ class Provider:
             log.warning("identity_provider_unusable", issuer=self.issuer.name, status=status, says=answer.get("issuer"))
             raise _away(self.issuer)
         methods = answer.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        signs_in = bool(self.issuer.client_id)  # Kubernetes signs tokens, and has no such endpoints
         return Metadata(
-            authorization_endpoint=self._endpoint(answer, "authorization_endpoint"),
-            token_endpoint=self._endpoint(answer, "token_endpoint"),
+            authorization_endpoint=self._endpoint(answer, "authorization_endpoint") if signs_in else "",
+            token_endpoint=self._endpoint(answer, "token_endpoint") if signs_in else "",
             jwks_uri=self._endpoint(answer, "jwks_uri"),
             userinfo_endpoint=self._optional(answer, "userinfo_endpoint"),
             end_session_endpoint=self._optional(answer, "end_session_endpoint"),
