@@ -253,9 +253,50 @@ async def test_budgets_are_set_read_changed_and_deleted(database: Database) -> N
             await entry.aclose()
 
 
+async def test_users_have_usage_and_budgets_of_their_own(database: Database) -> None:
+    async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys") as gateway:
+        owner, key_id = await client(database, gateway, "acme", "ana")
+        member, members_key = await client(database, gateway, "acme", "bob")
+        now = datetime.now(UTC)
+        for user, key, times in (("ana", key_id, 1), ("bob", members_key, 2), ("bob", "", 3)):
+            for _ in range(times):
+                add_call(database, org_id="acme", user_id=user, key_id=key, started_at=now, ended_at=now)
+
+        async def calls(http: httpx.AsyncClient, **params: str) -> int:
+            return (await usage(http, **params))["total"]["calls"]
+
+        assert await calls(owner) == 6
+        assert await calls(owner, user="bob") == await calls(member) == await calls(member, user="bob") == 5
+        assert await calls(owner, key_id=members_key) == await calls(member, key_id=members_key) == 2
+        assert await calls(owner, user="ana", key_id=members_key) == await calls(member, key_id=key_id) == 0
+        refused = await member.get("/v1/usage?user=ana")
+        assert (refused.status_code, refused.json()["reason"]) == (403, "PERMISSION_DENIED")
+        assert (await owner.get("/v1/usage?key_id=k&source=exchanges")).status_code == 422
+        body = {"scope": "user", "user": "bob", "period": "month", "limit_usd": 3}
+        made = await owner.put("/v1/budgets", json=body)
+        assert made.status_code == 200, made.text
+        shown = {name: made.json()[name] for name in ("scope", "user", "limit_usd", "spent_usd")}
+        assert shown == {"scope": "user", "user": "bob", "limit_usd": 3.0, "spent_usd": 0.00225}
+        assert "key_id" not in made.json()
+        await owner.put("/v1/budgets", json={"period": "month", "limit_usd": 9})
+        listed = (await owner.get("/v1/budgets")).json()["budgets"]
+        assert [(entry["scope"], entry["limit_usd"]) for entry in listed] == [("org", 9.0), ("user", 3.0)]
+        unknown = await owner.put("/v1/budgets", json={**body, "user": "nobody"})
+        assert (unknown.status_code, unknown.json()["errors"][0]["field"]) == (422, "user")
+        assert (await member.put("/v1/budgets", json=body)).status_code == 403
+        # The organisation's stays.
+        assert (await owner.delete("/v1/budgets?scope=user&user=bob&period=month")).status_code == 204
+        assert [entry["scope"] for entry in (await owner.get("/v1/budgets")).json()["budgets"]] == ["org"]
+        for entry in (owner, member):
+            await entry.aclose()
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
+        ({"period": "day", "limit_usd": 1, "scope": "user"}, "user"),
+        ({"period": "day", "limit_usd": 1, "user": "ada"}, "user"),
+        ({"period": "day", "limit_usd": 1, "scope": "user", "user": "ada", "key_id": "key_1"}, "key_id"),
         ({"period": "day"}, "limit_usd"),
         ({"period": "day", "limit_usd": -1}, "limit_usd"),
         ({"period": "day", "limit_usd": True}, "limit_usd"),

@@ -89,7 +89,9 @@ async def test_nothing_of_a_user_is_left_but_accounts_without_the_name(office: O
     before = office.places(CANARY)
     assert {"table corpus.originals", "table corpus.documents", "table chat.messages"} <= before
     assert "table chat.idempotency_keys" in before
-    assert "table ledger.calls" in office.places("bob.zeisig")
+    budget = {"scope": "user", "user": "bob.zeisig", "period": "day", "limit_usd": 1}
+    assert (await office.call("ada", "PUT", "/v1/budgets", json=budget)).status_code == 200
+    assert {"table ledger.calls", "table ledger.budgets"} <= office.places("bob.zeisig")
     body = {"user": "bob.zeisig", "documents": documents}
     assert (await office.call("bob.zeisig", "POST", "/v1/erasures", json=body)).status_code == 403
     asked = await office.call("ada", "POST", "/v1/erasures", json=body)

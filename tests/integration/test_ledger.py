@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -55,6 +56,78 @@ def budget(database: Database, usd: Decimal | float, *, key: str = "", period: s
 
 def budgets(database: Database) -> list[Any]:
     return rows(database, "SELECT * FROM ledger.budgets_now ORDER BY org_id, key_id, period")
+
+
+def user_budget(database: Database, usd: float, user: str, period: str = "day") -> None:
+    with psycopg.connect(database.dsn("citewire_chat")) as connection:
+        connection.execute("SELECT set_config('citewire.org_id', 'acme', true)")
+        connection.execute("SELECT ledger.put_budget('', %s, %s, %s, 'ann')", (user, period, int(usd * NANO)))
+
+
+async def test_a_users_budget_is_shared_by_the_users_keys_only(database: Database) -> None:
+    user_budget(database, 1.5 * MOST / NANO, "ann")
+    budget(database, 100)
+    budget(database, 100, key="key-1")
+    async with ledger_of(database) as ledger:
+
+        async def spend(tenant: Tenant) -> None:
+            with use_tenant(tenant):
+                async with ledger.call(NEW) as call:
+                    call.record_usage(CallUsage(1))
+
+        with use_tenant(ACME):
+            async with ledger.call(NEW) as first:
+                with pytest.raises(ResourceExhausted) as refused:
+                    await spend(replace(ACME, key_id="key-2"))
+                await spend(replace(ACME, user_id="bob"))
+                first.record_usage(CallUsage(1000, output_tokens=100))
+        await spend(replace(ACME, key_id="key-2"))
+    assert "the user's budget" in refused.value.message
+    assert refused.value.metadata["budget"] == "user"
+    spent = {(row["scope"], row["spent_nano"], row["reserved_nano"]) for row in budgets(database)}
+    # All three, the two of ann, and the two with her first key.
+    assert spent == {("org", 3_004_000, 0), ("user", 3_002_000, 0), ("key", 3_002_000, 0)}
+
+
+async def test_users_and_keys_charged_crosswise_never_wait_in_a_circle(database: Database) -> None:
+    users, keys = ("ann", "bob", "eve"), ("key-1", "key-2", "key-3")
+    for user in users:
+        user_budget(database, 100, user)
+    for key in keys:
+        budget(database, 100, key=key)
+    open_call = (
+        "SELECT ledger.open_call(gen_random_uuid(), %s, %s, '', NULL, '', 'generator', 'generation', 'p', 'm', false, "
+        "10, 1000, 1000, 1000, 1000, 500, interval '-1 s')"
+    )
+    with psycopg.connect(database.dsn("citewire_ledger")) as connection:  # of processes that died
+        connection.execute("SELECT set_config('citewire.org_id', 'acme', true)")
+        for user, key in itertools.product(users, keys * 3):
+            connection.execute(open_call, (user, key))
+    async with ledger_of(database) as ledger:
+
+        async def work(seed: int) -> None:
+            chance = random.Random(seed)
+            for _ in range(15):
+                with use_tenant(Tenant("acme", chance.choice(users), "pro", (), chance.choice(keys))):
+                    async with ledger.call(NEW) as call:
+                        call.record_usage(CallUsage(1))
+
+        def sweep() -> int:
+            with psycopg.connect(database.dsn("citewire_ledger"), autocommit=True) as connection:
+                row = connection.execute("SELECT ledger.sweep(7)").fetchone()
+                return 0 if row is None else int(row[0])
+
+        sweeps = (asyncio.to_thread(sweep) for _ in range(6))
+        await asyncio.gather(*sweeps, *(work(seed) for seed in range(6)))
+        while await asyncio.to_thread(sweep):
+            pass
+    states = rows(database, "SELECT reason, count(*) AS calls FROM ledger.calls GROUP BY reason ORDER BY reason")
+    assert states == [{"reason": "", "calls": 90}, {"reason": "ORPHANED", "calls": 27}]
+    reserved = rows(database, "SELECT sum(reserved_nano) AS held, min(reserved_nano) AS least FROM ledger.budgets")
+    assert reserved == [{"held": 0, "least": 0}]
+    cost = rows(database, "SELECT sum(cost_nano) AS cost FROM ledger.calls")[0]["cost"]
+    for scope in ("user", "key"):
+        assert sum(row["spent_nano"] for row in budgets(database) if row["scope"] == scope) == cost
 
 
 async def test_a_row_says_who_what_and_how_much(database: Database) -> None:

@@ -135,6 +135,9 @@ def test_budgets_are_listed_set_and_deleted(gateway: FakeGateway, run: Run) -> N
     assert gateway.requests[-1].json() == {"period": "day", "limit_usd": 5.0, "scope": "key", "key_id": "key_1"}
     assert run("budgets", "set", "month", "0.5", "--json").exit_code == 0
     assert gateway.requests[-1].json() == {"period": "month", "limit_usd": 0.5, "scope": "org"}
+    assert run("budgets", "set", "month", "3", "--user", "ada").exit_code == 0
+    assert gateway.requests[-1].json() == {"period": "month", "limit_usd": 3.0, "scope": "user", "user": "ada"}
+    assert run("budgets", "set", "month", "3", "--user", "ada", "--key", "key_1").exit_code == 2
     assert run("budgets", "delete", "day", "--key", "key_1").stdout == "Deleted.\n"
     assert gateway.requests[-1].query == {"period": "day", "scope": "key", "key_id": "key_1"}
 

@@ -1,4 +1,4 @@
-"""`citewire budgets`: what the organisation, or one of its API keys, may spend in a day or a month."""
+"""`citewire budgets`: what the organisation, one of its users or one of its API keys, may spend in a day or a month."""
 
 from typing import Annotated, Literal
 
@@ -7,19 +7,20 @@ import typer
 from citewire_cli import output
 from citewire_cli.api import Api
 from citewire_cli.commands.options import JsonOption, UrlOption
-from citewire_cli.errors import ExitCode
+from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.jsonio import JsonObject, get_float, get_objects, get_str
 from citewire_cli.settings import load_client_settings
 
 budgets_app = typer.Typer(
-    help="List, set and delete budgets of your organisation and its API keys, as its owner or admin. A call that may "
-    "cost more than what is left is refused (HTTP 402).",
+    help="List, set and delete budgets of your organisation, its users and API keys, as its owner or admin. A call "
+    "that may cost more than what is left is refused (HTTP 402).",
     no_args_is_help=True,
 )
 
 KeyOption = Annotated[
     str | None, typer.Option("--key", help="An API key's id; without, the organisation's budget.", show_default=False)
 ]
+UserOption = Annotated[str | None, typer.Option("--user", help="A user, for the user's budget.", show_default=False)]
 
 
 PeriodArgument = Annotated[
@@ -48,12 +49,12 @@ async def set_budget(
     period: PeriodArgument,
     usd: Annotated[float, typer.Argument(min=0, help="Most USD; 0 lets nothing through that costs anything.")],
     key: KeyOption = None,
+    user: UserOption = None,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
     """Make a budget, or change its limit; what this period has cost already counts."""
-    body: JsonObject = {"period": period, "limit_usd": usd, "scope": "key" if key else "org"}
-    body |= {"key_id": key} if key else {}
+    body: JsonObject = {"period": period, "limit_usd": usd, **_owner(key, user)}
     async with Api(load_client_settings(url=url)) as api:
         budget = await api.call("PUT", "/v1/budgets", body=body)
     if json:
@@ -66,11 +67,14 @@ async def set_budget(
 @budgets_app.command("delete")
 @output.async_command
 async def delete_budget(
-    period: PeriodArgument, key: KeyOption = None, url: UrlOption = None, json: JsonOption = False
+    period: PeriodArgument,
+    key: KeyOption = None,
+    user: UserOption = None,
+    url: UrlOption = None,
+    json: JsonOption = False,
 ) -> ExitCode:
     """Delete a budget. Exits with 5 if there is none."""
-    params: dict[str, str | int] = {"period": period, "scope": "key" if key else "org"}
-    params |= {"key_id": key} if key else {}
+    params: dict[str, str | int] = {"period": period, **_owner(key, user)}
     async with Api(load_client_settings(url=url)) as api:
         await api.call("DELETE", "/v1/budgets", params=params)
     if json:
@@ -80,11 +84,21 @@ async def delete_budget(
     return ExitCode.OK
 
 
+def _owner(key: str | None, user: str | None) -> dict[str, str]:
+    if key and user:
+        raise CliError(
+            "Choose one of --key and --user", "A budget is a key's, a user's or the organisation's.", ExitCode.USAGE
+        )
+    if key:
+        return {"scope": "key", "key_id": key}
+    return {"scope": "user", "user": user} if user else {"scope": "org"}
+
+
 def _print(budgets: list[JsonObject]) -> None:
     amounts = ("limit_usd", "spent_usd", "reserved_usd", "left_usd")
     rows = [
         (
-            get_str(budget, "key_id") or "organisation",
+            get_str(budget, "key_id") or get_str(budget, "user") or "organisation",
             get_str(budget, "period"),
             *(f"{get_float(budget, name) or 0:.6f}" for name in amounts),
             get_str(budget, "resets_at"),

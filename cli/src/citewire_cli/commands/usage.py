@@ -43,6 +43,10 @@ async def usage(
             show_default=False,
         ),
     ] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Only this user's.", show_default=False)] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="Only calls of this API key, by its id.", show_default=False)
+    ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, as the gateway writes it.")] = False,
     url: UrlOption = None,
     json: JsonOption = False,
@@ -54,8 +58,10 @@ async def usage(
     """
     if as_csv and json:
         raise CliError("Choose one of --csv and --json", "", ExitCode.USAGE)
+    source = source or ("calls" if key else None)  # chats have no key
     params: dict[str, str | int] = {"group_by": by, "source": source or "calls"}
-    params |= {name: value for name, value in (("from", start), ("to", end)) if value is not None}
+    named = (("from", start), ("to", end), ("user", user), ("key_id", key))
+    params |= {name: value for name, value in named if value is not None}
     async with Api(load_client_settings(url=url)) as api:
         if as_csv:
             text = await api.text("/v1/usage", params={**params, "format": "csv"})

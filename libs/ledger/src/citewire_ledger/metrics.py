@@ -30,7 +30,7 @@ _OPERATIONS = {
     Purpose.RERANK: "rerank",
 }
 
-for _scope in ("org", "key"):
+for _scope in ("org", "user", "key"):
     REFUSED.labels(_scope)
 
 

@@ -142,7 +142,7 @@ def _budget_exceeded(row: tuple[Any, ...]) -> ResourceExhausted:
     scope, limit, left, resets_at = row
     utc = resets_at.astimezone(datetime.UTC)
     wait = (utc - datetime.datetime.now(datetime.UTC)).total_seconds()
-    whose = "organisation's" if scope == "org" else "API key's"
+    whose = {"org": "organisation's", "user": "user's"}.get(scope, "API key's")
     return ResourceExhausted(
         f"the {whose} budget has too little left for this call; it resets at {utc:%Y-%m-%d %H:%M} UTC",
         reason="BUDGET_EXCEEDED",

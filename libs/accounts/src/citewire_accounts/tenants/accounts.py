@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import psycopg
@@ -60,6 +60,8 @@ class UsageQuery:
     source: UsageSource = UsageSource.CALLS
     user_id: str | None = None
     """Only this user's; None: everyone's."""
+    key_id: str | None = None
+    """Only of this API key; None: of all. Exchanges have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +81,26 @@ class Period(StrEnum):
     MONTH = "month"
 
 
+class BudgetOwner(NamedTuple):
+    """Whose a budget is: an API key's, a user's, or with neither the organisation's."""
+
+    key_id: str = ""
+    user_id: str = ""
+
+    def __str__(self) -> str:
+        if self.key_id:
+            return f"the key {self.key_id}"
+        return f"the user {self.user_id}" if self.user_id else "the organisation"
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """A budget as it is now."""
 
     key_id: str
-    """The API key's that it is for; "" is the organisation's, which all its keys share."""
+    """The API key's that it is for; "": not a key's."""
+    user_id: str
+    """The user's that it is for; "": not a user's. With neither it is the organisation's, which all share."""
     period: Period
     limit_nano: int
     spent_nano: int
@@ -140,6 +156,7 @@ class AccountStore:
             "start": query.start,
             "end": query.end,
             "only_user": query.user_id,
+            "only_key": query.key_id,
             "most": MAX_ROWS + 1,
         }
         async with self._ledger(tenant) as connection:
@@ -160,21 +177,23 @@ class AccountStore:
         return Cost(0, None) if row is None else Cost(*row)
 
     async def budgets(self, tenant: Tenant) -> list[Budget]:
-        """Returns the organisation's budgets, its own first, then those of its keys."""
+        """Returns the organisation's budgets, its own first, then those of its users and keys."""
         async with self._ledger(tenant) as connection:
             rows = await (await connection.execute(_SQL["list_budgets"], {"org": tenant.org_id})).fetchall()
         return [_budget(row) for row in rows]
 
-    async def put_budget(self, tenant: Tenant, key_id: str, period: Period, limit_nano: int) -> Budget:
+    async def put_budget(self, tenant: Tenant, owner: BudgetOwner, period: Period, limit_nano: int) -> Budget:
         """Makes a budget or changes its limit. A new one starts with what its period has cost already.
 
         Raises:
-            InvalidArgument: The organisation has no such key.
+            InvalidArgument: The organisation has no such key or user.
         """
-        values = _names(tenant, key_id, period) | {"limit_nano": limit_nano}
+        values = _names(tenant, owner, period) | {"limit_nano": limit_nano}
         async with self._ledger(tenant) as connection:
-            if key_id and await (await connection.execute(_SQL["has_key"], values)).fetchone() is None:
+            if owner.key_id and await (await connection.execute(_SQL["has_key"], values)).fetchone() is None:
                 raise invalid_field("key_id", "is no API key of this organisation")
+            if owner.user_id and await (await connection.execute(_SQL["has_user"], values)).fetchone() is None:
+                raise invalid_field("user", "must be a user of the organisation")
             await connection.execute(_SQL["put_budget"], values)
             row = await (await connection.execute(_SQL["get_budget"], values)).fetchone()
         if row is None:
@@ -193,17 +212,16 @@ class AccountStore:
         except psycopg.errors.UndefinedFunction as exc:
             raise Unavailable("the ledger's migrations haven't run yet", reason="DATABASE_UNAVAILABLE") from exc
 
-    async def delete_budget(self, tenant: Tenant, key_id: str, period: Period) -> None:
+    async def delete_budget(self, tenant: Tenant, owner: BudgetOwner, period: Period) -> None:
         """Deletes a budget; what it held back is free.
 
         Raises:
             NotFound: There is none.
         """
         async with self._ledger(tenant) as connection:
-            done = await connection.execute(_SQL["delete_budget"], _names(tenant, key_id, period))
+            done = await connection.execute(_SQL["delete_budget"], _names(tenant, owner, period))
         if done.rowcount == 0:
-            whose = f"for the key {key_id}" if key_id else "for the organisation"
-            raise NotFound(f"there is no budget {whose} by {period.value}", reason="BUDGET_NOT_FOUND")
+            raise NotFound(f"there is no budget for {owner} by {period.value}", reason="BUDGET_NOT_FOUND")
 
     @asynccontextmanager
     async def _ledger(
@@ -221,12 +239,13 @@ class AccountStore:
 
 
 def _budget(row: Sequence[Any]) -> Budget:
-    key_id, period, *rest = row
-    return Budget(key_id, Period(period), *rest)
+    key_id, user_id, period, *rest = row
+    return Budget(key_id, user_id, Period(period), *rest)
 
 
-def _names(tenant: Tenant, key_id: str, period: Period) -> dict[str, Any]:
-    return {"org": tenant.org_id, "user": tenant.user_id, "key_id": key_id, "period": period.value}
+def _names(tenant: Tenant, owner: BudgetOwner, period: Period) -> dict[str, Any]:
+    names = {"org": tenant.org_id, "user": tenant.user_id, "period": period.value}
+    return names | {"key_id": owner.key_id, "user_id": owner.user_id}
 
 
 def to_nano(usd: float) -> int:

@@ -30,6 +30,7 @@ SELECT CASE WHEN 'org' = ANY (%(by)s::text[]) THEN org_id END AS org,
 FROM ledger.calls
 WHERE org_id = %(org)s AND started_at >= %(start)s AND started_at < %(end)s
   AND (%(only_user)s::text IS NULL OR user_id = %(only_user)s)
+  AND (%(only_key)s::text IS NULL OR key_id = %(only_key)s)
 GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
 ORDER BY 3, 1, 2, 4, 5, 6, 7, 8
 LIMIT %(most)s
@@ -76,21 +77,26 @@ WHERE org_id = %(org)s AND exchange_id = %(exchange)s AND state <> 'open'
 SELECT ledger.forget_users(%(user)s, %(successor)s)
 
 -- name: list_budgets
-SELECT key_id, period, limit_nano, spent_nano, reserved_nano, left_nano, period_start, resets_at, updated_by, updated_at
+SELECT key_id, user_id, period, limit_nano, spent_nano, reserved_nano, left_nano, period_start, resets_at, updated_by,
+       updated_at
 FROM ledger.budgets_now
 WHERE org_id = %(org)s
-ORDER BY key_id, period
+ORDER BY key_id, user_id, period
 
 -- name: get_budget
-SELECT key_id, period, limit_nano, spent_nano, reserved_nano, left_nano, period_start, resets_at, updated_by, updated_at
+SELECT key_id, user_id, period, limit_nano, spent_nano, reserved_nano, left_nano, period_start, resets_at, updated_by,
+       updated_at
 FROM ledger.budgets_now
-WHERE org_id = %(org)s AND key_id = %(key_id)s AND period = %(period)s
+WHERE org_id = %(org)s AND key_id = %(key_id)s AND user_id = %(user_id)s AND period = %(period)s
 
 -- name: has_key
 SELECT FROM chat.api_keys WHERE org_id = %(org)s AND key_id = %(key_id)s
 
+-- name: has_user
+SELECT FROM chat.users WHERE org_id = %(org)s AND user_id = %(user_id)s
+
 -- name: put_budget
-SELECT ledger.put_budget(%(key_id)s, %(period)s, %(limit_nano)s, %(user)s)
+SELECT ledger.put_budget(%(key_id)s, %(user_id)s, %(period)s, %(limit_nano)s, %(user)s)
 
 -- name: delete_budget
-DELETE FROM ledger.budgets WHERE org_id = %(org)s AND key_id = %(key_id)s AND period = %(period)s
+DELETE FROM ledger.budgets WHERE org_id = %(org)s AND key_id = %(key_id)s AND user_id = %(user_id)s AND period = %(period)s

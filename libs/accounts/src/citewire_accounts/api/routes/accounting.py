@@ -20,6 +20,7 @@ from citewire_accounts.api.schemas.accounting import (
     UsageReport,
 )
 from citewire_accounts.tenants.accounts import (
+    BudgetOwner,
     Group,
     Period,
     Usage,
@@ -75,8 +76,17 @@ Format = Annotated[
     Literal["json", "csv"] | None, Query(description="Absent: what `Accept` prefers, JSON without a preference.")
 ]
 
-OfScope = Annotated[BudgetScope, Query(description="`org`: the organisation's budget. `key`: an API key's.")]
+OfUser = Annotated[
+    str | None, Query(min_length=1, max_length=128, description="Only this user's, for owners and admins."), Clean
+]
+OfKey = Annotated[
+    str | None, Query(min_length=1, max_length=128, description="Only of this API key, by its id; of calls."), Clean
+]
+OfScope = Annotated[
+    BudgetScope, Query(description="`org`: the organisation's budget. `user`: a user's. `key`: an API key's.")
+]
 KeyId = Annotated[str | None, Query(max_length=128, description="The API key's id, for `key`."), Clean]
+UserId = Annotated[str | None, Query(alias="user", max_length=128, description="The user, for `user`."), Clean]
 OfPeriod = Annotated[Period, Query(description="Which of its budgets: by day or by month, in UTC.")]
 
 
@@ -84,7 +94,7 @@ OfPeriod = Annotated[Period, Query(description="Which of its budgets: by day or 
     "/v1/usage",
     summary="Show usage",
     response_model=UsageReport,
-    responses={200: {"content": {_CSV: {"schema": {"type": "string"}}}}, **problems(409)},
+    responses={200: {"content": {_CSV: {"schema": {"type": "string"}}}}, **problems(403, 409)},
 )
 async def get_usage(
     request: Request,
@@ -93,14 +103,20 @@ async def get_usage(
     from_: From = None,
     to: To = None,
     group_by: GroupBy = "day,model",
+    user: OfUser = None,
+    key_id: OfKey = None,
     source: SourceName = UsageSource.CALLS,
     format_: Annotated[Format, Query(alias="format")] = None,
 ) -> Response:
-    """Adds up the organisation's usage. Members other than owners and admins see their own."""
+    """Adds up the organisation's usage, or that of a user or an API key. Who isn't an owner or admin sees their own."""
     start, end = _span(from_, to, datetime.now(UTC))
     groups = _groups(group_by, source)
     everyone = is_admin(tenant)
-    query = UsageQuery(start, end, groups, source, None if everyone else tenant.user_id)
+    if not everyone and user not in (None, tenant.user_id):
+        require_admin(tenant)
+    if source is UsageSource.EXCHANGES and key_id is not None:
+        raise invalid_field("key_id", "can't be given for exchanges: only calls have keys")
+    query = UsageQuery(start, end, groups, source, user if everyone else tenant.user_id, key_id)
     usage = await services.accounts.usage(tenant, query)
     if (format_ or _preferred(request)) == "csv":
         name = f"usage-{start.date()}-{(end - timedelta(microseconds=1)).date()}.csv"
@@ -120,15 +136,15 @@ async def get_usage(
 
 @router.get("/v1/budgets", summary="List budgets", responses=problems(403, 409))
 async def list_budgets(tenant: TenantDep, services: AccountsDep, pages: PagesDep) -> BudgetList:
-    """Returns the organisation's budgets and those of its keys, as they are now. Owners and admins may.
+    """Returns the organisation's budgets and those of its users and keys, as they are now. Owners and admins may.
 
-    `q` looks into ids of keys and periods.
+    `q` looks into users, ids of keys and periods.
     """
     require_admin(tenant)
     budgets, token = pages.page(
         await services.accounts.budgets(tenant),
-        key=lambda budget: (budget.key_id, budget.period),
-        text=lambda budget: f"{budget.key_id}\n{budget.period}",
+        key=lambda budget: (budget.key_id, budget.user_id, budget.period),
+        text=lambda budget: f"{budget.key_id}\n{budget.user_id}\n{budget.period}",
     )
     return BudgetList(budgets=[BudgetInfo.of(budget) for budget in budgets], next_page_token=token)
 
@@ -142,21 +158,26 @@ async def put_budget(
     Owners and admins may.
     """
     require_admin(tenant)
-    key_id = _key_id(body.scope, body.key_id)
-    touch(_named(key_id, body.period))
+    owner = _owner(body.scope, body.key_id, body.user)
+    touch(_named(owner, body.period))
     limit = to_nano(body.limit_usd)
-    return BudgetInfo.of(await services.accounts.put_budget(tenant, key_id, body.period, limit))
+    return BudgetInfo.of(await services.accounts.put_budget(tenant, owner, body.period, limit))
 
 
 @router.delete("/v1/budgets", summary="Delete a budget", **deleted(403, 404))
 async def delete_budget(
-    tenant: TenantDep, services: AccountsDep, period: OfPeriod, scope: OfScope = "org", key_id: KeyId = None
+    tenant: TenantDep,
+    services: AccountsDep,
+    period: OfPeriod,
+    scope: OfScope = "org",
+    key_id: KeyId = None,
+    user: UserId = None,
 ) -> None:
     """Deletes a budget: from the next call on there is no limit of that kind. Owners and admins may."""
     require_admin(tenant)
-    whose = _key_id(scope, key_id)
-    touch(_named(whose, period))
-    await services.accounts.delete_budget(tenant, whose, period)
+    owner = _owner(scope, key_id, user)
+    touch(_named(owner, period))
+    await services.accounts.delete_budget(tenant, owner, period)
 
 
 @router.get("/v1/limits", summary="Show limits")
@@ -248,14 +269,16 @@ def _cell(value: object) -> str:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
-def _named(key_id: str, period: Period) -> str:
-    return f"budget:{key_id or 'org'}/{period.value}"
+def _named(owner: BudgetOwner, period: Period) -> str:
+    user = f"user {owner.user_id}" if owner.user_id else ""
+    return f"budget:{owner.key_id or user or 'org'}/{period.value}"
 
 
-def _key_id(scope: BudgetScope, key_id: str | None) -> str:
-    """The key's id; "" for the organisation."""
-    if scope == "org" and key_id:
-        raise invalid_field("key_id", "must be absent for the organisation's budget")
-    if scope == "key" and not key_id:
-        raise invalid_field("key_id", "is required for a key's budget")
-    return key_id or ""
+def _owner(scope: BudgetScope, key_id: str | None, user: str | None) -> BudgetOwner:
+    """Whose budget is meant."""
+    wrong = Violations()
+    for name, of, value in (("key_id", "key", key_id), ("user", "user", user)):
+        wrong.require(bool(value) or scope != of, name, f"is required for a {of}'s budget")
+        wrong.require(value is None or scope == of, name, f"must be absent for a budget of scope {scope}")
+    wrong.raise_if_any()
+    return BudgetOwner(key_id or "", user or "")

@@ -23,7 +23,7 @@ from citewire_kit.tenant import Plan
 
 Usd = Annotated[float, BeforeValidator(to_usd)]
 """An amount, made from nano-USD."""
-BudgetScope = Literal["org", "key"]
+BudgetScope = Literal["org", "user", "key"]
 
 
 class LimitInfo(ResponseModel):
@@ -72,7 +72,8 @@ class LimitReport(ResponseModel):
 class BudgetBody(RequestModel):
     """What may be spent in a period; UTC."""
 
-    scope: BudgetScope = Field(default="org", description="The organisation's, or an API key's.")
+    scope: BudgetScope = Field(default="org", description="The organisation's, a user's, or an API key's.")
+    user: Annotated[StrictStr, Field(max_length=128)] | None = Field(default=None, description="Whose, for `user`.")
     key_id: Annotated[StrictStr, Field(max_length=128)] | None = Field(default=None, description="The key, for `key`.")
     period: Period
     limit_usd: Annotated[StrictInt | StrictFloat, Field(ge=0, le=MAX_LIMIT_USD)] = Field(
@@ -83,10 +84,16 @@ class BudgetBody(RequestModel):
 class BudgetInfo(ResponseModel):
     """A budget as it is now."""
 
-    names: ClassVar[Names] = {"limit_usd": "limit_nano", "spent_usd": "spent_nano", "reserved_usd": "reserved_nano"}
+    names: ClassVar[Names] = {
+        "user": "user_id",
+        "limit_usd": "limit_nano",
+        "spent_usd": "spent_nano",
+        "reserved_usd": "reserved_nano",
+    }
 
     scope: BudgetScope = Field(examples=["org"])
     key_id: str | MISSING = Field(default=MISSING, description="The API key's id, of scope `key`.")
+    user: str | MISSING = Field(default=MISSING, description="Whose, of scope `user`.")
     period: Period = Field(examples=["month"])
     limit_usd: Usd = Field(examples=[50.0])
     spent_usd: Usd = Field(description="Settled in this period.", examples=[12.4])
@@ -100,7 +107,8 @@ class BudgetInfo(ResponseModel):
     @classmethod
     def of(cls, budget: Budget) -> Self:
         """Amounts in USD."""
-        return cls.read(budget, scope="key" if budget.key_id else "org", left_usd=max(0, budget.left_nano))
+        scope = "key" if budget.key_id else "user" if budget.user_id else "org"
+        return cls.read(budget, scope=scope, left_usd=max(0, budget.left_nano))
 
 
 class BudgetList(ResponseModel):
