@@ -90,7 +90,8 @@ def _outside(
 ) -> Iterator[str]:
     """What may be reached beyond the namespace, and from there."""
     for port in (53, 443):
-        needed = port == 53 or issubclass(settings, TenantProviderSettings)  # DNS
+        providers = issubclass(settings, TenantProviderSettings) or _set(env, "oidc_issuers")
+        needed = port == 53 or providers  # DNS
         to = _DNS if port == 53 else None  # DNS
         there = {"k8s-app": "kube-dns"}
         open_ = (

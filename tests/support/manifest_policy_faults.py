@@ -102,6 +102,20 @@ POLICY_FAULTS: list[tuple[str, Rule, str, Change, str]] = [
         "generator: may reach 169.254.169.254",
     ),
     (
+        "an identity provider that nobody can ask",
+        policies_are_the_picture,
+        "sign-in",
+        lambda all_: all_.remove(find(all_, "NetworkPolicy", "sign-in")),
+        "gateway: may not reach public addresses on 443",
+    ),
+    (
+        "a gateway that reaches out though nobody signs in",
+        policies_are_the_picture,
+        "sign-in",
+        lambda all_: find(all_, "Deployment", "gateway")["spec"]["template"]["spec"]["containers"][0].pop("env"),
+        "gateway: may reach public addresses on 443",
+    ),
+    (
         "traces that go nowhere",
         policies_are_the_picture,
         "own-database-watched",

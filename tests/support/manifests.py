@@ -194,16 +194,28 @@ def servers(resources: Sequence[Resource]) -> list[Process]:
 
 
 def environment(resources: Sequence[Resource], container: Resource) -> dict[str, str]:
-    """A container's environment; the value of a Secret's key is `secret`, that of a DSN is one."""
+    """A container's environment; values of Secrets are stood in for."""
     maps = {element["metadata"]["name"]: part(element, "data") for element in of_kind(resources, "ConfigMap")}
     values: dict[str, str] = {}
     for source in container.get("envFrom", []):
         if "configMapRef" in source:
             values.update(maps[source["configMapRef"]["name"]])
     for entry in container.get("env", []):
-        stand_in = "postgresql://user@host/database" if entry["name"].endswith("DSN") else "secret"
-        values[entry["name"]] = entry.get("value", stand_in)
+        values[entry["name"]] = entry.get("value", _stand_in(entry["name"]))
     return values
+
+
+def _stand_in(name: str) -> str:
+    """What a Secret may hold."""
+    match name.rpartition("_")[2]:
+        case "DSN":
+            return "postgresql://user@host/database"
+        case "ISSUERS":
+            return '[{"issuer": "https://id.example.org", "client_id": "citewire", "org": "acme"}]'
+        case "SECRETS":
+            return 32 * "s"
+        case _:
+            return "secret"
 
 
 def env_names(settings: type[BaseSettings]) -> set[str]:
