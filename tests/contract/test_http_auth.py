@@ -38,6 +38,7 @@ TABLES = (
     "messages",
     "exchanges",
     "idempotency_keys",
+    "limits",
     "providers",
     "saved_providers",
     "provider_rules",
@@ -217,6 +218,8 @@ async def test_the_role_sees_and_writes_only_its_tenants_rows(
         assert joined.status_code == 200
         kept = await gateway.http.put("/v1/admin/retention", json={"conversation_days": 30}, headers=bearer(key))
         assert kept.status_code == 200, kept.text
+        limit = {"scope": "user", "user": "user", "measure": "streams", "limit": 9}
+        assert (await gateway.http.put("/v1/admin/limits", json=limit, headers=bearer(key))).status_code == 200
         with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
             connection.execute(
                 "INSERT INTO chat.sessions "

@@ -21,7 +21,8 @@ from citewire_kit.errors import CitewireError, DeadlineExceeded, ResourceExhaust
 from citewire_kit.postgres import open_pool
 from gateway_fake_servers import running_fakes
 from gateway_fakes import completed, delta, started
-from gateway_process import Gateway, running_gateway
+from gateway_process import Gateway, rows, running_gateway
+from operator_commands import command
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -215,6 +216,79 @@ async def test_without_trusted_proxies_a_header_moves_nobody(database: Database)
             headers = {"Authorization": f"Bearer {make_key().text}", "X-Forwarded-For": f"203.0.113.{number}"}
             statuses.append((await gateway.http.get("/v1/documents", headers=headers)).status_code)
         assert 429 in statuses
+
+
+async def requests_that_pass(gateway: Gateway, headers: dict[str, str], times: int) -> int:
+    answers = [await gateway.http.get("/v1/models", headers=headers) for _ in range(times)]
+    assert {answer.status_code for answer in answers} <= {200, 429}
+    return sum(answer.status_code == 200 for answer in answers)
+
+
+async def test_admins_limit_users_and_keys_within_the_plan(database: Database) -> None:
+    async with limited(database, {"requests": {"user": 500, "key": 500, "org": 5000}}) as gateway:
+        ana, bob = await key_of(database, "acme", "ana"), await key_of(database, "acme", "bob")
+        second, eve = await key_of(database, "acme", "bob"), await key_of(database, "other", "eve")
+        (key_id,) = [key["id"] for key in (await gateway.http.get("/v1/keys", headers=second)).json()["keys"]][-1:]
+        body = {"scope": "user", "user": "bob", "measure": "requests", "limit": 8}
+        made = await gateway.http.put("/v1/admin/limits", json=body, headers=ana)
+        assert made.status_code == 200, made.text
+        shown = {name: made.json()[name] for name in ("scope", "user", "measure", "limit", "updated_by")}
+        assert shown == {**body, "updated_by": "ana"}
+        of_key = {"scope": "key", "key_id": key_id, "measure": "requests", "limit": 3}
+        assert (await gateway.http.put("/v1/admin/limits", json=of_key, headers=ana)).status_code == 200
+        # One request of `second` was for its id.
+        assert await requests_that_pass(gateway, second, 5) == 2
+        assert await requests_that_pass(gateway, bob, 9) == 5
+        refused = (await gateway.http.get("/v1/models", headers=bob)).json()
+        assert (refused["limit"], refused["quota"]) == ("requests-user", 8)
+        assert await requests_that_pass(gateway, ana, 9) == 9
+        bobs = (await gateway.http.get("/v1/limits?user=bob", headers=ana)).json()["limits"]
+        assert next((limit["limit"], limit["used"]) for limit in bobs if limit["name"] == "requests-user") == (8, 8)
+        keys = (await gateway.http.get(f"/v1/limits?key_id={key_id}", headers=ana)).json()["limits"]
+        assert {limit["limit"] for limit in keys if limit["name"] in ("requests-key", "requests-user")} == {3, 8}
+        listed = (await gateway.http.get("/v1/admin/limits", headers=ana)).json()["limits"]
+        assert [(limit["scope"], limit["limit"]) for limit in listed] == [("key", 3), ("user", 8)]
+        # No more than the plan allows, of one's own organisation only, and by its admins.
+        assert (await gateway.http.put("/v1/admin/limits", json={**body, "limit": 900}, headers=ana)).status_code == 200
+        bobs = (await gateway.http.get("/v1/limits?user=bob", headers=ana)).json()["limits"]
+        assert next(limit["limit"] for limit in bobs if limit["name"] == "requests-user") == 500
+        attempts: tuple[tuple[dict[str, str], str, Json, int], ...] = (
+            (bob, "PUT", {"json": {**body, "limit": 400}}, 403),
+            (eve, "PUT", {"json": body}, 422),
+            (eve, "PUT", {"json": of_key}, 422),
+            (eve, "DELETE", {"params": {"scope": "user", "user": "bob", "measure": "requests"}}, 404),
+            (ana, "PUT", {"json": {**body, "measure": "stored-bytes"}}, 422),
+            (ana, "PUT", {"json": {**body, "key_id": key_id}}, 422),
+            (ana, "PUT", {"json": {**body, "limit": -1}}, 422),
+            (ana, "DELETE", {"params": {"scope": "user", "user": "bob", "measure": "requests"}}, 204),
+            (ana, "DELETE", {"params": {"scope": "user", "user": "bob", "measure": "requests"}}, 404),
+        )
+        for by, method, arguments, status in attempts:
+            answer = await gateway.http.request(method, "/v1/admin/limits", headers=by, **arguments)
+            assert answer.status_code == status, (method, arguments, answer.text)
+        for path in ("/v1/limits?user=ana", f"/v1/limits?key_id={key_id}", "/v1/admin/limits"):
+            assert (await gateway.http.get(path, headers=bob)).status_code == 403
+        assert (await gateway.http.get(f"/v1/limits?key_id={key_id}", headers=eve)).status_code == 422
+
+
+async def test_operators_give_an_organisation_limits_of_its_own(database: Database) -> None:
+    async with limited(database, {"requests": {"user": 500, "key": 500, "org": 2}}) as gateway:
+        ana = await key_of(database, "acme", "ana")
+        done = command(database, "orgs", "limit", "acme", "requests", "7", "--json", owner=False)
+        assert (done.returncode, json.loads(done.stdout)["limit"]) == (0, 7), done.stderr
+        assert await requests_that_pass(gateway, ana, 9) == 7
+        assert command(database, "orgs", "limit", "acme", "requests", "plan", owner=False).returncode == 0
+        for code, wrong in (
+            (5, ("acme", "requests", "plan")),
+            (5, ("nobody", "requests", "1")),
+            (1, ("acme", "tokens", "1.5")),
+        ):
+            assert command(database, "orgs", "limit", *wrong, owner=False).returncode == code, wrong
+        noted = "SELECT action, objects FROM chat.audit_events WHERE issuer = 'operator' ORDER BY at"
+        assert rows(database, noted) == [
+            ("limit.set", ["limit:requests-org"]),
+            ("limit.delete", ["limit:requests-org"]),
+        ]
 
 
 async def test_limits_are_shown_with_what_is_used(database: Database) -> None:

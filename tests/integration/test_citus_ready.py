@@ -88,6 +88,7 @@ QUERY_FILES = (
     ("citewire_accounts.tenants", "erasures.sql"),
     ("citewire_accounts.tenants", "groups.sql"),
     ("citewire_accounts.tenants", "identity.sql"),
+    ("citewire_accounts.tenants", "limits.sql"),
     ("citewire_accounts.tenants", "members.sql"),
     ("citewire_accounts.people", "sessions.sql"),
     ("citewire_gateway.profiles", "profiles.sql"),

@@ -91,7 +91,9 @@ async def test_nothing_of_a_user_is_left_but_accounts_without_the_name(office: O
     assert "table chat.idempotency_keys" in before
     budget = {"scope": "user", "user": "bob.zeisig", "period": "day", "limit_usd": 1}
     assert (await office.call("ada", "PUT", "/v1/budgets", json=budget)).status_code == 200
-    assert {"table ledger.calls", "table ledger.budgets"} <= office.places("bob.zeisig")
+    limit = {"scope": "user", "user": "bob.zeisig", "measure": "streams", "limit": 9}
+    assert (await office.call("ada", "PUT", "/v1/admin/limits", json=limit)).status_code == 200
+    assert {"table ledger.calls", "table ledger.budgets", "table chat.limits"} <= office.places("bob.zeisig")
     body = {"user": "bob.zeisig", "documents": documents}
     assert (await office.call("bob.zeisig", "POST", "/v1/erasures", json=body)).status_code == 403
     asked = await office.call("ada", "POST", "/v1/erasures", json=body)

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
-from citewire_accounts.api.routes import accounting, admin, auth, erasures, groups, keys, providers, retention
+from citewire_accounts.api.routes import accounting, admin, auth, erasures, groups, keys, limits, providers, retention
 from citewire_accounts.people.authenticator import Authenticator
 from citewire_accounts.people.provider import Provider, open_http
 from citewire_accounts.people.sealer import Sealer
@@ -23,6 +23,7 @@ from citewire_accounts.tenants.audit import AuditReader, AuditRetention
 from citewire_accounts.tenants.erasures import Erasures
 from citewire_accounts.tenants.groups import GroupStore
 from citewire_accounts.tenants.identity import IdentityStore
+from citewire_accounts.tenants.limits import LimitSettingStore
 from citewire_accounts.tenants.members import MemberStore
 from citewire_accounts.tenants.provider_service import TenantProviders
 from citewire_accounts.tenants.providers import ProviderStore
@@ -102,6 +103,7 @@ ROUTES = (
     admin,
     retention,
     groups,
+    limits,
     system,
     page,
 )
@@ -171,7 +173,9 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     stack.push_async_callback(background.settled)  # before the pool goes: what has ended is still being written
     accounts = AccountStore(pool)
     local = settings.auth == "off"
-    limiter = Limiter(open_limit_store(stack, settings), None if local else settings.limits_by_plan())
+    own_limits = LimitSettingStore(pool)
+    plans = None if local else settings.limits_by_plan()
+    limiter = Limiter(open_limit_store(stack, settings), plans, own_limits.of)
     pipeline = ChatPipeline(
         embedder=embedder,
         retriever=retriever,
@@ -227,6 +231,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         identity=identity,
         sign_in=sign_in,
         limiter=limiter,
+        own_limits=own_limits,
         chats=chats,
         reader=ConversationReader(chats, retriever),
         eraser=eraser,

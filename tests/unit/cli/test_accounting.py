@@ -142,6 +142,23 @@ def test_budgets_are_listed_set_and_deleted(gateway: FakeGateway, run: Run) -> N
     assert gateway.requests[-1].query == {"period": "day", "scope": "key", "key_id": "key_1"}
 
 
+def test_users_and_keys_are_limited(gateway: FakeGateway, run: Run) -> None:
+    limit = {"scope": "user", "user": "ada", "measure": "requests", "limit": 1200, "updated_by": "bob"}
+    gateway.on("GET", "/v1/admin/limits", reply_json({"limits": [limit]}))
+    gateway.on("PUT", "/v1/admin/limits", reply_json(limit))
+    gateway.on("DELETE", "/v1/admin/limits", Reply(204))
+    gateway.on("GET", "/v1/limits", reply_json({"plan": "free", "limits": [], "unknown": []}))
+    assert run("limits", "list").stdout.splitlines()[1].split() == ["ada", "requests", "1,200", "bob"]
+    assert run("limits", "set", "requests", "1200", "--user", "ada").exit_code == 0
+    assert gateway.requests[-1].json() == {"measure": "requests", "limit": 1200, "scope": "user", "user": "ada"}
+    assert run("limits", "delete", "tokens", "--key", "key_1").stdout == "Deleted.\n"
+    assert gateway.requests[-1].query == {"measure": "tokens", "scope": "key", "key_id": "key_1"}
+    assert run("limits", "--user", "ada").exit_code == 0
+    assert gateway.requests[-1].query == {"user": "ada"}
+    assert run("limits", "set", "requests", "1").exit_code == 2
+    assert run("limits", "set", "stored-bytes", "1", "--user", "ada").exit_code == 2
+
+
 def test_no_budgets_and_none_to_delete(gateway: FakeGateway, run: Run) -> None:
     gateway.on("GET", "/v1/budgets", reply_json({"budgets": []}))
     gateway.on("DELETE", "/v1/budgets", reply_problem(404, "Not found", reason="BUDGET_NOT_FOUND"))

@@ -4,11 +4,13 @@ from typing import Annotated, Literal
 
 import typer
 
+from citewire_cli.commands.limits import MeasureName
 from citewire_cli.commands.options import JsonOption
 from citewire_cli.gateway_command import run_gateway
 
 orgs_app = typer.Typer(
-    help="List organisations and change their plans. Runs beside the gateway, on its database.", no_args_is_help=True
+    help="List organisations, change their plans and limits. Runs beside the gateway, on its database.",
+    no_args_is_help=True,
 )
 users_app = typer.Typer(
     help="List users, make and disable them, and change their roles. Runs beside the gateway, on its database.",
@@ -37,6 +39,17 @@ def set_plan(
 ) -> None:
     """Put an organisation on a plan, from its next request on. Exits with 5 if there is none of that id."""
     run_gateway("orgs", "plan", org, plan, json=json)
+
+
+@orgs_app.command("limit")
+def set_limit(
+    org: Annotated[str, typer.Argument(help="The organisation.", show_default=False)],
+    measure: Annotated[MeasureName, typer.Argument(help="What is limited.", show_default=False)],
+    most: Annotated[str, typer.Argument(help="A whole number from 0, or `plan`.", show_default=False)],
+    json: JsonOption = False,
+) -> None:
+    """Give an organisation a limit in place of its plan's, or with `plan` take it back, within 30 seconds."""
+    run_gateway("orgs", "limit", org, measure, most, json=json)
 
 
 @orgs_app.command("audit-days")

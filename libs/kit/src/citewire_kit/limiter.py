@@ -7,7 +7,7 @@ no look into the store. Windows of different callers begin at different moments,
 import hashlib
 import secrets
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from zlib import crc32
@@ -15,7 +15,7 @@ from zlib import crc32
 from citewire_kit.errors import CitewireError, ResourceExhausted
 from citewire_kit.limit_store import Count, LimitStore, Seat
 from citewire_kit.metrics import LIMITED
-from citewire_kit.plan_limits import WINDOW_SECONDS, LimitScope, Measure, PlanLimits
+from citewire_kit.plan_limits import WINDOW_SECONDS, LimitScope, Measure, OwnLimits, PlanLimits, effective
 from citewire_kit.spending import Spending
 from citewire_kit.tenant import Tenant
 
@@ -85,11 +85,18 @@ class Limiter:
     Args:
         store: Where it is counted.
         plans: The limits; None: there are none.
+        own: Who says which limits a caller has beside the plan's; None: nobody.
     """
 
-    def __init__(self, store: LimitStore, plans: PlanLimits | None) -> None:
+    def __init__(
+        self,
+        store: LimitStore,
+        plans: PlanLimits | None,
+        own: Callable[[Tenant], Awaitable[OwnLimits]] | None = None,
+    ) -> None:
         self._store = store
         self._plans = plans
+        self._own = own
 
     async def take(self, tenant: Tenant, measure: Measure, amount: int = 1) -> Taken:
         """Takes an amount from each of the caller's limits, or from none.
@@ -97,12 +104,11 @@ class Limiter:
         Raises:
             ResourceExhausted: One doesn't have it (`RATE_LIMITED`).
         """
-        now = time.time()
-        counts, scopes, lefts = self._counts(tenant, measure, amount, now)
+        now, limits = time.time(), await self._limits(tenant, measure)
+        counts, scopes, lefts = _counts(tenant, measure, limits, amount, now)
         if not counts:
             return Taken()
         totals = await self._store.add(counts)
-        limits = self._limits(tenant, measure)
         states = tuple(
             LimitState(measure, scope, limits[scope], total, left)
             for scope, total, left in zip(scopes, totals, lefts, strict=True)
@@ -133,7 +139,7 @@ class Limiter:
         Raises:
             ResourceExhausted: All are taken (`RATE_LIMITED`).
         """
-        limits = self._limits(tenant, Measure.STREAMS)
+        limits = await self._limits(tenant, Measure.STREAMS)
         names = {scope: _whose(tenant, scope) for scope in limits}
         scopes = [scope for scope in limits if names[scope]]
         seats = [Seat(f"{Measure.STREAMS}:{scope}:{names[scope]}", limits[scope]) for scope in scopes]
@@ -174,21 +180,22 @@ class Limiter:
         await self.take(tenant, Measure.REQUESTS)
         if spends:
             await self._require_rest(tenant, Measure.TOKENS)
+        limits = await self._limits(tenant, Measure.TOKENS)
         async with self.stream(tenant, seconds) if streams else nullcontext():
             spending = Spending(0)
             try:
                 yield spending
             finally:
                 if spending.tokens:
-                    await self._store.add(self._counts(tenant, Measure.TOKENS, spending.tokens, time.time())[0])
+                    await self._store.add(_counts(tenant, Measure.TOKENS, limits, spending.tokens, time.time())[0])
 
     async def states(self, tenant: Tenant) -> list[LimitState]:
         """Returns the caller's limits with windows, and where they stand."""
         return [state for measure in WINDOW_SECONDS for state in await self._states(tenant, measure)]
 
     async def _states(self, tenant: Tenant, measure: Measure) -> list[LimitState]:
-        counts, scopes, lefts = self._counts(tenant, measure, 0, time.time())
-        limits = self._limits(tenant, measure)
+        limits = await self._limits(tenant, measure)
+        counts, scopes, lefts = _counts(tenant, measure, limits, 0, time.time())
         totals = await self._store.add(counts)
         return [
             LimitState(measure, scope, limits[scope], total, left)
@@ -200,27 +207,31 @@ class Limiter:
         if spent:
             raise _limited(tenant, max(spent, key=lambda state: state.seconds_left), 1)
 
-    def _limits(self, tenant: Tenant, measure: Measure) -> dict[LimitScope, int]:
-        return {} if self._plans is None else dict(self._plans[tenant.plan][measure])
+    async def _limits(self, tenant: Tenant, measure: Measure) -> dict[LimitScope, int]:
+        if self._plans is None:
+            return {}
+        own: OwnLimits = {} if self._own is None else await self._own(tenant)
+        return effective(self._plans[tenant.plan][measure], own, measure)
 
-    def _counts(
-        self, tenant: Tenant, measure: Measure, amount: int, now: float
-    ) -> tuple[tuple[Count, ...], list[LimitScope], list[int]]:
-        """The counters of now, whose each is, and the seconds until it ends."""
-        seconds = WINDOW_SECONDS[measure]
-        counts: list[Count] = []
-        scopes: list[LimitScope] = []
-        lefts: list[int] = []
-        for scope in self._limits(tenant, measure):
-            whose = _whose(tenant, scope)
-            if not whose:
-                continue
-            key = f"{measure}:{scope}:{whose}"
-            number, passed = divmod(now + crc32(key.encode()) % seconds, seconds)
-            counts.append(Count(f"{key}:{int(number)}", amount, seconds))
-            scopes.append(scope)
-            lefts.append(max(1, round(seconds - passed)))
-        return tuple(counts), scopes, lefts
+
+def _counts(
+    tenant: Tenant, measure: Measure, limits: Iterable[LimitScope], amount: int, now: float
+) -> tuple[tuple[Count, ...], list[LimitScope], list[int]]:
+    """The counters of now, whose each is, and the seconds until it ends."""
+    seconds = WINDOW_SECONDS[measure]
+    counts: list[Count] = []
+    scopes: list[LimitScope] = []
+    lefts: list[int] = []
+    for scope in limits:
+        whose = _whose(tenant, scope)
+        if not whose:
+            continue
+        key = f"{measure}:{scope}:{whose}"
+        number, passed = divmod(now + crc32(key.encode()) % seconds, seconds)
+        counts.append(Count(f"{key}:{int(number)}", amount, seconds))
+        scopes.append(scope)
+        lefts.append(max(1, round(seconds - passed)))
+    return tuple(counts), scopes, lefts
 
 
 def _whose(tenant: Tenant, scope: LimitScope) -> str:

@@ -47,6 +47,8 @@ WINDOW_SECONDS: Final[Mapping[Measure, int]] = MappingProxyType(
 
 ScopeLimits: TypeAlias = Mapping[LimitScope, int]
 PlanLimits: TypeAlias = Mapping[Plan, Mapping[Measure, ScopeLimits]]
+OwnLimits: TypeAlias = Mapping[tuple[Measure, LimitScope], int]
+"""Limits that one organisation, user or key has beside the plan's."""
 
 
 def _scopes(user: int, org: int) -> ScopeLimits:
@@ -88,6 +90,16 @@ DEFAULT_LIMITS: Final[PlanLimits] = MappingProxyType(
     }
 )
 """Far above what people need, and what a script that runs wild reaches within seconds."""
+
+
+def effective(plan: ScopeLimits, own: OwnLimits, measure: Measure) -> dict[LimitScope, int]:
+    """Returns what counts: an organisation's own in place of the plan's, a user's or key's where it is less."""
+    limits = dict(plan)
+    for scope in LimitScope:
+        most = own.get((measure, scope))
+        if most is not None:
+            limits[scope] = most if scope is LimitScope.ORG else min(most, plan.get(scope, most))
+    return limits
 
 
 class PlanLimitSettings(BaseSettings):

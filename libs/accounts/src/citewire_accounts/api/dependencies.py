@@ -20,6 +20,7 @@ from citewire_accounts.tenants.audit import AuditReader
 from citewire_accounts.tenants.erasures import Erasures
 from citewire_accounts.tenants.groups import GroupStore
 from citewire_accounts.tenants.identity import Caller, IdentityStore
+from citewire_accounts.tenants.limits import LimitSettingStore
 from citewire_accounts.tenants.members import MemberStore
 from citewire_accounts.tenants.provider_service import TenantProviders
 from citewire_accounts.tenants.retention import Retention
@@ -46,6 +47,7 @@ class AccountServices:
     other_origins: Collection[str]
     """Origins whose pages may use a session, beside our own."""
     limiter: Limiter
+    own_limits: LimitSettingStore
     erasures: Erasures
     retention: Retention
     accounts: AccountStore

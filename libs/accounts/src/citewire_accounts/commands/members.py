@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from citewire_accounts.commands.operator import print_line, run_on_database, second_text
 from citewire_accounts.tenants.groups import Group, GroupStore
+from citewire_accounts.tenants.limits import MEASURES, LimitSettingStore
 from citewire_accounts.tenants.members import Member, MemberStore, Organisation
 from citewire_kit.audit import AuditTrail
 from citewire_kit.audit_events import Action, own_event
 from citewire_kit.audit_store import AuditStore
 from citewire_kit.errors import invalid_field
+from citewire_kit.plan_limits import LimitScope, Measure
 from citewire_kit.postgres import Pool
 from citewire_kit.tenant import ROLES, is_token
 
@@ -23,12 +25,16 @@ OPERATOR = "operator"
 
 def add_members(commands: "Commands") -> None:
     """Adds the commands to a parser's commands."""
-    orgs = commands.add_parser("orgs", help="list organisations and change their plans")
+    orgs = commands.add_parser("orgs", help="list organisations, change their plans and limits")
     actions = orgs.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="list organisations, as the schema's owner")
     planning = actions.add_parser("plan", help="put an organisation on a plan, from its next request on")
     planning.add_argument("org", metavar="ORG")
     planning.add_argument("plan", choices=("free", "basic", "pro"))
+    limiting = actions.add_parser("limit", help="give an organisation a limit in place of its plan's")
+    limiting.add_argument("org", metavar="ORG")
+    limiting.add_argument("measure", choices=[measure.value for measure in MEASURES])
+    limiting.add_argument("most", metavar="MOST", help="a whole number from 0, or `plan`: what the plan allows")
     retaining = actions.add_parser("audit-days", help="say for how long an organisation's audit trail is kept")
     retaining.add_argument("org", metavar="ORG")
     retaining.add_argument("days", metavar="DAYS", type=int, choices=range(30, 36_501))
@@ -48,7 +54,7 @@ def add_members(commands: "Commands") -> None:
     groups = _add_groups(commands)
     for action in (members, giving, adding, disabling, enabling, *groups):
         action.add_argument("--org", required=True, help="the organisation")
-    for action in (listing, planning, retaining, members, giving, adding, disabling, enabling, *groups):
+    for action in (listing, planning, limiting, retaining, members, giving, adding, disabling, enabling, *groups):
         action.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -75,6 +81,8 @@ async def run_members(options: argparse.Namespace) -> int:
         trail = AuditTrail(AuditStore(pool).write, process="operator")
         if options.command == "groups":
             rows = await _act_on_groups(options, GroupStore(pool), trail)
+        elif (options.command, options.action) == ("orgs", "limit"):
+            rows = await _limit(options, LimitSettingStore(pool), trail)
         else:
             rows = await _act(options, MemberStore(pool), trail)
         await trail.flush()
@@ -122,6 +130,21 @@ async def _act(options: argparse.Namespace, store: MemberStore, trail: AuditTrai
             objects = (f"user:{options.user}", f"role:{options.role}")
             trail.add(own_event(options.org, Action.USER_ROLE, objects, by=OPERATOR))
             return [_member(member)]
+
+
+async def _limit(options: argparse.Namespace, store: LimitSettingStore, trail: AuditTrail) -> list[dict[str, Any]]:
+    org: str = options.org
+    measure, most = Measure(options.measure), options.most
+    if most == "plan":
+        await store.delete(org, LimitScope.ORG, "", measure)
+        action, rows = Action.LIMIT_DELETE, list[dict[str, Any]]()
+    elif most.isascii() and most.isdecimal() and int(most) < 2**53:
+        limit = await store.put(org, LimitScope.ORG, "", measure, int(most), by=OPERATOR)
+        action, rows = Action.LIMIT_SET, [{"org": org, "measure": measure.value, "limit": limit.most}]
+    else:
+        raise invalid_field("MOST", "must be a whole number from 0, or `plan`")
+    trail.add(own_event(org, action, (f"limit:{measure}-org",), by=OPERATOR))
+    return rows
 
 
 async def _act_on_groups(options: argparse.Namespace, store: GroupStore, trail: AuditTrail) -> list[dict[str, Any]]:

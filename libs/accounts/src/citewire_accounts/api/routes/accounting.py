@@ -3,13 +3,21 @@
 import csv
 import io
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from citewire_accounts.api.dependencies import AccountsDep, TenantDep, authenticate, is_admin, require_admin
+from citewire_accounts.api.dependencies import (
+    AccountsDep,
+    AccountServices,
+    TenantDep,
+    authenticate,
+    is_admin,
+    require_admin,
+)
 from citewire_accounts.api.schemas.accounting import (
     BudgetBody,
     BudgetInfo,
@@ -40,6 +48,7 @@ from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch
 from citewire_kit.errors import DeadlineExceeded, Unavailable, Violations, invalid_field
 from citewire_kit.plan_limits import Measure
+from citewire_kit.tenant import Tenant
 
 router = APIRouter(route_class=CancellingRoute, tags=["accounting"], dependencies=[Depends(authenticate)])
 
@@ -81,6 +90,11 @@ OfUser = Annotated[
 ]
 OfKey = Annotated[
     str | None, Query(min_length=1, max_length=128, description="Only of this API key, by its id; of calls."), Clean
+]
+OfAnyKey = Annotated[
+    str | None,
+    Query(alias="key_id", min_length=1, max_length=128, description="Of this API key, by its id; admins only."),
+    Clean,
 ]
 OfScope = Annotated[
     BudgetScope, Query(description="`org`: the organisation's budget. `user`: a user's. `key`: an API key's.")
@@ -180,20 +194,42 @@ async def delete_budget(
     await services.accounts.delete_budget(tenant, owner, period)
 
 
-@router.get("/v1/limits", summary="Show limits")
-async def list_limits(tenant: TenantDep, services: AccountsDep) -> LimitReport:
-    """Returns what the plan lets the caller's key, the caller and the organisation do, and what they have used.
+@router.get("/v1/limits", summary="Show limits", responses=problems(403))
+async def list_limits(
+    tenant: TenantDep, services: AccountsDep, user: OfUser = None, key_id: OfAnyKey = None
+) -> LimitReport:
+    """Returns what the caller's key, the caller and the organisation may do, and what they have used.
+
+    Owners and admins may ask for another user, or an API key with its user; then without stored bytes.
 
     While the retriever, which counts stored bytes, doesn't answer, they are named in `unknown`.
     """
+    whose = await _whose(services, tenant, user, key_id)
     report = LimitReport(
-        plan=tenant.plan, limits=[*map(LimitInfo.of, await services.limiter.states(tenant))], unknown=[]
+        plan=tenant.plan, limits=[*map(LimitInfo.of, await services.limiter.states(whose))], unknown=[]
     )
+    if whose is not tenant:
+        return report
     try:
         report.limits.extend(LimitInfo.of_storage(await services.stored_bytes()))
     except (Unavailable, DeadlineExceeded):
         report.unknown.append(Measure.STORED_BYTES)
     return report
+
+
+async def _whose(services: AccountServices, tenant: Tenant, user: str | None, key_id: str | None) -> Tenant:
+    """The tenant whose limits are asked for."""
+    if key_id is not None:
+        require_admin(tenant)
+        owner = await services.own_limits.owner_of(tenant.org_id, key_id)
+        if user not in (None, owner):
+            raise invalid_field("user", f"must be absent, or {owner}, whose key it is")
+        return replace(tenant, user_id=owner, key_id=key_id)
+    if user is None or user == tenant.user_id:
+        return tenant
+    require_admin(tenant)
+    await services.members.member(tenant.org_id, user)
+    return replace(tenant, user_id=user, key_id="")
 
 
 def _span(start: str | None, end: str | None, now: datetime) -> tuple[datetime, datetime]:
