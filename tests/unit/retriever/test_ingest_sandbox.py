@@ -1,6 +1,7 @@
 """Files are read in a process of its own: whatever they do to it, the worker goes on."""
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -65,7 +66,11 @@ def servers() -> list[psutil.Process]:
 
 def processes() -> set[int]:
     """The fork server and its children."""
-    return {process.pid for server in servers() for process in (server, *server.children(recursive=True))}
+    found: set[int] = set()
+    for server in servers():
+        with contextlib.suppress(psutil.NoSuchProcess):  # it may end meanwhile
+            found |= {server.pid, *(child.pid for child in server.children(recursive=True))}
+    return found
 
 
 def write(path: Path, data: str | bytes) -> Path:
