@@ -198,6 +198,7 @@ def test_every_command_of_the_first_hour(newcomer: Newcomer) -> None:
                 f"{step.page}: {step.commands}\nprinted:\n{printed}\nnot:\n{expected}\n{newcomer.logs()}"
             )
         if step.starts:
-            # A page starts the stack with Ollama, which isn't on this machine: who asks first says so, before "ready" or after.
+            # A page starts the stack with Ollama, which isn't on this machine: the first request warns of it, before
+            # "ready" or after.
             told = "".join(line for line in printed.splitlines(keepends=True) if "provider_unreachable" not in line)
             assert not re.search(r"\b(FATAL|ERROR|error|warning|Traceback)\b", told), printed
