@@ -13,7 +13,7 @@ from typing import Final
 
 from citewire_kit.errors import ResourceExhausted
 
-FEW: Final = 32
+FEW: Final = 64
 """Requests that may wait for however long: a caller with fewer isn't too much, but what they wait for is away."""
 
 _current: ContextVar["Arrival | None"] = ContextVar("arrival", default=None)
