@@ -15,11 +15,12 @@ from citewire.retriever.v1 import retriever_pb2
 from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.chat.events import Event
 from citewire_gateway.chat.pipeline import ChatPipeline
-from citewire_gateway.chat.run import ChatInput, RunControl
+from citewire_gateway.chat.run import ChatInput
 from citewire_gateway.chat.store import AnswerSources, ChatStore, Closing, Exchange
 from citewire_gateway.profiles.builtin import DOCUMENTS
 from citewire_gateway.profiles.model import Profile
 from citewire_http.background import BackgroundTasks
+from citewire_http.streams import StreamControl
 from citewire_kit.limit_store import MemoryStore
 from citewire_kit.limiter import Limiter
 from citewire_kit.tenant import LOCAL_TENANT, Tenant
@@ -80,7 +81,7 @@ class PipelineHarness:
         """What the generator answers; a citation whose passage wasn't given is left out."""
         self.records = FakeRecords(self.log)
         self.background = BackgroundTasks()
-        self.control = RunControl()
+        self.control = StreamControl()
         self.pipeline = ChatPipeline(
             embedder=self.embedder,
             retriever=self.retriever,

@@ -68,7 +68,8 @@ from citewire_http.api import problems
 from citewire_http.arrivals import Arrivals
 from citewire_http.background import BackgroundTasks, run_sweeper
 from citewire_http.idempotency import IdempotencyStore
-from citewire_http.server import Drain, StreamRules
+from citewire_http.server import Drain
+from citewire_http.streams import StreamRules
 from citewire_kit import metrics
 from citewire_kit.audit import NO_TRAIL
 from citewire_kit.audit_store import open_trail

@@ -19,11 +19,12 @@ import citewire_gateway
 from citewire_gateway.api.schemas.profiles import ProfileInfo
 from citewire_gateway.chat.answer import generate_request
 from citewire_gateway.chat.context import search_request
-from citewire_gateway.chat.run import ChatInput, ChatRun, RunControl
+from citewire_gateway.chat.run import ChatInput, ChatRun
 from citewire_gateway.profiles.builtin import DOCUMENTS, NOT_FOUND_SENTENCE, PROFILES, SIMPLE, find_profile
 from citewire_gateway.profiles.model import EmptySelection, EventType, History, Persist, Rerank
 from citewire_gateway.profiles.options import ProfileOptions, apply_changes, check_possible
 from citewire_generator.converters import generate_from_proto
+from citewire_http.streams import StreamControl
 from citewire_kit.errors import InvalidArgument, NotFound
 from citewire_kit.tenant import INPUT_TOKENS, Plan, Tenant
 from citewire_retriever.converters.search import plan_from_proto, search_from_proto
@@ -306,7 +307,7 @@ def test_no_profile_that_is_saved_fails_at_the_services(base: str, options: Prof
     tenant = Tenant("acme", "ada", plan)
     scope = retriever_pb2.Scope(level=profile.level, types=profile.types)
     chat = ChatInput(tenant, profile, "What?", scope, profile.top_k.default, profile.min_score, "native", "r")
-    run = ChatRun(replace(chat, min_score_calibrated=profile.min_score_calibrated), RunControl(), 60)
+    run = ChatRun(replace(chat, min_score_calibrated=profile.min_score_calibrated), StreamControl(), 60)
     generate_from_proto(generate_request(run, ()))
     search = search_request(run, scope, chat.question)
     search.vector, search.space.model, search.space.revision, search.space.dimensions = VECTOR, "m", "1", 4

@@ -12,15 +12,15 @@ from citewire_gateway.api.dependencies import Services
 from citewire_gateway.api.dialects import AnswerDialect, ChatDialect
 from citewire_gateway.api.replay import recorded, replay
 from citewire_gateway.api.schemas.chat import ChatRequest
-from citewire_gateway.api.streams import EventBody, EventStream
 from citewire_gateway.chat.events import PRELIMINARY, Event
 from citewire_gateway.chat.reading import documents_in
-from citewire_gateway.chat.run import ChatInput, RunControl
+from citewire_gateway.chat.run import ChatInput
 from citewire_gateway.chat.store import chat_message
 from citewire_gateway.profiles.model import EventType, Persist, Profile
 from citewire_gateway.profiles.options import MAX_INSTRUCTIONS_BYTES, changed
 from citewire_gateway.settings import GatewaySettings
 from citewire_http.idempotency import Claim, StoredAnswer, hash_json
+from citewire_http.streams import EventBody, EventStream, StreamControl
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import Violations
 from citewire_kit.tenant import Tenant, current_request_id
@@ -147,7 +147,7 @@ async def respond(
             await services.idempotency.forget(chat.tenant, key)
             held = await claim()
 
-    def run(control: RunControl) -> AsyncGenerator[Event, None]:
+    def run(control: StreamControl) -> AsyncGenerator[Event, None]:
         if isinstance(held, StoredAnswer):
             return replay(held.response)
         events = services.pipeline.run(chat, control)

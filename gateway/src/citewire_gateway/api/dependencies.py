@@ -19,7 +19,8 @@ from citewire_gateway.profiles.store import Profiles
 from citewire_gateway.settings import GatewaySettings
 from citewire_http.api.schemas import MAX_ID
 from citewire_http.idempotency import IdempotencyStore
-from citewire_http.server import Drain, StreamRules
+from citewire_http.server import Drain
+from citewire_http.streams import StreamRules
 from citewire_kit.audit import AuditTrail
 
 

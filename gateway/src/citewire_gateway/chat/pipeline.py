@@ -29,7 +29,7 @@ from citewire_gateway.chat.events import (
 )
 from citewire_gateway.chat.filled_libraries import is_narrowed
 from citewire_gateway.chat.retrieval import Retrieval, both
-from citewire_gateway.chat.run import CHARS_PER_TOKEN, ChatInput, ChatRun, RunControl
+from citewire_gateway.chat.run import CHARS_PER_TOKEN, ChatInput, ChatRun
 from citewire_gateway.chat.steps import no_match_answer
 from citewire_gateway.chat.store import ChatStore, Closing, State
 from citewire_gateway.clients.embedder import Embedder
@@ -37,6 +37,7 @@ from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.retriever import Retriever
 from citewire_gateway.profiles.model import EventType, NoMatch, ProfileModels
 from citewire_http.background import BackgroundTasks
+from citewire_http.streams import StreamControl
 from citewire_kit.audit import fail, touch
 from citewire_kit.errors import CitewireError, Internal
 from citewire_kit.limiter import Limiter
@@ -96,7 +97,7 @@ class ChatPipeline:
         self._contexts = ContextFinder(embedder, retriever, records, self._reflection, rerank_seconds)
         self._answers = AnswerWriter(generator, self._begin_decided)
 
-    async def run(self, chat: ChatInput, control: RunControl) -> AsyncGenerator[Event, None]:
+    async def run(self, chat: ChatInput, control: StreamControl) -> AsyncGenerator[Event, None]:
         """Streams a chat's events; `Done` is the last one, and comes only after everything is kept.
 
         Close it (or cancel the task that iterates it) to stop the chat: calls to services are cancelled at once, and

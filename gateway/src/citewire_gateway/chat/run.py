@@ -3,7 +3,6 @@
 import asyncio
 import time
 from dataclasses import dataclass, replace
-from typing import Literal
 from uuid import UUID
 
 from citewire.generator.v1 import generator_pb2
@@ -26,11 +25,10 @@ from citewire_gateway.chat.steps import path_step
 from citewire_gateway.chat.store import Exchange
 from citewire_gateway.metrics import CITATIONS, FIRST_TEXT, UNCITED_SENTENCES, profile_label
 from citewire_gateway.profiles.model import Persist, Profile
+from citewire_http.streams import StreamControl
 from citewire_kit.enums import enum_text
 from citewire_kit.ids import uuid7
 from citewire_kit.tenant import Tenant
-
-CancelCause = Literal["client", "drain", "deadline"]
 
 CHARS_PER_TOKEN = 4  # rough, and marked as an estimate wherever it is used
 
@@ -76,20 +74,10 @@ class ChatInput:
         return self.profile.persist is Persist.ALWAYS
 
 
-@dataclass(slots=True)
-class RunControl:
-    """Shared by a run and by who writes its events."""
-
-    cause: CancelCause = "client"
-    """Why the run is being cancelled; set before cancelling."""
-    committed: bool = False
-    """Whether the caller has been shown anything. Until then a failure leaves no question behind."""
-
-
 class ChatRun:
     """One pass of the pipeline; gathers meanwhile what is to be kept of it."""
 
-    def __init__(self, chat: ChatInput, control: RunControl, lease_seconds: float) -> None:
+    def __init__(self, chat: ChatInput, control: StreamControl, lease_seconds: float) -> None:
         persist = chat.persists
         creates = persist and chat.conversation_id is None
         self.chat = chat

@@ -6,7 +6,6 @@ import logging
 import resource
 import socket
 from collections.abc import Generator
-from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 from typing import cast
@@ -63,17 +62,6 @@ class Drain:
 def going_away() -> Unavailable:
     """Returns the error of work that the leaving process cuts."""
     return Unavailable("the server is restarting: send the request again", reason="SHUTTING_DOWN", retry_after=1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class StreamRules:
-    """What holds for every stream of this process."""
-
-    drain: Drain
-    hold_seconds: float
-    """How long the status line may wait for the first frame that proves that the work succeeds."""
-    heartbeat_seconds: float
-    """Longest pause before a comment is sent."""
 
 
 class GatewayServer(uvicorn.Server):

@@ -16,7 +16,7 @@ from citewire.generator.v1 import generator_pb2
 from fastapi import Request
 from pydantic import MISSING
 
-from citewire_gateway.api.dialects import AnswerDialect, StreamDialect, quoted
+from citewire_gateway.api.dialects import AnswerDialect, quoted
 from citewire_gateway.api.schemas import chat as schemas
 from citewire_gateway.api.schemas.openai import (
     Annotation,
@@ -32,6 +32,7 @@ from citewire_gateway.api.schemas.openai import (
 )
 from citewire_gateway.chat.events import Citation, Citations, Done, Event, Tokens, Usage, VerifiedCitation
 from citewire_http.api.schemas import OpenAiError
+from citewire_http.streams import StreamDialect
 from citewire_kit.errors import CitewireError, Code
 
 OPENAI_PATHS = frozenset({"/v1/chat/completions", "/v1/embeddings", "/v1/models", "/v1/rerank", "/v2/rerank"})

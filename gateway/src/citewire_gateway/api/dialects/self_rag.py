@@ -5,13 +5,14 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StrictBool, StrictInt
 
-from citewire_gateway.api.dialects import AnswerDialect, StreamDialect, quoted
+from citewire_gateway.api.dialects import AnswerDialect, quoted
 from citewire_gateway.api.schemas import CollectionName, KnownType, Score
 from citewire_gateway.api.schemas.chat import Assessment, ChatRequest, Decision, ForeignRequest, Messages, event_payload
 from citewire_gateway.chat import events
 from citewire_gateway.chat.events import Citations, Done, Event, Tokens
 from citewire_http.api.reading import Names, struct_to_json
 from citewire_http.api.schemas import Count, Id, ResponseModel, Rounded
+from citewire_http.streams import StreamDialect
 from citewire_kit.errors import CitewireError
 
 

@@ -4,12 +4,13 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, StrictStr
 
-from citewire_gateway.api.dialects import AnswerDialect, StreamDialect, quoted
+from citewire_gateway.api.dialects import AnswerDialect, quoted
 from citewire_gateway.api.schemas import DocumentIds
 from citewire_gateway.api.schemas.chat import ForeignRequest
 from citewire_gateway.chat.events import Citations, Done, Event, Tokens
 from citewire_http.api.reading import Names
 from citewire_http.api.schemas import Id, ResponseModel
+from citewire_http.streams import StreamDialect
 from citewire_kit.errors import CitewireError
 
 

@@ -9,11 +9,12 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import MISSING, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic.alias_generators import to_camel
 
-from citewire_gateway.api.dialects import StreamDialect, quoted
+from citewire_gateway.api.dialects import quoted
 from citewire_gateway.api.schemas.chat import CHAT_EVENTS, event_payload
 from citewire_gateway.chat.events import Citation, Citations, Done, Event, Tokens
 from citewire_gateway.profiles.model import EventType
 from citewire_http.api.schemas import ResponseModel, Uuid
+from citewire_http.streams import StreamDialect
 from citewire_kit.errors import CitewireError
 
 _TEXT_ID = "answer"

@@ -12,7 +12,6 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate
 from citewire_gateway.api.dependencies import Services, ServicesDep, read_id
-from citewire_gateway.api.dialects import StreamDialect
 from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.api.forms import upload_header
 from citewire_gateway.api.schemas import StreamError
@@ -26,7 +25,6 @@ from citewire_gateway.api.schemas.library import (
     DocumentProgress,
     DocumentStatus,
 )
-from citewire_gateway.api.streams import ByteStream, EventStream
 from citewire_gateway.profiles.model import DocumentType
 from citewire_http.api.openapi import REF, deleted, problems, streamed
 from citewire_http.api.parameters import Clean, IdempotencyDep, PageSize, PageToken, SearchText
@@ -35,6 +33,7 @@ from citewire_http.bodies import JsonBody, parse_json, require_json, unsupported
 from citewire_http.departures import CancellingRoute
 from citewire_http.idempotency import StoredAnswer, hash_json
 from citewire_http.multipart import receive_form
+from citewire_http.streams import ByteStream, EventStream, StreamDialect
 from citewire_kit.audit import touch
 from citewire_kit.errors import CitewireError, NotFound, invalid_field
 from citewire_kit.limiter import Taken

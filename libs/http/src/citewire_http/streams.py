@@ -1,33 +1,34 @@
-"""Responses that take their time: streams of frames, and bodies that a chat has to fill first.
+"""Responses that take their time: streams of frames, bodies that are filled first, and files.
 
 Until something has been shown, a failure is an HTTP error; from then on it is the dialect's own error frame, never a
 clean end. Who leaves stops the work at once.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
 
-from fastapi.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from citewire_gateway.api.dialects import HEARTBEAT, AnswerDialect, StreamDialect
-from citewire_gateway.chat.events import Event
-from citewire_gateway.chat.run import CancelCause, RunControl
-from citewire_http.server import Drain, StreamRules, going_away
+from citewire_http.server import Drain, going_away
 from citewire_kit.audit import fail
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import CitewireError, Code, DeadlineExceeded, Internal
-from citewire_kit.metrics import STREAMS_BROKEN, STREAMS_CANCELLED, STREAMS_IN_FLIGHT
+from citewire_kit.metrics import STREAMS_BROKEN, STREAMS_CANCELLED, STREAMS_IN_FLIGHT, CancelCause
 from citewire_kit.status import http_status
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant, use_tenant
 
 E = TypeVar("E")
-T = TypeVar("T")
 
 log = get_logger(__name__)
+
+HEARTBEAT = b": keep-alive\n\n"
+"""A comment: keeps proxies from closing a silent stream, and means nothing to clients."""
 
 _LAST_FRAME_SECONDS = 1.0
 _HEADERS = [
@@ -37,12 +38,70 @@ _HEADERS = [
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class StreamRules:
+    """What holds for every stream of this process."""
+
+    drain: Drain
+    hold_seconds: float
+    """How long the status line may wait for the first frame that proves that the work succeeds."""
+    heartbeat_seconds: float
+    """Longest pause before a comment is sent."""
+
+
+@dataclass(slots=True)
+class StreamControl:
+    """Shared by the work and by who writes its events."""
+
+    cause: CancelCause = "client"
+    """Why the work is being cancelled; set before cancelling."""
+    committed: bool = False
+    """Whether the caller has been shown anything. Until then a failure leaves nothing behind."""
+
+
+class StreamDialect(ABC, Generic[E]):
+    """Writes the frames of one stream, in order; one object per stream."""
+
+    name: ClassVar[str]
+    """Label in metrics and records."""
+
+    headers: ClassVar[Sequence[tuple[bytes, bytes]]] = ()
+    """Response headers beyond those of every stream."""
+
+    @abstractmethod
+    def encode(self, event: E) -> bytes:
+        """Returns the event's frames, empty if this dialect (or the profile) doesn't show it."""
+
+    @abstractmethod
+    def failed(self, error: CitewireError) -> bytes:
+        """Returns the frames that end a stream that failed. It must not look like a stream that succeeded."""
+
+    def going_away(self, error: CitewireError) -> bytes:
+        """Returns those of a stream that ends with this process: the same request may be sent again at once."""
+        return self.failed(error)
+
+
+class BodyDialect(ABC, Generic[E]):
+    """Gathers events into one JSON body; one object per request."""
+
+    name: ClassVar[str]
+    """Label in metrics and records."""
+
+    @abstractmethod
+    def add(self, event: E) -> None:
+        """Takes an event."""
+
+    @abstractmethod
+    def members(self) -> dict[str, Any]:
+        """Returns the body, after the last event."""
+
+
 class EventStream(Response, Generic[E]):
     """A `text/event-stream` of what `run` yields."""
 
     def __init__(
         self,
-        run: Callable[[RunControl], AsyncGenerator[E, None]],
+        run: Callable[[StreamControl], AsyncGenerator[E, None]],
         *,
         dialect: StreamDialect[E],
         preliminary: tuple[type, ...] = (),
@@ -67,7 +126,7 @@ class EventStream(Response, Generic[E]):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Streams until the end, the client's leaving, the deadline or the process's."""
-        control = RunControl()
+        control = StreamControl()
         dialect = self._dialect
         writer = _Writer(send, control, self._rules, dialect.headers)
         with use_tenant(self._tenant), _in_flight(dialect.name):
@@ -92,7 +151,7 @@ class EventStream(Response, Generic[E]):
                     return
             await writer.finish()
 
-    async def _pump(self, writer: "_Writer", control: RunControl) -> None:
+    async def _pump(self, writer: "_Writer", control: StreamControl) -> None:
         encode, preliminary, write = self._dialect.encode, self._preliminary, writer.write
         async with aclosing(self._run(control)) as events:
             async for event in events:
@@ -101,14 +160,14 @@ class EventStream(Response, Generic[E]):
                     await write(frames, hold=isinstance(event, preliminary))
 
 
-class EventBody(Response):
+class EventBody(Response, Generic[E]):
     """A JSON body that `run` fills; the client may leave meanwhile."""
 
     def __init__(
         self,
-        run: Callable[[RunControl], AsyncGenerator[Event, None]],
+        run: Callable[[StreamControl], AsyncGenerator[E, None]],
         *,
-        dialect: AnswerDialect,
+        dialect: BodyDialect[E],
         tenant: Tenant,
         rules: StreamRules,
     ) -> None:
@@ -121,7 +180,7 @@ class EventBody(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Runs to the end, then answers."""
-        control = RunControl()
+        control = StreamControl()
         with use_tenant(self._tenant), _in_flight(self._dialect.name):
             work = asyncio.create_task(self._gather(control))
             cause = await _supervise(work, receive, control, self._rules.drain, None)
@@ -130,9 +189,9 @@ class EventBody(Response):
             error = _error_of(work, cause)
             if error is not None:
                 raise error
-            await JSONResponse(self._dialect.body().members())(scope, receive, send)
+            await JSONResponse(self._dialect.members())(scope, receive, send)
 
-    async def _gather(self, control: RunControl) -> None:
+    async def _gather(self, control: StreamControl) -> None:
         async with aclosing(self._run(control)) as events:
             async for event in events:
                 self._dialect.add(event)
@@ -156,7 +215,7 @@ class ByteStream(Response):
         with use_tenant(self._tenant):
             work = asyncio.create_task(self._send(send))
             try:
-                cause = await _supervise(work, receive, RunControl(), self._rules.drain, None)
+                cause = await _supervise(work, receive, StreamControl(), self._rules.drain, None)
             finally:
                 await self._data.aclose()
             if cause == "client":
@@ -179,7 +238,7 @@ class _Writer:
     """Writes frames, and begins the response when there is something to show."""
 
     def __init__(
-        self, send: Send, control: RunControl, rules: StreamRules, headers: Sequence[tuple[bytes, bytes]]
+        self, send: Send, control: StreamControl, rules: StreamRules, headers: Sequence[tuple[bytes, bytes]]
     ) -> None:
         self._send = send
         self._headers = [*_HEADERS, *headers]
@@ -233,7 +292,7 @@ class _Writer:
 
 
 async def _supervise(
-    work: asyncio.Task[None], receive: Receive, control: RunControl, drain: Drain, writer: _Writer | None
+    work: asyncio.Task[None], receive: Receive, control: StreamControl, drain: Drain, writer: _Writer | None
 ) -> CancelCause | None:
     """Waits for the work, and stops it when its client leaves, its time is over, or the process's grace is.
 
