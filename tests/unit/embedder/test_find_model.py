@@ -42,7 +42,7 @@ def test_a_hub_name_is_downloaded_without_pickled_weights(tmp_path: Path, monkey
         assert not [pattern for pattern in allow_patterns if pattern.endswith((".bin", ".pt", ".pkl", "*"))]
         return str(tmp_path)
 
-    monkeypatch.setattr("citewire_embedder.providers.model_directory.snapshot_download", download)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
     assert find_model("owner/name@v1.5").path == tmp_path
     assert find_model("owner/name").name == "owner/name"
     assert asked == [("owner/name", "v1.5"), ("owner/name", None)]

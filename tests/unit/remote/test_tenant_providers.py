@@ -1,5 +1,7 @@
 """Tenants' providers: who opens them, what a test call reports, and what is clients between calls."""
 
+import asyncio
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -233,6 +235,32 @@ async def test_clients_of_one_model_each() -> None:
         lease(clients, ANA, replace(opened(1), model="other")) as second,
     ):
         assert first is not second
+    await clients.close()
+
+
+async def test_what_a_client_needs_is_loaded_off_the_loop_and_once() -> None:
+    loaded: list[int] = []
+    made: list[Client] = []
+
+    def load(_: TenantProvider) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        loaded.append(len(made))
+        both.wait(timeout=10)  # so that both calls miss the client, and neither holds the loop up
+
+    def build(_: TenantProvider) -> Client:
+        made.append(Client())
+        return made[-1]
+
+    async def use() -> None:
+        async with lease(clients, ANA, opened(1)):
+            pass
+
+    both = threading.Barrier(2)
+    clients = TenantClients(vault(), build, _close, load=load)
+    await asyncio.gather(use(), use())
+    assert (loaded, len(made)) == ([0, 0], 1)
+    await use()
+    assert len(loaded) == 2
     await clients.close()
 
 

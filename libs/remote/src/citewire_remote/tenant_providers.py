@@ -187,6 +187,7 @@ class TenantClients(Generic[T]):
         vault: Opens providers.
         build: Makes a client.
         close: Closes a client.
+        load: Imports what `build` needs, in a thread, before it: an SDK takes seconds, which other calls shan't wait.
         by_model: Whether a client serves one model; otherwise it serves all of its provider's.
         max_clients: Most clients.
         idle_seconds: After this time without use a client is closed, and its key forgotten.
@@ -198,6 +199,7 @@ class TenantClients(Generic[T]):
         build: Callable[[TenantProvider], T],
         close: Callable[[T], Awaitable[None]],
         *,
+        load: Callable[[TenantProvider], object] = lambda _: None,
         by_model: bool = False,
         max_clients: int = 256,
         idle_seconds: float = 600.0,
@@ -205,6 +207,7 @@ class TenantClients(Generic[T]):
         self._vault = vault
         self._build = build
         self._close = close
+        self._load = load
         self._by_model = by_model
         self._max_clients = max_clients
         self._idle_seconds = idle_seconds
@@ -223,7 +226,9 @@ class TenantClients(Generic[T]):
         """
         opened = self.open(provider) if isinstance(provider, pb.ProviderRef) else provider
         key = _key(opened, opened.model if self._by_model else "")
-        client = self._clients.get(key)
+        if key not in self._clients:
+            await asyncio.to_thread(self._load, opened)
+        client = self._clients.get(key)  # another call may have made it meanwhile
         if client is None:
             client = self._clients[key] = _Client(self._build(opened))
         self._clients.move_to_end(key)

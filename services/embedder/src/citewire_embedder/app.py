@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, aclosing
 
 from citewire.embedder.v1.embedder_pb2_grpc import add_EmbedderServiceServicer_to_server
 
-from citewire_embedder.models import ModelFactory, open_model
+from citewire_embedder.models import ModelFactory, load_remote_model, open_model
 from citewire_embedder.providers.base import EmbeddingModel, ModelInfo
 from citewire_embedder.reranking import Reranker
 from citewire_embedder.service import Embedder
@@ -56,7 +56,11 @@ async def start(
     )
     stack.push_async_callback(reranker.close)
     tenant_models = TenantClients(
-        vault, build_tenant_model or models.tenant_model, lambda tenant_model: tenant_model.close(), by_model=True
+        vault,
+        build_tenant_model or models.tenant_model,
+        lambda tenant_model: tenant_model.close(),
+        load=lambda _: load_remote_model(),
+        by_model=True,
     )
     stack.push_async_callback(tenant_models.close)
     embedder = Embedder(model, settings.limits(), tenant_models, models.remote_models(), settings.default_model())

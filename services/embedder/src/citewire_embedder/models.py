@@ -1,5 +1,9 @@
 """Builds the models: the operator's from the settings, and those of tenant providers."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import httpx2
 
 from citewire_embedder.providers.base import EmbeddingModel, Precision, RerankModel
@@ -8,7 +12,6 @@ from citewire_embedder.providers.local import LocalModel
 from citewire_embedder.providers.model_directory import find_model, read_directory
 from citewire_embedder.providers.openvino_session import available_cpus, bf16_supported
 from citewire_embedder.providers.remote_calls import ModelSpec, open_http
-from citewire_embedder.providers.remote_embedding import RemoteModel
 from citewire_embedder.providers.remote_rerank import RemoteReranker
 from citewire_embedder.settings import EmbedderSettings, RerankProvider
 from citewire_kit.telemetry import get_logger
@@ -17,6 +20,9 @@ from citewire_remote.breaker import Breakers
 from citewire_remote.catalogue import load_catalogue
 from citewire_remote.egress import guarded_client
 from citewire_remote.tenant_providers import TenantProvider
+
+if TYPE_CHECKING:
+    from citewire_embedder.providers.remote_embedding import RemoteModel
 
 log = get_logger(__name__)
 
@@ -97,11 +103,19 @@ class ModelFactory:
 
     def _embedding(self, spec: ModelSpec, http: httpx2.AsyncClient) -> RemoteModel:
         limits = self._settings.remote_limits()
-        return RemoteModel(spec, self._catalogue, http, ledger=self._ledger, breakers=self._breakers, limits=limits)
+        remote_model = load_remote_model()
+        return remote_model(spec, self._catalogue, http, ledger=self._ledger, breakers=self._breakers, limits=limits)
 
     def _reranker(self, spec: ModelSpec, http: httpx2.AsyncClient) -> RemoteReranker:
         limits = self._settings.rerank_limits()
         return RemoteReranker(spec, self._catalogue, http, ledger=self._ledger, breakers=self._breakers, limits=limits)
+
+
+def load_remote_model() -> type[RemoteModel]:
+    """Imports the remote models' class with their SDK: a second's work, which is in vain where all models are local."""
+    from citewire_embedder.providers.remote_embedding import RemoteModel
+
+    return RemoteModel
 
 
 def _spec_of(provider: TenantProvider) -> ModelSpec:

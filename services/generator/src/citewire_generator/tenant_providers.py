@@ -8,6 +8,7 @@ from citewire.common.v1.common_pb2 import ProviderRef
 from citewire_generator.engine import Engine, Work
 from citewire_generator.model import Message, ModelInfo, Role
 from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End
+from citewire_generator.providers.factory import load_adapter
 from citewire_generator.registry import ChatModel
 from citewire_generator.tokens import estimate_messages
 from citewire_ledger import Purpose
@@ -40,6 +41,7 @@ class TenantChatProviders:
             vault,
             lambda provider: build(provider, describe(provider.provider, provider.model)),
             lambda client: client.close(),
+            load=lambda provider: load_adapter(provider.provider),
         )
 
     @asynccontextmanager

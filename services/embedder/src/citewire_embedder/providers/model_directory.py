@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 import numpy as np
-from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType] - tqdm_class lacks types
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file  # pyright: ignore[reportUnknownVariableType] - PathLike lacks its type
@@ -163,6 +162,9 @@ def _built_in() -> Path:
 
 
 def _download(repo: str, revision: str | None, cache: Path | None) -> Path:
+    # Only here: most processes have their model as files, and the import takes a tenth of the rest of their start.
+    from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType] - tqdm_class lacks types
+
     try:
         return Path(snapshot_download(repo, revision=revision, cache_dir=cache, allow_patterns=_HUB_FILES))
     except Exception as exc:  # the library raises its own errors, its HTTP client's and the system's

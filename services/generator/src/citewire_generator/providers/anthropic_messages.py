@@ -15,7 +15,7 @@ from citewire_generator.model import Message, ModelInfo, Role
 from citewire_generator.providers.anthropic_stream import AnthropicStream
 from citewire_generator.providers.base import ChatTask
 from citewire_generator.providers.reading import AnswerReader
-from citewire_generator.providers.remote import RemoteChat, call_headers, http_client
+from citewire_generator.providers.remote import RemoteChat, SdkErrors, call_headers, http_client
 from citewire_generator.tokens import estimate_tokens
 from citewire_remote.redaction import Redaction
 from citewire_remote.stall_timeout import TimeLimits
@@ -41,6 +41,8 @@ class AnthropicMessages(RemoteChat):
         limits: Time limits.
         name: The provider's name.
     """
+
+    sdk_errors = SdkErrors(anthropic.APIStatusError, anthropic.APIConnectionError)
 
     def __init__(
         self,

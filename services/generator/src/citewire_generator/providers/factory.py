@@ -1,15 +1,23 @@
-"""Builds remote chat providers: the operator's from the settings, tenants' from what they sealed."""
+"""Builds remote chat providers: the operator's from the settings, tenants' from what they sealed.
 
-from typing import Final
+An adapter is imported with the first provider of its kind. Importing its SDK takes longer than all else that the
+generator imports, and most processes need one SDK or none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
 from citewire_generator.model import ModelInfo
-from citewire_generator.providers.anthropic_messages import AnthropicMessages
 from citewire_generator.providers.base import ChatProvider
-from citewire_generator.providers.openai_compatible import OpenAiCompatible
 from citewire_generator.providers.remote import open_session
 from citewire_remote.stall_timeout import TimeLimits
+
+if TYPE_CHECKING:
+    from citewire_generator.providers.anthropic_messages import AnthropicMessages
+    from citewire_generator.providers.openai_compatible import OpenAiCompatible
 
 _BASES: Final = {"anthropic": "https://api.anthropic.com/v1", "openai": "https://api.openai.com/v1"}
 """Addresses of those that have one."""
@@ -34,8 +42,7 @@ def build_chat_provider(
         limits: Time limits.
         connector: Makes the connections; None for one that may go anywhere.
     """
-    adapter = AnthropicMessages if kind == "anthropic" else OpenAiCompatible
-    return adapter(
+    return load_adapter(kind)(
         open_session(limits, connector),
         api_base=api_base or _BASES.get(kind, ""),
         api_key=api_key,
@@ -43,3 +50,18 @@ def build_chat_provider(
         limits=limits,
         name=kind,
     )
+
+
+def load_adapter(kind: str) -> type[AnthropicMessages] | type[OpenAiCompatible]:
+    """Imports what speaks to a kind of provider; where calls are served, in a thread: it takes a second or more.
+
+    Args:
+        kind: As `build_chat_provider` takes it.
+    """
+    if kind == "anthropic":
+        from citewire_generator.providers.anthropic_messages import AnthropicMessages
+
+        return AnthropicMessages
+    from citewire_generator.providers.openai_compatible import OpenAiCompatible
+
+    return OpenAiCompatible

@@ -13,7 +13,7 @@ from citewire_generator.providers.base import ChatTask
 from citewire_generator.providers.ollama_stream import CONTENT_TYPE, OllamaStream
 from citewire_generator.providers.openai_stream import OpenAiStream
 from citewire_generator.providers.reading import AnswerReader
-from citewire_generator.providers.remote import RemoteChat, call_headers, http_client
+from citewire_generator.providers.remote import RemoteChat, SdkErrors, call_headers, http_client
 from citewire_remote.redaction import Redaction
 from citewire_remote.stall_timeout import TimeLimits
 
@@ -34,6 +34,7 @@ class OpenAiCompatible(RemoteChat):
     """
 
     takes_temperature: ClassVar[bool] = True
+    sdk_errors = SdkErrors(openai.APIStatusError, openai.APIConnectionError)
 
     def __init__(
         self,

@@ -6,18 +6,18 @@ read takes what has arrived and no more, so that deltas gather in one message on
 provider.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import aclosing
 from importlib.metadata import version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import aiohttp
-import anthropic
 import httpx2
-import openai
 from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator.model import FinishReason, Message, ModelInfo, Suggestions, Usage
@@ -34,6 +34,10 @@ from citewire_remote.redaction import Redaction
 from citewire_remote.stall_timeout import StallWatch, TimeLimits
 from citewire_remote.transport import AiohttpTransport, raw_body, read_some
 
+if TYPE_CHECKING:  # each adapter imports its own SDK, see `factory`
+    import anthropic
+    import openai
+
 log = get_logger(__name__)
 
 MAX_WHOLE_BODY: Final = 1024 * 1024
@@ -48,6 +52,15 @@ _PART = 8192
 """Bytes of a stream that are read in one go: a hundred events or two, a millisecond's work."""
 
 
+class SdkErrors(NamedTuple):
+    """What an SDK raises."""
+
+    status: type[openai.APIStatusError] | type[anthropic.APIStatusError]
+    """The provider answered with an error's status."""
+    connection: type[Exception]
+    """It didn't answer."""
+
+
 class RemoteChat(ChatProvider):
     """Streams answers from one address.
 
@@ -58,6 +71,9 @@ class RemoteChat(ChatProvider):
         name: The provider's name.
         redact: Keeps its key and address out of the log.
     """
+
+    sdk_errors: ClassVar[SdkErrors]
+    """Those of the SDK that `send` calls."""
 
     def __init__(
         self,
@@ -188,9 +204,9 @@ class RemoteChat(ChatProvider):
         try:
             async with scope:
                 return raw_body(await sending)
-        except (openai.APIStatusError, anthropic.APIStatusError) as exc:
+        except self.sdk_errors.status as exc:
             return self._refused(exc.response)
-        except (openai.APIConnectionError, anthropic.APIConnectionError, TimeoutError) as exc:
+        except (self.sdk_errors.connection, TimeoutError) as exc:
             if scope.expired():
                 raise watch.error() from exc
             raise self._unreachable(exc) from exc
