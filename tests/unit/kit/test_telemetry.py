@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import time
 import urllib.request
 import warnings
 from collections.abc import Generator
@@ -252,3 +253,14 @@ def test_metrics_are_served_on_their_own_port_until_closed() -> None:
         start_metrics_server(ProcessSettings(port=0, metrics_port=server.port))
     server.close()
     start_metrics_server(ProcessSettings(port=0, metrics_port=server.port)).close()
+
+
+def test_the_metrics_server_closes_at_once() -> None:
+    seconds: list[float] = []
+    for _ in range(3):
+        server = start_metrics_server(ProcessSettings(port=0, metrics_port=0))
+        began = time.perf_counter()
+        server.close()
+        seconds.append(time.perf_counter() - began)
+    # Its loop looks every half second whether to stop. The shortest counts: the machine may be busy.
+    assert min(seconds) < 0.25

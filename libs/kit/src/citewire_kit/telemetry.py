@@ -4,7 +4,9 @@ Every line that a process logs, its libraries' lines included, goes through one 
 line, or readable text. Request and trace ids are added from the context.
 """
 
+import contextlib
 import logging
+import socket
 import sys
 import threading
 from collections.abc import MutableMapping
@@ -55,8 +57,15 @@ class MetricsServer:
         return self._server.server_port
 
     def close(self) -> None:
-        """Stops the server and frees its port."""
-        self._server.shutdown()
+        """Stops the server and frees its port.
+
+        The server looks only twice a second whether to stop, or when somebody connects: so this does.
+        """
+        stopping = threading.Thread(target=self._server.shutdown)
+        stopping.start()
+        with contextlib.suppress(OSError):
+            socket.create_connection((str(self._server.server_address[0]), self.port), timeout=1).close()
+        stopping.join()
         self._server.server_close()
         self._thread.join()
 
