@@ -37,8 +37,8 @@ def results(events: Sequence[Event]) -> list[pb.VerifiedCitation | pb.UncitedSen
     return [event for event in events if isinstance(event, pb.VerifiedCitation | pb.UncitedSentence)]
 
 
-def failures() -> float:
-    return REGISTRY.get_sample_value("citewire_generator_verification_failures_total") or 0.0
+def failures(cause: str = "fault") -> float:
+    return REGISTRY.get_sample_value("citewire_generator_verification_failures_total", {"cause": cause}) or 0.0
 
 
 async def test_events_come_right_after_the_text_that_completes_their_sentence() -> None:
@@ -192,9 +192,14 @@ async def test_times_with_further_separators_are_verified(amount: str) -> None:
 
 
 async def test_an_answer_of_many_short_sentences_has_a_limit_of_verified_citations() -> None:
+    before = failures("limit")
     events = await run(ScriptedChat("It is so. [ref:1] " * 2_000))
-    assert len(results(events)) == MAX_RESULTS
+    *verified, rest = results(events)
+    assert len(verified) == MAX_RESULTS
+    assert isinstance(rest, pb.VerifiedCitation)
+    assert (rest.verdict, rest.sentence.start) == (pb.VERDICT_UNVERIFIED, 18 * MAX_RESULTS)
     assert isinstance(events[-1], pb.Completed)
+    assert failures("limit") == before + 1
 
 
 async def test_a_whole_answer_has_unverified_citations_where_verification_fails(

@@ -67,18 +67,20 @@ function marksReader(answer: Answer): (block: Block) => Marks {
     const end = block.start + block.token.raw.length;
     const inBlock = ({ start }: Span) => start >= block.start && start <= end;
     const own = sentences.filter(inBlock);
+    // What wasn't verified of a long answer is one span over many blocks.
+    const touching = sentences.filter((sentence) => sentence.start <= end && sentence.end > block.start);
     const bare = uncited.filter(inBlock);
     const target = (index: number, at: number | null) => {
       const citation = byIndex.get(index);
       if (citation === undefined) return null;
-      const before = own.filter((sentence) => sentence.verified.index === index && (at === null || sentence.start <= at));
+      const before = touching.filter((sentence) => sentence.verified.index === index && (at === null || sentence.start <= at));
       return { citation, verified: before.at(-1)?.verified ?? null };
     };
     const placed = own.flatMap(({ verified, end: at }) => {
       const citation = byIndex.get(verified.index);
       return hasMarkers || citation === undefined ? [] : [{ at, target: { citation, verified } }];
     });
-    const version = `${byIndex.size}/${own.length}/${placed.length}/${bare.length}/${words.value.language}`;
+    const version = `${byIndex.size}/${touching.length}/${placed.length}/${bare.length}/${words.value.language}`;
     return { target, placed, uncited: bare, version };
   };
 }

@@ -14,9 +14,10 @@ from citewire_verify.markers import Marker, MarkerFilter, MarkerStyle, find_mark
 from citewire_verify.passages import Passage
 from citewire_verify.score import Verdict
 from citewire_verify.segment import Sentence, SentenceKind
-from citewire_verify.verifier import UncitedSentence, Verification, VerifiedCitation, Verifier, verify
+from citewire_verify.verifier import MAX_CITED, UncitedSentence, Verification, VerifiedCitation, Verifier, verify
 
 __all__ = [
+    "MAX_CITED",
     "Marker",
     "MarkerFilter",
     "MarkerStyle",

@@ -94,6 +94,11 @@ class Segmenter:
         """Whether the next character may complete a sentence."""
         self._unread = 0
 
+    @property
+    def pending_markers(self) -> list[Marker]:
+        """Markers whose sentences aren't complete yet, in order."""
+        return self._markers.copy()
+
     def feed(self, text: str, markers: Sequence[Marker]) -> list[Sentence]:
         """Takes the next piece of the answer and returns the sentences that are complete now.
 

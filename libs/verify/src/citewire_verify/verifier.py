@@ -102,6 +102,11 @@ class Verifier:
         """Returns the sentences that are left where the answer ends, or where it broke off."""
         return self._segmenter.finish(broken=broken)
 
+    @property
+    def pending_markers(self) -> list[Marker]:
+        """Markers whose sentences aren't complete yet, in order."""
+        return self._segmenter.pending_markers
+
     def unread(self, sentence: Sentence) -> int:
         """Returns how many code points of passages `verify` has to read for the first time."""
         return sum(len(self._passages[n].text) for n in self._compared(sentence) if n not in self._indices)
@@ -115,7 +120,7 @@ class Verifier:
         """
         numbers = self._compared(sentence)
         if sentence.numbers:
-            return [*self._compare(sentence, numbers)] if self._cited else []
+            return self._verify_cited(sentence, numbers) if self._cited else []
         if not (uncited and (self._uncited or self._attribute) and states_facts(sentence, self._known)):
             return []
         supporting = [
@@ -134,10 +139,20 @@ class Verifier:
         lengths = [len(self._passages[number].text) for number in self._compared(sentence)]
         return self.unread(sentence) + len(sentence.text) * (1 + sum(max(1, length // _SHORT) for length in lengths))
 
-    def unverified(self, sentence: Sentence) -> list[VerifiedCitation]:
-        """Returns what is known of a sentence whose verification failed: what it cites."""
-        if not self._cited:
-            return []
+    def unverified(
+        self, sentence: Sentence, *, uncited: bool = False
+    ) -> list[VerifiedCitation] | list[UncitedSentence]:
+        """Returns what is known of a sentence whose verification failed: what it cites, or that it cites nothing.
+
+        Args:
+            sentence: As `feed` or `finish` returned it.
+            uncited: Whether one that cites nothing is reported, if such sentences are.
+        """
+        if uncited and self._uncited and not sentence.numbers:
+            return [UncitedSentence(sentence.start, sentence.end)]
+        return self._unverified(sentence) if self._cited else []
+
+    def _unverified(self, sentence: Sentence) -> list[VerifiedCitation]:
         return [
             VerifiedCitation(
                 start=sentence.start,
@@ -152,6 +167,18 @@ class Verifier:
             )
             for number in sentence.numbers
             if number in self._passages
+        ]
+
+    def _verify_cited(self, sentence: Sentence, numbers: Sequence[int]) -> list[VerifiedCitation | UncitedSentence]:
+        citations = self._compare(sentence, numbers)
+        compared = frozenset(numbers)
+        return [
+            *citations,
+            *(
+                replace(citation, sentence_verdict=citations[0].sentence_verdict)
+                for citation in self._unverified(sentence)
+                if citation.number not in compared
+            ),
         ]
 
     def _compared(self, sentence: Sentence) -> list[int]:
@@ -236,4 +263,4 @@ def _verify_sentence(
         if on_failure is None:
             raise
         on_failure(exc)
-        return verifier.unverified(sentence)
+        return verifier.unverified(sentence, uncited=True)

@@ -24,8 +24,12 @@ ANSWERS_NOT_FOUND = NOT_FOUND.labels("not_found")
 
 VERIFICATION_FAILURES = Counter(
     "citewire_generator_verification_failures_total",
-    "Answers or sentences whose citations could not be verified, through a fault of ours; the answer went on.",
+    "Answers or sentences whose citations were not verified, by cause: a fault of ours, too little time, or a limit; "
+    "the answer went on.",
+    ["cause"],
 )
+for _cause in ("fault", "time", "limit"):
+    VERIFICATION_FAILURES.labels(_cause)
 
 JUDGEMENTS = Counter(
     "citewire_generator_judgements_total",

@@ -1,7 +1,7 @@
 """Verifies an answer on its way, and whole answers for Verify.
 
-A fault in verification must not cost anybody an answer: it is logged and counted, and what it was to verify is said to
-be unverified.
+What goes wrong in verification must not cost anybody an answer: it is logged and counted, and what was to be verified
+is said to be unverified, whether a fault, a limit or the time was the cause.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from citewire_kit.enums import EnumMap
 from citewire_kit.telemetry import get_logger
 from citewire_kit.turns import in_long_turn, in_turn
 from citewire_verify import (
+    MAX_CITED,
     Marker,
     MarkerStyle,
     Passage,
@@ -35,6 +36,8 @@ IN_LOOP = 400
 go on."""
 MAX_RESULTS = 500
 """Verified citations and uncited sentences of one answer: a hostile model can't make megabytes of few words."""
+MAX_SECONDS = 10.0
+"""For one sentence, the wait for its turn included; what follows of the answer is then not verified either."""
 MARKER_STYLES = EnumMap(MarkerStyle, pb.MarkerStyle, unspecified=MarkerStyle.NONE)
 _VERDICTS = EnumMap(Verdict, pb.Verdict)
 
@@ -59,24 +62,33 @@ class AnswerVerifier:
         )
         self._segments = True
         """Whether sentences can be told; after a fault of the segmenter, markers alone are."""
+        self._pending: list[Marker] = []
+        """Markers whose sentences aren't complete: after a fault nobody else knows of them."""
+        self._late = False
+        self._ended = False
         self._results = 0
+        self._left_out: _LeftOut | None = None
 
     def feed(self, text: str, markers: Sequence[Marker]) -> list[Sentence]:
         """Takes text that was sent and returns the sentences that are complete now."""
-        if self._segments:
-            try:
-                return self._verifier.feed(text, markers)
-            except Exception:  # noqa: BLE001 # a fault here must not cost an answer
-                self._give_up()
-        return [Sentence(marker.start, marker.end, "", SentenceKind.TEXT, marker.numbers) for marker in markers]
+        self._pending += markers
+        if not self._segments:
+            return self._take_markers()
+        try:
+            sentences = self._verifier.feed(text, markers)
+        except Exception:  # noqa: BLE001 # a fault here must not cost an answer
+            return self._give_up()
+        if sentences:
+            self._pending = self._verifier.pending_markers
+        return sentences
 
     def finish(self, *, broken: bool = False) -> list[Sentence]:
         """Returns the sentences that are left where the answer ends, or where it broke off."""
+        self._ended = True
         try:
             return self._verifier.finish(broken=broken) if self._segments else []
         except Exception:  # noqa: BLE001 # a fault here must not cost an answer
-            self._give_up()
-            return []
+            return self._give_up()
 
     async def verify(
         self, sentences: Sequence[Sentence], *, uncited: bool = True
@@ -84,32 +96,68 @@ class AnswerVerifier:
         """Verifies complete sentences; `uncited` is False where nothing is to be cited."""
         results: list[VerifiedCitation | UncitedSentence] = []
         for sentence in sentences:
-            if self._results >= MAX_RESULTS:
-                break
+            if self._left_out or self._results + max(1, len(sentence.numbers)) > MAX_RESULTS:
+                self._leave_out(sentence)
+                continue
             verified = await self._verify(sentence, uncited=uncited)
-            verified = verified[: MAX_RESULTS - self._results]
             self._results += len(verified)
             results += verified
-            if self._results == MAX_RESULTS:
-                log.warning("verification_stopped", results=MAX_RESULTS)
+        if self._ended and self._left_out:
+            results += self._verifier.unverified(self._left_out.as_sentence())
         return [_citation(result) if isinstance(result, VerifiedCitation) else _uncited(result) for result in results]
 
     async def _verify(self, sentence: Sentence, *, uncited: bool) -> Sequence[VerifiedCitation | UncitedSentence]:
         """Verifies a sentence, and lets others go on before the next one."""
-        if not self._segments:
-            return self._verifier.unverified(sentence)
+        if self._late or not self._segments:
+            return self._verifier.unverified(sentence, uncited=uncited)
+        if len(sentence.numbers) > MAX_CITED:
+            _count_failure("limit", "citations of a sentence")
         try:
             if self._verifier.effort(sentence) > IN_LOOP:
-                return await in_turn(self._verifier.verify, sentence, uncited=uncited)
+                async with asyncio.timeout(MAX_SECONDS):
+                    return await in_turn(self._verifier.verify, sentence, uncited=uncited)
             await asyncio.sleep(0)
             return self._verifier.verify(sentence, uncited=uncited)
+        except TimeoutError:
+            self._late = True
+            _count_failure("time", "answer")
         except Exception:  # noqa: BLE001 # a fault here must not cost an answer
-            _count_failure("sentence")
-            return self._verifier.unverified(sentence)
+            _count_failure("fault", "sentence")
+        return self._verifier.unverified(sentence, uncited=uncited)
 
-    def _give_up(self) -> None:
-        _count_failure("answer")
+    def _leave_out(self, sentence: Sentence) -> None:
+        """Remembers a sentence beyond what is verified of one answer."""
+        if self._left_out is None:
+            _count_failure("limit", "results of an answer")
+            self._left_out = _LeftOut(sentence.start)
+        self._left_out.add(sentence)
+
+    def _take_markers(self) -> list[Sentence]:
+        """Each pending marker as a sentence of its own."""
+        markers, self._pending = self._pending, []
+        return [Sentence(marker.start, marker.end, "", SentenceKind.TEXT, marker.numbers) for marker in markers]
+
+    def _give_up(self) -> list[Sentence]:
+        _count_failure("fault", "answer")
         self._segments = False
+        return self._take_markers()
+
+
+class _LeftOut:
+    """What isn't verified of an answer whose results are too many: one citation for each number stands for it."""
+
+    def __init__(self, start: int) -> None:
+        self._start = self._end = start
+        self._numbers: dict[int, None] = {}
+
+    def add(self, sentence: Sentence) -> None:
+        """Extends it to a sentence."""
+        self._end = sentence.end
+        self._numbers.update(dict.fromkeys(sentence.numbers))
+
+    def as_sentence(self) -> Sentence:
+        """All of it, with the numbers that it cites."""
+        return Sentence(self._start, self._end, "", SentenceKind.TEXT, tuple(self._numbers))
 
 
 async def verify_answer(request: pb.VerifyRequest) -> pb.VerifyResponse:
@@ -124,7 +172,7 @@ async def verify_answer(request: pb.VerifyRequest) -> pb.VerifyResponse:
             passages,
             markers=style,
             cancelled=left.is_set,
-            on_failure=lambda _: _count_failure("sentence"),
+            on_failure=lambda _: _count_failure("fault", "sentence"),
         )
     finally:
         left.set()
@@ -160,6 +208,7 @@ def _uncited(sentence: UncitedSentence) -> pb.UncitedSentence:
     return pb.UncitedSentence(sentence=pb.AnswerSpan(start=sentence.start, end=sentence.end))
 
 
-def _count_failure(what: str) -> None:
-    metrics.VERIFICATION_FAILURES.inc()
-    log.exception("verification_failed", what=what)
+def _count_failure(cause: str, what: str) -> None:
+    """Counts what can't be verified; within an `except` the log has the error."""
+    metrics.VERIFICATION_FAILURES.labels(cause).inc()
+    log.warning("verification_failed", cause=cause, what=what, exc_info=True)

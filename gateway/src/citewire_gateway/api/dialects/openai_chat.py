@@ -95,7 +95,7 @@ class OpenAiAnswer(AnswerDialect):
         return Completion(**self.head, object="chat.completion", choices=[choice], usage=self.usage())
 
     def annotations(self) -> list[Annotation]:
-        """One for each marker, at its place.
+        """One for each marker, at its place; markers beyond those share one for each passage that isn't verified.
 
         Without markers: one for each verified sentence; where nothing was verified, one for each passage, for the whole
         answer.
@@ -117,12 +117,12 @@ class OpenAiAnswer(AnswerDialect):
             (by_number[int(match[1])], *match.span(), _of_marker(answer, sentences[int(match[1])], *match.span()))
             for match in islice(markers, _MOST_ANNOTATIONS)
         ]
-        if not spans:
-            verified = [event for event in self.all(VerifiedCitation) if event.verified.number in by_number]
-            spans = [
-                (by_number[event.verified.number], event.verified.sentence.start, event.verified.sentence.end, event)
-                for event in verified
-            ]
+        told = {id(verified) for *_, verified in spans}
+        spans += [
+            (by_number[event.verified.number], event.verified.sentence.start, event.verified.sentence.end, event)
+            for event in self.all(VerifiedCitation)
+            if event.verified.number in by_number and (not told or (_is_unverified(event) and id(event) not in told))
+        ]
         if not spans:
             spans = [(citation, 0, len(answer), None) for citation in self.citations]
         return [self._annotation(citation, start, end, verified) for citation, start, end, verified in spans]
@@ -277,6 +277,10 @@ def openai_error(error: CitewireError) -> OpenAiError:
 def openai_members(request: Request, error: CitewireError) -> dict[str, Any]:
     """Returns the member that clients of OpenAI's API look for in a problem document; they pass over the others."""
     return {"error": openai_error(error).members()} if request.url.path in OPENAI_PATHS else {}
+
+
+def _is_unverified(event: VerifiedCitation) -> bool:
+    return event.verified.verdict == generator_pb2.VERDICT_UNVERIFIED
 
 
 def _label(citation: Citation) -> str:
