@@ -39,6 +39,7 @@ ROUTES = {
     ("get", "/v1/erasures"),
     ("post", "/v1/erasures"),
     ("get", "/v1/erasures/{erasure_id}"),
+    ("get", "/v1/users/{user}/export"),
     ("put", "/v1/admin/users/{user}/role"),
     ("get", "/v1/conversations/{conversation_id}/sharing"),
     ("put", "/v1/conversations/{conversation_id}/sharing"),

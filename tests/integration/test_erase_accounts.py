@@ -4,84 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
-from api_keys import bearer, key_for
-from citewire_kit import canary
-from gateway_fake_servers import Fakes, running_fakes
-from gateway_process import Gateway, rows, running_gateway
-from retriever_process import Retriever, running_retriever
+from gateway_process import rows
+from office import CANARY, Office, running_office
 from waiting import wait_until
 
 if TYPE_CHECKING:
     from databases import Database
 
-CANARY = "Zeisig4711kanarie"
 RUNNING = "SELECT count(*) FROM chat.erasures WHERE state = 'running'"
-
-
-class Office:
-    """Ada, who owns acme, and bob, whose name and words are to be erased; mallory of another organisation."""
-
-    def __init__(self, gateway: Gateway, retriever: Retriever, database: Database) -> None:
-        self.gateway, self.retriever, self.database = gateway, retriever, database
-        self.headers: dict[str, dict[str, str]] = {}
-
-    async def call(self, user: str, method: str, path: str, *, key: str = "", **options: Any) -> Any:  # noqa: ANN401 # a response, read loosely
-        headers = self.headers[user] | ({"Idempotency-Key": key} if key else {})
-        return await self.gateway.http.request(method, path, headers=headers, **options)
-
-    async def fill(self, user: str, text: str) -> None:
-        """Everything that a user can leave behind."""
-        article = {"type": "article", "title": text, "content": text, "tags": [text], "collection": "shared"}
-        assert (await self.call(user, "POST", "/v1/documents", json=article, key=f"d{text}")).status_code == 202
-        asked = await self.call(user, "POST", "/v1/chat", json={"question": text, "stream": False}, key=f"c{text}")
-        assert asked.status_code == 200, asked.text
-        sharing = f"/v1/conversations/{asked.json()['conversation_id']}/sharing"
-        readers = {"users": ["carol" if user == "mallory" else "bob.zeisig"], "groups": [text]}
-        assert (await self.call(user, "PUT", sharing, json=readers)).status_code == 200
-        call = (
-            "INSERT INTO ledger.calls (org_id, call_id, user_id, process, purpose, provider, model, own, input_tokens,"
-            " reserved_nano, lease_until)"
-            " VALUES (%s, gen_random_uuid(), %s, 'p', 'generation', 'p', 'm', false, 7, 0, now())"
-        )
-        with psycopg.connect(self.database.owner_dsn, autocommit=True) as connection:
-            connection.execute(call, ("acme" if user != "mallory" else "other", user))
-
-    def places(self, text: str) -> set[str]:
-        """Where a text stands; the planner's statistics are made anew before."""
-        with psycopg.connect(self.database.owner_dsn, autocommit=True) as connection:
-            connection.execute("ANALYZE")
-        return {trace.place for trace in canary.find_in_database(self.database.owner_dsn, text)}
 
 
 @pytest.fixture
 async def office(database: Database) -> AsyncIterator[Office]:
-    async with AsyncExitStack() as stack:
-        fakes: Fakes = await stack.enter_async_context(running_fakes())
-        retriever = await stack.enter_async_context(running_retriever(database))
-        gateway = await stack.enter_async_context(
-            running_gateway(
-                database,
-                fakes,
-                auth="keys",
-                retriever_target=f"127.0.0.1:{retriever.server.port}",
-                sweeper_seconds=0.1,
-                chat_seconds=1.0,
-                orphan_seconds=0.2,
-            )
-        )
-        office = Office(gateway, retriever, database)
-        for org, user in (("acme", "ada"), ("acme", "bob.zeisig"), ("other", "mallory")):
-            office.headers[user] = bearer((await key_for(database, org, user))["key"])
-        await office.fill("ada", "Adas words")
-        await office.fill("bob.zeisig", CANARY)
-        await office.fill("mallory", "Mallorys words")
-        yield office
+    async with running_office(database) as running:
+        yield running
 
 
 @pytest.mark.parametrize("documents", ["delete", "keep"])

@@ -4,7 +4,7 @@ import math
 import ssl
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from typing import IO, Self, TypeAlias
+from typing import IO, Self, TypeAlias, cast
 
 import httpx
 
@@ -92,6 +92,21 @@ class Api:
         if not response.is_success:
             raise problem(response.status_code, response.headers, response.content)
         return response.text
+
+    @asynccontextmanager
+    async def data(self, path: str) -> AsyncGenerator[AsyncGenerator[bytes]]:
+        """GETs what may be long, piece by piece; leaving the context ends the request.
+
+        Raises:
+            CliError: as `call`; also while reading, when the connection is lost.
+        """
+        with self._translated():
+            async with self._http.stream("GET", path) as response:
+                if not response.is_success:
+                    raise problem(response.status_code, response.headers, await response.aread())
+                pieces = cast("AsyncGenerator[bytes]", response.aiter_bytes())
+                async with aclosing(pieces):
+                    yield pieces
 
     async def health(self) -> tuple[bool, JsonObject]:
         """Whether everything works, and what `/readyz` says about each part; not being ready isn't an error.

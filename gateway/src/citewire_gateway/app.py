@@ -12,7 +12,18 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
-from citewire_accounts.api.routes import accounting, admin, auth, erasures, groups, keys, limits, providers, retention
+from citewire_accounts.api.routes import (
+    accounting,
+    admin,
+    auth,
+    erasures,
+    exports,
+    groups,
+    keys,
+    limits,
+    providers,
+    retention,
+)
 from citewire_accounts.people.authenticator import Authenticator
 from citewire_accounts.people.provider import Provider, open_http
 from citewire_accounts.people.sealer import Sealer
@@ -21,6 +32,7 @@ from citewire_accounts.people.sign_in import SignIn
 from citewire_accounts.tenants.accounts import AccountStore
 from citewire_accounts.tenants.audit import AuditReader, AuditRetention
 from citewire_accounts.tenants.erasures import Erasures
+from citewire_accounts.tenants.exports import UserExports
 from citewire_accounts.tenants.groups import GroupStore
 from citewire_accounts.tenants.identity import IdentityStore
 from citewire_accounts.tenants.limits import LimitSettingStore
@@ -94,6 +106,7 @@ ROUTES = (
     search,
     documents,
     erasures,
+    exports,
     collections,
     conversations,
     profiles,
@@ -200,6 +213,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     corpus = CorpusClient(
         retriever_channel, calls, seconds=settings.request_seconds, transfer_seconds=settings.transfer_seconds
     )
+    reader = ConversationReader(chats, retriever)
     settle_seconds = settings.chat_seconds + settings.orphan_seconds
     eraser = QuoteEraser(pool, corpus, settle_seconds)
     account_erasures = Erasures(pool, corpus.erase, accounts, settle_seconds)
@@ -234,7 +248,8 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         limiter=limiter,
         own_limits=own_limits,
         chats=chats,
-        reader=ConversationReader(chats, retriever),
+        reader=reader,
+        exports=UserExports(pool, reader.export, corpus.export_user),
         eraser=eraser,
         erasures=account_erasures,
         retention=conversation_retention,

@@ -195,3 +195,14 @@ def test_how_long_conversations_are_kept_is_set_after_a_question(gateway: FakeGa
     assert run("retention", "off").exit_code == 0
     assert gateway.requests[-1].json() == {"conversation_days": None}
     assert run("retention", "show").stdout == "conversations are kept until they are deleted\n"
+
+
+def test_what_is_held_about_a_user_is_printed_and_known_to_be_whole(gateway: FakeGateway, run: Run) -> None:
+    lines = '{"kind":"export","record":{}}\n{"kind":"chat.users","record":{"user_id":"bob:x"}}\n'
+    end = '{"kind":"end","record":{"records":1}}\n'
+    for body, code in ((lines + end, 0), (lines, 1), ("", 1)):
+        gateway.on("GET", "/v1/users/bob:x/export", Reply(content_type="application/x-ndjson", chunks=(body.encode(),)))
+        result = run("users", "export", "bob:x")
+        assert (result.exit_code, result.stdout) == (code, body)
+    gateway.on("GET", "/v1/users/bob:x/export", reply_problem(403, "You may not", reason="PERMISSION_DENIED"))
+    assert run("users", "export", "bob:x").exit_code == 4

@@ -1,24 +1,35 @@
 """`citewire orgs`, `citewire users` and `citewire groups`: for operators, on the gateway's database."""
 
-from typing import Annotated, Literal
+import sys
+from typing import Annotated, Final, Literal
+from urllib.parse import quote
 
 import typer
 
+from citewire_cli import output
+from citewire_cli.api import Api
 from citewire_cli.commands.limits import MeasureName
-from citewire_cli.commands.options import JsonOption
+from citewire_cli.commands.options import JsonOption, UrlOption
+from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.gateway_command import run_gateway
+from citewire_cli.jsonio import get_str, parse_object
+from citewire_cli.settings import load_client_settings
 
 orgs_app = typer.Typer(
     help="List organisations, change their plans and limits. Runs beside the gateway, on its database.",
     no_args_is_help=True,
 )
 users_app = typer.Typer(
-    help="List users, make and disable them, and change their roles. Runs beside the gateway, on its database.",
+    help="List users, make and disable them, and change their roles: runs beside the gateway, on its database."
+    " Export what is held about one, over HTTP.",
     no_args_is_help=True,
 )
 groups_app = typer.Typer(
     help="Groups that an organisation keeps itself. Runs beside the gateway, on its database.", no_args_is_help=True
 )
+_LAST_LINE: Final = 200
+"""Bytes that the last line of an export has at most."""
+
 RoleName = Literal["reader", "editor", "admin", "owner"]
 UserArgument = Annotated[str, typer.Argument(help="The user.", show_default=False)]
 GroupArgument = Annotated[str, typer.Argument(help="The group.", show_default=False)]
@@ -102,6 +113,22 @@ def disable_user(user: UserArgument, org: OrgOption, json: JsonOption = False) -
 def enable_user(user: UserArgument, org: OrgOption, json: JsonOption = False) -> None:
     """Let a disabled user act again."""
     run_gateway("users", "enable", "--org", org, user, json=json)
+
+
+@users_app.command("export")
+@output.async_command
+async def export_user(user: UserArgument, url: UrlOption = None) -> ExitCode:
+    """Print all that is held about a user as lines of JSON: as the user, or as the organisation's owner or admin."""
+    path, tail = f"/v1/users/{quote(user, safe='')}/export", b""
+    async with Api(load_client_settings(url=url)) as api, api.data(path) as pieces:
+        async for piece in pieces:
+            sys.stdout.buffer.write(piece)
+            tail = (tail + piece)[-_LAST_LINE:]
+    sys.stdout.buffer.flush()
+    last = parse_object(tail.rstrip(b"\n").rpartition(b"\n")[2])
+    if last is None or get_str(last, "kind") != "end":
+        raise CliError("The export isn't whole", "It broke off before its last line; try again.", ExitCode.FAILED)
+    return ExitCode.OK
 
 
 @groups_app.command("list")

@@ -20,7 +20,6 @@ from citewire_gateway.settings import GatewaySettings
 from citewire_http.api.schemas import MAX_ID
 from citewire_http.idempotency import IdempotencyStore
 from citewire_http.server import Drain
-from citewire_http.streams import StreamRules
 from citewire_kit.audit import AuditTrail
 
 
@@ -42,7 +41,6 @@ class Services(AccountServices):
     corpus: CorpusClient
     health: Health
     drain: Drain
-    stream_rules: StreamRules
     uploads: UploadPlaces
 
 

@@ -6,6 +6,7 @@ from citewire_http.middleware import BodyLimit, Limit, Seconds
 _CHATS = ("/v1/chat", "/api/chat", "/api/rag-chat")
 _DOCUMENTS = "/v1/documents"
 _TRANSFERS = ("/content", "/events")
+_USERS = "/v1/users"
 _FORM_OVERHEAD = MIB  # a form's other fields and boundaries
 
 
@@ -17,7 +18,7 @@ def time_budget(settings: GatewaySettings) -> Seconds:
             return settings.chat_seconds
         if path.startswith(_DOCUMENTS) and (method in ("POST", "PUT") or path.endswith(_TRANSFERS)):
             return settings.transfer_seconds
-        return settings.request_seconds
+        return settings.transfer_seconds if path.startswith(_USERS) else settings.request_seconds
 
     return seconds
 

@@ -1,8 +1,8 @@
 """What a reader of a conversation may see: answers that were written from documents hidden from them are withheld."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Final, cast
 from uuid import UUID
 
@@ -10,8 +10,11 @@ from citewire.generator.v1 import generator_pb2
 
 from citewire_gateway.chat.store import AnswerSources, ChatStore, Conversation, Exchange, StoredMessage, chat_message
 from citewire_gateway.clients.retriever import Retriever
+from citewire_kit.errors import NotFound
 from citewire_kit.tenant import Tenant
+from citewire_kit.user_rows import UserRow
 
+_PAGE: Final = 100
 _LINK: Final = re.compile(r"(?i)https?://|/")
 WITHHELD: Final = "_This answer is withheld: it was written from documents that you may not see, or that are gone._"
 _KEPT_DETAILS: Final = ("schema_version", "usage", "provider", "model", "finish_reason", "not_found", "history")
@@ -36,6 +39,24 @@ class ConversationReader:
             withhold(message) if message.ordinal in withheld else _without_scripts(message) for message in messages
         ]
         return conversation, messages, more
+
+    async def export(self, tenant: Tenant, user_id: str) -> AsyncGenerator[UserRow, None]:
+        """Yields all messages of a user as the tenant, who may be an admin, may see them."""
+        user, token, more_pages = replace(tenant, user_id=user_id), "", True
+        while more_pages:
+            page, token = await self.store.list_conversations(user, page_size=_PAGE, page_token=token)
+            more_pages = bool(token)
+            for number in (conversation.conversation_id for conversation in page):
+                after, more = 0, True
+                while more:
+                    try:
+                        _, messages, more = await self.get(user, number, page_size=_PAGE, after=after)
+                    except NotFound:  # deleted meanwhile
+                        break
+                    for message in messages:
+                        after = message.ordinal
+                        record = {"conversation_id": str(number)} | asdict(message)
+                        yield UserRow("chat.messages", record | {"created_at": message.created_at.isoformat()})
 
     async def history(self, exchange: Exchange, most: int) -> Sequence[generator_pb2.Message]:
         """Returns the last complete messages of the conversation that the exchange continues, oldest first."""

@@ -1,5 +1,6 @@
 """The retriever, as the gateway calls it: search, and documents, collections and embedding spaces."""
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -12,6 +13,7 @@ from google.protobuf import struct_pb2
 from citewire_gateway.clients.fair_calls import FairCalls
 from citewire_kit import client
 from citewire_kit.errors import Unavailable, Unimplemented
+from citewire_kit.user_rows import UserRow
 
 _MAX_EXACT = 2**53
 _MOST_DOCUMENTS = 1000
@@ -155,6 +157,14 @@ class CorpusClient:
         request = corpus_pb2.EraseOwnerRequest(user_id=user_id, successor=successor if keep else "", name=successor)
         response = await self._calls.unary(self._stub.EraseOwner, request, timeout=self._transfer_seconds)
         return response.documents, response.done
+
+    async def export_user(self, user_id: str) -> AsyncGenerator[UserRow, None]:
+        """Yields each row of the retriever's that names a user."""
+        request = corpus_pb2.ExportUserRequest(user_id=user_id)
+        rows = client.stream(self._stub.ExportUser, request, timeout=self._transfer_seconds)
+        async with aclosing(rows):
+            async for row in rows:
+                yield UserRow(row.kind, json.loads(row.record))
 
     async def retry(self, document_id: int) -> corpus_pb2.Document:
         """Ingests a failed version again."""

@@ -198,12 +198,12 @@ class EventBody(Response, Generic[E]):
 
 
 class ByteStream(Response):
-    """A body of known length, piece by piece; reading stops when the client leaves."""
+    """A body, piece by piece; reading stops when the client leaves."""
 
     def __init__(
         self, data: AsyncGenerator[bytes, None], *, headers: Mapping[str, str], tenant: Tenant, rules: StreamRules
     ) -> None:
-        """`headers` hold Content-Length; `data` is closed by the response."""
+        """`headers` hold Content-Length where it is known; `data` is closed by the response."""
         super().__init__()
         self._data = data
         self._head = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]

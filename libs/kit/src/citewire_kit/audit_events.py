@@ -93,6 +93,7 @@ class Action(StrEnum):
     USER_CREATE = "user.create"
     USER_DISABLE = "user.disable"
     USER_ENABLE = "user.enable"
+    USER_EXPORT = "user.export"
     USER_LIST = "user.list"
     USER_READ = "user.read"
     USER_ROLE = "user.role"

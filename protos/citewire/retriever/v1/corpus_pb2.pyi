@@ -350,6 +350,20 @@ class EraseOwnerResponse(_message.Message):
     done: bool
     def __init__(self, documents: _Optional[int] = ..., done: _Optional[bool] = ...) -> None: ...
 
+class ExportUserRequest(_message.Message):
+    __slots__ = ("user_id",)
+    USER_ID_FIELD_NUMBER: _ClassVar[int]
+    user_id: str
+    def __init__(self, user_id: _Optional[str] = ...) -> None: ...
+
+class ExportUserResponse(_message.Message):
+    __slots__ = ("kind", "record")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    record: str
+    def __init__(self, kind: _Optional[str] = ..., record: _Optional[str] = ...) -> None: ...
+
 class RetryDocumentRequest(_message.Message):
     __slots__ = ("document_id",)
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]

@@ -75,6 +75,11 @@ class CorpusServiceStub:
                 request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerRequest.SerializeToString,
                 response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerResponse.FromString,
                 _registered_method=True)
+        self.ExportUser = channel.unary_stream(
+                '/citewire.retriever.v1.CorpusService/ExportUser',
+                request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.ExportUserRequest.SerializeToString,
+                response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.ExportUserResponse.FromString,
+                _registered_method=True)
         self.RetryDocument = channel.unary_unary(
                 '/citewire.retriever.v1.CorpusService/RetryDocument',
                 request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.RetryDocumentRequest.SerializeToString,
@@ -204,6 +209,14 @@ class CorpusServiceServicer:
     def EraseOwner(self, request, context):
         """Erases a part of what a user, or the organisation, has stored; call it again until it is done. PERMISSION_DENIED
         unless the caller is owner or admin, and owner to erase the organisation.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExportUser(self, request, context):
+        """Streams every row that names a user: documents with their versions and jobs, stored bytes, and grants; no text, no bytes.
+        PERMISSION_DENIED unless it is the caller, or the caller is owner or admin; a caller gets only what it may see.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -351,6 +364,11 @@ def add_CorpusServiceServicer_to_server(servicer, server):
                     servicer.EraseOwner,
                     request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerRequest.FromString,
                     response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerResponse.SerializeToString,
+            ),
+            'ExportUser': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExportUser,
+                    request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.ExportUserRequest.FromString,
+                    response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.ExportUserResponse.SerializeToString,
             ),
             'RetryDocument': grpc.unary_unary_rpc_method_handler(
                     servicer.RetryDocument,
@@ -640,6 +658,33 @@ class CorpusService:
             '/citewire.retriever.v1.CorpusService/EraseOwner',
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerRequest.SerializeToString,
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportUser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/citewire.retriever.v1.CorpusService/ExportUser',
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.ExportUserRequest.SerializeToString,
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.ExportUserResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,10 @@ class CorpusServiceStub:
     """Erases a part of what a user, or the organisation, has stored; call it again until it is done. PERMISSION_DENIED
     unless the caller is owner or admin, and owner to erase the organisation.
     """
+    ExportUser: aio.UnaryStreamMultiCallable[corpus_pb2.ExportUserRequest, corpus_pb2.ExportUserResponse]
+    """Streams every row that names a user: documents with their versions and jobs, stored bytes, and grants; no text, no bytes.
+    PERMISSION_DENIED unless it is the caller, or the caller is owner or admin; a caller gets only what it may see.
+    """
     RetryDocument: aio.UnaryUnaryMultiCallable[corpus_pb2.RetryDocumentRequest, corpus_pb2.RetryDocumentResponse]
     """Ingests a failed version again, or enriches again what is ready and failed to be enriched. FAILED_PRECONDITION, reason
     WRONG_STATE, if neither has failed.
@@ -143,6 +147,16 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
     ) -> abc.Awaitable[corpus_pb2.EraseOwnerResponse]:
         """Erases a part of what a user, or the organisation, has stored; call it again until it is done. PERMISSION_DENIED
         unless the caller is owner or admin, and owner to erase the organisation.
+        """
+
+    @abc_1.abstractmethod
+    def ExportUser(
+        self,
+        request: corpus_pb2.ExportUserRequest,
+        context: aio.ServicerContext[corpus_pb2.ExportUserRequest, corpus_pb2.ExportUserResponse],
+    ) -> abc.AsyncIterator[corpus_pb2.ExportUserResponse]:
+        """Streams every row that names a user: documents with their versions and jobs, stored bytes, and grants; no text, no bytes.
+        PERMISSION_DENIED unless it is the caller, or the caller is owner or admin; a caller gets only what it may see.
         """
 
     @abc_1.abstractmethod

@@ -1,6 +1,7 @@
 # ruff: noqa: N802, D102 - the RPCs' names are those of the protos, and their descriptions are there
 """The gRPC face of the retriever: converts, calls the domain, converts back. Errors are kit's interceptors' work."""
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any, TypeAlias, cast
@@ -141,6 +142,14 @@ class CorpusServicer(CorpusServiceServicer):
     ) -> corpus_pb2.EraseOwnerResponse:
         documents, done = await self._service.erase_owner(current_tenant(), *convert.owner_from_proto(request))
         return corpus_pb2.EraseOwnerResponse(documents=documents, done=done)
+
+    async def ExportUser(
+        self, request: corpus_pb2.ExportUserRequest, context: Context
+    ) -> AsyncGenerator[corpus_pb2.ExportUserResponse]:
+        rows = self._service.export_user(current_tenant(), convert.user_from_proto(request))
+        async with aclosing(rows):
+            async for kind, record in rows:
+                yield corpus_pb2.ExportUserResponse(kind=kind, record=json.dumps(record, ensure_ascii=False))
 
     async def RetryDocument(
         self, request: corpus_pb2.RetryDocumentRequest, context: Context

@@ -18,6 +18,7 @@ from citewire_accounts.people.sign_in import SignIn
 from citewire_accounts.tenants.accounts import AccountStore
 from citewire_accounts.tenants.audit import AuditReader
 from citewire_accounts.tenants.erasures import Erasures
+from citewire_accounts.tenants.exports import UserExports
 from citewire_accounts.tenants.groups import GroupStore
 from citewire_accounts.tenants.identity import Caller, IdentityStore
 from citewire_accounts.tenants.limits import LimitSettingStore
@@ -27,6 +28,7 @@ from citewire_accounts.tenants.retention import Retention
 from citewire_http.api.parameters import check_parameters
 from citewire_http.connections import site_of
 from citewire_http.middleware import add_headers
+from citewire_http.streams import StreamRules
 from citewire_kit.audit import current_record
 from citewire_kit.errors import PermissionDenied
 from citewire_kit.limiter import Limiter
@@ -49,9 +51,11 @@ class AccountServices:
     limiter: Limiter
     own_limits: LimitSettingStore
     erasures: Erasures
+    exports: UserExports
     retention: Retention
     accounts: AccountStore
     providers: TenantProviders
+    stream_rules: StreamRules
     stored_bytes: Callable[[], Awaitable[GetStorageResponse]]
     """What the caller and the organisation store, and may."""
 

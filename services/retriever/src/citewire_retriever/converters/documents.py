@@ -262,3 +262,10 @@ def owner_from_proto(message: pb.EraseOwnerRequest) -> tuple[str, str, str]:
     violations.require(not message.successor or bool(message.user_id), "successor", "can't be given without user_id")
     violations.raise_if_any()
     return message.user_id, message.successor, message.name
+
+
+def user_from_proto(message: pb.ExportUserRequest) -> str:
+    """Reads about whom an export is."""
+    if not is_token(message.user_id):
+        raise _invalid("user_id", _NAME)
+    return message.user_id

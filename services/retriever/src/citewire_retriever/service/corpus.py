@@ -22,6 +22,7 @@ from citewire_kit.fair import FairShares
 from citewire_kit.pace import Pace, no_place, paced
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Role, Tenant
+from citewire_kit.user_rows import UserRow
 from citewire_retriever import paging
 from citewire_retriever.errors import documents_not_found
 from citewire_retriever.model import Changes, DocumentCursor, DocumentQuery, NewContent, Original
@@ -173,6 +174,16 @@ class CorpusService:
         if done:
             log.info("owner_erased", org_id=tenant.org_id, whole_organisation=not user_id)
         return documents, done
+
+    def export_user(self, tenant: Tenant, user_id: str) -> AsyncGenerator[UserRow, None]:
+        """Yields every row that names a user, as far as the tenant may see it.
+
+        Raises:
+            PermissionDenied: It is somebody else, and the caller is neither owner nor admin.
+        """
+        if user_id != tenant.user_id:
+            _require(tenant, "admin")
+        return self._documents.rows_of_user(tenant, user_id)
 
     async def retry(self, tenant: Tenant, document_id: int) -> Document:
         """Queues a failed version or enrichment again. Raises `NotFound`, or `FailedPrecondition` if neither failed."""

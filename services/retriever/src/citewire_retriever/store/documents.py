@@ -1,7 +1,7 @@
 """Documents in Postgres."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -11,6 +11,7 @@ from psycopg import sql
 from citewire_kit.errors import FailedPrecondition
 from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, tenant_transaction
 from citewire_kit.tenant import Tenant
+from citewire_kit.user_rows import UserRow, UserTables, user_rows
 from citewire_retriever.errors import access_missing
 from citewire_retriever.model import MAX_ERASED, Changes, DocumentCursor, DocumentQuery, JsonObject
 from citewire_retriever.store import rows
@@ -24,6 +25,19 @@ _CONTENT: Final = rows.queries("content")
 _DELETE_SECONDS: Final = 120.0
 """A document of 100,000 chunks takes seconds to delete: each chunk's vector is found and removed."""
 
+
+_NAMED: Final = "t.subject = 'user:' || %(user)s"
+_USERS: Final = UserTables(
+    schema="corpus",
+    columns=("owner", "user_id"),
+    conditions={
+        "versions": "EXISTS (SELECT FROM corpus.documents d"
+        " WHERE d.org_id = %(org)s AND d.document_id = t.document_id AND d.owner = %(user)s)",
+        "collection_grants": _NAMED,
+        "access_readers": _NAMED,
+    },
+    left_out=frozenset({"document_values"}),  # how often each label stands in the documents themselves
+)
 
 _AT_ONCE: Final = 50
 """Documents of an erasure that one transaction deletes."""
@@ -127,6 +141,10 @@ class PostgresDocuments:
             if done:
                 await connection.execute(_SQL["forget_user" if user_id else "forget_organisation"], values)
         return count, done
+
+    def rows_of_user(self, tenant: Tenant, user_id: str) -> AsyncGenerator[UserRow, None]:
+        """Yields every row that names a user, as far as the tenant may see it."""
+        return user_rows(self._pool, tenant, _USERS, user_id)
 
     async def retry(self, tenant: Tenant, document_id: int) -> WatchDocumentResponse | None:
         """Queues the latest version again, or the enrichment of the live one. None: no such document.
