@@ -159,8 +159,8 @@ def derive(true: list[Case], data: Path, seed: int) -> dict[str, Any]:
             rows.append(compare(tokenise_sentence(case.sentence), indices.of(case.passage)).features)
             labels.append(label)
             shares.append(1 / count / len(picked))
-    features, wanted, weight = np.array(rows), np.array(labels), np.array(shares) * len(rows)
-    linear = fit(features, wanted, weight, PENALTY)
+    features, targets, weight = np.array(rows), np.array(labels), np.array(shares) * len(rows)
+    linear = fit(features, targets, weight, PENALTY)
     raw: dict[str, Any] = {
         "fitted_on": f"half of SQuAD 2.0's articles and of ClapNQ's questions, {len(rows)} sentences, seed {seed}",
         "support": {
@@ -287,14 +287,14 @@ async def report_quotes(data: Path, seed: int) -> None:
     rows: list[list[object]] = [
         [
             label,
-            one.answers,
-            one.citations,
-            one.wrong,
-            one.empty,
-            one.uncited,
-            *(one.verdicts[verdict] for verdict in BEST_FIRST),
+            total.answers,
+            total.citations,
+            total.wrong,
+            total.empty,
+            total.uncited,
+            *(total.verdicts[verdict] for verdict in BEST_FIRST),
         ]
-        for label, one in tallies.items()
+        for label, total in tallies.items()
     ]
     headings = [
         "answers",

@@ -302,8 +302,8 @@ def _change_negation(text: str, draw: random.Random) -> str | None:
         positive = match.group(1) or match.group(2)
         if positive == "cannot":
             positive = "can"
-        kept = "" if positive is None else positive + (" " if match.group().endswith(" ") else "")
-        return text[: match.start()] + kept + text[match.end() :]
+        replacement = "" if positive is None else positive + (" " if match.group().endswith(" ") else "")
+        return text[: match.start()] + replacement + text[match.end() :]
     plain = list(_AUXILIARY.finditer(text))
     if plain:
         match = draw.choice(plain)

@@ -233,16 +233,16 @@ def measure_rates(data: ScaleData, rounds: int) -> str:
         vectors = Path(folder) / "vectors.npy"
         np.save(vectors, data.source.question_vectors)
         for _ in range(rounds):
-            for way, found in rates.items():
-                found.append(run_way(way, orgs, 3, dsn=dsn, port=port, vectors=vectors))
+            for way, runs in rates.items():
+                runs.append(run_way(way, orgs, 3, dsn=dsn, port=port, vectors=vectors))
     names = {"gRPC": "Search over gRPC", "psycopg": "plain psycopg, same transaction"}
     table: list[list[object]] = []
-    for way, found in rates.items():
+    for way, runs in rates.items():
         share = statistics.median(
-            rate.per_second / base.per_second for rate, base in zip(found, rates["psycopg"], strict=True)
+            rate.per_second / base.per_second for rate, base in zip(runs, rates["psycopg"], strict=True)
         )
         middle = [
-            statistics.median(getattr(rate, name) for rate in found) for name in ("per_second", "p50_ms", "p95_ms")
+            statistics.median(getattr(rate, name) for rate in runs) for name in ("per_second", "p50_ms", "p95_ms")
         ]
         table.append([names[way], middle[0], f"{share:.0%}", *middle[1:]])
     heading = f"Rate, {CLIENTS} clients at once, all tenants in turn"
@@ -300,8 +300,8 @@ class _Store:
         """
         results = [await self._ids(org, scope, vector, exact=False) for vector in (*self._others, *asked)]
         results = results[len(self._others) :]
-        wanted = [await self._ids(org, scope, vector, exact=True) for vector in asked]
-        seen.recall += [len(best & own) / max(1, len(best)) for own, best in zip(results, wanted, strict=True)]
+        nearest = [await self._ids(org, scope, vector, exact=True) for vector in asked]
+        seen.recall += [len(best & own) / max(1, len(best)) for own, best in zip(results, nearest, strict=True)]
         for _ in range(_TURNS):
             for exact, times in ((False, seen.own), (True, seen.exact)):
                 for vector in asked:

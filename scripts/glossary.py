@@ -1,7 +1,8 @@
 """Holds the names that docs/glossary.md rules out, its columns "not", out of hand-written code.
 
-Looks at the names of classes, functions, variables and modules in Python, of messages and fields in the protos, and of
-columns in SQL. Tests' own names are sentences and may use any word.
+Looks at the names of classes, functions, parameters, attributes, variables and modules in Python wherever they are
+bound (imports, patterns, comprehensions and f-strings included), of messages and fields in the protos, and of columns,
+aliases and common table expressions in SQL. Tests' own names are sentences and may use any word.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ PROTO_FIELD = re.compile(r"^\s*(?:repeated |optional )?[\w.<>, ]+\s(\w+)\s*=\s*\
 SQL_TYPES = (
     "bigint|integer|smallint|text|boolean|bytea|jsonb|uuid|date|numeric|double|real|timestamptz|tsvector|halfvec"
 )
-SQL_COLUMN = re.compile(rf"^\s+(\w+)\s+(?:{SQL_TYPES})\b|\bAS\s+(\w+)\b")
+SQL_COLUMN = re.compile(rf"^\s+(\w+)\s+(?:{SQL_TYPES})\b|\bAS\s+(\w+)\b|\b(\w+)\s+AS\s+(?:MATERIALIZED\s+)?\(")
 
 
 class Name(NamedTuple):
@@ -43,7 +44,7 @@ class Glossary:
     terms: list[str]
     """The terms it explains."""
     ruled_out: list[str]
-    """Patterns of the columns "not", without those still to be renamed."""
+    """Patterns of the columns "not"."""
     exceptions: list[tuple[str, str]]
     """Names that stay, each with the pattern of the paths where it does."""
 
@@ -74,12 +75,11 @@ def read(markdown: str) -> Glossary:
     """Reads the tables of the glossary."""
     sections = {part.partition("\n")[0]: part for part in re.split(r"^#+ ", markdown, flags=re.MULTILINE)}
     terms = _rows(sections["Glossary"])
-    pending = set(_names_in(sections.get("To be renamed", "")))
     words = [word for row in terms for word in _names_in(row[3])]
     words += [word for row in _rows(sections.get("Names that say nothing", "")) for word in _names_in(row[0])]
     return Glossary(
         terms=[row[0] for row in terms],
-        ruled_out=[word for word in words if word not in pending],
+        ruled_out=words,
         exceptions=[
             (_names_in(row[0])[0], _names_in(row[1])[0]) for row in _rows(sections.get("Exceptions", "")) if row[2]
         ],
@@ -102,7 +102,7 @@ def names(path: str, source: str) -> Iterator[Name]:
                 yield Name(member[1] or member[2], number, is_type=False)
         else:
             for column in SQL_COLUMN.finditer(line):
-                yield Name(column[1] or column[2], number, is_type=False)
+                yield Name(column[1] or column[2] or column[3], number, is_type=False)
 
 
 def snake_case(name: str) -> str:
@@ -121,9 +121,12 @@ def _python_names(source: str) -> Iterator[Name]:
             case (
                 ast.arg(arg=text)
                 | ast.Name(id=text, ctx=ast.Store())
-                | ast.Attribute(attr=text, ctx=ast.Store())
+                | ast.Attribute(value=ast.Name(id="self" | "cls"), attr=text, ctx=ast.Store())
                 | ast.ExceptHandler(name=str(text))
                 | ast.MatchAs(name=str(text))
+                | ast.MatchStar(name=str(text))
+                | ast.MatchMapping(rest=str(text))
+                | ast.alias(asname=str(text))
             ):
                 yield Name(text, node.lineno, is_type=False)
             case _:

@@ -197,7 +197,7 @@ async def test_filters_combine(filtered: Caller) -> None:
     def any_of(members: Sequence[filter_pb2.Filter]) -> filter_pb2.Filter:
         return filter_pb2.Filter(any=filter_pb2.FilterList(filters=members))
 
-    for wanted, titles in (
+    for condition, titles in (
         (all_of([]), "abc"),
         (any_of([]), ""),
         (any_of([a, b]), "ab"),
@@ -206,7 +206,7 @@ async def test_filters_combine(filtered: Caller) -> None:
         (all_of([any_of([a, b]), none_of(b)]), "a"),
         (none_of(compare("metadata.year", EQ, 2024)), "bc"),
     ):
-        assert sorted(await listed(filtered, filter=wanted)) == list(titles), wanted
+        assert sorted(await listed(filtered, filter=condition)) == list(titles), condition
 
 
 async def test_filters_that_are_not_of_the_grammar_are_refused(me: Caller) -> None:

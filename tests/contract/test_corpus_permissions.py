@@ -108,11 +108,11 @@ async def test_what_is_hidden_is_as_unknown_as_what_never_was(people: People) ->
     unknown = document.document_id + 1
     hidden = [await refusal(call) for call in calls(document.document_id, "Payroll")]
     never = [await refusal(call) for call in calls(unknown, "Nothing")]
-    for seen, wanted in zip(hidden, never, strict=True):
+    for seen, expected in zip(hidden, never, strict=True):
         assert isinstance(seen, NotFound)
-        assert seen.reason == wanted.reason
+        assert seen.reason == expected.reason
         named = str(seen).replace(str(document.document_id), "ID").replace("Payroll", "NAME")
-        assert named == str(wanted).replace(str(unknown), "ID").replace("Nothing", "NAME")
+        assert named == str(expected).replace(str(unknown), "ID").replace("Nothing", "NAME")
     assert await people.titles(people.outsider) == set()
     listed = await people.outsider.unary(corpus.ListCollections, pb.ListCollectionsRequest())
     assert list(listed.collections) == []

@@ -245,20 +245,24 @@ async def test_thresholds_are_kept_with_a_space(stack: Stack, *, calibrated: boo
     expected.report.update({"questions": 12, "sets": ["a"]})
     stored = await stack.calibrate(OLD, expected)
     assert (stored.space, stored.documents) == (OLD, 1)
-    kept = stored.calibration
-    assert (kept.relevance_threshold, kept.dense_weight, kept.off_topic_threshold) == (0.0, 0.5, 0.125)
-    assert (kept.HasField("relevance_threshold"), kept.HasField("answerable_threshold")) == (True, False)
-    assert dict(kept.report) == {"questions": 12, "sets": ["a"]}
-    assert abs(kept.measured_at.ToDatetime(UTC) - datetime.now(UTC)) < timedelta(minutes=1)
-    assert [space.calibration for space in await stack.list()] == [kept]
+    calibration = stored.calibration
+    assert (calibration.relevance_threshold, calibration.dense_weight, calibration.off_topic_threshold) == (
+        0.0,
+        0.5,
+        0.125,
+    )
+    assert (calibration.HasField("relevance_threshold"), calibration.HasField("answerable_threshold")) == (True, False)
+    assert dict(calibration.report) == {"questions": 12, "sets": ["a"]}
+    assert abs(calibration.measured_at.ToDatetime(UTC) - datetime.now(UTC)) < timedelta(minutes=1)
+    assert [space.calibration for space in await stack.list()] == [calibration]
     # Plan and Search carry it, without the report.
-    kept.ClearField("report")
+    calibration.ClearField("report")
     planned = await stack.boss.unary(stack.boss.running.retriever.Plan, retriever_pb2.PlanRequest())
     vector = np.ones(DIMENSIONS, dtype="<f4").tobytes()
     request = retriever_pb2.SearchRequest(vector=vector, space=OLD, top_k=50, min_score=1.0)
     request.min_score_calibrated = calibrated
     result = await stack.boss.unary(stack.boss.running.retriever.Search, request)
-    assert planned.calibration == result.calibration == kept
+    assert planned.calibration == result.calibration == calibration
     # Asked for, the space's threshold counts in the request's stead.
     assert bool(result.results) == calibrated
     # Others have their own, and a later one takes its place as a whole.

@@ -53,11 +53,11 @@ async def test_metadata_is_checked_by_type_however_it_comes(database: Database) 
 async def test_a_script_that_was_stored_as_an_address_is_not_shown(database: Database) -> None:
     async with running_retriever(database) as running:
         me = Caller(running, MINE)
-        kept = await me.put("Kept", url="HTTPS://example.org/a")
+        stored = await me.put("Kept", url="HTTPS://example.org/a")
         document = await me.put("Old", url="https://example.org/b")
         with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
             connection.execute(
                 "UPDATE corpus.documents SET url = 'javascript:alert(1)' WHERE url = 'https://example.org/b'"
             )
         assert (await me.get(document.document_id)).url == ""
-        assert (await me.get(kept.document_id)).url == "HTTPS://example.org/a"
+        assert (await me.get(stored.document_id)).url == "HTTPS://example.org/a"

@@ -27,8 +27,8 @@ SPACE = EmbeddingSpace(model="fake", revision="r1", dimensions=DIMENSIONS)
 
 @pytest.fixture
 async def running() -> AsyncGenerator[RunningEmbedder]:
-    async with running_embedder_server(FakeModel()) as found:
-        yield found
+    async with running_embedder_server(FakeModel()) as server:
+        yield server
 
 
 @asynccontextmanager

@@ -24,8 +24,8 @@ SPACE = EmbeddingSpace(model="fake", revision="r1", dimensions=DIMENSIONS)
 
 @pytest.fixture
 async def running() -> AsyncGenerator[RunningEmbedder]:
-    async with running_embedder_server(FakeModel()) as found:
-        yield found
+    async with running_embedder_server(FakeModel()) as server:
+        yield server
 
 
 def vectors_of(response: pb.EmbedResponse) -> NDArray[np.float32]:

@@ -150,11 +150,11 @@ async def test_who_was_refused_a_place_is_refused_by_its_head_until_there_is_one
         looked_up: list[bytes] = []
         find = gateway.services.identity.find
 
-        async def counted(key_hash: bytes) -> object:
+        async def find_and_count(key_hash: bytes) -> object:
             looked_up.append(key_hash)
             return await find(key_hash)
 
-        gateway.services.identity.find = counted  # pyright: ignore[reportAttributeAccessIssue] # as the store's own
+        gateway.services.identity.find = find_and_count  # pyright: ignore[reportAttributeAccessIssue] # as the store's own
         async with dripping(gateway, mine, 1):
             looked_up.clear()
             for _ in range(3):

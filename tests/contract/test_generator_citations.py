@@ -48,10 +48,10 @@ def kinds(events: Sequence[pb.GenerateResponse]) -> list[str]:
 
 
 async def test_a_models_answer_is_verified_sentence_by_sentence() -> None:
-    said = ScriptedChat(
+    model = ScriptedChat(
         "Refunds take 14 days 👍. [SOURCE 1]", " Shipping costs 90 EUR [ref:2], says page 4. ", "It arrives by ship."
     )
-    async with serve([said]) as stub:
+    async with serve([model]) as stub:
         events = await ask(stub, verify_citations=True, flag_uncited=True)
     text = "".join(text for event in events for text in event.delta.texts)
     assert text == "Refunds take 14 days 👍. [ref:1] Shipping costs 90 EUR [ref:2], says page 4. It arrives by ship."
@@ -63,9 +63,9 @@ async def test_a_models_answer_is_verified_sentence_by_sentence() -> None:
     assert second.verdict in {pb.VERDICT_PARTIAL, pb.VERDICT_UNSUPPORTED}
     assert "90" in second.mismatches
     assert 0 <= second.support < first.support <= 1
-    for one, passage in zip((first, second), PASSAGES, strict=True):
-        assert one.quote
-        assert one.quote == passage.text[one.quote_start : one.quote_end]
+    for citation, passage in zip((first, second), PASSAGES, strict=True):
+        assert citation.quote
+        assert citation.quote == passage.text[citation.quote_start : citation.quote_end]
     [uncited] = [event.uncited_sentence for event in events if event.HasField("uncited_sentence")]
     assert text[uncited.sentence.start : uncited.sentence.end] == "It arrives by ship."
     # Each comes after the text that completes its sentence, all before the end.

@@ -56,8 +56,8 @@ async def test_an_answer_that_cant_be_read(reply: str) -> None:
         response = await client.unary(running.stub.Enrich, REQUEST, timeout=5)
     assert response.unreadable
     assert response.usage.prompt_tokens == 11
-    kept = pb.EnrichResponse(usage=response.usage, unreadable=True, provider="scripted", model="parrot")
-    assert response == kept
+    expected = pb.EnrichResponse(usage=response.usage, unreadable=True, provider="scripted", model="parrot")
+    assert response == expected
 
 
 async def test_a_failing_model_is_an_error_that_says_why() -> None:

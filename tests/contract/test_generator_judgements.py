@@ -22,10 +22,10 @@ HISTORY = [pb.Message(role=pb.ROLE_USER, content="How do refunds work?")]
 
 
 async def test_a_models_judgements() -> None:
-    said = (
+    replies = (
         'Sure:\n```json\n{"needs_retrieval": false, "reason": "A greeting.", "supported": true, "utility": 0.85}\n```'
     )
-    async with running_generator([ScriptedChat(said)]) as running:
+    async with running_generator([ScriptedChat(replies)]) as running:
         decision = await client.unary(running.stub.Decide, pb.DecideRequest(question="Hi"), timeout=5)
         asked = pb.AssessRequest(question="How long?", answer="14 days [ref:1].", passages=PASSAGES)
         assessment = await client.unary(running.stub.Assess, asked, timeout=5)

@@ -81,7 +81,7 @@ def markers(outcome: str) -> float:
 
 
 @pytest.mark.parametrize(
-    ("style", "said", "text", "cited", "forms"),
+    ("style", "answer", "text", "cited", "forms"),
     [
         (
             pb.MARKER_STYLE_REF,
@@ -122,23 +122,23 @@ def markers(outcome: str) -> float:
     ],
 )
 async def test_split_at_every_offset(
-    style: pb.MarkerStyle, said: str, text: str, cited: list[int], forms: list[str]
+    style: pb.MarkerStyle, answer: str, text: str, cited: list[int], forms: list[str]
 ) -> None:
     async with serve() as running:
-        for offset in range(len(said) + 1):
-            shown = await running.say(style, said[:offset], said[offset:])
+        for offset in range(len(answer) + 1):
+            shown = await running.say(style, answer[:offset], answer[offset:])
             assert shown.text == text
             assert list(shown.completed.cited_numbers) == cited
             cut = len(shown.pieces[0])
             for form in forms:
                 start = shown.text.index(form)
                 assert not start < cut < start + len(form)
-        by_character = await running.say(style, *said)
+        by_character = await running.say(style, *answer)
         assert by_character.text == text
 
 
 @pytest.mark.parametrize(
-    ("said", "cited", "invalid"),
+    ("answer", "cited", "invalid"),
     [
         ("All of it [ref:2][ref:1] and again [ref:2].", [2, 1], 0),
         ("False ones: [ref:0] [ref:4] [ref:123456789012345678901].", [], 3),
@@ -149,16 +149,16 @@ async def test_split_at_every_offset(
         ("Cut off [ref:1", [], 0),
     ],
 )
-async def test_only_numbers_of_the_context_cite(said: str, cited: list[int], invalid: int) -> None:
-    counted = markers("cited"), markers("invalid")
+async def test_only_numbers_of_the_context_cite(answer: str, cited: list[int], invalid: int) -> None:
+    before = markers("cited"), markers("invalid")
     async with serve() as running:
-        for pieces in ((said,), tuple(said)):
+        for pieces in ((answer,), tuple(answer)):
             shown = await running.say(pb.MARKER_STYLE_REF, *pieces)
-            assert shown.text == said
+            assert shown.text == answer
             assert (list(shown.completed.cited_numbers), shown.completed.invalid_markers) == (cited, invalid)
         prompt = running.model.tasks[-1].messages[-1].content
     assert "Never (ref:2) nor (SOURCE 3)." in prompt
-    assert (markers("cited"), markers("invalid")) == (counted[0] + 2 * len(cited), counted[1] + 2 * invalid)
+    assert (markers("cited"), markers("invalid")) == (before[0] + 2 * len(cited), before[1] + 2 * invalid)
 
 
 async def test_invalid_markers_are_removed_where_the_policy_says_so() -> None:

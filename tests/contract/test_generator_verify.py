@@ -36,7 +36,7 @@ async def test_each_sentence_has_its_verdicts_quotes_and_offsets() -> None:
     cited = response.verified_citations
     sentences = [answer[element.sentence.start : element.sentence.end] for element in cited]
     assert sentences == ["👍 Refunds take 14 days", "Shipping costs 90 EUR", "Shipping costs 90 EUR"]
-    assert [one.number for one in cited] == [1, 2, 1]
+    assert [citation.number for citation in cited] == [1, 2, 1]
     assert (cited[0].verdict, cited[0].sentence_verdict) == (pb.VERDICT_SUPPORTED, pb.VERDICT_SUPPORTED)
     assert cited[1].sentence_verdict == cited[2].sentence_verdict != pb.VERDICT_SUPPORTED
     assert list(cited[1].mismatches) == ["90"]

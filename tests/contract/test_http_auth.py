@@ -176,7 +176,7 @@ async def test_another_user_of_the_organisation_sees_no_conversation_either(
 
 
 def test_every_table_is_closed_to_other_tenants(database: Database, chat_role: psycopg.Connection) -> None:
-    found = rows(
+    tables = rows(
         database,
         "SELECT c.relname, c.relrowsecurity, c.relforcerowsecurity, pg_get_userbyid(c.relowner), "
         "(SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'tenant'), "
@@ -186,8 +186,8 @@ def test_every_table_is_closed_to_other_tenants(database: Database, chat_role: p
         "WHERE n.nspname = 'chat' AND c.relkind IN ('r', 'p') "
         "AND c.relname NOT IN ('schema_migrations', 'audit_blocks', 'audit_events', 'audit_policies') ORDER BY 1",
     )
-    assert [row[0] for row in found] == sorted(TABLES)
-    for name, secured, forced, owner, policies, first_key_column in found:
+    assert [row[0] for row in tables] == sorted(TABLES)
+    for name, secured, forced, owner, policies, first_key_column in tables:
         assert (secured, forced, policies, first_key_column) == (True, True, 1, "org_id"), name
         assert owner != "citewire_chat"
     role = rows(database, "SELECT rolcanlogin, rolsuper, rolbypassrls FROM pg_roles WHERE rolname = 'citewire_chat'")
@@ -216,8 +216,8 @@ async def test_the_role_sees_and_writes_only_its_tenants_rows(
         assert (await gateway.http.post("/v1/admin/groups", json=group, headers=bearer(key))).status_code == 201
         joined = await gateway.http.put("/v1/admin/groups/legal/members/user", headers=bearer(key))
         assert joined.status_code == 200
-        kept = await gateway.http.put("/v1/admin/retention", json={"conversation_days": 30}, headers=bearer(key))
-        assert kept.status_code == 200, kept.text
+        response = await gateway.http.put("/v1/admin/retention", json={"conversation_days": 30}, headers=bearer(key))
+        assert response.status_code == 200, response.text
         limit = {"scope": "user", "user": "user", "measure": "streams", "limit": 9}
         assert (await gateway.http.put("/v1/admin/limits", json=limit, headers=bearer(key))).status_code == 200
         with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
@@ -282,19 +282,19 @@ def test_keys_are_created_listed_and_revoked(database: Database) -> None:
     other = json.loads(keys(database, "create", "--org", "other", "--user", "bob", "--json").stdout)
     listed = keys(database, "list", "--json")
     assert made.stdout.strip() not in listed.stdout
-    found = json.loads(listed.stdout)["keys"]
-    assert [(one["org"], one["user"], one["name"]) for one in found] == [
+    entries = json.loads(listed.stdout)["keys"]
+    assert [(entry["org"], entry["user"], entry["name"]) for entry in entries] == [
         ("acme", "ada", "laptop"),
         ("other", "bob", "key"),
     ]
-    assert set(found[0]) == {
+    assert set(entries[0]) == {
         "id", "org", "user", "name", "prefix", "created_at", "revoked_at", "last_used_at", "scopes", "expires_at",
         "previous_until", "groups",
     }  # fmt: skip
     only = json.loads(keys(database, "list", "--org", "acme", "--json").stdout)["keys"]
-    assert [one["org"] for one in only] == ["acme"]
+    assert [entry["org"] for entry in only] == ["acme"]
     assert "laptop" in keys(database, "list").stdout
-    assert json.loads(keys(database, "revoke", found[0]["prefix"], "--json").stdout)["id"] == found[0]["id"]
+    assert json.loads(keys(database, "revoke", entries[0]["prefix"], "--json").stdout)["id"] == entries[0]["id"]
     missing = keys(database, "revoke", "key_nonsense")
     assert (missing.returncode, "key_nonsense" in missing.stderr) == (5, True)
     assert keys(database, "revoke", other["id"]).returncode == 0
@@ -304,7 +304,7 @@ def test_the_application_role_manages_one_organisation_at_a_time(database: Datab
     made = json.loads(keys(database, "create", "--org", "acme", "--user", "ada", "--json", owner=False).stdout)
     assert keys(database, "list", owner=False).returncode == 2
     listed = keys(database, "list", "--org", "acme", "--json", owner=False)
-    assert [one["id"] for one in json.loads(listed.stdout)["keys"]] == [made["id"]]
+    assert [entry["id"] for entry in json.loads(listed.stdout)["keys"]] == [made["id"]]
     assert keys(database, "revoke", made["id"], "--org", "other", owner=False).returncode == 5
     assert keys(database, "revoke", made["id"], "--org", "acme", owner=False).returncode == 0
 
@@ -362,9 +362,9 @@ async def test_the_functions_work_for_an_owner_without_special_powers(database: 
             store, key = IdentityStore(pool), make_key()
             await store.ensure_user("acme", "ada", None)
             await store.add_key("acme", "ada", "k", key)
-            found = await store.find(key.hash)
-            assert found is not None
-            assert found.caller.tenant == Tenant("acme", "ada", "pro", ("owner",), key.key_id)
+            match = await store.find(key.hash)
+            assert match is not None
+            assert match.caller.tenant == Tenant("acme", "ada", "pro", ("owner",), key.key_id)
             insert = (
                 "INSERT INTO chat.exchanges (org_id, exchange_id, user_id, profile, dialect, request_id, lease_until) "
                 "SELECT 'acme', gen_random_uuid(), 'ada', 'documents', 'native', 'r', now() - interval '1 s' "
@@ -387,8 +387,8 @@ async def test_with_auth_off_everyone_is_the_local_tenant(database: Database) ->
         for headers in ({}, bearer("nonsense"), {"Authorization": "Basic x"}):
             assert (await gateway.http.post("/v1/chat", json=QUESTION, headers=headers)).status_code == 200
         assert set(fakes.generator.tenants) == {LOCAL_TENANT}
-        found = "SELECT org_id, plan FROM chat.plans"
-        await wait_until(lambda: rows(database, found) == [("local", "pro")])
+        query = "SELECT org_id, plan FROM chat.plans"
+        await wait_until(lambda: rows(database, query) == [("local", "pro")])
         assert rows(database, "SELECT user_id, roles FROM chat.users") == [("local", ["owner"])]
 
 

@@ -340,9 +340,9 @@ async def test_an_answer_cut_at_its_limit_says_so_in_its_steps(gateway: Gateway)
 async def test_an_exchange_is_opened_and_closed_with_what_it_spent(gateway: Gateway, database: Database) -> None:
     await gateway.stream("/v1/chat", QUESTION, headers={"X-Request-Id": "my-request"})
     columns = "state, reason, profile, dialect, request_id, provider, model, embedding_model, embedding_tokens, "
-    found = rows(database, f"SELECT {columns} prompt_tokens, completion_tokens FROM chat.exchanges")  # noqa: S608 # names of our own tables, no input
+    exchanges = rows(database, f"SELECT {columns} prompt_tokens, completion_tokens FROM chat.exchanges")  # noqa: S608 # names of our own tables, no input
     expected = ("done", None, "documents", "native", "my-request", "fake", "fake-1", "test-model", 9, 100, 20)
-    assert found == [expected]
+    assert exchanges == [expected]
     assert rows(database, "SELECT first_token_ms IS NOT NULL, ended_at IS NOT NULL FROM chat.exchanges") == [
         (True, True)
     ]

@@ -52,12 +52,12 @@ async def test_a_conversation_is_titled_by_its_first_question_and_read_back(gate
     second = await ask(gateway, "And profit?", conversation_id=conversation_id)
     assert second["conversation_id"] == conversation_id
     listed = (await gateway.http.get("/v1/conversations")).json()
-    assert [(one["id"], one["title"], one["profile"]) for one in listed["conversations"]] == [
+    assert [(entry["id"], entry["title"], entry["profile"]) for entry in listed["conversations"]] == [
         (conversation_id, "How much did revenue grow?", "documents")
     ]
     assert listed["next_page_token"] == ""
     read = (await gateway.http.get(f"/v1/conversations/{conversation_id}")).json()
-    assert [(one["role"], one["content"]) for one in read["messages"]] == [
+    assert [(entry["role"], entry["content"]) for entry in read["messages"]] == [
         ("user", "How   much did\nrevenue grow?"),
         ("assistant", ANSWER),
         ("user", "And profit?"),
@@ -99,7 +99,7 @@ async def test_they_come_in_pages_latest_first(gateway: Gateway) -> None:
     while True:
         response = await gateway.http.get("/v1/conversations", params={"page_size": 2, "page_token": token})
         page = response.json()
-        seen += [one["title"] for one in page["conversations"]]
+        seen += [conversation["title"] for conversation in page["conversations"]]
         pages += 1
         token = page["next_page_token"]
         if not token:
@@ -113,9 +113,9 @@ async def test_long_ones_are_read_in_pages(gateway: Gateway) -> None:
     await ask(gateway, "Second?", conversation_id=conversation_id)
     path = f"/v1/conversations/{conversation_id}"
     first = (await gateway.http.get(path, params={"page_size": 3})).json()
-    assert [one["content"] for one in first["messages"]] == ["First?", ANSWER, "Second?"]
+    assert [message["content"] for message in first["messages"]] == ["First?", ANSWER, "Second?"]
     rest = (await gateway.http.get(path, params={"page_size": 3, "page_token": first["next_page_token"]})).json()
-    assert [one["content"] for one in rest["messages"]] == [ANSWER]
+    assert [message["content"] for message in rest["messages"]] == [ANSWER]
     assert rest["next_page_token"] == ""
 
 
@@ -138,9 +138,9 @@ async def test_a_conversation_deleted_while_it_is_answered_stays_deleted(gateway
     async def deletes(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
         yield started((1, 0))
         yield delta("x")
-        found = "SELECT conversation_id::text FROM chat.conversations"
-        await wait_until(lambda: len(rows(database, found)) == 1)
-        assert (await gateway.http.delete(f"/v1/conversations/{rows(database, found)[0][0]}")).status_code == 204
+        query = "SELECT conversation_id::text FROM chat.conversations"
+        await wait_until(lambda: len(rows(database, query)) == 1)
+        assert (await gateway.http.delete(f"/v1/conversations/{rows(database, query)[0][0]}")).status_code == 204
         yield completed()
 
     gateway.fakes.generator.script = deletes
@@ -151,7 +151,14 @@ async def test_a_conversation_deleted_while_it_is_answered_stays_deleted(gateway
 
 async def test_profiles_are_listed(gateway: Gateway) -> None:
     listed = (await gateway.http.get("/v1/profiles")).json()["profiles"]
-    assert [one["name"] for one in listed] == ["documents", "sources", "self-rag", "library", "simple", "grounded"]
+    assert [profile["name"] for profile in listed] == [
+        "documents",
+        "sources",
+        "self-rag",
+        "library",
+        "simple",
+        "grounded",
+    ]
     assert listed[0]["top_k"] == {"default": 5, "minimum": 1, "maximum": 30}
     assert listed[0]["events"] == ["conversation", "citations", "token", "usage", "error", "done"]
     assert listed[0]["empty_selection"] == "nothing"
@@ -178,7 +185,7 @@ async def test_history_of_a_kept_conversation_goes_to_the_model_where_the_profil
     first = await ask(gateway, "How much?", profile="grounded")
     await ask(gateway, "And profit?", profile="grounded", conversation_id=first["conversation_id"])
     asked = gateway.fakes.generator.requests[1]
-    assert [one.content for one in asked.history] == ["How much?", ANSWER]
+    assert [message.content for message in asked.history] == ["How much?", ANSWER]
     assert gateway.fakes.generator.rewrites[0].question == "And profit?"
     await ask(gateway, "And?", conversation_id=first["conversation_id"])
     assert len(gateway.fakes.generator.requests[2].history) == 0

@@ -234,7 +234,7 @@ async def test_an_upload_too_many_is_refused_at_once(gateway: Gateway) -> None:
     refused = await gateway.http.post("/v1/documents", files={"file": ("a.md", b"x")})
     assert (refused.status_code, refused.json()["reason"]) == (503, "OVERLOADED")
     waiting.set()
-    assert [one.status_code for one in await asyncio.gather(*uploads)] == [202] * slots
+    assert [answer.status_code for answer in await asyncio.gather(*uploads)] == [202] * slots
 
 
 async def test_what_the_retriever_refuses_is_said(gateway: Gateway) -> None:
@@ -289,8 +289,8 @@ async def test_put_makes_a_new_version(gateway: Gateway) -> None:
     path = f"/v1/documents/{first['id']}"
     second = (await gateway.http.put(path, files={"file": ("a.md", b"two")})).json()
     third = (await gateway.http.put(path, json=TEXT)).json()
-    assert [one["version"] for one in (first, second, third)] == [1, 2, 3]
-    assert {one["id"] for one in (first, second, third)} == {first["id"]}
+    assert [document["version"] for document in (first, second, third)] == [1, 2, 3]
+    assert {document["id"] for document in (first, second, third)} == {first["id"]}
     assert (await gateway.http.put("/v1/documents/404", json=TEXT)).status_code == 404
 
 
@@ -324,7 +324,7 @@ async def test_documents_are_listed_by_what_is_asked(gateway: Gateway) -> None:
         "filter": json.dumps(condition),
     }
     response = await gateway.http.get("/v1/documents", params=params)
-    assert [one["title"] for one in response.json()["documents"]] == ["Notes", "Notes"]
+    assert [document["title"] for document in response.json()["documents"]] == ["Notes", "Notes"]
     assert response.json()["next_page_token"] == "next"
     asked = gateway.fakes.corpus.lists[0]
     assert (asked.page_size, asked.page_token, asked.collection, asked.type, asked.tag) == (2, "t", "c", "article", "x")

@@ -54,8 +54,8 @@ async def test_a_deletion_that_nobody_told_of_is_found_and_taken_over(database: 
         assert [message.get("withheld") for message in read] == [None, True, None, True]
         assert "erased" in read[1]["content"]
         assert read[1]["usage"]["completion_tokens"] == 20
-        kept = (await gateway.http.get(f"/v1/conversations/{other}")).json()["messages"][1]
-        assert "withheld" not in kept
+        answer = (await gateway.http.get(f"/v1/conversations/{other}")).json()["messages"][1]
+        assert "withheld" not in answer
     assert SECRET not in str(rows(database, "SELECT * FROM chat.messages"))
     assert rows(database, "SELECT count(*) FROM chat.idempotency_keys") == [(0,)]
     assert rows(database, "SELECT count(*) FROM chat.exchanges WHERE state = 'done'") == [(3,)]

@@ -145,8 +145,8 @@ async def test_a_key_that_its_gateway_took_along_is_free_after_its_lease(gateway
 
 async def test_old_answers_are_forgotten(gateway: Gateway, database: Database) -> None:
     await gateway.http.post("/v1/documents", json=TEXT, headers=KEY)
-    kept = "SELECT round(extract(epoch FROM lease_until - now()) / 3600) FROM chat.idempotency_keys"
-    assert rows(database, kept) == [(24,)]
+    hours_left = "SELECT round(extract(epoch FROM lease_until - now()) / 3600) FROM chat.idempotency_keys"
+    assert rows(database, hours_left) == [(24,)]
     rows(database, "UPDATE chat.idempotency_keys SET lease_until = now() - interval '1 second' RETURNING 1")
     await gateway.services.chats.sweep()
     assert rows(database, "SELECT count(*) FROM chat.idempotency_keys") == [(0,)]

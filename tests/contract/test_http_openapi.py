@@ -132,8 +132,8 @@ def references(value: object) -> set[str]:
 
 async def test_every_route_is_described(gateway: Gateway) -> None:
     schema = await schema_of(gateway)
-    found = {(method, path) for path, operations in schema["paths"].items() for method in operations}
-    assert found == ROUTES
+    routes = {(method, path) for path, operations in schema["paths"].items() for method in operations}
+    assert routes == ROUTES
     assert schema["openapi"].startswith("3.1")
     assert schema["info"]["title"] == "Citewire"
     for path, operations in schema["paths"].items():
@@ -160,7 +160,7 @@ async def test_streams_are_described_with_their_events(gateway: Gateway) -> None
         assert content["example"].endswith("\n\n")
     chat = schema["paths"]["/v1/chat"]["post"]["responses"]["200"]["content"]
     assert set(chat) == {"text/event-stream", "application/json"}
-    events = [one["properties"]["event"]["const"] for one in schema["components"]["schemas"]["ChatEvent"]["oneOf"]]
+    events = [event["properties"]["event"]["const"] for event in schema["components"]["schemas"]["ChatEvent"]["oneOf"]]
     assert events == [
         "conversation",
         "step",
@@ -187,12 +187,12 @@ async def test_no_body_and_no_event_is_untyped(gateway: Gateway) -> None:
         return value
 
     def is_typed(value: dict[str, Any]) -> bool:
-        found = resolve(value)
-        if "oneOf" in found:
-            return all(is_typed(member) for member in found["oneOf"])
-        if found.get("type") == "object":
-            return isinstance(found.get("properties"), dict)  # which may have no members
-        return "type" in found or "const" in found or "enum" in found
+        resolved = resolve(value)
+        if "oneOf" in resolved:
+            return all(is_typed(member) for member in resolved["oneOf"])
+        if resolved.get("type") == "object":
+            return isinstance(resolved.get("properties"), dict)  # which may have no members
+        return "type" in resolved or "const" in resolved or "enum" in resolved
 
     streams = 0
     for path, operations in schema["paths"].items():
@@ -242,7 +242,7 @@ async def test_bodies_are_described(gateway: Gateway) -> None:
     schema = await schema_of(gateway)
     chat = schema["paths"]["/v1/chat"]["post"]
     assert chat["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/ChatRequest")
-    assert [one["name"] for one in chat["parameters"]] == ["dialect", "Idempotency-Key"]
+    assert [parameter["name"] for parameter in chat["parameters"]] == ["dialect", "Idempotency-Key"]
     upload = schema["paths"]["/v1/documents"]["post"]["requestBody"]["content"]
     assert set(upload) == {"multipart/form-data", "application/json"}
     assert {"question", "document_ids", "top_k", "stream", "profile"} <= set(

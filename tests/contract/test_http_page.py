@@ -43,8 +43,8 @@ async def test_the_page_and_all_that_it_links_are_served(gateway: Gateway, subte
             response = await gateway.http.get(f"/{path}")
             assert response.status_code == 200
             assert response.headers["content-type"].startswith(types[path.rpartition(".")[2]])
-            kept = "public, max-age=31536000, immutable" if path.startswith("assets/") else "no-cache"
-            assert response.headers["cache-control"] == kept
+            caching = "public, max-age=31536000, immutable" if path.startswith("assets/") else "no-cache"
+            assert response.headers["cache-control"] == caching
             assert response.content == PAGE.joinpath(*path.split("/")).read_bytes()
 
 

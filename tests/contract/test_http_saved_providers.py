@@ -96,8 +96,8 @@ async def test_types_and_owners_are_apart(gateway: Gateway) -> None:
     assert (await gateway.http.post("/v1/providers/chat/x:activate")).json()["scope"] == "user"
     assert await asked_model(gateway) == "user-x"
     assert await saved(gateway) == {"chat/user/x": True, "chat/org/x": True, "embedding/user/x": True}
-    found = (await gateway.http.get("/v1/providers", params={"q": "user-x", "page_size": 1})).json()
-    assert ([each["model"] for each in found["providers"]], found["next_page_token"]) == (["user-x"], "")
+    page = (await gateway.http.get("/v1/providers", params={"q": "user-x", "page_size": 1})).json()
+    assert ([each["model"] for each in page["providers"]], page["next_page_token"]) == (["user-x"], "")
 
 
 async def test_deleting_activates_nothing(gateway: Gateway) -> None:

@@ -84,8 +84,8 @@ async def test_a_lexical_search_works_without_an_embedder_but_for_a_lowest_score
     gateway.fakes.retriever.results[0].ClearField("score")
     body = {"query": "revenue", "mode": "lexical"}
     response = await gateway.http.post("/v1/search", json=body)
-    (found,) = response.json()["results"]
-    assert (found["score"], found["rank_score"], "similarity" in found) == (None, 0.8, False)
+    (match,) = response.json()["results"]
+    assert (match["score"], match["rank_score"], "similarity" in match) == (None, 0.8, False)
     assert gateway.fakes.retriever.searches[-1].vector == b""
     assert (await gateway.http.post("/v1/search", json={**body, "min_score": 0.5})).status_code == 503
 
@@ -106,9 +106,9 @@ async def test_a_rerank_model_orders_more_candidates(gateway: Gateway) -> None:
     assert list(asked.first_scores) == pytest.approx([0.89, 0.88, 0.87, 0.86, 0.85])
     assert asked.headings[0].startswith("Annual report")
     assert not asked.documents[0].startswith("Annual report")
-    found = response.json()["results"]
-    assert [(entry["chunk_id"], entry["rerank_score"]) for entry in found] == [(5, 5.0), (4, 4.0)]
-    assert found[0]["similarity"] == pytest.approx(0.85)
+    results = response.json()["results"]
+    assert [(entry["chunk_id"], entry["rerank_score"]) for entry in results] == [(5, 5.0), (4, 4.0)]
+    assert results[0]["similarity"] == pytest.approx(0.85)
     assert response.json()["rerank"] == {"candidates": 5, "ranked": 5}
 
 
@@ -157,9 +157,9 @@ async def test_a_rerank_that_does_not_answer_leaves_the_order_of_the_search(gate
 
 
 async def test_near_duplicates_and_diversity_reach_the_retriever(gateway: Gateway) -> None:
-    found = result(1, 0.81)
-    found.duplicate_chunk_ids.extend([5, 6])
-    gateway.fakes.retriever.results = [found]
+    match = result(1, 0.81)
+    match.duplicate_chunk_ids.extend([5, 6])
+    gateway.fakes.retriever.results = [match]
     response = await gateway.http.post("/v1/search", json={"query": "x"})
     assert response.json()["results"][0]["duplicate_chunk_ids"] == [5, 6]
     await gateway.http.post("/v1/search", json={"query": "x", "diversity": 0.3, "keep_duplicates": True})

@@ -82,17 +82,17 @@ async def test_the_same_in_one_piece(gateway: Gateway) -> None:
 
 
 async def test_a_model_judges_relevance_where_the_request_wants_it(gateway: Gateway) -> None:
-    generator, found = gateway.fakes.generator, len(gateway.fakes.retriever.results)
-    assert found > 1
-    irrelevant = range(found - 1)
+    generator, result_count = gateway.fakes.generator, len(gateway.fakes.retriever.results)
+    assert result_count > 1
+    irrelevant = range(result_count - 1)
     usage = generator_pb2.TokenUsage(prompt_tokens=500, completion_tokens=7)
-    generator.relevance = generator_pb2.JudgeRelevanceResponse(irrelevant=irrelevant, judged=found, usage=usage)
+    generator.relevance = generator_pb2.JudgeRelevanceResponse(irrelevant=irrelevant, judged=result_count, usage=usage)
     before = (await gateway.http.post("/api/rag-chat", json=QUESTION)).json()
-    assert (before["retrieval"]["total"], generator.judged) == (found, [])
+    assert (before["retrieval"]["total"], generator.judged) == (result_count, [])
     for path in ("/api/rag-chat", PATH):
         response = await gateway.http.post(path, json={**QUESTION, "judge_relevance": True})
         assert response.status_code == 200, response.text
-        assert [len(request.passages) for request in generator.judged] == [found]
+        assert [len(request.passages) for request in generator.judged] == [result_count]
         assert [passage.chunk_id for passage in generator.requests[-1].passages] == [
             gateway.fakes.retriever.results[-1].chunk.chunk_id
         ]
@@ -102,7 +102,8 @@ async def test_a_model_judges_relevance_where_the_request_wants_it(gateway: Gate
     judged = (await gateway.http.post("/v1/chat", json={**asked, "options": {"judge_relevance": True}})).json()
     assert judged["usage"]["prompt_tokens"] - plain["prompt_tokens"] == 500
     assert (
-        f"{found - 1} of them" in next(step for step in judged["steps"] if step["name"] == "relevance_judged")["text"]
+        f"{result_count - 1} of them"
+        in next(step for step in judged["steps"] if step["name"] == "relevance_judged")["text"]
     )
     refused = await gateway.http.post(PATH, json={**QUESTION, "judge_relevance": "yes"})
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "judge_relevance")

@@ -294,7 +294,7 @@ async def test_who_leaves_the_organisation_is_out(
 
 
 @pytest.mark.parametrize(
-    ("claims", "claim", "said"),
+    ("claims", "claim", "message"),
     [
         ({"groups": [f"g{n}" for n in range(201)], "tenant": "acme"}, "groups", "names 201 groups; at most 200"),
         ({"groups": [], "tenant": "other"}, "tenant", "organisations that this provider may"),
@@ -309,13 +309,13 @@ async def test_claims_that_can_not_be_kept_are_refused_by_name(
     database: Database,
     claims: dict[str, Any],
     claim: str,
-    said: str,
+    message: str,
 ) -> None:
     gateway, provider = pair
     await provider.put_account("eve", **claims)
     response = await browser.sign_in(gateway.url, "eve")
     assert (response.status_code, response.json()["reason"]) == (403, "CLAIM_INVALID")
-    assert said in response.json()["detail"]
+    assert message in response.json()["detail"]
     assert claim in response.json()["detail"]
     assert rows(database, "SELECT count(*) FROM chat.sessions") == [(0,)]
 

@@ -44,8 +44,8 @@ async def test_the_library_takes_the_spaces_threshold_unless_told(gateway: Gatew
 
 async def test_a_profile_of_ones_own_with_a_score_keeps_to_it(gateway: Gateway) -> None:
     for name, changes in (("as-it-is", {"top_k": 5}), ("strict", {"min_score": 0.5})):
-        kept = await gateway.http.put(f"/v1/profiles/{name}", json={"base": "library", "changes": changes})
-        assert kept.status_code == 200
+        stored = await gateway.http.put(f"/v1/profiles/{name}", json={"base": "library", "changes": changes})
+        assert stored.status_code == 200
         await ask(gateway, profile=name)
     asked = [(request.min_score, request.min_score_calibrated) for request in gateway.fakes.retriever.searches]
     assert asked == [(0.15, True), (0.5, False)]

@@ -93,8 +93,8 @@ async def test_an_unknown_model_is_not_found_to_it(client: openai.AsyncOpenAI) -
 
 
 async def test_it_embeds_in_the_format_that_it_prefers(client: openai.AsyncOpenAI) -> None:
-    found = await client.embeddings.create(model="", input=["a"])  # it asks for base64 by itself
-    assert found.data[0].embedding == [0.5] * 4
+    embeddings = await client.embeddings.create(model="", input=["a"])  # it asks for base64 by itself
+    assert embeddings.data[0].embedding == [0.5] * 4
 
 
 async def test_it_lists_models(client: openai.AsyncOpenAI) -> None:

@@ -59,30 +59,30 @@ def test_the_service_config_is_what_core_understands() -> None:
 
 async def test_calls_are_spread_over_replicas_and_leave_one_that_is_not_serving() -> None:
     async with AsyncExitStack() as stack:
-        one = await stack.enter_async_context(running_echo_service(named("one")))
-        two = await stack.enter_async_context(running_echo_service(named("two")))
-        channel = open_channel(f"ipv4:127.0.0.1:{one.port},127.0.0.1:{two.port}")
+        first = await stack.enter_async_context(running_echo_service(named("one")))
+        second = await stack.enter_async_context(running_echo_service(named("two")))
+        channel = open_channel(f"ipv4:127.0.0.1:{first.port},127.0.0.1:{second.port}")
         stack.push_async_callback(channel.close)
         stub = EchoStub(channel)
         await _until_all_answer(stub, {"one", "two"})
         answers = Counter([await ask(stub) for _ in range(40)])
         assert answers == {"one": 20, "two": 20}
-        two.server.set_serving(False)
+        second.server.set_serving(False)
         await _until_all_answer(stub, {"one"})
-        two.server.set_serving(True)
+        second.server.set_serving(True)
         await _until_all_answer(stub, {"one", "two"})
 
 
 async def test_no_call_fails_while_a_replica_drains() -> None:
     """Rolling restart: NOT_SERVING first, then time to leave, then the end."""
     async with AsyncExitStack() as stack:
-        one = await stack.enter_async_context(running_echo_service(named("one")))
-        two = await stack.enter_async_context(running_echo_service(named("two"), make_settings(leave_seconds=0.5)))
-        channel = open_channel(f"ipv4:127.0.0.1:{one.port},127.0.0.1:{two.port}", idempotent=())
+        first = await stack.enter_async_context(running_echo_service(named("one")))
+        second = await stack.enter_async_context(running_echo_service(named("two"), make_settings(leave_seconds=0.5)))
+        channel = open_channel(f"ipv4:127.0.0.1:{first.port},127.0.0.1:{second.port}", idempotent=())
         stack.push_async_callback(channel.close)
         stub = EchoStub(channel)
         await _until_all_answer(stub, {"one", "two"})
-        draining = asyncio.create_task(two.server.drain_and_stop())
+        draining = asyncio.create_task(second.server.drain_and_stop())
         answers = Counter[str]()
         while not draining.done():
             answers[await ask(stub)] += 1  # raises if one fails

@@ -61,9 +61,9 @@ async def test_each_version_lists_and_describes_every_service(name: str) -> None
         names = {service.name for service in listed.list_services_response.service}
         assert names == {SERVICE, "grpc.health.v1.Health", V1, V1ALPHA}
         for service in sorted(names):
-            found = files(await ask(running.port, name, ServerReflectionRequest(file_containing_symbol=service)))
+            descriptors = files(await ask(running.port, name, ServerReflectionRequest(file_containing_symbol=service)))
             package, _, short = service.rpartition(".")
-            assert (package, short) in {(file.package, entry.name) for file in found for entry in file.service}
+            assert (package, short) in {(file.package, entry.name) for file in descriptors for entry in file.service}
 
 
 async def test_v1_is_described_as_v1() -> None:

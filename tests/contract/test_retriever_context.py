@@ -68,19 +68,19 @@ async def test_items_are_read_whole_and_most_recent_first(me: Caller, corpus: Co
 
 
 @pytest.mark.parametrize(
-    ("max_tokens", "kept"),
+    ("max_tokens", "expected"),
     [(60, ["d", "c", "b", "a"]), (59, ["d", "c", "b"]), (10, ["d"]), (9, []), (39, ["d", "c"])],
 )
 async def test_the_first_item_over_the_budget_ends_it(
-    me: Caller, corpus: CorpusRows, max_tokens: int, kept: list[str]
+    me: Caller, corpus: CorpusRows, max_tokens: int, expected: list[str]
 ) -> None:
     # From the most recent: 10, 20, 10 and 20 tokens; a smaller one behind one that is too big isn't tried.
     for day, (name, tokens) in enumerate((("a", 20), ("b", 10), ("c", 20), ("d", 10))):
         created_at = START + timedelta(days=day)
         corpus.add(NewDocument("acme", chunks(1), title=name, tokens=tokens, created_at=created_at))
     items, counts = await read(me, max_tokens)
-    assert titles(items) == kept
-    assert (counts.items, counts.kept, counts.trimmed) == (4, len(kept), 4 - len(kept))
+    assert titles(items) == expected
+    assert (counts.items, counts.kept, counts.trimmed) == (4, len(expected), 4 - len(expected))
 
 
 async def test_of_an_item_that_alone_is_too_big_the_beginning_is_read(me: Caller, corpus: CorpusRows) -> None:
@@ -172,14 +172,14 @@ async def test_the_librarys_table(
             plan = await caller.unary(running.retriever.Plan, pb.PlanRequest(strategy=pb.STRATEGY_LIBRARY))
             budget = {"free": 28_500, "basic": 28_500, "pro": 148_500}[plan_name]
             fitting = sum(total <= budget for total in np.cumsum(sizes[::-1]))
-            kept = items if path == "semantic" else fitting
-            assert (plan.path, plan.counts.items, plan.counts.kept) == (PATHS[path], items, kept)
-            assert (plan.counts.trimmed, plan.counts.without_embedding) == (items - kept, missing)
+            read_count = items if path == "semantic" else fitting
+            assert (plan.path, plan.counts.items, plan.counts.kept) == (PATHS[path], items, read_count)
+            assert (plan.counts.trimmed, plan.counts.without_embedding) == (items - read_count, missing)
             if path != "semantic":
-                found, counts = await read(caller, budget)
-                assert (len(found), counts) == (kept, plan.counts)
-                assert sum(chunk.token_count for item in found for chunk in item) <= budget
-                assert titles(found) == [str(number) for number in range(items - 1, items - 1 - kept, -1)]
+                items_read, counts = await read(caller, budget)
+                assert (len(items_read), counts) == (read_count, plan.counts)
+                assert sum(chunk.token_count for item in items_read for chunk in item) <= budget
+                assert titles(items_read) == [str(number) for number in range(items - 1, items - 1 - read_count, -1)]
 
 
 def _library(corpus: CorpusRows, items: int, missing: int) -> list[int]:
@@ -225,7 +225,7 @@ async def test_the_semantic_path_is_forty_similar_and_ten_recent_not_refilled(me
     query = np.array([1, 0, 0, 0], np.float32).tobytes()
     space = common_pb2.EmbeddingSpace(model=MODEL, revision=REVISION, dimensions=4)
 
-    async def found(scope: pb.Scope | None, min_score: float) -> tuple[list[str], list[str]]:
+    async def find_titles(scope: pb.Scope | None, min_score: float) -> tuple[list[str], list[str]]:
         request = pb.SearchRequest(
             scope=scope,
             vector=query,
@@ -241,10 +241,10 @@ async def test_the_semantic_path_is_forty_similar_and_ten_recent_not_refilled(me
             each.chunk.title for each in results if each.recent
         ]
 
-    similar, recent = await found(None, 0.15)
+    similar, recent = await find_titles(None, 0.15)
     assert similar == ["55", *(str(number) for number in range(39))]
     assert recent == ["59", "58", "57", "56", "54", "53", "52", "51", "50"]
     # A bound keeps what is recent, whatever it is like; the request's conditions hold for both.
-    similar, recent = await found(pb.Scope(types=["capture"]), 0.8)
+    similar, recent = await find_titles(pb.Scope(types=["capture"]), 0.8)
     assert similar == [str(number) for number in range(0, 17, 2)]
     assert recent == [str(number) for number in range(58, 39, -2)]

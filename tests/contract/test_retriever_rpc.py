@@ -51,8 +51,8 @@ def corpus(database: Database) -> Iterator[CorpusRows]:
         yield rows
 
 
-async def search(caller: Caller, wanted: pb.Scope | None = None, **fields: object) -> pb.SearchResponse:
-    values: dict[str, Any] = {"vector": QUERY, "space": SPACE, "scope": wanted, **fields}
+async def search(caller: Caller, scope: pb.Scope | None = None, **fields: object) -> pb.SearchResponse:
+    values: dict[str, Any] = {"vector": QUERY, "space": SPACE, "scope": scope, **fields}
     return await caller.unary(caller.running.retriever.Search, pb.SearchRequest(**values))
 
 
@@ -120,7 +120,7 @@ async def test_scopes(me: Caller, corpus: CorpusRows) -> None:
     c, _ = corpus.add(NewDocument("acme", near(3), title="c", owner="ada", type="capture", metadata={"year": 2024}))
     corpus.add(NewDocument("other", near(0), title="theirs", owner="ada", collection="One"))
     recent = filter_pb2.Comparison(field="metadata.year", op=filter_pb2.OPERATOR_EQ, value=Value(number_value=2024))
-    for scope, found in (
+    for scope, expected in (
         (None, "abc"),
         (pb.Scope(level=pb.SCOPE_LEVEL_ORG), "abc"),
         (pb.Scope(level=pb.SCOPE_LEVEL_USER), "ac"),
@@ -131,7 +131,7 @@ async def test_scopes(me: Caller, corpus: CorpusRows) -> None:
         (selection(), ""),
         (pb.Scope(level=pb.SCOPE_LEVEL_USER, selection=pb.DocumentSelection(document_ids=[a, c]), types=["file"]), "a"),
     ):
-        assert titles(await search(me, scope)) == list(found), scope
+        assert titles(await search(me, scope)) == list(expected), scope
 
 
 async def test_unknown_and_foreign_documents_are_named_alike(me: Caller, corpus: CorpusRows) -> None:
@@ -390,7 +390,7 @@ async def test_a_library_is_read_while_it_fits_the_budget(me: Caller, corpus: Co
     start = datetime(2024, 1, 1, tzinfo=UTC)
     for day, tokens in enumerate([5000, 1000, 20, 10]):
         corpus.add(NewDocument("acme", near(0), tokens=tokens, created_at=start + timedelta(days=day)))
-    for max_tokens, path, kept in (
+    for max_tokens, path, fitting in (
         (None, pb.CONTEXT_PATH_LONG_CONTEXT, 4),
         (6030, pb.CONTEXT_PATH_LONG_CONTEXT, 4),
         (6029, pb.CONTEXT_PATH_LONG_CONTEXT_TRIM, 3),
@@ -400,7 +400,7 @@ async def test_a_library_is_read_while_it_fits_the_budget(me: Caller, corpus: Co
     ):
         request = pb.PlanRequest(strategy=pb.STRATEGY_LIBRARY, max_tokens=max_tokens)
         plan = await me.unary(me.running.retriever.Plan, request)
-        assert (plan.path, plan.counts.kept, plan.counts.trimmed) == (path, kept, 4 - kept), max_tokens
+        assert (plan.path, plan.counts.kept, plan.counts.trimmed) == (path, fitting, 4 - fitting), max_tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,13 +77,13 @@ async def test_scores_are_bm25(me: Caller, corpus: CorpusRows, query: str) -> No
     for text in TEXTS:
         put(corpus, text)
     put(corpus, "measles water spring children", org="other")
-    found = await words(me, query)
+    matches = await words(me, query)
     target = expected(TEXTS, query)
-    assert [result.chunk.text for result in found] == [text for text, _ in target]
-    assert [result.rank_score for result in found] == pytest.approx([score for _, score in target], rel=1e-4)
-    assert all(result.lexical_score == result.rank_score and not result.HasField("score") for result in found)
-    best = max(result.rank_score for result in found)
-    assert [result.first_score for result in found] == pytest.approx([0.25 * r.rank_score / best for r in found])
+    assert [result.chunk.text for result in matches] == [text for text, _ in target]
+    assert [result.rank_score for result in matches] == pytest.approx([score for _, score in target], rel=1e-4)
+    assert all(result.lexical_score == result.rank_score and not result.HasField("score") for result in matches)
+    best = max(result.rank_score for result in matches)
+    assert [result.first_score for result in matches] == pytest.approx([0.25 * r.rank_score / best for r in matches])
 
 
 async def test_a_vector_gives_what_words_found_their_cosine(me: Caller, corpus: CorpusRows) -> None:
@@ -111,11 +111,11 @@ async def test_rarity_is_that_of_the_collection_that_is_searched(me: Caller, cor
         put(corpus, text, collection="One")
     for text in ("garden a", "garden b", "garden c"):
         put(corpus, text, collection="Two")
-    found = await words(me, "measles garden", scope=pb.Scope(collection="One"))
-    assert [result.rank_score for result in found] == pytest.approx(
+    matches = await words(me, "measles garden", scope=pb.Scope(collection="One"))
+    assert [result.rank_score for result in matches] == pytest.approx(
         [score for _, score in expected(first, "measles garden")], rel=1e-4
     )
-    assert found[0].chunk.text == "garden"
+    assert matches[0].chunk.text == "garden"
     assert (await words(me, "measles garden"))[0].chunk.text != "garden"
 
 
@@ -143,8 +143,8 @@ async def test_a_document_counts_once_if_documents_are_wanted(me: Caller, corpus
     put(corpus, "measles and mumps and others", "measles", title="a")
     put(corpus, "measles in gardens", title="b")
     put(corpus, "nothing of it", title="c")
-    found = await words(me, "measles", group_by=pb.GROUP_BY_DOCUMENT)
-    assert [(result.chunk.title, result.chunk.text) for result in found] == [
+    matches = await words(me, "measles", group_by=pb.GROUP_BY_DOCUMENT)
+    assert [(result.chunk.title, result.chunk.text) for result in matches] == [
         ("a", "measles"),
         ("b", "measles in gardens"),
     ]
@@ -163,18 +163,18 @@ async def test_hybrid_weighs_words_and_meaning(me: Caller, corpus: CorpusRows) -
     put(corpus, "gardens", title="by meaning", angles=[20])
     put(corpus, "measles and gardens and water in the city", title="by both", angles=[10])
     put(corpus, "gardens and water", title="by neither", angles=[88])
-    found = await both(me, "measles")
-    assert [result.chunk.title for result in found] == ["by both", "by words", "by meaning", "by neither"]
-    scores = [result.rank_score for result in found]
+    matches = await both(me, "measles")
+    assert [result.chunk.title for result in matches] == ["by both", "by words", "by meaning", "by neither"]
+    scores = [result.rank_score for result in matches]
     assert scores == sorted(scores, reverse=True)
     assert 0 < scores[-1] < scores[0] < 1
-    assert [round(result.score, 2) for result in found] == [0.98, 0.17, 0.94, 0.03]
-    assert [result.HasField("lexical_score") for result in found] == [True, True, False, False]
+    assert [round(result.score, 2) for result in matches] == [0.98, 0.17, 0.94, 0.03]
+    assert [result.HasField("lexical_score") for result in matches] == [True, True, False, False]
     # A bound is on similarity, of what the words alone found too.
     assert [result.chunk.title for result in await both(me, "measles", min_score=0.5)] == ["by both", "by meaning"]
     assert [result.chunk.title for result in await both(me, "measles", top_k=1)] == ["by both"]
-    found = await both(me, "measles", group_by=pb.GROUP_BY_DOCUMENT, recent=4)
-    assert len(found) == 4
+    matches = await both(me, "measles", group_by=pb.GROUP_BY_DOCUMENT, recent=4)
+    assert len(matches) == 4
 
 
 @pytest.mark.parametrize(("tokens", "first"), [("length(text) / 5", "page 20"), ("length(text) / 2", "page 9")])
@@ -194,9 +194,9 @@ async def test_hybrid_sums_reciprocal_ranks_if_asked(me: Caller, corpus: CorpusR
     put(corpus, "measles measles", title="by words", angles=[80])
     put(corpus, "gardens", title="by meaning", angles=[5])
     put(corpus, "measles and gardens and water in the city", title="by both", angles=[10])
-    found = await both(me, "measles", fuse_by_rank=True)
-    assert [result.chunk.title for result in found] == ["by words", "by both", "by meaning"]
-    assert [result.rank_score for result in found] == pytest.approx([1 / 6 + 1 / 8, 1 / 7 + 1 / 7, 1 / 6])
+    matches = await both(me, "measles", fuse_by_rank=True)
+    assert [result.chunk.title for result in matches] == ["by words", "by both", "by meaning"]
+    assert [result.rank_score for result in matches] == pytest.approx([1 / 6 + 1 / 8, 1 / 7 + 1 / 7, 1 / 6])
 
 
 async def test_near_duplicates_are_left_out_and_named(me: Caller, corpus: CorpusRows) -> None:
@@ -207,9 +207,9 @@ async def test_near_duplicates_are_left_out_and_named(me: Caller, corpus: Corpus
     last = put(corpus, "Gardens and measles", angles=[40])
     dense: dict[str, Any] = {"mode": pb.SEARCH_MODE_DENSE, "vector": QUERY, "space": SPACE}
     for mode in ({}, {"mode": pb.SEARCH_MODE_HYBRID, "vector": QUERY, "space": SPACE}, dense):
-        found = await words(me, "measles", top_k=3, **mode)
-        assert {result.chunk.document_id for result in found} == {first, other, last}
-        named = {result.chunk.document_id: len(result.duplicate_chunk_ids) for result in found}
+        matches = await words(me, "measles", top_k=3, **mode)
+        assert {result.chunk.document_id for result in matches} == {first, other, last}
+        named = {result.chunk.document_id: len(result.duplicate_chunk_ids) for result in matches}
         assert named[first] == len(copies)
         assert len(await words(me, "measles", keep_duplicates=True, **mode)) == 6
         # A document is a result of its own, whatever it says.
@@ -222,9 +222,9 @@ async def test_many_near_duplicates_hide_no_result(me: Caller, corpus: CorpusRow
     long = "The measles outbreak of the spring began in the harbour and went on for eleven weeks in all. " * 3
     first = put(corpus, *(f"{long}{'!' * (number % 3)}" for number in range(copies)), angles=[1] * copies)
     others = [put(corpus, f"Gardens {number} and measles", angles=[40]) for number in range(4)]
-    found = await both(me, "measles", top_k=5)
-    assert {result.chunk.document_id for result in found} == {first, *others}
-    assert {result.chunk.document_id: bool(result.duplicate_chunk_ids) for result in found} == {
+    matches = await both(me, "measles", top_k=5)
+    assert {result.chunk.document_id for result in matches} == {first, *others}
+    assert {result.chunk.document_id: bool(result.duplicate_chunk_ids) for result in matches} == {
         first: True, **dict.fromkeys(others, False)
     }  # fmt: skip
 

@@ -148,11 +148,11 @@ async def test_fifty_streams_of_five_systems_at_once(stack: LocalStack) -> None:
             question = f"{asker}: how are the tides at the pier and the ropes of the ferry?"
             response = await http.post(system.path, json=system.body(question))
             assert response.status_code == 200, response.text
-            said = system.read(response.text)
-            assert said.events == EVENTS[system.name], response.text
+            answer = system.read(response.text)
+            assert answer.events == EVENTS[system.name], response.text
             expected = f"{asker} says{system.markers}. " * 4
-            assert said.text.strip() == expected.strip(), response.text
-            assert said.sources > 0, response.text
-            assert said.verified == VERIFIED.get(system.name, 0), response.text
+            assert answer.text.strip() == expected.strip(), response.text
+            assert answer.sources > 0, response.text
+            assert answer.verified == VERIFIED.get(system.name, 0), response.text
 
         await asyncio.gather(*(ask(system, number) for number in range(EACH) for system in SYSTEMS))

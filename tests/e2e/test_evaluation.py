@@ -147,7 +147,7 @@ async def test_a_second_run_uses_the_same_documents_and_differs_by_nothing(
     done = evaluate(stack, str(folder / "harbours"), "--mode", "dense", *compared)
     assert done.returncode == 0, done.stderr
     comparison = cast("list[Json]", json.loads(done.stdout)["comparison"])
-    assert {one["difference"] for one in comparison} == {0.0}
+    assert {measure["difference"] for measure in comparison} == {0.0}
     assert measures(json.loads(done.stdout), "harbours", "dense") == measures(first_run, "harbours", "dense")
     after = (await api.get("/v1/documents", params={"page_size": 1000})).json()["documents"]
     assert [entry["id"] for entry in after] == [element["id"] for element in before]

@@ -158,20 +158,20 @@ def cited(answer: dict[str, Any]) -> set[str]:
 )
 async def test_the_right_items_are_answered_from(library: Library, name: str, question: str) -> None:
     week = week_start(datetime.now(UTC))
-    wanted, labels = {
+    titles, labels = {
         "restaurants": (library.titles("restaurant"), ["kind: restaurant"]),
         "articles": (library.titles("article", "AI", week), ["kind: article", "AI"]),
         "week": (library.titles(since=week), []),
     }[name]
-    library.model.wanted = labels
+    library.model.required = labels
     library.model.since = "" if name == "restaurants" else f"{week:%Y-%m-%d}"
-    assert wanted
+    assert titles
     for model in ("extractive", MODEL):
         answer = await ask(library, question, model=model)
         steps = {step["name"]: step["text"] for step in answer["steps"]}
         assert "filter_derived" in steps, steps
-        assert {citation["title"] for citation in answer["citations"]} == wanted
-        assert cited(answer) == wanted, answer["answer"]
+        assert {citation["title"] for citation in answer["citations"]} == titles
+        assert cited(answer) == titles, answer["answer"]
         assert not answer["not_found"]
     assert library.model.today == f"{datetime.now(UTC):%Y-%m-%d}"
 

@@ -76,6 +76,6 @@ async def test_a_users_own_model_from_saving_to_deleting(tmp_path: Path) -> None
                 calls = len(upstream.calls)
                 await ask(api, QUESTION)
                 assert len(upstream.calls) == calls
-            said = b"".join(path.read_bytes() for path in stack.logs.iterdir()) + stack.output.read_bytes()
-            assert b"provider_saved" in said
-            assert KEY.encode() not in said
+            logs = b"".join(path.read_bytes() for path in stack.logs.iterdir()) + stack.output.read_bytes()
+            assert b"provider_saved" in logs
+            assert KEY.encode() not in logs

@@ -127,8 +127,8 @@ def test_sample_questions_open_the_right_place(
         if citation["file_name"] == file and all(str(value) in str(citation.get(key)) for key, value in place.items())
     ]
     assert fitting, [(c["file_name"], c.get("section"), c.get("page_number"), c.get("row_number")) for c in citations]
-    found = citewire(sample, "search", question, "--json", "-k", "3")
-    assert any(fact in result["content"] for result in json.loads(found.stdout)["results"])
+    search = citewire(sample, "search", question, "--json", "-k", "3")
+    assert any(fact in result["content"] for result in json.loads(search.stdout)["results"])
 
 
 def test_question_without_an_answer_exits_with_5(sample: LocalStack) -> None:

@@ -112,8 +112,8 @@ def test_every_metric_that_is_watched_exists(watched: Watched) -> None:
             if selector.name.startswith("citewire:"):
                 if selector.name not in recorded():
                     wrong.append(f"{expression.where}: {selector.name}: no rule records it")
-            elif selector.name not in OF_PROMETHEUS and (said := complaint(selector, series)):
-                wrong.append(f"{expression.where}: {selector.name} {said}")
+            elif selector.name not in OF_PROMETHEUS and (problem := complaint(selector, series)):
+                wrong.append(f"{expression.where}: {selector.name} {problem}")
     assert wrong == []
     assert len(seen) > 50
 
@@ -133,14 +133,14 @@ def test_the_table_of_metrics_is_complete(watched: Watched) -> None:
 def test_the_check_would_find_what_does_not_exist(watched: Watched) -> None:
     series = running_series(watched.stack)
 
-    def said(expression: str) -> str:
+    def problem_of(expression: str) -> str:
         (selector,) = selectors(expression)
         return complaint(selector, series)
 
-    assert said("rate(citewire_searches_total[5m])") == ""
-    assert said("citewire_searchs_total") == "no process has it"
-    assert "no sample fits" in said('citewire_searches_total{way="walk"}')
-    assert said("sum by (weg) (citewire_searches_total)") == "has no label weg"
+    assert problem_of("rate(citewire_searches_total[5m])") == ""
+    assert problem_of("citewire_searchs_total") == "no process has it"
+    assert "no sample fits" in problem_of('citewire_searches_total{way="walk"}')
+    assert problem_of("sum by (weg) (citewire_searches_total)") == "has no label weg"
 
 
 @pytest.mark.system(program="prometheus", package="prometheus")
@@ -176,11 +176,11 @@ async def test_one_question_is_one_trace(watched: Watched) -> None:
     (root,) = roots
 
     def path(span: Exported) -> list[tuple[str, str]]:
-        found = [(span.service, span.name)]
+        steps = [(span.service, span.name)]
         while span is not root:
             span = by_id[span.span.parent_span_id]
-            found.append((span.service, span.name))
-        return found[::-1]
+            steps.append((span.service, span.name))
+        return steps[::-1]
 
     def model(operation: str) -> Exported:
         results = [span for span in spans if span.attributes.get("gen_ai.operation.name") == operation]

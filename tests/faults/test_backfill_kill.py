@@ -98,9 +98,9 @@ async def test_no_vector_is_lost_or_doubled(database: "Database", proof: ProofSc
                 workers[place] = await start_worker(database, embedder, log)
 
             async def ended() -> bool:
-                counted = await harness.row(f"SELECT count(*) AS n FROM {table}")  # noqa: S608 # our own name
+                row = await harness.row(f"SELECT count(*) AS n FROM {table}")  # noqa: S608 # our own name
                 jobs = await harness.rows("SELECT 1 FROM corpus.ingest_jobs WHERE kind = 'backfill'")
-                return counted["n"] == expected and not jobs
+                return row["n"] == expected and not jobs
 
             await wait_until(ended, seconds=120)
         finally:

@@ -103,7 +103,7 @@ def test_no_call_breaks_a_service_or_reads_what_is_anothers(
 
 
 def _fuzz(fuzzer: Fuzzer, method: MethodDescriptor, known: dict[str, Any], proof: ProofScale) -> None:
-    one = MessageMaker(known).messages(method.input_type)
+    message = MessageMaker(known).messages(method.input_type)
     most = 4 if method.client_streaming else 1
 
     @seed(proof.seed)
@@ -114,7 +114,7 @@ def _fuzz(fuzzer: Fuzzer, method: MethodDescriptor, known: dict[str, Any], proof
         phases=[Phase.generate],
         suppress_health_check=HEALTH_CHECKS,
     )
-    @given(requests=st.lists(one, min_size=1, max_size=most))
+    @given(requests=st.lists(message, min_size=1, max_size=most))
     def run(requests: list[Message]) -> None:
         fuzzer.call(method, requests)
 

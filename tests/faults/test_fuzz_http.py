@@ -72,8 +72,8 @@ class Fuzzer:
     def _with_ids(self, value: object) -> Any:  # noqa: ANN401 # JSON, or nothing
         if isinstance(value, dict):
             return {
-                name: self._known(name, one) if name in _IDS else self._with_ids(one)
-                for name, one in cast("dict[str, Any]", value).items()
+                name: self._known(name, member) if name in _IDS else self._with_ids(member)
+                for name, member in cast("dict[str, Any]", value).items()
             }
         return value
 

@@ -68,9 +68,9 @@ class Target:
 
     def peak(self) -> float:
         """Peak of its memory in MiB, since it was last reset."""
-        found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text())
-        assert found is not None
-        return int(found[1]) / 1024
+        match = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text())
+        assert match is not None
+        return int(match[1]) / 1024
 
     def reset_peak(self) -> float:
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")

@@ -194,11 +194,11 @@ async def upload(harness: IngestHarness, tries: asyncio.Queue[Upload], done: dic
             await asyncio.sleep(0.1)
 
 
-async def statuses(database: Database, wanted: set[int]) -> dict[int, str]:
+async def statuses(database: Database, document_ids: set[int]) -> dict[int, str]:
     """The status of each wanted document's version."""
     async with await psycopg.AsyncConnection.connect(database.dsn("postgres"), autocommit=True) as connection:
         cursor = await connection.execute(
-            "SELECT document_id, status FROM corpus.versions WHERE document_id = ANY(%s)", (list(wanted),)
+            "SELECT document_id, status FROM corpus.versions WHERE document_id = ANY(%s)", (list(document_ids),)
         )
         return dict(await cursor.fetchall())
 

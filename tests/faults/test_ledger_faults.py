@@ -120,13 +120,13 @@ async def test_a_killed_generators_calls_are_each_on_the_ledger_and_settled(
     async def behave(exchange: Exchange) -> None:
         await answer(exchange, lengths[number_of(exchange.request)])
 
-    upstream, said = RawUpstream(behave), dict[int, str]()
+    upstream, reasons = RawUpstream(behave), dict[int, str]()
     accounts.put_budget(10**12)
     async with upstream.running() as base:
         for wave in range(kills):
             first = wave * each
             async with killed_generator(database, base, tmp_path, wave, lease_seconds) as (running, stub):
-                said |= await ask_until_killed(running, stub, range(first, first + each), choices)
+                reasons |= await ask_until_killed(running, stub, range(first, first + each), choices)
         killed_at, open_then = time.monotonic(), accounts.open()
         async with killed_generator(database, base, tmp_path, count, lease_seconds), asyncio.timeout(SETTLED_SECONDS):
             while accounts.open():  # noqa: ASYNC110 - a row has no event to wait for
@@ -140,7 +140,7 @@ async def test_a_killed_generators_calls_are_each_on_the_ledger_and_settled(
     unseen = [call for call in calls if int(call["request_id"].removeprefix("call-")) not in asked]
     assert all(call["reason"] == "ORPHANED" for call in unseen), unseen
     by_number = {int(call["request_id"].removeprefix("call-")): call for call in calls}
-    for number in (number for number, reason in said.items() if not reason):
+    for number in (number for number, reason in reasons.items() if not reason):
         call = by_number[number]
         assert (call["state"], call["estimated"], call["cost_nano"]) == ("done", False, COST)
     orphans = [call for call in calls if call["reason"] == "ORPHANED"]
@@ -149,16 +149,16 @@ async def test_a_killed_generators_calls_are_each_on_the_ledger_and_settled(
     (budget,) = accounts.budgets()
     assert (budget["reserved_nano"], budget["spent_nano"]) == (0, sum(call["cost_nano"] for call in calls))
     title = f"{count} calls, the generator killed {kills} times, seed {proof.seed}"
-    counted: list[tuple[str, object]] = [
+    table: list[tuple[str, object]] = [
         ("calls that the provider saw", asked.total()),
         ("rows on the ledger", len(calls)),
         ("rows that were killed before their request", len(unseen)),
-        ("answers that reached their client", sum(not reason for reason in said.values())),
+        ("answers that reached their client", sum(not reason for reason in reasons.values())),
         ("settled as orphans, by estimate", len(orphans)),
         ("open after the last kill", open_then),
         (f"seconds until none was (lease {lease_seconds} s)", round(settled_after, 1)),
     ]
-    print_table(title, ["", ""], counted)
+    print_table(title, ["", ""], table)
 
 
 @asynccontextmanager

@@ -216,11 +216,11 @@ class Proof:
         allowed, visible = org.named(tenant), org.model.visible(tenant).keys()
         for answer in answers:
             text = f"{answer} {answer.metadata}" if isinstance(answer, CitewireError) else str(answer)
-            said = set(CANARY.findall(text))
-            self.canaries += len(said)
+            canaries = set(CANARY.findall(text))
+            self.canaries += len(canaries)
             if isinstance(answer, CitewireError):
-                said -= set(org.collections) | self.sent(org)
-            assert said <= allowed, f"{name} told {tenant} of {said - allowed}: {text}"
+                canaries -= set(org.collections) | self.sent(org)
+            assert canaries <= allowed, f"{name} told {tenant} of {canaries - allowed}: {text}"
             if not isinstance(answer, CitewireError):
                 assert {int(number) for number in NAMED.findall(text)} <= visible, f"{name} named to {tenant}: {text}"
 

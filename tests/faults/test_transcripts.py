@@ -113,9 +113,9 @@ async def test_whole_streams_say_what_was_recorded(
                     assert end.reason in {BROKEN, "PROVIDER_UNAVAILABLE"}, transcript.name
                     assert text in {"Hello", "Hel"}, transcript.name
                     continue
-                said = transcript.said()
-                assert text == said.text, transcript.name
-                assert end == End(said.reason, said.usage), transcript.name
+                answer = transcript.expected_answer()
+                assert text == answer.text, transcript.name
+                assert end == End(answer.reason, answer.usage), transcript.name
             counts[transcript.kind] = counts.get(transcript.kind, 0) + 1
     assert counts[ANTHROPIC] >= 30
     assert counts["openai"] >= 20
@@ -134,12 +134,12 @@ async def test_a_stream_cut_before_its_end_is_an_error(shared_data: Path, proof:
         for transcript in streams(shared_data):
             if transcript.fails:
                 continue
-            last, said = transcript.terminal(), transcript.said()
+            last, answer = transcript.terminal(), transcript.expected_answer()
             for cut in chance.sample(range(last + 1), min(last + 1, proof.pick(scaled_down=2, full=20))):
                 text, end = await replay.ask(transcript, [b"".join(transcript.events[:cut])])
                 assert isinstance(end, CitewireError), (transcript.name, cut)
                 assert end.reason == BROKEN, (transcript.name, cut)
-                assert said.text.startswith(text), (transcript.name, cut)
+                assert answer.text.startswith(text), (transcript.name, cut)
 
 
 def test_every_cut_but_the_last_is_an_error(shared_data: Path, proof: ProofScale, print_table: PrintTable) -> None:
@@ -159,7 +159,7 @@ def test_every_cut_but_the_last_is_an_error(shared_data: Path, proof: ProofScale
         reader = READERS[transcript.kind]("test")
         reader.feed(b"".join(transcript.events[: last + 1]))
         reader.finish()
-        assert reader.finish_reason is transcript.said().reason
+        assert reader.finish_reason is transcript.expected_answer().reason
     print_table(
         "Recorded streams cut after each event but the terminal one: always an error",
         ["adapter", "cuts"],
@@ -173,13 +173,13 @@ def test_split_at_any_byte_the_text_is_the_same(shared_data: Path, proof: ProofS
     for transcript in streams(shared_data):
         if transcript.fails:
             continue
-        raw, said = transcript.raw, transcript.said()
+        raw, answer = transcript.raw, transcript.expected_answer()
         cuts = range(1, len(raw))
         for offset in chance.sample(cuts, min(len(cuts), proof.pick(scaled_down=20, full=500))):
             reader = READERS[transcript.kind]("test")
             texts = [*reader.feed(raw[:offset]), *reader.feed(raw[offset:]), *reader.finish()]
-            assert "".join(texts) == said.text, (transcript.name, offset)
-            assert (reader.finish_reason, reader.usage) == (said.reason, said.usage), (transcript.name, offset)
+            assert "".join(texts) == answer.text, (transcript.name, offset)
+            assert (reader.finish_reason, reader.usage) == (answer.reason, answer.usage), (transcript.name, offset)
             splits[transcript.kind] = splits.get(transcript.kind, 0) + 1
     print_table(
         "Recorded streams split in two at a sampled byte: same text, usage and finish reason",
@@ -201,9 +201,9 @@ async def test_answers_in_one_piece(shared_data: Path) -> None:
                 replay.serve(transcript, [transcript.raw])
                 done = await replay.providers[transcript.kind].complete(TASK)
                 text, usage, reason = done.text, done.usage, done.finish_reason
-            said = transcript.said()
-            assert (text, reason) == (said.text, said.reason), transcript.name
-            assert usage == said.usage, transcript.name
+            answer = transcript.expected_answer()
+            assert (text, reason) == (answer.text, answer.reason), transcript.name
+            assert usage == answer.usage, transcript.name
             counts[transcript.kind] = counts.get(transcript.kind, 0) + 1
     assert counts[ANTHROPIC] >= 12
     assert counts["openai"] >= 15

@@ -215,9 +215,9 @@ async def check_same(harness: IngestHarness, disturbed: int, quiet: int) -> int:
     ]
     ours, theirs = await harness.vectors(disturbed), await harness.vectors(quiet)
     assert [row["chunk_index"] for row in ours] == [row["chunk_index"] for row in theirs] == list(range(len(ours)))
-    for one, other in zip(ours, theirs, strict=True):
+    for chunk, other in zip(ours, theirs, strict=True):
         # Half floats of sums whose order depends on the batch.
-        np.testing.assert_allclose(_floats(one["embedding"]), _floats(other["embedding"]), atol=1e-3)
+        np.testing.assert_allclose(_floats(chunk["embedding"]), _floats(other["embedding"]), atol=1e-3)
     return len(ours)
 
 

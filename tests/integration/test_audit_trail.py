@@ -123,13 +123,13 @@ async def test_a_role_that_does_not_see_everything_cannot_check(database: Databa
 
 
 async def test_another_block_under_the_same_number_is_refused(database: Database, pool: Pool) -> None:
-    one, two = (AuditTrail(AuditStore(pool).write, process="gateway") for _ in range(2))
-    two._process_id = one.process_id  # pyright: ignore[reportPrivateUsage] # as an impostor would
-    one.add(make("acme", 1))
-    await one.flush()
-    two.add(make("acme", 2))
+    first, second = (AuditTrail(AuditStore(pool).write, process="gateway") for _ in range(2))
+    second._process_id = first.process_id  # pyright: ignore[reportPrivateUsage] # as an impostor would
+    first.add(make("acme", 1))
+    await first.flush()
+    second.add(make("acme", 2))
     with pytest.raises(psycopg.errors.RaiseException):
-        await two.flush()
+        await second.flush()
     assert problems(database) == []
 
 

@@ -202,10 +202,10 @@ async def test_workers_share_it_and_survive_one_that_vanishes(
                 await wait_until(all_there, seconds=40)
     # What the vanished worker would still write is refused.
     assert not await harness.worker.renew(vanished, lease_seconds=10)
-    counted = await harness.rows(
+    counts = await harness.rows(
         f"SELECT org_id, count(*) AS n FROM corpus.vectors_{rows.space_id} GROUP BY org_id ORDER BY org_id"  # noqa: S608 # our own name
     )
-    assert [(row["org_id"], row["n"]) for row in counted] == [("acme", 90), ("other", 90)]
+    assert [(row["org_id"], row["n"]) for row in counts] == [("acme", 90), ("other", 90)]
     # And nothing was computed twice, unless the machine stood still for a lease.
     assert 180 <= sum(len(batch) for batch in model.batches) < 200
 
@@ -408,6 +408,6 @@ async def test_terms_of_what_was_ingested_before_there_were_any(
         header = heading(row["title"], row["section"]) if row["document_id"] in old else ""
         terms = weigh_chunk(embedding_input(header, row["text"]))
         expected.update((term, row["collection"]) for term in (0, *terms))
-    counted = await harness.rows("SELECT term, collection_id, chunks FROM corpus.term_counts WHERE chunks <> 0")
-    assert {(row["term"], row["collection_id"]): row["chunks"] for row in counted} == expected
+    counts = await harness.rows("SELECT term, collection_id, chunks FROM corpus.term_counts WHERE chunks <> 0")
+    assert {(row["term"], row["collection_id"]): row["chunks"] for row in counts} == expected
     assert await healed(reading)

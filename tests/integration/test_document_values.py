@@ -20,7 +20,7 @@ from corpus_rows import CorpusRows, NewDocument
 if TYPE_CHECKING:
     from databases import Database
 
-ONE = np.eye(3, dtype=np.float32)[:1]
+VECTORS = np.eye(3, dtype=np.float32)[:1]
 KINDS = ("restaurant", "Restaurants", "recipe", "", "x" * 200)
 TAGS = ("AI", "rust", "été", "食")
 
@@ -62,7 +62,7 @@ def test_labels_are_counted_with_every_change(database: Database) -> None:
         for number in range(60):
             fields = labels(chance.choice(KINDS), chance.choices(TAGS, k=2))
             org, owner = chance.choice(("acme", "other")), chance.choice(("user", "bob"))
-            document_id, _ = rows.add(NewDocument(org, ONE, owner=owner, live=number % 5 > 0, **fields))  # type: ignore[arg-type] # fields of two types
+            document_id, _ = rows.add(NewDocument(org, VECTORS, owner=owner, live=number % 5 > 0, **fields))  # type: ignore[arg-type] # fields of two types
             documents.append(document_id)
         assert kept_values(database) == fresh_values(database)
         for document_id in documents[::2]:
@@ -81,9 +81,9 @@ def test_labels_are_counted_with_every_change(database: Database) -> None:
 
 async def test_labels_are_found_by_their_beginnings_and_by_owner(database: Database) -> None:
     with CorpusRows(database.owner_dsn, dimensions=3) as rows:
-        rows.add(NewDocument("acme", ONE, collection="Elan", **labels("restaurant", ["été", "rust"])))  # type: ignore[arg-type] # fields of two types
-        rows.add(NewDocument("acme", ONE, owner="bob", **labels("Restaurants", ["reste"])))  # type: ignore[arg-type] # fields of two types
-        rows.add(NewDocument("other", ONE, **labels("resort", ["食"])))  # type: ignore[arg-type] # fields of two types
+        rows.add(NewDocument("acme", VECTORS, collection="Elan", **labels("restaurant", ["été", "rust"])))  # type: ignore[arg-type] # fields of two types
+        rows.add(NewDocument("acme", VECTORS, owner="bob", **labels("Restaurants", ["reste"])))  # type: ignore[arg-type] # fields of two types
+        rows.add(NewDocument("other", VECTORS, **labels("resort", ["食"])))  # type: ignore[arg-type] # fields of two types
     pool = await open_pool(database.dsn("citewire_corpus"), max_size=2, name="test")
     try:
         store = PostgresSearch(pool, SearchTuning())

@@ -186,8 +186,8 @@ async def test_a_failing_model_leaves_the_document_searchable_and_says_why(
         document = await library.until(document_id, FAILED)
         assert document.status == pb.DOCUMENT_STATUS_READY
         assert document.enrichment.error.code == "PROVIDER"
-        said = "The model provider scripted refused the key (model scripted-model)."
-        assert document.enrichment.error.message == said
+        message = "The model provider scripted refused the key (model scripted-model)."
+        assert document.enrichment.error.message == message
         assert await library.labels(document_id) == {"tags": []}
         await library.documents.retry(ACME, document_id)
         assert await library.until_done(document_id) == ANSWER

@@ -89,12 +89,12 @@ async def test_nothing_of_an_organisation_is_left(office: Office) -> None:
         " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'org_id'"
         " WHERE c.relkind = 'r' AND n.nspname IN ('chat', 'corpus', 'ledger')",
     )
-    kept = {
+    remaining = {
         table
         for (table,) in tables
         if rows(office.database, f"SELECT count(*) FROM {table} WHERE org_id = 'acme'") != [(0,)]  # noqa: S608 # names of our own
     }
-    assert kept <= {"ledger.calls", "chat.audit_events"}
+    assert remaining <= {"ledger.calls", "chat.audit_events"}
     assert all(
         user.startswith("erased:")
         for (user,) in rows(office.database, "SELECT user_id FROM ledger.calls WHERE org_id = 'acme'")

@@ -126,8 +126,8 @@ async def test_every_row_that_names_a_user_is_exported_but_no_secret(office: Off
     ]
     assert [text for text in texts if not any(name in text for name in (BOB, *keys, *conversations, *documents))] == []
     # The answers are there, with the question's words; secrets aren't, in whatever form.
-    said = [line["record"] for line in export if line["kind"] == "chat.messages"]
-    assert [(message["role"], message["content"] == WORDS) for message in said] == [
+    messages = [line["record"] for line in export if line["kind"] == "chat.messages"]
+    assert [(message["role"], message["content"] == WORDS) for message in messages] == [
         ("user", True),
         ("assistant", False),
     ]
@@ -175,8 +175,8 @@ async def test_what_others_did_with_a_user_is_told_without_where_from(office: Of
 
 async def test_answers_from_documents_that_were_hidden_since_are_withheld_in_ones_own_export(office: Office) -> None:
     def answers(export: list[dict[str, Any]]) -> list[bool]:
-        said = [line["record"] for line in export if line["kind"] == "chat.messages"]
-        return ["withheld" in message["details"] for message in said if message["role"] == "assistant"]
+        messages = [line["record"] for line in export if line["kind"] == "chat.messages"]
+        return ["withheld" in message["details"] for message in messages if message["role"] == "assistant"]
 
     with psycopg.connect(office.database.owner_dsn, autocommit=True) as connection:  # as if written from ada's document
         connection.execute(

@@ -260,10 +260,10 @@ async def test_a_taken_port_is_said(database: Database, fakes: Fakes) -> None:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "citewire_gateway", env=env, stderr=asyncio.subprocess.PIPE
         )
-        _, said = await asyncio.wait_for(process.communicate(), 60)
+        _, errors = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 1
-    assert f"cannot listen on 127.0.0.1:{port}" in said.decode()
-    assert "CITEWIRE_GATEWAY_PORT" in said.decode()
+    assert f"cannot listen on 127.0.0.1:{port}" in errors.decode()
+    assert "CITEWIRE_GATEWAY_PORT" in errors.decode()
 
 
 @pytest.mark.parametrize(
@@ -282,6 +282,6 @@ async def test_settings_that_are_wrong_are_named(
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "citewire_gateway", env=env, stderr=asyncio.subprocess.PIPE
     )
-    _, said = await asyncio.wait_for(process.communicate(), 60)
-    assert process.returncode == 2, said.decode()
-    assert named in said.decode()
+    _, errors = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 2, errors.decode()
+    assert named in errors.decode()

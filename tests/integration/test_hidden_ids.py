@@ -65,8 +65,8 @@ def test_rows_take_them_and_earlier_rows_keep_theirs(database: Database) -> None
             insert.format(", document_id", ", nextval('corpus.document_ids')").encode()
         ).fetchone()
         later = connection.execute(insert.format("", "").encode()).fetchone()
-        kept = connection.execute(b"SELECT count(*) FROM corpus.documents").fetchone()
+        count = connection.execute(b"SELECT count(*) FROM corpus.documents").fetchone()
     assert earlier is not None
     assert later is not None
     assert earlier[0] < FIRST <= later[0] <= LAST
-    assert kept == (2,)
+    assert count == (2,)

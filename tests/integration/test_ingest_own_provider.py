@@ -32,12 +32,12 @@ class Embedder(pb_grpc.EmbedderServiceServicer):
     """Two models: the operator's, and whatever a tenant brings."""
 
     def __init__(self) -> None:
-        self.counted: list[pb.CountTokensRequest] = []
+        self.count_requests: list[pb.CountTokensRequest] = []
         self.embedded: list[tuple[Tenant, pb.EmbedRequest]] = []
         self.error: CitewireError | None = None
 
     async def CountTokens(self, request: pb.CountTokensRequest, context: Context) -> pb.CountTokensResponse:  # noqa: N802 # the name that gRPC gives it
-        self.counted.append(request)
+        self.count_requests.append(request)
         own = request.HasField("provider")
         return pb.CountTokensResponse(
             counts=[len(text.split()) for text in request.inputs],
@@ -184,7 +184,7 @@ async def test_who_demands_an_own_provider_and_has_none_is_told(harness: IngestH
         version = await harness.until(document_id, "failed")
     assert version["error_code"] == "PROVIDER"
     assert "no embedding provider is configured" in version["error_message"]
-    assert embedder.counted == []
+    assert embedder.count_requests == []
 
 
 async def test_what_the_provider_refuses_for_good_is_said(harness: IngestHarness, database: HasDsn) -> None:

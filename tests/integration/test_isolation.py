@@ -141,13 +141,13 @@ def _ingest_again(rows: CorpusRows, own: Own, documents: list[int], number: int)
     """Publishes a new version of one document with the same content, in one transaction as ingest does."""
     place = number % len(documents)
     part = slice(place * EACH, (place + 1) * EACH)
-    version = rows.one(
+    version = rows.scalar(
         "SELECT max(version) FROM corpus.versions WHERE org_id = 'acme' AND document_id = %s", (documents[place],)
     )
     rows.add_version("acme", documents[place], version + 1, own.vectors[part], texts=own.texts[part])
     rows.run("BEGIN")
     rows.publish("acme", documents[place], version + 1, chunks=EACH, tokens=EACH)
-    rows.one("SELECT corpus.drop_vectors('acme', %s, %s)", (documents[place], version))
+    rows.scalar("SELECT corpus.drop_vectors('acme', %s, %s)", (documents[place], version))
     rows.run("COMMIT")
     rows.run(
         "DELETE FROM corpus.versions WHERE org_id = 'acme' AND document_id = %s AND version = %s",
@@ -178,8 +178,8 @@ def texts_of(
     return [chunk.text for chunk in whole]
 
 
-def every(found: SearchSnapshot) -> list[int]:
-    return [candidate.chunk_id for candidate in (*found.ranked, *found.lexical)]
+def every(snapshot: SearchSnapshot) -> list[int]:
+    return [candidate.chunk_id for candidate in (*snapshot.ranked, *snapshot.lexical)]
 
 
 async def test_ten_of_ten_while_both_are_written(own: Own, pool: Pool) -> None:
@@ -208,11 +208,11 @@ async def test_ten_of_ten_while_both_are_written(own: Own, pool: Pool) -> None:
     assert min(own.rounds.values()) > 5
 
 
-def _same_but_for_two(found: list[str], expected: list[str]) -> None:
+def _same_but_for_two(results: list[str], expected: list[str]) -> None:
     """Ten, and the expected ones: half precision may swap two at the end."""
-    assert len(found) == 10
-    assert len(set(found) & set(expected)) >= 9
-    assert found[0] == expected[0]
+    assert len(results) == 10
+    assert len(set(results) & set(expected)) >= 9
+    assert results[0] == expected[0]
 
 
 def test_the_foreign_ones_are_nearer_and_on_the_same_graph(own: Own, database: Database) -> None:

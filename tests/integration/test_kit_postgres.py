@@ -30,7 +30,7 @@ async def pool(empty_database: Database) -> AsyncGenerator[Pool]:
     await pool.close()
 
 
-async def one(pool: Pool, query: str, tenant: Tenant | None = None) -> tuple[object, ...] | None:
+async def fetch_row(pool: Pool, query: str, tenant: Tenant | None = None) -> tuple[object, ...] | None:
     context = transaction(pool) if tenant is None else tenant_transaction(pool, tenant)
     async with context as connection:
         return await (await connection.execute(query.encode())).fetchone()
@@ -38,21 +38,21 @@ async def one(pool: Pool, query: str, tenant: Tenant | None = None) -> tuple[obj
 
 async def test_the_tenant_is_set_for_the_transaction_only(pool: Pool) -> None:
     for _ in range(10):  # beyond psycopg's threshold for prepared statements
-        assert await one(pool, WHO, ACME) == ("acme", "ann")
-        assert await one(pool, WHO) in [("", ""), (None, None)]  # the same connection: the pool has only one
-        assert await one(pool, WHO, OTHER) == ("other", "bob")
+        assert await fetch_row(pool, WHO, ACME) == ("acme", "ann")
+        assert await fetch_row(pool, WHO) in [("", ""), (None, None)]  # the same connection: the pool has only one
+        assert await fetch_row(pool, WHO, OTHER) == ("other", "bob")
 
 
 async def test_an_odd_tenant_cannot_break_out_of_its_literal(pool: Pool) -> None:
     odd = Tenant("o'; DROP SCHEMA public; --\\", "u", "pro")
-    assert await one(pool, WHO, odd) == ("o'; DROP SCHEMA public; --\\", "u")
+    assert await fetch_row(pool, WHO, odd) == ("o'; DROP SCHEMA public; --\\", "u")
 
 
 async def test_plans_are_custom_and_statements_limited(pool: Pool) -> None:
     query = "SELECT current_setting('plan_cache_mode'), current_setting('statement_timeout')"
-    assert await one(pool, query, ACME) == ("force_custom_plan", "30s")
+    assert await fetch_row(pool, query, ACME) == ("force_custom_plan", "30s")
     with deadline.budget(4.0):
-        row = await one(pool, "SELECT setting::int FROM pg_settings WHERE name = 'statement_timeout'", ACME)
+        row = await fetch_row(pool, "SELECT setting::int FROM pg_settings WHERE name = 'statement_timeout'", ACME)
     assert row is not None
     assert isinstance(row[0], int)
     assert 3000 < row[0] <= 4000
@@ -63,12 +63,12 @@ async def test_the_block_commits_or_rolls_back_as_a_whole(pool: Pool) -> None:
         await connection.execute("CREATE TABLE things (id int)")
     with pytest.raises(ValueError, match="changed my mind"):
         await _insert_and_fail(pool)
-    assert await one(pool, "SELECT count(*) FROM things") == (0,)
+    assert await fetch_row(pool, "SELECT count(*) FROM things") == (0,)
     async with tenant_transaction(pool, ACME) as connection:
         await connection.execute("INSERT INTO things VALUES (1)")
         with pytest.raises(psycopg.errors.DivisionByZero):
             await _fail_in_savepoint(connection)
-    assert await one(pool, "SELECT count(*) FROM things") == (1,)
+    assert await fetch_row(pool, "SELECT count(*) FROM things") == (1,)
 
 
 async def _insert_and_fail(pool: Pool) -> None:
@@ -86,19 +86,19 @@ async def _fail_in_savepoint(connection: Connection) -> None:
 async def test_a_slow_statement_ends_at_the_deadline(pool: Pool) -> None:
     started = asyncio.get_running_loop().time()
     with deadline.budget(0.3), pytest.raises(DeadlineExceeded):
-        await one(pool, "SELECT pg_sleep(30)", ACME)
+        await fetch_row(pool, "SELECT pg_sleep(30)", ACME)
     assert asyncio.get_running_loop().time() - started < 2
-    assert await one(pool, "SELECT 1") == (1,)
+    assert await fetch_row(pool, "SELECT 1") == (1,)
 
 
 async def test_a_cancelled_transaction_gives_its_connection_back(pool: Pool) -> None:
-    running = asyncio.create_task(one(pool, "SELECT pg_sleep(30)", ACME))
+    running = asyncio.create_task(fetch_row(pool, "SELECT pg_sleep(30)", ACME))
     await asyncio.sleep(0.3)  # let it reach the server; the test holds either way
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     async with asyncio.timeout(5):
-        assert await one(pool, "SELECT 1", ACME) == (1,)
+        assert await fetch_row(pool, "SELECT 1", ACME) == (1,)
 
 
 async def test_no_free_connection_in_time_is_unavailable(empty_database: Database) -> None:
@@ -106,7 +106,7 @@ async def test_no_free_connection_in_time_is_unavailable(empty_database: Databas
     try:
         async with transaction(pool):
             with pytest.raises(Unavailable) as raised:
-                await one(pool, "SELECT 1")
+                await fetch_row(pool, "SELECT 1")
         assert raised.value.reason == "DATABASE_UNAVAILABLE"
         assert raised.value.retry_after == 1.0
     finally:
@@ -120,7 +120,7 @@ async def test_a_caller_hears_that_there_is_no_connection_and_not_its_own_deadli
             for seconds in (1.0, 0.2):
                 with deadline.budget(seconds):
                     with pytest.raises(Unavailable):
-                        await one(pool, "SELECT 1")
+                        await fetch_row(pool, "SELECT 1")
                     left = deadline.remaining()
                     assert left is not None
                     assert left > 0
@@ -141,14 +141,14 @@ async def test_a_server_that_is_killed_is_unavailable_and_found_again() -> None:
             await pool.wait()
             server.kill()
             with pytest.raises(Unavailable) as raised:
-                await one(pool, "SELECT 1", ACME)
+                await fetch_row(pool, "SELECT 1", ACME)
             assert raised.value.reason == "DATABASE_UNAVAILABLE"
             assert "socket" not in raised.value.message
             await asyncio.to_thread(server.start)
             # No call after the restart may find one of the dead connections, also not the second and third.
             async with asyncio.timeout(20):
                 await _until_back(pool)
-            for answer in await asyncio.gather(*(one(pool, "SELECT 1", ACME) for _ in range(8))):
+            for answer in await asyncio.gather(*(fetch_row(pool, "SELECT 1", ACME) for _ in range(8))):
                 assert answer == (1,)
         finally:
             await pool.close()
@@ -162,7 +162,7 @@ async def test_a_restart_between_two_calls_is_not_noticed() -> None:
             server.kill()
             await asyncio.to_thread(server.start)
             async with asyncio.timeout(20):
-                for answer in await asyncio.gather(*(one(pool, "SELECT 1", ACME) for _ in range(8))):
+                for answer in await asyncio.gather(*(fetch_row(pool, "SELECT 1", ACME) for _ in range(8))):
                     assert answer == (1,)
         finally:
             await pool.close()
@@ -171,7 +171,7 @@ async def test_a_restart_between_two_calls_is_not_noticed() -> None:
 async def _until_back(pool: Pool) -> None:
     while True:
         try:
-            await one(pool, "SELECT 1", ACME)
+            await fetch_row(pool, "SELECT 1", ACME)
         except Unavailable:
             continue  # each try waits for a connection
         return
@@ -185,7 +185,7 @@ async def test_a_snapshot_sees_nothing_of_what_is_committed_meanwhile(pool: Pool
         assert await cursor.fetchone() == (0,)
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
             await connection.execute("CREATE TABLE refused ()")
-    assert await one(pool, "SELECT count(*) FROM pg_class WHERE relname = 'written'") == (1,)
+    assert await fetch_row(pool, "SELECT count(*) FROM pg_class WHERE relname = 'written'") == (1,)
 
 
 async def test_a_batch_is_one_reading_transaction_of_its_tenant(pool: Pool) -> None:
@@ -199,7 +199,7 @@ async def test_a_batch_is_one_reading_transaction_of_its_tenant(pool: Pool) -> N
             await batch.finish()
             assert await who.fetchone() == (tenant.org_id, tenant.user_id)
             assert await how.fetchone() == ("repeatable read", "on", "force_custom_plan", "30s")
-        assert await one(pool, WHO) in [("", ""), (None, None)]
+        assert await fetch_row(pool, WHO) in [("", ""), (None, None)]
 
 
 async def test_a_batch_that_fails_or_is_left_gives_its_connection_back(pool: Pool) -> None:
@@ -209,8 +209,8 @@ async def test_a_batch_that_fails_or_is_left_gives_its_connection_back(pool: Poo
         await _leave_a_batch(pool)
     with deadline.budget(0.2), pytest.raises(DeadlineExceeded):
         await _sleep_in_a_batch(pool)
-    assert await one(pool, WHO, ACME) == ("acme", "ann")
-    assert await one(pool, WHO) in [("", ""), (None, None)]
+    assert await fetch_row(pool, WHO, ACME) == ("acme", "ann")
+    assert await fetch_row(pool, WHO) in [("", ""), (None, None)]
 
 
 async def _divide_in_a_batch(pool: Pool) -> None:

@@ -139,8 +139,10 @@ async def test_a_row_says_who_what_and_how_much(database: Database) -> None:
                 call.record_usage(CallUsage(1000, 400, 20, finish="stop", cache_write_input_tokens=100))
             (row,) = rows(database)
     assert (open_row["state"], open_row["reserved_nano"], open_row["ended_at"]) == ("open", MOST, None)
-    said = {name: row[name] for name in ("org_id", "user_id", "key_id", "profile", "request_id", "process", "purpose")}
-    assert said == {
+    identity = {
+        name: row[name] for name in ("org_id", "user_id", "key_id", "profile", "request_id", "process", "purpose")
+    }
+    assert identity == {
         "org_id": "acme",
         "user_id": "ann",
         "key_id": "key-1",
@@ -212,20 +214,20 @@ async def test_a_call_that_may_cost_more_than_is_left_is_not_made(database: Data
     before = REGISTRY.get_sample_value("citewire_budget_refusals_total", refusals) or 0
     with use_tenant(ACME):
         async with ledger_of(database) as ledger:
-            async with ledger.call(NEW) as one, ledger.call(NEW):
+            async with ledger.call(NEW) as first, ledger.call(NEW):
                 (running,) = budgets(database)
                 assert (running["spent_nano"], running["reserved_nano"], running["left_nano"]) == (0, 2 * MOST, 0)
                 with pytest.raises(ResourceExhausted) as caught:
                     async with ledger.call(NEW):
                         pytest.fail("the call was made")
-                one.record_usage(CallUsage(10, output_tokens=10))
+                first.record_usage(CallUsage(10, output_tokens=10))
             # What a call didn't use is there for the next one.
             async with ledger.call(NEW) as call:
                 call.record_usage(CallUsage(0))
     assert caught.value.reason == "BUDGET_EXCEEDED"
-    said = caught.value.metadata
-    assert (said["budget"], said["limit_usd"], said["left_usd"]) == ("org", "0.0175", "0")
-    assert said["resets_at"].endswith("T00:00:00Z")
+    metadata = caught.value.metadata
+    assert (metadata["budget"], metadata["limit_usd"], metadata["left_usd"]) == ("org", "0.0175", "0")
+    assert metadata["resets_at"].endswith("T00:00:00Z")
     assert caught.value.retry_after is not None
     assert 0 < caught.value.retry_after <= 24 * 3600
     assert REGISTRY.get_sample_value("citewire_budget_refusals_total", refusals) == before + 1

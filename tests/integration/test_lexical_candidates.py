@@ -74,13 +74,13 @@ async def test_they_find_the_same(pool: Pool) -> None:
         for _ in range(10):
             text = words(random, int(random.integers(1, 15)))
             query = SearchQuery(scope, mode=SearchMode.LEXICAL, text=text, top_k=top_k, by_document=by_document)
-            scanned, found = await by_scan.search(TENANT, query), await by_terms.search(TENANT, query)
-            assert [(candidate.chunk_id, candidate.lexical_score) for candidate in found.lexical] == [
+            scanned, looked_up = await by_scan.search(TENANT, query), await by_terms.search(TENANT, query)
+            assert [(candidate.chunk_id, candidate.lexical_score) for candidate in looked_up.lexical] == [
                 (candidate.chunk_id, candidate.lexical_score) for candidate in scanned.lexical
             ], (name, by_document, text)
             exact = await by_terms.search(TENANT, replace(query, exact=True))
             assert exact.lexical == scanned.lexical
-            found_any += bool(found.lexical)
+            found_any += bool(looked_up.lexical)
     assert found_any > 100
     for text in ("", "?", "unheard of", "w1x " * 300):
         query = SearchQuery(Scope(), mode=SearchMode.LEXICAL, text=text)

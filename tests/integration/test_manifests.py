@@ -201,9 +201,13 @@ def _secrets(resources: Sequence[Resource]) -> Iterator[str]:
         pod = workload["spec"]["template"]["spec"]
         for container in [*pod.get("initContainers", []), *pod["containers"]]:
             yield from (
-                one["valueFrom"]["secretKeyRef"]["name"] for one in container.get("env", []) if "valueFrom" in one
+                variable["valueFrom"]["secretKeyRef"]["name"]
+                for variable in container.get("env", [])
+                if "valueFrom" in variable
             )
-            yield from (one["secretRef"]["name"] for one in container.get("envFrom", []) if "secretRef" in one)
+            yield from (
+                variable["secretRef"]["name"] for variable in container.get("envFrom", []) if "secretRef" in variable
+            )
         issued = {element["spec"]["secretName"] for element in of_kind(resources, "Certificate")}
         mounted = {entry["secret"]["secretName"] for entry in pod.get("volumes", []) if "secret" in entry}
         yield from mounted - issued

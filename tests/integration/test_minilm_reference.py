@@ -40,8 +40,8 @@ def minilm(precision: Precision) -> Generator[LocalModel]:
 
 @pytest.fixture(scope="module")
 def model() -> Generator[LocalModel]:
-    with minilm(Precision.FP32) as found:
-        yield found
+    with minilm(Precision.FP32) as minilm_model:
+        yield minilm_model
 
 
 async def embed(model: LocalModel, texts: Sequence[str]) -> Vectors:

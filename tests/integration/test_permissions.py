@@ -135,9 +135,9 @@ class Proof:
 
     async def set_readers(self, caller: Tenant) -> None:
         readers = self.choices.sample(SUBJECTS, self.choices.choice((0, 1, 2)))
-        kept = frozenset[str](() if "everyone" in readers else readers)
+        reader_set = frozenset[str](() if "everyone" in readers else readers)
         document = self.choices.choice(list(self.model.documents.values()))
-        changed = replace(document, readers=kept)
+        changed = replace(document, readers=reader_set)
         await self._change(caller, document, changed, Changes(readers=tuple(readers)))
 
     async def move(self, caller: Tenant) -> None:
@@ -200,8 +200,8 @@ class Proof:
 
     async def check_lists(self, caller: Tenant) -> None:
         visible = self.model.visible(caller)
-        found = await self.stores.documents.find(caller, DocumentQuery(), None, 1000)
-        assert {document.document_id for document in found} == visible.keys()
+        listed = await self.stores.documents.find(caller, DocumentQuery(), None, 1000)
+        assert {document.document_id for document in listed} == visible.keys()
         collections = {
             entry.name: entry.documents for entry in await self.stores.collections.page(caller, "", None, 99)
         }
@@ -210,9 +210,9 @@ class Proof:
             name: sum(document.collection == name for document in visible.values()) for name in names
         }
         search = self.stores.searches[0]
-        counted = await search.count(caller, Scope(), 10**6, list_items=True)
-        assert counted.counts.items == len(visible)
-        assert {item.document_id for item in counted.items} == visible.keys()
+        snapshot = await search.count(caller, Scope(), 10**6, list_items=True)
+        assert snapshot.counts.items == len(visible)
+        assert {item.document_id for item in snapshot.items} == visible.keys()
         labels = await search.values(caller, Scope(), ["ca", "Pa", "Co", "Wi"])
         assert {value for field, value in labels if field == "tags"} == {entry.label for entry in visible.values()}
         assert {value for field, value in labels if field == "collection"} == names
@@ -242,10 +242,10 @@ class Proof:
             assert scored <= visible.keys()
         async with tenant_transaction(self.stores.pool, caller) as connection:
             cursor = await connection.execute("SELECT coalesce(sum(chunks), 0) FROM corpus.term_counts WHERE term = 0")
-            counted = await cursor.fetchone()
+            row = await cursor.fetchone()
         others = sum(entry.owner != caller.user_id for entry in visible.values())
-        assert counted is not None
-        assert others <= counted[0] <= len(visible)
+        assert row is not None
+        assert others <= row[0] <= len(visible)
 
     async def check_each(self, caller: Tenant) -> None:
         visible = self.model.visible(caller)
@@ -338,8 +338,8 @@ def test_the_database_itself_hides_what_a_query_forgets(database: Database, tabl
             with psycopg.connect(database.dsn(database_role)) as connection:
                 for key, value in (("org_id", ORG), ("user_id", user), ("role", role), ("groups", groups)):
                     connection.execute("SELECT set_config(%s, %s, true)", (f"citewire.{key}", value))
-                counted = sql.SQL("SELECT count(*) FROM {} WHERE document_id = %s")
-                row = connection.execute(counted.format(sql.Identifier("corpus", table)), (hidden,)).fetchone()
+                query = sql.SQL("SELECT count(*) FROM {} WHERE document_id = %s")
+                row = connection.execute(query.format(sql.Identifier("corpus", table)), (hidden,)).fetchone()
                 assert row is not None
                 return row[0]
 
@@ -409,4 +409,4 @@ async def test_an_erased_user_leaves_no_name_and_opens_nothing(database: Databas
         assert {name for (name,) in named} == {"user:erased-1", "group:zebras"}
         # The same readers are the same access again.
         await stores.documents.update(ADMIN, read, Changes(readers=("group:zebras", "user:erased-1")))
-        assert rows.one("SELECT count(*) FROM corpus.accesses") == 1
+        assert rows.scalar("SELECT count(*) FROM corpus.accesses") == 1

@@ -56,10 +56,10 @@ async def test_everything_is_read_as_it_was(empty_database: Database, monkeypatc
         applied = await migrations.migrate(empty_database.owner_dsn, schema="corpus", package="citewire_retriever")
         assert applied == [entry.file for entry in every[len(before) :]]
         assert rows.all("SELECT org_id, term, sum(chunks) FROM corpus.term_counts GROUP BY 1, 2 ORDER BY 1, 2") == words
-        counted = rows.all("SELECT org_id, field, value, sum(documents) FROM corpus.document_values GROUP BY 1, 2, 3")
-        assert sorted(counted) == sorted(labels)
-        assert rows.one("SELECT sum(documents) FROM corpus.access_counts WHERE org_id = 'acme'") == 8
-        assert rows.one("SELECT sum(chunks) FROM corpus.access_counts WHERE org_id = 'globex'") == 4
+        values = rows.all("SELECT org_id, field, value, sum(documents) FROM corpus.document_values GROUP BY 1, 2, 3")
+        assert sorted(values) == sorted(labels)
+        assert rows.scalar("SELECT sum(documents) FROM corpus.access_counts WHERE org_id = 'acme'") == 8
+        assert rows.scalar("SELECT sum(chunks) FROM corpus.access_counts WHERE org_id = 'globex'") == 4
 
     pool = await open_pool(empty_database.dsn("citewire_corpus"), max_size=1, name="test", resolved=VISIBLE)
     documents = PostgresDocuments(pool, PostgresStorage(pool, None), store_seconds=10)

@@ -63,9 +63,9 @@ def dump(dsn: str) -> bytes:
     return b"".join(rows)
 
 
-async def scrape(one: ServiceProcess) -> bytes:
+async def scrape(process: ServiceProcess) -> bytes:
     async with httpx.AsyncClient(trust_env=False) as http:
-        return (await http.get(f"http://127.0.0.1:{one.metrics_port}/metrics")).content
+        return (await http.get(f"http://127.0.0.1:{process.metrics_port}/metrics")).content
 
 
 class Recorder:

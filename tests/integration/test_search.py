@@ -41,14 +41,14 @@ async def pool(database: Database) -> AsyncIterator[Pool]:
     await pool.close()
 
 
-async def search(pool: Pool, org: str, wanted: SearchQuery, tuning: SearchTuning = DEFAULT) -> tuple[list[int], bool]:
-    results = await PostgresSearch(pool, tuning).search(Tenant(org, "user", "pro"), wanted)
+async def search(pool: Pool, org: str, query: SearchQuery, tuning: SearchTuning = DEFAULT) -> tuple[list[int], bool]:
+    results = await PostgresSearch(pool, tuning).search(Tenant(org, "user", "pro"), query)
     scores = [candidate.score or 0 for candidate in results.ranked]
     assert scores == sorted(scores, reverse=True)
     return [candidate.chunk_id for candidate in results.ranked], results.exact
 
 
-def counted(way: str) -> float:
+def search_count(way: str) -> float:
     value = REGISTRY.get_sample_value("citewire_searches_total", {"way": way})
     assert value is not None
     return value
@@ -101,14 +101,14 @@ async def test_foreign_rows_never_make_results_fewer(rows: CorpusRows, pool: Poo
         fill(rows, "acme", crowd[:500], each=500, live=False)
     expected = set(own.nearest(target, 10))
     # By default so few are scanned at once; a graph that is asked all the same gives up among the foreign rows.
-    fallbacks = counted("fallback")
+    fallbacks = search_count("fallback")
     for tuning in (DEFAULT, replace(ALWAYS_INDEX, max_scan_tuples=5000)):
         ids, exact = await search(pool, "acme", query(target), tuning)
         assert (len(ids), exact) == (10, True)
         assert len(set(ids) & expected) >= 9  # half precision may swap two
         ids, exact = await search(pool, "acme", query(target, by_document=True), tuning)
         assert (len(ids), exact) == (10, True)
-    assert counted("fallback") == fallbacks + 2
+    assert search_count("fallback") == fallbacks + 2
     ids, exact = await search(pool, mate, query(target))
     assert (len(ids), exact) == (10, False)
 
@@ -122,14 +122,14 @@ async def test_where_nothing_is_near_the_graph_is_doubted(rows: CorpusRows, pool
     with rows.bulk():
         crowd = subject + 0.05 * random.normal(size=(2300, DIMENSIONS)).astype(np.float32)
         library = fill(rows, "acme", crowd / np.linalg.norm(crowd, axis=1, keepdims=True), each=5)
-    fallbacks, graphs = counted("fallback"), counted("graph")
+    fallbacks, graphs = search_count("fallback"), search_count("graph")
     # A scan costs no more than a longer walk here.
     _, exact = await search(pool, "acme", query(other, by_document=by_document))
-    assert (exact, counted("fallback"), counted("graph")) == (True, fallbacks + 1, graphs)
+    assert (exact, search_count("fallback"), search_count("graph")) == (True, fallbacks + 1, graphs)
     # Where it would, the walk is longer.
     hasty = replace(ALWAYS_INDEX, ef_search_first=1, ef_search=200)
     ids, exact = await search(pool, "acme", query(other), hasty)
-    assert (exact, counted("fallback"), counted("graph")) == (False, fallbacks + 1, graphs + 1)
+    assert (exact, search_count("fallback"), search_count("graph")) == (False, fallbacks + 1, graphs + 1)
     assert len(set(ids) & set(library.nearest(other, 10))) >= 9
 
 
@@ -167,10 +167,10 @@ async def test_the_statistics_only_choose_the_way(rows: CorpusRows, pool: Pool) 
     }
 
 
-async def plan(search: RecordedSearch, org: str, wanted: SearchQuery) -> str:
+async def plan(search: RecordedSearch, org: str, query: SearchQuery) -> str:
     """What Postgres makes, for the application's role, of the very statement that a search sends."""
     tenant = Tenant(org, "user", "pro")
-    statements = await search.sent(tenant, wanted)
+    statements = await search.sent(tenant, query)
     async with tenant_transaction(search.pool, tenant) as connection:
         for sent in statements:
             if sent.tunes:

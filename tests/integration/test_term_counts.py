@@ -30,7 +30,7 @@ COLLECTIONS = ("", "One", "Two")
 Counts = dict[tuple[str, int, int], int]
 
 
-def kept(database: Database) -> Counts:
+def stored_counts(database: Database) -> Counts:
     """The counts as they are, zeros aside."""
     with psycopg.connect(database.owner_dsn) as connection:
         rows = connection.execute(
@@ -67,7 +67,7 @@ def test_counts_equal_fresh_ones_after_random_changes_at_once(database: Database
     for thread in threads:
         thread.join()
     assert failures == []
-    counts = kept(database)
+    counts = stored_counts(database)
     assert counts == counted_anew(database)
     assert len(counts) > 10
     assert min(counts.values()) > 0
@@ -171,16 +171,16 @@ def _publish(corpus: CorpusRows, it: _Mine) -> None:
     assert it.staged is not None
     before, it.live, it.staged = it.live, it.staged, None
     corpus.publish(it.org, it.document_id, it.live, chunks=1, tokens=1)
-    corpus.one("SELECT corpus.drop_vectors(%s, %s, %s)", (it.org, it.document_id, before))
+    corpus.scalar("SELECT corpus.drop_vectors(%s, %s, %s)", (it.org, it.document_id, before))
 
 
 @pytest.mark.parametrize("collection", COLLECTIONS)
 def test_a_deleted_document_leaves_nothing_counted(database: Database, collection: str) -> None:
     with CorpusRows(database.owner_dsn, dimensions=2) as corpus:
         corpus.add(NewDocument("acme", np.ones((1, 2), np.float32), texts=["garden"], collection=collection))
-        assert set(kept(database).values()) == {1}
+        assert set(stored_counts(database).values()) == {1}
         corpus.run("DELETE FROM corpus.documents")
-        assert kept(database) == {}
+        assert stored_counts(database) == {}
 
 
 async def test_attempts_that_fail_and_are_tried_again_are_counted_once(database: Database) -> None:
@@ -201,7 +201,7 @@ async def test_attempts_that_fail_and_are_tried_again_are_counted_once(database:
                 await harness.worker.retry(job, delay_seconds=0)
             else:
                 assert await harness.worker.requeue_expired() == 1
-            assert kept(database) == {}
+            assert stored_counts(database) == {}
             lost = job
         job = await harness.worker.claim("ingest", worker="v", lease_seconds=60)
         assert job is not None
@@ -212,7 +212,7 @@ async def test_attempts_that_fail_and_are_tried_again_are_counted_once(database:
         await harness.worker.publish(job, publication)
         with pytest.raises(LeaseLostError):
             await harness.worker.publish(lost, publication)
-        counts = kept(database)
+        counts = stored_counts(database)
         assert counts == {("acme", term, 0): 1 for term in (0, *weigh_chunk("Title > Section\ncity children"))}
         with psycopg.connect(database.owner_dsn) as connection:
             assert connection.execute("SELECT count(*) FROM corpus.lexical").fetchone() == (1,)
@@ -229,11 +229,11 @@ async def test_ingest_stores_terms_and_publishing_counts_them(database: Database
             await harness.worker.begin(job)
             await harness.worker.stage(job, table, [_chunk(text)], np.ones((1, 2), np.float32), 1)
             if version == 1:
-                assert kept(database) == {}  # staged is not live
+                assert stored_counts(database) == {}  # staged is not live
             await harness.worker.publish(job, Publication(None, "text/plain", None, 1, 1, table, keep_seconds=60))
             # Title and section are found too.
             expected = {0, *weigh_chunk(f"Title > Section\n{text}")}
-            assert kept(database) == {("acme", term, 0): 1 for term in expected}
+            assert stored_counts(database) == {("acme", term, 0): 1 for term in expected}
         cursor = await harness.owner.execute("SELECT version FROM corpus.lexical")
         assert [row["version"] for row in await cursor.fetchall()] == [2]
 

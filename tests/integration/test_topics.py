@@ -173,12 +173,12 @@ async def test_what_is_measured_is_not_measured_again_until_the_library_has_chan
     await scales(worker, embedder).refresh("acme", table, SPACE, embedder.window)
     assert len(embedder.texts) == texts
     length = "SELECT round(100 * l2_norm(centroid)) FROM corpus.centroids WHERE collection_id = 0"
-    assert rows.one(length) == 0
+    assert rows.scalar(length) == 0
     for text in TEXTS_STORED[:4]:
         rows.add(NewDocument("acme", embed([text]), texts=(text,)))
     await scales(worker, embedder).refresh("acme", table, SPACE, embedder.window)
-    assert rows.one(length) > 50
-    assert rows.one("SELECT chunks FROM corpus.centroids WHERE collection_id = 0") == 14
+    assert rows.scalar(length) > 50
+    assert rows.scalar("SELECT chunks FROM corpus.centroids WHERE collection_id = 0") == 14
 
 
 async def test_a_large_collection_has_a_centroid_of_its_own(rows: CorpusRows, worker: PostgresBackfillStore) -> None:

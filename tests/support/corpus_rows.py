@@ -68,7 +68,7 @@ class CorpusRows:
 
     def add_space(self, model: str, revision: str, dimensions: int) -> int:
         """Registers a space and returns its id."""
-        return self.one("SELECT corpus.ensure_space(%s, %s, %s)", (model, revision, dimensions))
+        return self.scalar("SELECT corpus.ensure_space(%s, %s, %s)", (model, revision, dimensions))
 
     def point(self, org: str, live: int | None = None, previous: int | None = None) -> None:
         """Sets an organisation's live and previous space."""
@@ -88,12 +88,12 @@ class CorpusRows:
                 "INSERT INTO corpus.collections (org_id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING",
                 (document.org, document.collection),
             )
-            collection_id = self.one(
+            collection_id = self.scalar(
                 "SELECT collection_id FROM corpus.collections WHERE org_id = %s AND name = %s",
                 (document.org, document.collection),
             )
         count = len(document.vectors)
-        document_id = self.one(
+        document_id = self.scalar(
             "INSERT INTO corpus.documents (org_id, owner, type, title, title_given, file_name, url, tags, metadata,"
             " collection_id, created_at)"
             " VALUES (%s, %s, %s, %s, true, %s, %s, %s, %s::jsonb, %s, coalesce(%s, now())) RETURNING document_id",
@@ -141,7 +141,7 @@ class CorpusRows:
             (org, document_id, version, hashlib.sha256(b"x").digest()),
         )
         # One by one, as another connection may take ids in between.
-        chunk_ids = [self.one("SELECT nextval('corpus.chunk_ids')") for _ in vectors]
+        chunk_ids = [self.scalar("SELECT nextval('corpus.chunk_ids')") for _ in vectors]
         with (
             self._connection.cursor() as cursor,
             cursor.copy(
@@ -246,7 +246,7 @@ class CorpusRows:
         """Returns the rows that a statement gives."""
         return self._connection.execute(statement.encode(), values).fetchall()
 
-    def one(self, statement: str, values: Sequence[Any] = ()) -> int:
+    def scalar(self, statement: str, values: Sequence[Any] = ()) -> int:
         """Returns the one number of the one row that a statement gives."""
         row = self._connection.execute(statement.encode(), values).fetchone()
         assert row is not None

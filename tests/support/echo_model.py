@@ -39,9 +39,9 @@ class EchoModel:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def texts(self, said: str, question: str) -> list[str]:
+    def texts(self, prompt: str, question: str) -> list[str]:
         """The pieces of an answer to what was said, the question last."""
-        return _texts(said, question)
+        return _texts(prompt, question)
 
     def start(self) -> None:
         """Starts it; it listens when this returns."""
@@ -72,8 +72,8 @@ class EchoModel:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body: dict[str, Any] = await request.json()
-        said = "\n".join(str(message["content"]) for message in body["messages"])
-        texts = self.texts(said, str(body["messages"][-1]["content"]))
+        prompt = "\n".join(str(message["content"]) for message in body["messages"])
+        texts = self.texts(prompt, str(body["messages"][-1]["content"]))
         if not body.get("stream"):
             await asyncio.sleep(self.decide)
             choice = {"index": 0, "message": {"role": "assistant", "content": "".join(texts)}, "finish_reason": "stop"}
@@ -104,15 +104,15 @@ def echo_model(pause: float = 0.02, first: float = 0.0, decide: float = 0.0) -> 
         model.stop()
 
 
-def _texts(said: str, question: str) -> list[str]:
-    if "needs_retrieval" in said:
+def _texts(prompt: str, question: str) -> list[str]:
+    if "needs_retrieval" in prompt:
         return [json.dumps({"needs_retrieval": True, "reason": "It asks for saved content."})]
-    if "utility" in said:
+    if "utility" in prompt:
         return [json.dumps({"supported": True, "utility": 0.8})]
-    result = _ASKER.findall(question) or _ASKER.findall(said)
+    result = _ASKER.findall(question) or _ASKER.findall(prompt)
     asker = result[-1] if result else "nobody"
     # A marker in two pieces: it is whole or not there, in whatever wire format.
-    form = "[SOURCE 1]" if "[SOURCE N]" in said else "[ref:1]"
+    form = "[SOURCE 1]" if "[SOURCE N]" in prompt else "[ref:1]"
     return [text for _ in range(WORDS // 3) for text in (f"{asker} says{form[:3]}", f"{form[3:]}.", " ")]
 
 

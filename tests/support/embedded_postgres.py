@@ -115,12 +115,12 @@ class EmbeddedPostgres:
                 return
             code = self._process.poll() if self._process else None
             late = time.monotonic() > deadline
-            said = self.log.read_bytes()[begins:].decode(errors="replace") if late or code is not None else ""
-            if code is not None and not late and _MEMORY_IN_USE in said:
+            output = self.log.read_bytes()[begins:].decode(errors="replace") if late or code is not None else ""
+            if code is not None and not late and _MEMORY_IN_USE in output:
                 begins = self._launch()
             elif late or code is not None:
                 self.kill()
-                raise PostgresStartError(f"postgres is not ready (exit status {code}):\n{said[-4000:]}")
+                raise PostgresStartError(f"postgres is not ready (exit status {code}):\n{output[-4000:]}")
             time.sleep(0.02)  # polling a socket that nothing announces
 
     def _launch(self) -> int:

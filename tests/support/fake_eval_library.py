@@ -108,8 +108,10 @@ class EvalLibrary:
         body = request.json()
         if status := self.broken.get(str(body["query"])):
             return reply_problem(status, "Broken", detail="as the test says")
-        result = self._found(body, str(body["query"]))
-        shown: list[Json] = [self._result_of(one, score) for score, one in result[: cast("int", body["top_k"])]]
+        result = self._matches(body, str(body["query"]))
+        shown: list[Json] = [
+            self._result_of(candidate, score) for score, candidate in result[: cast("int", body["top_k"])]
+        ]
         off_topic = not result or result[0][0] <= self.off_topic
         answer: Json = {"results": shown, "mode": body["mode"], "off_topic": off_topic}
         if body.get("rerank"):
@@ -124,7 +126,7 @@ class EvalLibrary:
         question = str(body["question"])
         if status := self.broken.get(question):
             return reply_problem(status, "Broken", detail="as the test says")
-        result = self._found(body, question)[:1]
+        result = self._matches(body, question)[:1]
         score = result[0][0] if result else 0.0
         answer: Json = {"not_found": score < self.threshold, "citations": []}
         if self.scores and result:
@@ -170,34 +172,34 @@ class EvalLibrary:
         self.calibration = {**cast("Json", body["calibration"]), "measured_at": "2026-01-01T00:00:00Z"}
         return reply_json({**SPACE, "calibration": self.calibration})
 
-    def _found(self, body: Json, query: str) -> list[tuple[float, StoredDocument]]:
+    def _matches(self, body: Json, query: str) -> list[tuple[float, StoredDocument]]:
         with self.lock:
             within = [document for document in self.documents.values() if document.collection == body["collection"]]
-        kept = [entry for entry in within if _fits(entry, cast("Json | None", body.get("filter")))]
+        entries = [entry for entry in within if _fits(entry, cast("Json | None", body.get("filter")))]
         return sorted(
-            ((element.similarity(query), element) for element in kept), key=lambda pair: (-pair[0], pair[1].number)
+            ((element.similarity(query), element) for element in entries), key=lambda pair: (-pair[0], pair[1].number)
         )
 
-    def _result_of(self, one: StoredDocument, score: float) -> Json:
+    def _result_of(self, candidate: StoredDocument, score: float) -> Json:
         return {
-            "chunk_id": one.number + 1000,
-            "document_id": one.number,
-            "content": one.content,
+            "chunk_id": candidate.number + 1000,
+            "document_id": candidate.number,
+            "content": candidate.content,
             "score": score,
             "similarity": score,
         }
 
 
-def _fits(one: StoredDocument, condition: Json | None) -> bool:
+def _fits(candidate: StoredDocument, condition: Json | None) -> bool:
     if condition is None:
         return True
     if "not" in condition:
-        return not _fits(one, cast("Json", condition["not"]))
+        return not _fits(candidate, cast("Json", condition["not"]))
     if "any" in condition:
-        return any(_fits(one, member) for member in cast("list[Json]", condition["any"]))
+        return any(_fits(candidate, member) for member in cast("list[Json]", condition["any"]))
     if condition["field"] == "id":
-        return one.number in cast("list[int]", condition["value"])
-    value = one.metadata.get(str(condition["field"]).removeprefix("metadata."))
+        return candidate.number in cast("list[int]", condition["value"])
+    value = candidate.metadata.get(str(condition["field"]).removeprefix("metadata."))
     expected = condition["value"]
     return value in cast("list[str]", expected) if condition["op"] == "in" else value == expected
 

@@ -109,9 +109,9 @@ def _value(node: Comparison, subject: Subject) -> Any:  # noqa: ANN401 - anythin
     return value
 
 
-def _as_time(node: Comparison, wanted: Scalar) -> Any:  # noqa: ANN401 # values of any kind are meant
-    is_time = node.field in filters.TIME_FIELDS and isinstance(wanted, str)
-    return datetime.fromisoformat(wanted) if is_time and isinstance(wanted, str) else wanted
+def _as_time(node: Comparison, target: Scalar) -> Any:  # noqa: ANN401 # values of any kind are meant
+    is_time = node.field in filters.TIME_FIELDS and isinstance(target, str)
+    return datetime.fromisoformat(target) if is_time and isinstance(target, str) else target
 
 
 def _kind(value: object) -> str:
@@ -122,20 +122,20 @@ def _kind(value: object) -> str:
     return type(value).__name__
 
 
-def _equal(value: Any, wanted: Any) -> bool:  # noqa: ANN401 # values of any kind are meant
-    if isinstance(value, datetime) and isinstance(wanted, str):
-        wanted = datetime.fromisoformat(wanted)
-    return _kind(value) == _kind(wanted) and bool(value == wanted)
+def _equal(value: Any, target: Any) -> bool:  # noqa: ANN401 # values of any kind are meant
+    if isinstance(value, datetime) and isinstance(target, str):
+        target = datetime.fromisoformat(target)
+    return _kind(value) == _kind(target) and bool(value == target)
 
 
-def _ordered(op: Operator, value: Any, wanted: Any) -> bool:  # noqa: ANN401 # values of any kind are meant
-    if _kind(value) != _kind(wanted) or not isinstance(value, str | bool | int | float | datetime):
+def _ordered(op: Operator, value: Any, target: Any) -> bool:  # noqa: ANN401 # values of any kind are meant
+    if _kind(value) != _kind(target) or not isinstance(value, str | bool | int | float | datetime):
         return False
-    return bool({"lt": value < wanted, "le": value <= wanted, "gt": value > wanted, "ge": value >= wanted}[op])
+    return bool({"lt": value < target, "le": value <= target, "gt": value > target, "ge": value >= target}[op])
 
 
-def _contains(value: Any, wanted: Any) -> bool:  # noqa: ANN401 # values of any kind are meant
+def _contains(value: Any, target: Any) -> bool:  # noqa: ANN401 # values of any kind are meant
     if isinstance(value, str):
-        return isinstance(wanted, str) and wanted in value
+        return isinstance(target, str) and target in value
     members: list[Any] = list(cast("Any", value)) if isinstance(value, list | tuple) else []
-    return any(_equal(member, wanted) for member in members)
+    return any(_equal(member, target) for member in members)

@@ -128,15 +128,15 @@ def _fill(stack: LocalStack, headers: dict[str, str], word: str) -> Known:
             "/v1/chat", json={"question": f"What does the {word} lighthouse keeper earn?", "stream": False}
         )
         answer.raise_for_status()
-        found = client.post("/v1/search", json={"query": "lighthouse keeper", "top_k": 10})
-        found.raise_for_status()
+        response = client.post("/v1/search", json={"query": "lighthouse keeper", "top_k": 10})
+        response.raise_for_status()
         embedded = client.post("/v1/embeddings", json={"input": "lighthouse keeper", "model": ""})
         embedded.raise_for_status()
         vector: list[float] = embedded.json()["data"][0]["embedding"]
         space = _get(client, "/v1/spaces")["spaces"][0]
         return Known(
             ids,
-            [result["chunk_id"] for result in found.json()["results"]],
+            [result["chunk_id"] for result in response.json()["results"]],
             [answer.json()["conversation_id"]],
             ["secret-collection", "secret-profile"],
             [struct.pack(f"<{len(vector)}f", *vector)],

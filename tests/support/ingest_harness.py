@@ -150,15 +150,15 @@ class IngestHarness:
     async def vectors(self, document_id: int, version: int | None = None) -> list[Row]:
         """A document's vectors, in order of the chunks; none if there is no space yet."""
         tables = await self.rows("SELECT table_name FROM corpus.spaces")
-        found: list[Row] = []
+        rows: list[Row] = []
         for table in tables:
             query = sql.SQL(
                 "SELECT v.version, c.chunk_index, v.embedding::text FROM {} v"
                 " JOIN corpus.chunks c USING (org_id, chunk_id)"
                 " WHERE v.document_id = %s AND v.version = coalesce(%s, v.version) ORDER BY v.version, c.chunk_index"
             ).format(sql.Identifier("corpus", table["table_name"]))
-            found += await (await self.owner.execute(query, (document_id, version))).fetchall()
-        return found
+            rows += await (await self.owner.execute(query, (document_id, version))).fetchall()
+        return rows
 
     async def count(self, table: str, document_id: int) -> int:
         """How many rows of a table belong to a document."""

@@ -47,8 +47,8 @@ class KeyedUpstream:
         body = await request.json()
         if given != self.key or self.status != 200:
             status = 401 if given != self.key else self.status
-            said = f"the key {given} at {request.url} was refused"
-            return web.json_response({"error": {"message": said, "code": given, "type": given}}, status=status)
+            message = f"the key {given} at {request.url} was refused"
+            return web.json_response({"error": {"message": message, "code": given, "type": given}}, status=status)
         if request.path.endswith("/embeddings"):
             return self._embeddings(body)
         if request.path.endswith("/rerank"):

@@ -17,14 +17,14 @@ _TODAY = re.compile(r"^Today is \w+, (\d{4}-\d{2}-\d{2})\.$", re.MULTILINE)
 class ListingModel(EchoModel):
     """The model; `wanted` says which labels an item must have (`kind: restaurant`), `since` the first day of saving."""
 
-    wanted: Sequence[str] = ()
+    required: Sequence[str] = ()
     since = ""
     today = ""
     """The day that the last prompt said it is."""
     labels: Sequence[str] = ()
     """The labels of the last prompt's passages."""
 
-    def texts(self, said: str, question: str) -> list[str]:
+    def texts(self, prompt: str, question: str) -> list[str]:
         """The answer to a prompt: a line with a marker for each passage that fits."""
         today = _TODAY.search(question)
         self.today = today[1] if today else ""
@@ -34,4 +34,4 @@ class ListingModel(EchoModel):
 
     def _fits(self, label: str) -> bool:
         saved = re.search(r"saved: (\S+)", label)
-        return all(wanted in label for wanted in self.wanted) and (saved[1] if saved else "") >= self.since
+        return all(part in label for part in self.required) and (saved[1] if saved else "") >= self.since

@@ -327,7 +327,7 @@ def certificates_fit(resources: Sequence[Resource]) -> Iterator[str]:
         secrets = {
             element["name"]: element["secret"]["secretName"] for element in pod["volumes"] if "secret" in element
         }
-        mounted = {one["mountPath"]: secrets.get(one["name"]) for one in process.container["volumeMounts"]}
+        mounted = {mount["mountPath"]: secrets.get(mount["name"]) for mount in process.container["volumeMounts"]}
         certificate = issued.get(mounted.get(str(files.cert.parent)) or "")
         if certificate is None:
             yield f"{where}: no certificate is issued for {files.cert.parent}"

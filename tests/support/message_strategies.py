@@ -73,12 +73,12 @@ class MessageMaker:
     def _values(self, field: FieldDescriptor, depth: int) -> SearchStrategy[Any]:
         message = field.message_type
         if message is not None and message.GetOptions().map_entry:
-            key, value = (self._one(message.fields_by_name[name], depth + 1) for name in ("key", "value"))
+            key, value = (self._value(message.fields_by_name[name], depth + 1) for name in ("key", "value"))
             return st.dictionaries(key, value, max_size=_MOST_VALUES)
-        one = self._one(field, depth)
-        return st.lists(one, max_size=_MOST_VALUES) if field.is_repeated else one
+        strategy = self._value(field, depth)
+        return st.lists(strategy, max_size=_MOST_VALUES) if field.is_repeated else strategy
 
-    def _one(self, field: FieldDescriptor, depth: int) -> SearchStrategy[Any]:
+    def _value(self, field: FieldDescriptor, depth: int) -> SearchStrategy[Any]:
         message, enum = field.message_type, field.enum_type
         if message is not None:
             return st.deferred(lambda: self.messages(message, depth + 1))

@@ -66,7 +66,7 @@ def check_response(response: httpx.Response) -> None:
 
 def _frames(text: str) -> list[Json]:
     """The whole frames of a stream: with names, as an object of their fields, else the data alone."""
-    found: list[Json] = []
+    frames: list[Json] = []
     for raw in text.split("\n\n")[:-1]:
         lines = [line for line in raw.split("\n") if not line.startswith(":")]
         fields = dict(line.split(": ", 1) for line in lines)
@@ -74,11 +74,11 @@ def _frames(text: str) -> list[Json]:
             continue
         data = json.loads(fields["data"])
         if "event" not in fields:
-            found.append(data)
+            frames.append(data)
             continue
         number = {"id": int(fields["id"])} if "id" in fields else {}
-        found.append({"event": fields["event"], **number, "data": data})
-    return found
+        frames.append({"event": fields["event"], **number, "data": data})
+    return frames
 
 
 def _check(value: object, ref: str, where: str) -> None:
@@ -91,9 +91,9 @@ def _operation(method: str, path: str) -> Json | None:
     for template, operations in _document()["paths"].items():
         pattern = re.sub(r"\\\{name\\\}$", ".+", re.escape(template))
         if re.fullmatch(re.sub(r"\\\{\w+\\\}", "[^/]+", pattern), path):
-            found: Json | None = operations.get(method)
-            if found is not None:
-                return found
+            operation: Json | None = operations.get(method)
+            if operation is not None:
+                return operation
     return None
 
 

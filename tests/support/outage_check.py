@@ -207,9 +207,9 @@ async def _check_exchanges(paced: PacedModelStack, all_asked: Collection[Asked],
     async def closed() -> dict[str, tuple[str, str | None]]:
         async with asyncio.timeout(CHAT_SECONDS + ORPHAN_SECONDS + 5):
             while True:
-                found = await asyncio.to_thread(paced.exchanges, list(chats))
-                if all(state != "running" for state, _ in found.values()):
-                    return found
+                exchanges = await asyncio.to_thread(paced.exchanges, list(chats))
+                if all(state != "running" for state, _ in exchanges.values()):
+                    return exchanges
                 await asyncio.sleep(0.1)  # nobody tells us
 
     result = await closed()

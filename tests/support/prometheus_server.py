@@ -91,8 +91,8 @@ def prometheus_server(folder: Path, metrics_ports: Mapping[str, int]) -> Generat
             assert process.poll() is None, (folder / "prometheus.log").read_text()
             if not server.is_ready():
                 return False
-            counted = int(server.query(scraped)[0]["value"][1])
-            return counted == len(jobs) and bool(server.query("citewire:chat_slow_ratio:rate3d"))
+            series = int(server.query(scraped)[0]["value"][1])
+            return series == len(jobs) and bool(server.query("citewire:chat_slow_ratio:rate3d"))
 
         server.wait(ready, "Prometheus did not scrape every process")
         yield server

@@ -67,13 +67,13 @@ class RerankUpstream:
     def _failed(self, request: web.Request, status: int) -> web.Response:
         if not status and request.transport is not None:
             request.transport.abort()
-        said = {"error": {"message": f"{request.headers.get('Authorization')} said no"}}
-        return web.json_response(said, status=status or 500, headers=self.headers)
+        error = {"error": {"message": f"{request.headers.get('Authorization')} said no"}}
+        return web.json_response(error, status=status or 500, headers=self.headers)
 
     def _rerank(self, body: dict[str, Any]) -> web.Response:
         if not isinstance(body.get("documents"), list) or not body.get("model"):
             return web.json_response({"detail": "documents and model are required"}, status=422)
-        result = sorted(_scores(body["query"], body["documents"]), key=lambda one: -one[1])[: body.get("top_n")]
+        result = sorted(_scores(body["query"], body["documents"]), key=lambda entry: -entry[1])[: body.get("top_n")]
         results = [{"index": index, "relevance_score": score} for index, score in result]
         answer: dict[str, object] = {"id": "x", "results": results}
         if self.server == "cohere":
@@ -89,9 +89,9 @@ class RerankUpstream:
             return web.Response(text="Failed to deserialize the JSON body: missing field `texts`", status=422)
         texts: list[str] = body["texts"]
         if len(texts) > 32:
-            said = {"error": "batch size > maximum allowed batch size 32", "error_type": "Validation"}
-            return web.json_response(said, status=422)
-        result = sorted(_scores(body["query"], texts), key=lambda one: -one[1])
+            error = {"error": "batch size > maximum allowed batch size 32", "error_type": "Validation"}
+            return web.json_response(error, status=422)
+        result = sorted(_scores(body["query"], texts), key=lambda entry: -entry[1])
         results = [{"index": index, "score": score} for index, score in result]
         return web.json_response(results, headers={"x-compute-tokens": str(TOKENS)})
 

@@ -58,10 +58,10 @@ class Transcript:
         """All of its bytes."""
         return b"".join(self.events)
 
-    def said(self) -> ExpectedAnswer:
+    def expected_answer(self) -> ExpectedAnswer:
         """What it says."""
         rows = [_payload(event) for event in self.events]
-        return _SAID[self.kind]([row for row in rows if row])
+        return _ANSWER_READERS[self.kind]([row for row in rows if row])
 
     def terminal(self) -> int:
         """Index of the event with which the answer has ended."""
@@ -172,4 +172,4 @@ def _ollama(rows: list[dict[str, Any]]) -> ExpectedAnswer:
     return ExpectedAnswer(text, _REASONS[last.get("done_reason") or "stop"], spent)
 
 
-_SAID: Final = {"openai": _openai, ANTHROPIC: _anthropic, OLLAMA: _ollama}
+_ANSWER_READERS: Final = {"openai": _openai, ANTHROPIC: _anthropic, OLLAMA: _ollama}

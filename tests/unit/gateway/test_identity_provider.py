@@ -172,7 +172,7 @@ async def test_tokens_that_prove_nothing_are_refused(liar: Liar, provider: Provi
     public = json.dumps(jwk_of(RSA_KEY, "k1")).encode()  # what everybody knows, as if it were a shared secret
     mac = hmac.digest(public, ".".join(forged[:2]).encode(), "sha256")
     signed_by_public_key = ".".join([*forged[:2], base64.urlsafe_b64encode(mac).rstrip(b"=").decode()])
-    for token, said in (
+    for token, message in (
         (unsigned(good), "another method"),
         (signed_by_public_key, "another method"),
         (liar.token(other), "no valid signature"),
@@ -191,7 +191,7 @@ async def test_tokens_that_prove_nothing_are_refused(liar: Liar, provider: Provi
         (liar.token(x="y" * 20_000), "longer than"),
         ("a.b.c", "no JWT"),
     ):
-        assert said in await refusal(provider, token), said
+        assert message in await refusal(provider, token), message
     with pytest.raises(Unauthenticated, match="nonce"):
         await provider.verify(liar.token(nonce="other"), "api", nonce="n")
 
@@ -310,7 +310,7 @@ async def test_what_the_provider_refuses_and_what_it_can_not_do_are_told_apart(l
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"issuer": "http://id.example.org"}, "https"),
         ({"issuer": "https://id.example.org?x=1"}, "https"),
@@ -326,10 +326,10 @@ async def test_what_the_provider_refuses_and_what_it_can_not_do_are_told_apart(l
         ({"rolls": {}}, "rolls"),
     ],
 )
-def test_settings_that_can_not_be_right_are_refused(fields: Json, said: str) -> None:
+def test_settings_that_can_not_be_right_are_refused(fields: Json, message: str) -> None:
     right = {"issuer": "https://id.example.org", "client_id": "citewire", "org": "acme"}
     Issuer.model_validate(right)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         Issuer.model_validate(right | fields)
 
 
@@ -344,9 +344,9 @@ def test_two_issuers_never_name_the_same_user() -> None:
     def issuer(name: str, **fields: Any) -> Issuer:  # noqa: ANN401 # fields of any kind
         return Issuer(name=name, issuer=f"https://{name}.example.org", client_id="citewire", **fields)
 
-    one = issuer("one", org="acme")
-    check_issuers((one, issuer("two", org="other")))
-    check_issuers((one, issuer("two", org="acme", user_prefix="two.")))
+    first = issuer("one", org="acme")
+    check_issuers((first, issuer("two", org="other")))
+    check_issuers((first, issuer("two", org="acme", user_prefix="two.")))
     for other in (issuer("two", org="acme"), issuer("two", org_claim="t", orgs=("x", "acme")), issuer("one", org="x")):
         with pytest.raises(ValueError, match=r"one"):
-            check_issuers((one, other))
+            check_issuers((first, other))

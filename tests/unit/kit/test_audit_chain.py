@@ -65,11 +65,11 @@ SIZES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=3).filter(any)
 
 @settings(deadline=None)
 @given(SIZES, SIZES)
-def test_what_was_written_is_found_whole(one: list[list[int]], two: list[list[int]]) -> None:
-    (blocks, rows), (more_blocks, more_rows) = make_chain(one), make_chain(two, process=2)
+def test_what_was_written_is_found_whole(first: list[list[int]], second: list[list[int]]) -> None:
+    (blocks, rows), (more_blocks, more_rows) = make_chain(first), make_chain(second, process=2)
     report = check(blocks + more_blocks, rows + more_rows, heads=heads_of(blocks, more_blocks))
     assert report.problems == []
-    assert (report.chains, report.blocks, report.events) == (2, len(one) + len(two), len(rows) + len(more_rows))
+    assert (report.chains, report.blocks, report.events) == (2, len(first) + len(second), len(rows) + len(more_rows))
     assert report.heads == heads_of(blocks, more_blocks)
 
 
@@ -112,13 +112,13 @@ def test_any_tampering_with_a_row_is_found(sizes: list[list[int]], data: st.Data
             blocks[row.seq] = replace(block, **{wrong: changes[wrong]})  # type: ignore[arg-type] # by its name
         case "drop":
             blocks = [block for block in blocks if block.seq != row.seq]
-            rows = [kept for kept in rows if kept.seq != row.seq]
+            rows = [entry for entry in rows if entry.seq != row.seq]
         case _:
             # Everything from here on, rewritten consistently: only the head that was logged tells.
-            events = [replace(kept.event, user_id="eve") for kept in rows if kept.seq == row.seq]
+            events = [replace(entry.event, user_id="eve") for entry in rows if entry.seq == row.seq]
             prev = blocks[row.seq - 1].hash if row.seq else FIRST_PREV
             blocks = [*blocks[: row.seq], make_block(row.process_id, "gateway", row.seq, prev, START, events)]
-            rows = [kept for kept in rows if kept.seq < row.seq]
+            rows = [entry for entry in rows if entry.seq < row.seq]
             rows += [Row(row.process_id, row.seq, of_block) for of_block in events]
     assert check(blocks, rows, heads=heads).problems
 

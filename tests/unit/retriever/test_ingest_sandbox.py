@@ -66,11 +66,11 @@ def servers() -> list[psutil.Process]:
 
 def processes() -> set[int]:
     """The fork server and its children."""
-    found: set[int] = set()
+    pids: set[int] = set()
     for server in servers():
         with contextlib.suppress(psutil.NoSuchProcess):  # it may end meanwhile
-            found |= {server.pid, *(child.pid for child in server.children(recursive=True))}
-    return found
+            pids |= {server.pid, *(child.pid for child in server.children(recursive=True))}
+    return pids
 
 
 def write(path: Path, data: str | bytes) -> Path:

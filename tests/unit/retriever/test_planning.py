@@ -10,10 +10,10 @@ from citewire_retriever.model import ContextPath, Strategy
 from citewire_retriever.service.planning import context_budget, decide
 
 
-def counts(items: int, *, kept: int | None = None, without: int = 0, cut: bool = False) -> tuple[ScopeCounts, bool]:
+def counts(items: int, *, fitting: int | None = None, without: int = 0, cut: bool = False) -> tuple[ScopeCounts, bool]:
     """What a scope holds, and whether the most recent item alone is over the budget."""
-    kept = items if kept is None else kept
-    return ScopeCounts(items=items, kept=kept, trimmed=items - kept, without_embedding=without, chunks=items), cut
+    fitting = items if fitting is None else fitting
+    return ScopeCounts(items=items, kept=fitting, trimmed=items - fitting, without_embedding=without, chunks=items), cut
 
 
 @pytest.mark.parametrize(
@@ -22,23 +22,23 @@ def counts(items: int, *, kept: int | None = None, without: int = 0, cut: bool =
         # D1: attached items are exactly what is read, whatever else holds
         ("free", True, counts(1), "focused"),
         ("pro", True, counts(500, without=500), "focused"),
-        ("free", True, counts(500, kept=20), "focused"),
+        ("free", True, counts(500, fitting=20), "focused"),
         # D2: up to 200 items, all of them if they fit
         ("pro", False, counts(0), "long_context"),
         ("pro", False, counts(200), "long_context"),
         ("free", False, counts(200), "long_context"),
-        ("pro", False, counts(200, kept=199), "long_context_trim"),
+        ("pro", False, counts(200, fitting=199), "long_context_trim"),
         ("pro", False, counts(1, cut=True), "long_context_trim"),
         ("pro", False, counts(200, without=200), "long_context"),
         # D3: more, and no semantic search in the plan
         ("free", False, counts(201), "long_context_trim"),
-        ("basic", False, counts(201, kept=10), "long_context_trim"),
+        ("basic", False, counts(201, fitting=10), "long_context_trim"),
         # D4: more than 20 % without vectors; exactly 20 % is not more
         ("pro", False, counts(205, without=42), "long_context_fallback"),
         ("pro", False, counts(205, without=41), "semantic"),
         ("pro", False, counts(5000, without=1000), "semantic"),
         ("pro", False, counts(5000, without=1001), "long_context_fallback"),
-        ("pro", False, counts(1000, without=201, kept=3), "long_context_fallback"),
+        ("pro", False, counts(1000, without=201, fitting=3), "long_context_fallback"),
         # D5
         ("pro", False, counts(201), "semantic"),
     ],
@@ -66,21 +66,21 @@ def test_budgets_are_the_plans_unless_one_is_given() -> None:
         (
             "free",
             True,
-            counts(9, kept=4),
+            counts(9, fitting=4),
             "The attached items are read, without a search, the most recent ones, as many as the budget holds.",
         ),
         ("pro", False, counts(3), "The library is small enough to be read, without a search."),
         (
             "pro",
             False,
-            counts(2, kept=1, cut=True),
+            counts(2, fitting=1, cut=True),
             "The library is small enough to be read, without a search, but the most recent one alone is over the "
             "budget: only its beginning fits.",
         ),
         (
             "free",
             False,
-            counts(300, kept=20),
+            counts(300, fitting=20),
             "The free plan has no semantic search: the items are read, the most recent ones, as many as the budget "
             "holds.",
         ),
@@ -88,7 +88,7 @@ def test_budgets_are_the_plans_unless_one_is_given() -> None:
         (
             "pro",
             False,
-            counts(300, kept=20, without=90),
+            counts(300, fitting=20, without=90),
             "30% of the items can't be searched yet: they are read, the most recent ones, as many as the budget holds.",
         ),
         ("pro", False, counts(300), "The items are too many to read: they are searched."),

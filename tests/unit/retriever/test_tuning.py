@@ -7,9 +7,9 @@ from citewire_retriever.tuning import IndexSearch, SearchTuning, Sizes, WalkSize
 TUNING = SearchTuning()
 
 
-def way(chunks: int, rows: int, *, wanted: int = 10, by_document: bool = False, documents: int = 1000) -> int | None:
+def way(chunks: int, rows: int, *, top_k: int = 10, by_document: bool = False, documents: int = 1000) -> int | None:
     """The candidates of the graph's search, or None for a scan."""
-    result = choose(Sizes(documents, chunks, rows), wanted=wanted, by_document=by_document, tuning=TUNING)
+    result = choose(Sizes(documents, chunks, rows), top_k=top_k, by_document=by_document, tuning=TUNING)
     return None if result is None else result.ef_search
 
 
@@ -26,19 +26,19 @@ def test_large_scopes_go_through_the_graph() -> None:
 
 def test_candidates_grow_with_what_is_out_of_scope_and_with_what_is_wanted() -> None:
     assert way(50_000, 75_000) == 300
-    assert way(50_000, 50_000, wanted=50) == 360
+    assert way(50_000, 50_000, top_k=50) == 360
     assert way(50_000, 50_000, by_document=True) == 360
     assert way(500_000, 10_000_000) == TUNING.ef_search_max
 
 
 def test_the_first_walk_begins_with_as_many_candidates_as_it_needs() -> None:
-    def first(rows: int, *, wanted: int = 10) -> int:
-        result = choose(Sizes(10_000, 50_000, rows), wanted=wanted, by_document=False, tuning=TUNING)
+    def first(rows: int, *, top_k: int = 10) -> int:
+        result = choose(Sizes(10_000, 50_000, rows), top_k=top_k, by_document=False, tuning=TUNING)
         assert result is not None
         return result.ef_search_first
 
     assert (first(50_000), first(100_000)) == (60, 120), "the first half of its candidates would be others'"
-    assert (first(50_000, wanted=30), first(50_000, wanted=80)) == (80, 200)
+    assert (first(50_000, top_k=30), first(50_000, top_k=80)) == (80, 200)
     assert first(500_000) == TUNING.ef_search_max
 
 
@@ -49,7 +49,7 @@ def test_a_scope_that_is_a_small_part_of_its_graph_is_scanned_even_if_it_is_larg
 
 def test_in_doubt_a_scan_follows_where_a_longer_walk_costs_as_much() -> None:
     def scans(chunks: int, rows: int) -> bool | None:
-        result = choose(Sizes(1000, chunks, rows), wanted=10, by_document=False, tuning=TUNING)
+        result = choose(Sizes(1000, chunks, rows), top_k=10, by_document=False, tuning=TUNING)
         return None if result is None else result.scans
 
     assert (scans(1000, 1000), scans(1001, 1001)) == (None, True)
@@ -59,22 +59,22 @@ def test_in_doubt_a_scan_follows_where_a_longer_walk_costs_as_much() -> None:
 
 
 def test_the_more_are_wanted_the_rarer_is_a_second_look() -> None:
-    assert (way(2400, 2400, wanted=80), way(2460, 2460, wanted=80)) == (None, None)
-    assert way(2470, 2470, wanted=80) == TUNING.ef_search_max, "a fortieth of it, not a fifth, is counted"
+    assert (way(2400, 2400, top_k=80), way(2460, 2460, top_k=80)) == (None, None)
+    assert way(2470, 2470, top_k=80) == TUNING.ef_search_max, "a fortieth of it, not a fifth, is counted"
 
 
 def test_with_filters_the_graph_pays_off_later() -> None:
     def scanned(chunks: int, *, narrowed: bool) -> bool:
         sizes = Sizes(1000, chunks, 2 * chunks, narrowed=narrowed)
-        return choose(sizes, wanted=10, by_document=False, tuning=TUNING) is None
+        return choose(sizes, top_k=10, by_document=False, tuning=TUNING) is None
 
     assert (scanned(5000, narrowed=False), scanned(5000, narrowed=True)) == (False, True)
     assert not scanned(20_000, narrowed=True)
 
 
 def test_the_walks_give_more_than_is_wanted() -> None:
-    assert walk_sizes(wanted=10, by_document=False) == WalkSizes(60, 80)
-    assert walk_sizes(wanted=10, by_document=True) == WalkSizes(100, 120)
+    assert walk_sizes(top_k=10, by_document=False) == WalkSizes(60, 80)
+    assert walk_sizes(top_k=10, by_document=True) == WalkSizes(100, 120)
 
 
 def test_fewer_documents_than_wanted_are_scanned() -> None:
@@ -83,5 +83,5 @@ def test_fewer_documents_than_wanted_are_scanned() -> None:
 
 
 def test_an_old_count_never_exceeds_the_graph() -> None:
-    result = choose(Sizes(1, 5000, 0), wanted=10, by_document=False, tuning=TUNING)
+    result = choose(Sizes(1, 5000, 0), top_k=10, by_document=False, tuning=TUNING)
     assert result == IndexSearch(60, 200)

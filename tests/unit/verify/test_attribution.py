@@ -22,7 +22,7 @@ TEXTS = (
 PASSAGES = {number: Passage(text) for number, text in enumerate(TEXTS, 1)}
 
 
-def said(
+def verify_answer(
     answer: str, *, attribute: bool = True, uncited: bool = False, flag: bool = True
 ) -> list[VerifiedCitation | UncitedSentence]:
     verifier = Verifier(PASSAGES, uncited=uncited, attribute=attribute)
@@ -34,7 +34,7 @@ def said(
 def test_each_sentence_is_given_its_passage(style: MarkerStyle) -> None:
     answer = "The ferry leaves from pier 4 at 7:40. The lighthouse was built in 1874."
     citations = verify(answer, list(PASSAGES.values()), markers=style).citations
-    assert [*citations] == said(answer)
+    assert [*citations] == verify_answer(answer)
     assert [(citation.number, citation.verdict) for citation in citations] == [
         (2, Verdict.SUPPORTED),
         (1, Verdict.SUPPORTED),
@@ -46,20 +46,20 @@ def test_each_sentence_is_given_its_passage(style: MarkerStyle) -> None:
 
 
 def test_what_no_passage_supports_cites_nothing() -> None:
-    assert said("Whales sing in the bay during the long winter nights.") == []
-    flagged = said("Whales sing in the bay during the long winter nights.", uncited=True)
+    assert verify_answer("Whales sing in the bay during the long winter nights.") == []
+    flagged = verify_answer("Whales sing in the bay during the long winter nights.", uncited=True)
     assert [type(entry) for entry in flagged] == [UncitedSentence]
 
 
 def test_a_changed_number_is_not_supported() -> None:
-    result = said("The lighthouse was built in 1847.")
+    result = verify_answer("The lighthouse was built in 1847.")
     assert all(isinstance(entry, VerifiedCitation) and entry.verdict is not Verdict.SUPPORTED for entry in result)
 
 
 def test_questions_and_not_found_answers_cite_nothing() -> None:
-    assert said("When was the lighthouse built in 1874?") == []
-    assert said("The lighthouse was built in 1874.", flag=False) == []
+    assert verify_answer("When was the lighthouse built in 1874?") == []
+    assert verify_answer("The lighthouse was built in 1874.", flag=False) == []
 
 
 def test_with_markers_a_sentence_without_one_is_given_none() -> None:
-    assert said("The lighthouse was built in 1874.", attribute=False) == []
+    assert verify_answer("The lighthouse was built in 1874.", attribute=False) == []

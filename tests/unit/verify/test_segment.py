@@ -16,20 +16,20 @@ from citewire_verify.segment import MAX_SENTENCE, Segmenter, SentenceKind
 def read(pieces: Iterable[str], style: MarkerStyle = MarkerStyle.REF, packed: int = 9) -> tuple[str, list[Sentence]]:
     """The answer as it is sent, and its sentences."""
     markers, reader = MarkerFilter(style, packed), Segmenter()
-    sent, found = "", list[Sentence]()
+    sent, sentences = "", list[Sentence]()
     for piece in pieces:
         if text := markers.feed(piece):
             sent += text
-            found += reader.feed(text, markers.take_markers())
+            sentences += reader.feed(text, markers.take_markers())
     if text := markers.finish():
         sent += text
-        found += reader.feed(text, markers.take_markers())
-    return sent, found + reader.finish()
+        sentences += reader.feed(text, markers.take_markers())
+    return sent, sentences + reader.finish()
 
 
 def cited(text: str, style: MarkerStyle = MarkerStyle.REF) -> list[tuple[str, tuple[int, ...]]]:
-    sent, found = read([text], style)
-    return [(sent[entry.start : entry.end], entry.numbers) for entry in found]
+    sent, sentences = read([text], style)
+    return [(sent[entry.start : entry.end], entry.numbers) for entry in sentences]
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_lists_tables_headings_and_code() -> None:
         "1. First. Second.\n\n"
         "| a | b |\n|---|---|\n| 1. | 2 [ref:3] |\n\n```py\nx = 1. \ny = z[ref:1]\n```\n[ref:4]\nDone."
     )
-    sent, found = read([answer])
-    assert [(entry.kind, sent[entry.start : entry.end], entry.numbers) for entry in found] == [
+    sent, sentences = read([answer])
+    assert [(entry.kind, sent[entry.start : entry.end], entry.numbers) for entry in sentences] == [
         (SentenceKind.TEXT, "Here is what I found:", ()),
         (SentenceKind.HEADING, "## Refunds", ()),
         (SentenceKind.HEADING, "**Terms**", ()),
@@ -125,15 +125,15 @@ def test_a_wrapped_line_goes_on_in_the_next_one() -> None:
 def test_a_sentence_is_told_as_soon_as_the_next_word_is_there() -> None:
     reader = Segmenter()
     assert reader.feed("Refunds take 14 days. ", []) == []
-    [found] = reader.feed("It ", [])
-    assert (found.start, found.end) == (0, 21)
+    [sentence] = reader.feed("It ", [])
+    assert (sentence.start, sentence.end) == (0, 21)
 
 
 def test_a_sentence_without_an_end_is_cut() -> None:
-    sent, found = read(["word " * 1000])
-    assert len(found) > 1
-    assert all(element.end - element.start <= MAX_SENTENCE for element in found)
-    assert "".join(sent[entry.start : entry.end] for entry in found).replace(" ", "") == "word" * 1000
+    sent, sentences = read(["word " * 1000])
+    assert len(sentences) > 1
+    assert all(element.end - element.start <= MAX_SENTENCE for element in sentences)
+    assert "".join(sent[entry.start : entry.end] for entry in sentences).replace(" ", "") == "word" * 1000
 
 
 @pytest.mark.parametrize(
@@ -174,9 +174,9 @@ def chunks(text: str, sizes: Sequence[int]) -> list[str]:
 @settings(max_examples=400, deadline=None)
 def test_sentences_are_the_same_however_the_answer_is_cut(answer: str, sizes: list[int]) -> None:
     sent, whole = read([answer])
-    again, found = read(chunks(answer, sizes))
+    again, sentences = read(chunks(answer, sizes))
     assert again == sent
-    assert found == whole
+    assert sentences == whole
     end = 0
     for entry in whole:
         assert end <= entry.start < entry.end <= len(sent)
@@ -189,5 +189,5 @@ def test_sentences_are_the_same_however_the_answer_is_cut(answer: str, sizes: li
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=8), st.lists(st.integers(1, 9), min_size=1))
 def test_every_marker_reaches_a_sentence(letters: list[str], sizes: list[int]) -> None:
     answer = " ".join(f"Sentence {letter} is here. [ref:{place % 9 + 1}]" for place, letter in enumerate(letters))
-    _, found = read(chunks(answer, sizes))
-    assert [entry.numbers for entry in found] == [(place % 9 + 1,) for place in range(len(letters))]
+    _, sentences = read(chunks(answer, sizes))
+    assert [entry.numbers for entry in sentences] == [(place % 9 + 1,) for place in range(len(letters))]

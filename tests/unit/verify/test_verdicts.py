@@ -49,9 +49,9 @@ def verify(claim: str, *texts: str, title: str = "", chars: int | None = None) -
     ],
 )
 def test_what_a_passage_says_in_other_words_is_supported(claim: str, passage: str) -> None:
-    [found] = verify(claim, passage)
-    assert (found.verdict, found.mismatches) == (SUPPORTED, ())
-    assert found.quote == passage
+    [citation] = verify(claim, passage)
+    assert (citation.verdict, citation.mismatches) == (SUPPORTED, ())
+    assert citation.quote == passage
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_what_a_passage_says_in_other_words_is_supported(claim: str, passage: st
     ],
 )  # fmt: skip
 def test_a_changed_number_name_or_denial_is_not_supported(claim: str, passage: str, mismatch: str) -> None:
-    [found] = verify(claim, passage)
-    assert found.verdict is not SUPPORTED
-    assert mismatch in found.mismatches
+    [citation] = verify(claim, passage)
+    assert citation.verdict is not SUPPORTED
+    assert mismatch in citation.mismatches
 
 
 BRIDGE = "The harbour bridge was opened on 3 May 2024 by Mayor Lindqvist. It cost 1,250,000 euros."
@@ -117,8 +117,8 @@ STAFF = "Peter Holm is the chief engineer. Ida Berg is his deputy. Peter Holm wr
     ],
 )
 def test_dates_units_and_opposites_in_another_order_are_supported(claim: str, passage: str) -> None:
-    [found] = verify(claim, passage)
-    assert (found.verdict, found.mismatches) == (SUPPORTED, ())
+    [citation] = verify(claim, passage)
+    assert (citation.verdict, citation.mismatches) == (SUPPORTED, ())
 
 
 @pytest.mark.parametrize(
@@ -148,55 +148,57 @@ def test_dates_units_and_opposites_in_another_order_are_supported(claim: str, pa
     ],
 )
 def test_what_the_passage_says_of_something_else_is_not_supported(claim: str, passage: str, mismatch: str) -> None:
-    [found] = verify(claim, passage)
-    assert found.verdict is not SUPPORTED
-    assert any(mismatch in entry for entry in found.mismatches)
+    [citation] = verify(claim, passage)
+    assert citation.verdict is not SUPPORTED
+    assert any(mismatch in entry for entry in citation.mismatches)
 
 
 def test_names_on_both_sides_of_a_marker_are_two() -> None:
     claim = "Paris Opera         Berlin Opera opened twice."  # as the reader blanks `[ref:3]`
-    [found] = verify(claim, "The Paris Opera is old.")
-    assert found.mismatches == ("Berlin Opera",)
+    [citation] = verify(claim, "The Paris Opera is old.")
+    assert citation.mismatches == ("Berlin Opera",)
 
 
 def test_a_name_of_the_passage_in_another_ones_place_contradicts_it() -> None:
     passage = "Ada Lovelace wrote the first program. Charles Babbage designed the engine in London."
-    [found] = verify("In short, Ada Lovelace designed the engine in London.", passage)
-    assert found.verdict is UNSUPPORTED
-    assert found.mismatches == ("Ada Lovelace",)
+    [citation] = verify("In short, Ada Lovelace designed the engine in London.", passage)
+    assert citation.verdict is UNSUPPORTED
+    assert citation.mismatches == ("Ada Lovelace",)
     [right] = verify("In short, Charles Babbage designed the engine in London.", passage)
     assert right.verdict is SUPPORTED
 
 
 def test_headings_count_but_are_not_quoted() -> None:
-    [found] = verify("The Eiffel Tower is 330 m tall.", "It is 330 m tall. It was built in 1889.", title="Eiffel Tower")
-    assert found.verdict is SUPPORTED
-    assert found.quote == "It is 330 m tall."
+    [citation] = verify(
+        "The Eiffel Tower is 330 m tall.", "It is 330 m tall. It was built in 1889.", title="Eiffel Tower"
+    )
+    assert citation.verdict is SUPPORTED
+    assert citation.quote == "It is 330 m tall."
 
 
 def test_a_quote_grows_over_neighbouring_sentences() -> None:
     passage = "Shipping is free. Returns cost 5 EUR. Refunds take 14 days. Gifts are wrapped by hand."
-    [found] = verify("Returns cost 5 EUR and refunds take 14 days.", passage)
-    assert found.quote == "Returns cost 5 EUR. Refunds take 14 days."
-    assert (found.quote_start, found.quote_end) == (18, 59)
+    [citation] = verify("Returns cost 5 EUR and refunds take 14 days.", passage)
+    assert citation.quote == "Returns cost 5 EUR. Refunds take 14 days."
+    assert (citation.quote_start, citation.quote_end) == (18, 59)
 
 
 def test_a_table_is_quoted_by_its_row() -> None:
     passage = "| plan | price |\n|---|---|\n| Basic | 5 EUR |\n| Pro | 20 EUR |"
-    [found] = verify("The Pro plan costs 20 EUR.", passage)
-    assert found.quote == "| Pro | 20 EUR |"
+    [citation] = verify("The Pro plan costs 20 EUR.", passage)
+    assert citation.quote == "| Pro | 20 EUR |"
 
 
 def test_nothing_near_has_no_quote() -> None:
-    [found] = verify("Completely unrelated claims about zebras.", "Refunds take 14 days.")
-    assert (found.quote, found.quote_start, found.quote_end, found.verdict) == ("", 0, 0, UNSUPPORTED)
+    [citation] = verify("Completely unrelated claims about zebras.", "Refunds take 14 days.")
+    assert (citation.quote, citation.quote_start, citation.quote_end, citation.verdict) == ("", 0, 0, UNSUPPORTED)
 
 
 def test_what_was_not_packed_supports_nothing() -> None:
     passage = "Shipping is free. Refunds take 14 days."
-    [found] = verify("Refunds take 14 days.", passage, chars=17)
-    assert found.verdict is UNSUPPORTED
-    assert found.quote_end <= 17
+    [citation] = verify("Refunds take 14 days.", passage, chars=17)
+    assert citation.verdict is UNSUPPORTED
+    assert citation.quote_end <= 17
 
 
 def test_passages_together_support_what_each_says_in_part() -> None:
@@ -268,23 +270,23 @@ TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=25).map
 @given(TEXTS, TEXTS, st.integers(0, 200))
 @settings(max_examples=400, deadline=None)
 def test_a_quote_is_always_where_it_says(claim: str, passage: str, chars: int) -> None:
-    [found] = verify(claim, passage, chars=chars)
-    assert found.quote == passage[found.quote_start : found.quote_end]
-    assert 0 <= found.quote_start <= found.quote_end <= chars
-    assert 0 <= found.support <= 1
-    assert len(found.mismatches) <= 8
+    [citation] = verify(claim, passage, chars=chars)
+    assert citation.quote == passage[citation.quote_start : citation.quote_end]
+    assert 0 <= citation.quote_start <= citation.quote_end <= chars
+    assert 0 <= citation.support <= 1
+    assert len(citation.mismatches) <= 8
 
 
-SAID = "The tower at Lyon was not built by Ada Smith in 1999 but by 25 % more people, never for 3.5 million EUR"
-WORDS = re.findall(r"\S+", SAID)
+SENTENCE = "The tower at Lyon was not built by Ada Smith in 1999 but by 25 % more people, never for 3.5 million EUR"
+WORDS = re.findall(r"\S+", SENTENCE)
 
 
 @given(st.permutations(WORDS).map(" ".join), st.integers(5, len(WORDS)))
 @settings(max_examples=200, deadline=None)
 def test_a_text_never_contradicts_itself(text: str, count: int) -> None:
     claim = " ".join(text.split()[:count])
-    [found] = verify(claim, f"Before it. {claim}. After it.")
-    assert found.mismatches == ()
+    [citation] = verify(claim, f"Before it. {claim}. After it.")
+    assert citation.mismatches == ()
 
 
 @pytest.mark.parametrize(
@@ -303,5 +305,5 @@ def test_a_text_never_contradicts_itself(text: str, count: int) -> None:
     ],
 )
 def test_another_name_in_a_sentence_that_says_less_contradicts_nothing(claim: str, passage: str) -> None:
-    [found] = verify(claim, passage)
-    assert (found.verdict, found.mismatches) == (SUPPORTED, ())
+    [citation] = verify(claim, passage)
+    assert (citation.verdict, citation.mismatches) == (SUPPORTED, ())

@@ -35,18 +35,18 @@ SENTENCES = st.sampled_from(
 def test_pieces_give_what_the_whole_gives(answer: str, sizes: list[int]) -> None:
     markers = MarkerFilter(MarkerStyle.REF, len(PASSAGES), verbatim=True)
     verifier = Verifier(dict(enumerate(PASSAGES, 1)), uncited=True)
-    found: list[VerifiedCitation | UncitedSentence] = []
+    results: list[VerifiedCitation | UncitedSentence] = []
     at = turn = 0
     while at < len(answer):
         piece = markers.feed(answer[at : at + sizes[turn % len(sizes)]])
         at, turn = at + sizes[turn % len(sizes)], turn + 1
         for sentence in verifier.feed(piece, markers.take_markers()):
-            found += verifier.verify(sentence)
+            results += verifier.verify(sentence)
     for sentence in verifier.feed(markers.finish(), markers.take_markers()) + verifier.finish():
-        found += verifier.verify(sentence)
+        results += verifier.verify(sentence)
     whole = verify(answer, PASSAGES, markers=MarkerStyle.REF)
-    assert [entry for entry in found if isinstance(entry, VerifiedCitation)] == list(whole.citations)
-    assert [element for element in found if isinstance(element, UncitedSentence)] == list(whole.uncited)
+    assert [entry for entry in results if isinstance(entry, VerifiedCitation)] == list(whole.citations)
+    assert [element for element in results if isinstance(element, UncitedSentence)] == list(whole.uncited)
 
 
 def test_a_cancelled_verification_ends_after_a_sentence() -> None:

@@ -55,6 +55,6 @@ def _print(policy: JsonObject, *, json: bool) -> ExitCode:
     if json:
         output.print_json(policy)
     else:
-        kept = "until they are deleted" if days is None else f"for {days} days after their last message"
-        output.stdout().print(f"conversations are kept {kept}")
+        duration = "until they are deleted" if days is None else f"for {days} days after their last message"
+        output.stdout().print(f"conversations are kept {duration}")
     return ExitCode.OK

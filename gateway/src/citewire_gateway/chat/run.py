@@ -153,17 +153,17 @@ class ChatRun:
         self._steps_shown = len(self.steps)
         return steps
 
-    def add_path_step(self, counts: retriever_pb2.ScopeCounts | None, given: int, found: int) -> None:
+    def add_path_step(self, counts: retriever_pb2.ScopeCounts | None, given: int, matches: int) -> None:
         """Says which context path was taken, where there was a choice, and how many items the model was given.
 
         Args:
             counts: Of whole items; None where there was a search.
             given: Items that the prompt holds.
-            found: Items that the search found.
+            matches: Items that the search found.
         """
         if self.plan is not None and self.has_path:
             in_scope = counts or self.plan.counts
-            self._path_step = path_step(self.plan, in_scope, given, found if counts is None else in_scope.items)
+            self._path_step = path_step(self.plan, in_scope, given, matches if counts is None else in_scope.items)
             self.steps.append(self._path_step)
 
     @property

@@ -27,17 +27,17 @@ def truncated_step(tokens: int) -> Step:
     )
 
 
-def path_step(plan: retriever_pb2.PlanResponse, counts: retriever_pb2.ScopeCounts, given: int, found: int) -> Step:
+def path_step(plan: retriever_pb2.PlanResponse, counts: retriever_pb2.ScopeCounts, given: int, matches: int) -> Step:
     """Says which context path was taken, why, and how many items the model was given.
 
     Args:
         plan: As the retriever decided.
         counts: Of the items in scope.
         given: Items that the prompt holds.
-        found: Items that there was to give: those in scope, or those that a search found.
+        matches: Items that there was to give: those in scope, or those that a search found.
     """
     whole_items = plan.path in WHOLE_ITEM_PATHS
-    path, trimmed = plan.path, max(0, found - given)
+    path, trimmed = plan.path, max(0, matches - given)
     if path == retriever_pb2.CONTEXT_PATH_LONG_CONTEXT and trimmed:
         path = retriever_pb2.CONTEXT_PATH_LONG_CONTEXT_TRIM  # the plan knew the texts, not their labels
     text = plan.reason

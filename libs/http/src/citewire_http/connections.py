@@ -144,7 +144,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._limits = connections.settings
         self._address = ""
         self._from_proxy = False
-        self._counted: deque[str] = deque()
+        self._forwarded_addresses: deque[str] = deque()
         self._refusal = 0
         self._in_head, self._in_body = True, False
         self._head_bytes = self._headers_bytes = self._header_count = 0
@@ -177,8 +177,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._connections.remove(self)
         self._leave(self._address)
         self._address = ""
-        while self._counted:
-            self._leave(self._counted.popleft())
+        while self._forwarded_addresses:
+            self._leave(self._forwarded_addresses.popleft())
 
     def data_received(self, data: bytes) -> None:
         """Parses what has come, and counts it."""
@@ -251,8 +251,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """A request has been answered."""
         self._answered = self.loop.time()
-        if self._counted:
-            self._leave(self._counted.popleft())
+        if self._forwarded_addresses:
+            self._leave(self._forwarded_addresses.popleft())
         if not self.pipeline:
             self._connections.wait(self)
         super().on_response_complete()
@@ -311,7 +311,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.scope["client"] = (address, 0)
             if not self._connections.enter(address):
                 self._stop(429)
-        self._counted.append(address)
+        self._forwarded_addresses.append(address)
 
     def _leave(self, address: str) -> None:
         if address:

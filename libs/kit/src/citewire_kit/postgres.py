@@ -369,8 +369,8 @@ def _with(given: sql.Composed, resolved: Resolved | None) -> sql.Composed:
     """Finds a setting by others, which are made before it."""
     if resolved is None:
         return given
-    found = _calls({resolved.name: sql.SQL(resolved.expression)})
-    return sql.SQL("WITH given AS MATERIALIZED ({}) {} FROM given").format(given, found)
+    call = _calls({resolved.name: sql.SQL(resolved.expression)})
+    return sql.SQL("WITH given AS MATERIALIZED ({}) {} FROM given").format(given, call)
 
 
 def _calls(values: Mapping[str, sql.Composable]) -> sql.Composed:

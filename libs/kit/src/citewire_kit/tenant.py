@@ -226,24 +226,24 @@ def from_metadata(metadata: Iterable[tuple[str, str | bytes]]) -> Tenant | None:
     Raises:
         InvalidArgument: A key is missing or repeated, or a value is malformed.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for key, value in metadata:
         if key in _KEYS and isinstance(value, str):
-            if key in found:
+            if key in values:
                 raise _invalid(key, "is given more than once")
-            found[key] = value
-    if not found:
+            values[key] = value
+    if not values:
         return None
     for key in (ORG_KEY, USER_KEY, PLAN_KEY):
-        if key not in found:
+        if key not in values:
             raise _invalid(key, "is missing")
-    plan = found[PLAN_KEY]
+    plan = values[PLAN_KEY]
     if not _is_plan(plan):
         raise _invalid(PLAN_KEY, "must be free, basic or pro")
-    roles = tuple(role for role in found.get(ROLES_KEY, "").split(",") if role)
-    key_id = found.get(API_KEY_KEY, "")
-    groups = tuple(unquote(group) for group in found.get(GROUPS_KEY, "").split(",") if group)
-    return checked_tenant(Tenant(found[ORG_KEY], found[USER_KEY], plan, roles, key_id, groups))
+    roles = tuple(role for role in values.get(ROLES_KEY, "").split(",") if role)
+    key_id = values.get(API_KEY_KEY, "")
+    groups = tuple(unquote(group) for group in values.get(GROUPS_KEY, "").split(",") if group)
+    return checked_tenant(Tenant(values[ORG_KEY], values[USER_KEY], plan, roles, key_id, groups))
 
 
 def is_group(name: str) -> bool:

@@ -73,8 +73,8 @@ async def user_rows(pool: Pool, tenant: Tenant, tables: UserTables, user_id: str
     """
     async with tenant_transaction(pool, tenant) as connection:
         cursor = await connection.execute(_TABLES, {"schema": tables.schema})
-        found = [_Table(*row) for row in await cursor.fetchall()]
-    for table in found:
+        user_tables = [_Table(*row) for row in await cursor.fetchall()]
+    for table in user_tables:
         if table.name in tables.left_out or (condition := _condition(tables, table)) is None:
             continue
         statement = _statement(tables, table, condition)

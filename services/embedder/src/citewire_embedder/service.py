@@ -242,10 +242,10 @@ class Embedder:
         if provider is not None:
             async with self._lease(provider) as leased:
                 return TokenCounts(tuple(await leased.count_tokens(texts)), leased.info)
-        found = self._find(model)
-        if found is not self._model:
-            await found.load()
-        return TokenCounts(tuple(await found.count_tokens(texts)), found.info)
+        embedding_model = self._find(model)
+        if embedding_model is not self._model:
+            await embedding_model.load()
+        return TokenCounts(tuple(await embedding_model.count_tokens(texts)), embedding_model.info)
 
     async def test_provider(self, provider: TenantProvider) -> EmbeddingSpace:
         """Makes one small call to a tenant provider; returns the space of its vectors.
@@ -372,14 +372,14 @@ class Embedder:
             raise Unavailable("the model isn't ready", reason="SERVICE_UNAVAILABLE", retry_after=1.0)
 
     def _find(self, name: str) -> EmbeddingModel:
-        wanted = name or self._default
-        found = self._model if wanted == self._model.info.space.model else self._remote.get(wanted)
-        if found is None:
+        model_name = name or self._default
+        embedding_model = self._model if model_name == self._model.info.space.model else self._remote.get(model_name)
+        if embedding_model is None:
             names = ", ".join(info.space.model for info in self.models())
             raise NotFound(
                 f"no such embedding model; there are: {names}", reason="MODEL_NOT_FOUND", metadata={"models": names}
             )
-        return found
+        return embedding_model
 
 
 def _allocate(cached_vectors: Sequence[CachedVector | None], model: ModelInfo) -> Vectors:

@@ -96,27 +96,27 @@ class WalkSizes:
     again: int
 
 
-def walk_sizes(*, wanted: int, by_document: bool) -> WalkSizes:
+def walk_sizes(*, top_k: int, by_document: bool) -> WalkSizes:
     """Returns how many chunks the walks of a search for so many results give."""
-    rows = _rows(wanted, by_document=by_document)
+    rows = _rows(top_k, by_document=by_document)
     return WalkSizes(rows + _SPARE, rows + _SPARE_AGAIN)
 
 
-def choose(sizes: Sizes, *, wanted: int, by_document: bool, tuning: SearchTuning) -> IndexSearch | None:
+def choose(sizes: Sizes, *, top_k: int, by_document: bool, tuning: SearchTuning) -> IndexSearch | None:
     """Chooses the way.
 
     Args:
         sizes: The scope's.
-        wanted: How many results.
+        top_k: How many results.
         by_document: Whether results are documents.
         tuning: The settings.
 
     Returns:
         How to use the graph, or None for an exact scan.
     """
-    if sizes.chunks <= tuning.exact_chunks or (by_document and sizes.documents < wanted):
+    if sizes.chunks <= tuning.exact_chunks or (by_document and sizes.documents < top_k):
         return None
-    rows = _rows(wanted, by_document=by_document)
+    rows = _rows(top_k, by_document=by_document)
     out_of = max(sizes.partition_rows, sizes.chunks) / sizes.chunks
     first = max(tuning.ef_search_first, rows + _SPARE, _FIRST_PER_RESULT * rows) * out_of
     again = (tuning.ef_search + _CANDIDATES_PER_RESULT * rows) * out_of
@@ -131,8 +131,8 @@ def choose(sizes: Sizes, *, wanted: int, by_document: bool, tuning: SearchTuning
     )
 
 
-def _rows(wanted: int, *, by_document: bool) -> int:
-    return wanted * CHUNKS_PER_DOCUMENT if by_document else wanted
+def _rows(top_k: int, *, by_document: bool) -> int:
+    return top_k * CHUNKS_PER_DOCUMENT if by_document else top_k
 
 
 def _scanned_meanwhile(sizes: Sizes, candidates: float, tuning: SearchTuning) -> float:

@@ -90,9 +90,9 @@ def thumbprint(certificates: bytes) -> str:
         ValueError: There is none.
     """
     end = "-----END CERTIFICATE-----"
-    first, found, _ = certificates.decode("ascii").partition(end)
+    first, separator, _ = certificates.decode("ascii").partition(end)
     start = first.find("-----BEGIN CERTIFICATE-----")
-    if not found or start < 0:
+    if not separator or start < 0:
         raise ValueError("holds no certificate in PEM")
     return base64url(hashlib.sha256(ssl.PEM_cert_to_DER_cert(first[start:] + end)).digest())
 

@@ -31,7 +31,7 @@ turns AS (
     WHERE waiting.org_id IS NOT NULL AND waiting.org_id <> ALL (%(full)s::text[])
     ORDER BY coalesce(running.jobs, 0), starts_at, waiting.org_id
 ),
-chosen AS (
+next_job AS (
     SELECT job.org_id, job.job_id, turns.starts_at
     FROM turns
     CROSS JOIN LATERAL (
@@ -50,11 +50,11 @@ chosen AS (
 charged AS (
     INSERT INTO corpus.ingest_shares AS share (org_id, virtual_time)
     SELECT whose.org_id, whose.virtual_time
-    FROM chosen
+    FROM next_job
     CROSS JOIN LATERAL (
         SELECT '' AS org_id, (SELECT min(starts_at) FROM turns) AS virtual_time WHERE %(kind)s = 'ingest'
         UNION ALL
-        SELECT chosen.org_id, chosen.starts_at + %(advance)s
+        SELECT next_job.org_id, next_job.starts_at + %(advance)s
     ) AS whose
     ORDER BY whose.org_id  -- everyone locks the present first
     ON CONFLICT (org_id) DO UPDATE SET virtual_time = greatest(share.virtual_time, excluded.virtual_time)
@@ -62,8 +62,8 @@ charged AS (
 UPDATE corpus.ingest_jobs job
 SET state = 'running', attempts = job.attempts + 1, fence = job.fence + 1, worker = %(worker)s,
     lease_until = now() + make_interval(secs => %(lease_seconds)s), updated_at = now()
-FROM chosen
-WHERE job.org_id = chosen.org_id AND job.job_id = chosen.job_id
+FROM next_job
+WHERE job.org_id = next_job.org_id AND job.job_id = next_job.job_id
 RETURNING job.org_id, job.job_id, job.document_id, job.version, job.attempts, job.fence, job.user_id, job.plan,
           job.trace_context, extract(epoch FROM now() - job.created_at)::float8, job.lane,
           extract(epoch FROM now() - job.next_run_at)::float8

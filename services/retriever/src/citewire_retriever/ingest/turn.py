@@ -41,12 +41,12 @@ class Turn:
     async def compute(self, work: Callable[[], _T]) -> _T:
         """Computes beside the event loop, and counts that."""
 
-        def counted() -> tuple[_T, float]:
+        def run_timed() -> tuple[_T, float]:
             began = time.thread_time()
             result = work()
             return result, time.thread_time() - began
 
-        result, seconds = await asyncio.to_thread(counted)
+        result, seconds = await asyncio.to_thread(run_timed)
         self.spent += seconds
         return result
 

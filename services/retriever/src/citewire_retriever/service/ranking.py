@@ -29,7 +29,7 @@ _SPARE: Final = 5
 
 def first_depth(query: SearchQuery) -> int:
     """How many results each leg is asked for at first: no more than without near-duplicates, which are rare."""
-    return max(wanted(query), FUSION_DEPTH if query.mode == "hybrid" else 1)
+    return max(result_limit(query), FUSION_DEPTH if query.mode == "hybrid" else 1)
 
 
 class Order:
@@ -42,34 +42,34 @@ class Order:
         self.candidates: list[Candidate] = []
         """What was found and reaches the lowest similarity, best first."""
 
-    def __call__(self, found: SearchSnapshot) -> Sequence[int]:
+    def __call__(self, snapshot: SearchSnapshot) -> Sequence[int]:
         """Orders what was found, and returns which chunks shall be read whole."""
-        calibration = None if self._query.space is None else effective(self._query.space, found.calibration)
+        calibration = None if self._query.space is None else effective(self._query.space, snapshot.calibration)
         lowest = None if self._query.space is None else _lowest(self._query, calibration)
-        relevant = (candidate for candidate in self._fuse(found, calibration) if _reaches(candidate, lowest))
+        relevant = (candidate for candidate in self._fuse(snapshot, calibration) if _reaches(candidate, lowest))
         self.candidates = _limit_per_document(relevant, self._query.max_per_document)
-        return [candidate.chunk_id for candidate in self.candidates[: to_read(wanted(self._query))]]
+        return [candidate.chunk_id for candidate in self.candidates[: to_read(result_limit(self._query))]]
 
-    def _fuse(self, found: SearchSnapshot, calibration: Calibration | None) -> Sequence[Candidate]:
+    def _fuse(self, snapshot: SearchSnapshot, calibration: Calibration | None) -> Sequence[Candidate]:
         query = self._query
         if query.mode == "lexical":
-            return found.lexical
+            return snapshot.lexical
         if query.mode == "dense":
-            return found.ranked
+            return snapshot.ranked
         if query.fuse_by_rank:
-            return fuse_by_rank(found.ranked, found.lexical, by_document=query.by_document)
+            return fuse_by_rank(snapshot.ranked, snapshot.lexical, by_document=query.by_document)
         return fuse(
-            found.ranked,
-            found.lexical,
+            snapshot.ranked,
+            snapshot.lexical,
             by_document=query.by_document,
-            ideal=found.ideal,
+            ideal=snapshot.ideal,
             depth=self._depth,
             dense_weight=_weight(query, calibration),
         )
 
 
 def choose(read: Sequence[Candidate], rest: Sequence[Candidate], query: SearchQuery) -> list[Candidate]:
-    """Chooses the results: at most as many as `wanted`, without near-duplicates unless they are to be kept.
+    """Chooses the results: at most as many as `result_limit` says, without near-duplicates unless they are to be kept.
 
     Args:
         read: The first in order.
@@ -78,19 +78,19 @@ def choose(read: Sequence[Candidate], rest: Sequence[Candidate], query: SearchQu
     """
     # A document is one even if another one says the same somewhere.
     if query.keep_duplicates or query.by_document:
-        return list(read[: wanted(query)])
-    return collapse(read, wanted(query), rest)
+        return list(read[: result_limit(query)])
+    return collapse(read, result_limit(query), rest)
 
 
-def has_more(found: SearchSnapshot, candidates: int, selected: int, query: SearchQuery, depth: int) -> bool:
+def has_more(snapshot: SearchSnapshot, candidates: int, selected: int, query: SearchQuery, depth: int) -> bool:
     """Whether what was left out took the place of results that a deeper search finds."""
     # Words say nothing of similarity: below the lowest one there may be others above it.
     limited = query.max_per_document is not None or (query.mode == "lexical" and query.min_score is not None)
-    left_out = selected < (wanted(query) if limited else min(wanted(query), candidates))
-    return left_out and max(len(found.ranked), len(found.lexical)) >= depth
+    left_out = selected < (result_limit(query) if limited else min(result_limit(query), candidates))
+    return left_out and max(len(snapshot.ranked), len(snapshot.lexical)) >= depth
 
 
-def wanted(query: SearchQuery) -> int:
+def result_limit(query: SearchQuery) -> int:
     """Returns how many results there shall be, or from how many to choose if they shall differ."""
     return max(_DIVERSE_FROM, _DIVERSE_SHARE * query.top_k) if query.diversity else query.top_k
 

@@ -19,7 +19,7 @@ from citewire_retriever.model import Candidate, Scope, SearchQuery, Strategy, sp
 from citewire_retriever.service.diversity import diversify
 from citewire_retriever.service.planning import context_budget, decide
 from citewire_retriever.service.query_filters import derive, read_question
-from citewire_retriever.service.ranking import DEEPEST, Order, choose, first_depth, has_more, to_read, wanted
+from citewire_retriever.service.ranking import DEEPEST, Order, choose, first_depth, has_more, result_limit, to_read
 from citewire_retriever.service.topics import TopicJudge, Verdict
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.store.snapshots import SearchSnapshot
@@ -73,15 +73,15 @@ class RetrievalService:
         derived, listing = await self._derive(tenant, scope, query, zone) if query else (None, None)
         if derived is not None:
             scope = replace(scope, filter=filter_from_proto("query_filter", derived.filter))
-        counted = await self._store.count(tenant, scope, context_budget(tenant.plan, max_tokens))
-        if counted.unknown_ids:
-            raise scope_not_found(scope, counted.unknown_ids)
+        snapshot = await self._store.count(tenant, scope, context_budget(tenant.plan, max_tokens))
+        if snapshot.unknown_ids:
+            raise scope_not_found(scope, snapshot.unknown_ids)
         path, reason = decide(
-            strategy, tenant.plan, attached=bool(scope.document_ids), counts=counted.counts, cut=counted.cut
+            strategy, tenant.plan, attached=bool(scope.document_ids), counts=snapshot.counts, cut=snapshot.cut
         )
         if path == "long_context_fallback":
             log.warning("plan_fell_back", org_id=tenant.org_id, reason=reason)
-        counts = counted.counts
+        counts = snapshot.counts
         if path == "semantic":  # no budget applies
             counts.kept, counts.trimmed = counts.items, 0
         response = pb.PlanResponse(path=enum_number(pb.ContextPath, path), reason=reason, counts=counts)
@@ -89,10 +89,10 @@ class RetrievalService:
             response.query_filter.CopyFrom(derived)
         if listing is not None:
             response.listing.CopyFrom(listing)
-        if counted.served:
-            space = counted.served[0]
+        if snapshot.served:
+            space = snapshot.served[0]
             response.space.CopyFrom(space_to_proto(space))
-            if (calibration := effective(space, counted.calibration)) is not None:
+            if (calibration := effective(space, snapshot.calibration)) is not None:
                 response.calibration.CopyFrom(calibration)
         return response
 
@@ -113,11 +113,11 @@ class RetrievalService:
             NotFound: The scope selects documents that the caller doesn't have (reason `DOCUMENT_NOT_FOUND`), or names a
                 collection that doesn't exist (`COLLECTION_NOT_FOUND`).
         """
-        counted = await self._store.count(tenant, scope, max_tokens, list_items=True)
-        if counted.unknown_ids:
-            raise scope_not_found(scope, counted.unknown_ids)
-        counts = counted.counts
-        items = counted.items[: counts.kept]
+        snapshot = await self._store.count(tenant, scope, max_tokens, list_items=True)
+        if snapshot.unknown_ids:
+            raise scope_not_found(scope, snapshot.unknown_ids)
+        counts = snapshot.counts
+        items = snapshot.items[: counts.kept]
         for start in range(0, len(items), _ITEMS_AT_ONCE):
             part = items[start : start + _ITEMS_AT_ONCE]
             read = await self._store.read_items(tenant, part)
@@ -127,7 +127,7 @@ class RetrievalService:
                     counts.items -= 1
                     counts.kept -= 1
                     continue
-                yield _beginning(chunks, max_tokens) if counted.cut else chunks
+                yield _beginning(chunks, max_tokens) if snapshot.cut else chunks
         yield counts
 
     async def search(self, tenant: Tenant, query: SearchQuery) -> pb.SearchResponse:
@@ -144,13 +144,13 @@ class RetrievalService:
         depth = first_depth(query)
         while True:
             order = Order(query, depth)
-            found = await self._store.search(tenant, replace(query, top_k=depth), order)
-            if found.unknown_ids:
-                raise scope_not_found(query.scope, found.unknown_ids)
-            if query.space is not None and found.served and query.space not in found.served:
-                raise space_mismatch(found.served[0])
-            results = await self._choose(tenant, query, order.candidates, found.chunks)
-            if depth >= DEEPEST or not has_more(found, len(order.candidates), len(results), query, depth):
+            snapshot = await self._store.search(tenant, replace(query, top_k=depth), order)
+            if snapshot.unknown_ids:
+                raise scope_not_found(query.scope, snapshot.unknown_ids)
+            if query.space is not None and snapshot.served and query.space not in snapshot.served:
+                raise space_mismatch(snapshot.served[0])
+            results = await self._choose(tenant, query, order.candidates, snapshot.chunks)
+            if depth >= DEEPEST or not has_more(snapshot, len(order.candidates), len(results), query, depth):
                 break
             depth = min(depth * 4, DEEPEST)
         if query.diversity and query.space is not None and results:
@@ -158,8 +158,8 @@ class RetrievalService:
             scores = [result.rank_score for result in results]
             results = diversify(results, scores, vectors, query.diversity, query.top_k)
         listed = {result.document_id for result in results}
-        results += [result for result in found.recent if result.document_id not in listed]
-        return _response(query, results, found, await self._topics.judge(tenant, query, found, results))
+        results += [result for result in snapshot.recent if result.document_id not in listed]
+        return _response(query, results, snapshot, await self._topics.judge(tenant, query, snapshot, results))
 
     async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> list[pb.Chunk]:
         """Returns chunks in the order asked, those of superseded versions too.
@@ -187,7 +187,7 @@ class RetrievalService:
         """
         read: list[Candidate] = []
         rest = candidates
-        take = to_read(wanted(query))
+        take = to_read(result_limit(query))
         while True:
             part, rest = rest[:take], rest[take:]
             keys = [candidate.chunk_id for candidate in part if candidate.chunk is None]
@@ -199,7 +199,7 @@ class RetrievalService:
                 elif candidate.chunk_id in chunks:
                     read.append(candidate._replace(chunk=chunks[candidate.chunk_id]))
             results = choose(read, rest, query)
-            missing = wanted(query) - len(results)
+            missing = result_limit(query) - len(results)
             if missing <= 0 or not rest:
                 return results
             take = to_read(missing)
@@ -220,17 +220,17 @@ class RetrievalService:
 
 
 def _response(
-    query: SearchQuery, results: Sequence[Candidate], found: SearchSnapshot, verdict: Verdict
+    query: SearchQuery, results: Sequence[Candidate], snapshot: SearchSnapshot, verdict: Verdict
 ) -> pb.SearchResponse:
-    response = pb.SearchResponse(exact=found.exact, off_topic=verdict.off_topic, topic_margin=verdict.margin)
+    response = pb.SearchResponse(exact=snapshot.exact, off_topic=verdict.off_topic, topic_margin=verdict.margin)
     if query.space is not None:
         response.space.CopyFrom(space_to_proto(query.space))
-        if (calibration := effective(query.space, found.calibration)) is not None:
+        if (calibration := effective(query.space, snapshot.calibration)) is not None:
             response.calibration.CopyFrom(calibration)
     ranked = [result.rank_score for result in results if not result.recent]
     highest, lowest_rank = max(ranked, default=0.0), min(ranked, default=0.0)
     scale = _LEXICAL_SCALE / highest if highest and query.mode == "lexical" else 1.0
-    recency_ranks = {result.document_id: rank for rank, result in enumerate(found.recent, 1)}
+    recency_ranks = {result.document_id: rank for rank, result in enumerate(snapshot.recent, 1)}
     for result in results:
         # Added in place: a result that is made first is copied into the response, with its chunk and the chunk's text.
         response.results.add(

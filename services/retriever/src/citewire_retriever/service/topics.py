@@ -45,7 +45,7 @@ class TopicJudge:
         self._store = store
 
     async def judge(
-        self, tenant: Tenant, query: SearchQuery, found: SearchSnapshot, results: Sequence[Candidate]
+        self, tenant: Tenant, query: SearchQuery, snapshot: SearchSnapshot, results: Sequence[Candidate]
     ) -> Verdict:
         """Judges a search by its results, which are best first.
 
@@ -55,22 +55,28 @@ class TopicJudge:
         Raises:
             CitewireError: The database can't be reached.
         """
-        if query.space is None or query.mode == SearchMode.LEXICAL or not results or not found.ranked or found.recent:
+        if (
+            query.space is None
+            or query.mode == SearchMode.LEXICAL
+            or not results
+            or not snapshot.ranked
+            or snapshot.recent
+        ):
             return Verdict()
-        if found.calibration is not None and found.calibration.HasField("off_topic_threshold"):
-            return Verdict(_all_below(results, found.calibration.off_topic_threshold))
+        if snapshot.calibration is not None and snapshot.calibration.HasField("off_topic_threshold"):
+            return Verdict(_all_below(results, snapshot.calibration.off_topic_threshold))
         collection = query.scope.collection
-        library = await self._store.library(tenant, query.space, collection, hidden=found.hidden)
+        library = await self._store.library(tenant, query.space, collection, hidden=snapshot.hidden)
         scale = library.scale or built_in_scale(query.space)
         if scale is None or scale.related < LEAST_RELATED:
             return Verdict(_all_below(results, 0.0))
-        best = max(candidate.score or 0.0 for candidate in found.ranked)
+        best = max(candidate.score or 0.0 for candidate in snapshot.ranked)
         nearness = (best - scale.unrelated) / scale.deviation
         if library.centroid is not None and _is_of_library(query.scope):
             vector = np.frombuffer(query.vector, dtype="<f4").astype(np.float64)
             mean = float(vector @ library.centroid) / math.sqrt(float(vector @ vector))
             nearness += (mean - scale.unrelated) / scale.deviation
-        chunks = library.chunks if _is_of_library(query.scope) else found.scope_chunks
+        chunks = library.chunks if _is_of_library(query.scope) else snapshot.scope_chunks
         if chunks is None:
             chunks = await self._store.chunks(tenant, query.scope)
         nearness -= expected_best(chunks)
@@ -80,8 +86,8 @@ class TopicJudge:
         if is_general(query.text):
             return Verdict()
         if query.mode == SearchMode.HYBRID:
-            share = max((candidate.lexical_score or 0.0 for candidate in found.lexical), default=0.0)
-            nearness += WORDS * share / max(found.ideal, share, 1e-9)
+            share = max((candidate.lexical_score or 0.0 for candidate in snapshot.lexical), default=0.0)
+            nearness += WORDS * share / max(snapshot.ideal, share, 1e-9)
         elif query.text and nearness + WORDS >= demanded:
             nearness += WORDS * await self._store.word_share(tenant, query, library.table, chunks)
         return Verdict(nearness < demanded, nearness - demanded)

@@ -119,14 +119,14 @@ class PostgresContent:
             row = await cursor.fetchone()
         if row is None:
             return None
-        number, found, name, size, ready = row
+        number, version_number, name, size, ready = row
         if not ready:
             raise FailedPrecondition(
-                f"version {found} of document {number} isn't ready: it has no text",
+                f"version {version_number} of document {number} isn't ready: it has no text",
                 reason="WRONG_STATE",
-                metadata={"document_ids": str(number), "version": str(found)},
+                metadata={"document_ids": str(number), "version": str(version_number)},
             )
-        return Original(number, found, name, TEXT_TYPE, int(size), b"")
+        return Original(number, version_number, name, TEXT_TYPE, int(size), b"")
 
     async def read_text(self, tenant: Tenant, text: Original) -> AsyncIterator[bytes]:
         """Yields that text in UTF-8, some 100,000 characters at a time, otherwise as `read`."""

@@ -63,8 +63,8 @@ def lexical_statement(
     scope = scope_condition(query.scope, tenant.user_id, parameters)
     if query.scope.collection:
         values["statistics_of"] = query.scope.collection
-    counted = "collection_counted" if query.scope.collection else "all_counted"
-    return _compose(kind, scope, counted), values | parameters.values
+    statistics = "collection_counted" if query.scope.collection else "all_counted"
+    return _compose(kind, scope, statistics), values | parameters.values
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _unscoped(kind: _Kind) -> bytes:
     return _compose(kind, sql.SQL("true"), "all_counted").as_bytes()
 
 
-def _compose(kind: _Kind, scope: sql.Composable, counted: str) -> sql.Composed:
+def _compose(kind: _Kind, scope: sql.Composable, statistics: str) -> sql.Composed:
     names = (
         "weights",
         "by_terms" if kind.by_terms else "by_scan",
@@ -96,7 +96,7 @@ def _compose(kind: _Kind, scope: sql.Composable, counted: str) -> sql.Composed:
     return sql.SQL("\n".join(_SQL[name] for name in names)).format(
         scope=scope,
         probed=probed,
-        counted=sql.SQL(_SQL[counted]),
+        statistics=sql.SQL(_SQL[statistics]),
         columns=sql.SQL(kind.shape.columns),
         sources=sql.SQL(kind.shape.sources),
         vectors=sql.Identifier("corpus", kind.table or ""),

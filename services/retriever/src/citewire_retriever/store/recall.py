@@ -52,8 +52,8 @@ class PostgresRecall:
         values: dict[str, Any] = {
             "org_id": sample.tenant.org_id,
             "vector": half_vector(np.frombuffer(query.vector, dtype="<f4")),
-            "counted": min(query.top_k, _FIRST),
-            **walk_values(sample.way, wanted=query.top_k, by_document=query.by_document),
+            "sample_size": min(query.top_k, _FIRST),
+            **walk_values(sample.way, top_k=query.top_k, by_document=query.by_document),
             **parameters.values,
         }
         settings = {
@@ -65,8 +65,10 @@ class PostgresRecall:
         }
         async with tenant_transaction(self._pool, sample.tenant, statement_seconds=self._seconds) as connection:
             await connection.execute(_SEARCH["prepare_search"], settings)
-            found, found_again, scanned, common = (await (await connection.execute(statement, values)).fetchall())[0]
+            row_count, found_again, scanned, common = (await (await connection.execute(statement, values)).fetchall())[
+                0
+            ]
         # With fewer, a search falls back to the scan.
-        lost = gave_up(sample.way, found_again, wanted=query.top_k, by_document=query.by_document)
-        by_graph = found >= query.top_k and not lost and not (found_again is not None and sample.way.scans)
+        lost = gave_up(sample.way, found_again, top_k=query.top_k, by_document=query.by_document)
+        by_graph = row_count >= query.top_k and not lost and not (found_again is not None and sample.way.scans)
         return common / scanned if scanned and by_graph else None

@@ -123,7 +123,7 @@ class PostgresSearch:
                 if len(ranked) < query.top_k:
                     return None
                 found_again: int | None = ranked[0][shape.count + 1]
-                if gave_up(way, found_again, wanted=query.top_k, by_document=query.by_document):
+                if gave_up(way, found_again, top_k=query.top_k, by_document=query.by_document):
                     return None
                 exact = way.scans and found_again is not None
             fell_back = exact and not query.exact and (by_scan or way is not None)
@@ -176,14 +176,14 @@ class PostgresSearch:
                 )
             )[0]
             cut: bool = row[5]
-            kept = row[1] + cut
+            fitting = row[1] + cut
             return ScopeSnapshot(
                 served=served,
                 unknown_ids=await ids_of(unknown),
                 counts=ScopeCounts(
                     items=row[0],
-                    kept=kept,
-                    trimmed=row[0] - kept,
+                    kept=fitting,
+                    trimmed=row[0] - fitting,
                     without_embedding=row[2],
                     not_ready=row[3],
                     chunks=int(row[4]),
@@ -271,7 +271,7 @@ class PostgresSearch:
         if query.scope.narrowed and not (by_scan and (query.exact or query.mode == "dense")):
             documents, chunks = await scope_size(search.connection, search.tenant, query.scope)
             sizes = replace(sizes, documents=documents, chunks=chunks, narrowed=True)
-        way = choose_way(sizes, wanted=query.top_k, by_document=query.by_document, tuning=self._tuning)
+        way = choose_way(sizes, top_k=query.top_k, by_document=query.by_document, tuning=self._tuning)
         return None if by_scan else way, sizes
 
     async def _search_words(self, tenant: Tenant, query: SearchQuery, select: SelectChunks) -> SearchSnapshot:

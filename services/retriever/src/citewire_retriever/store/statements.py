@@ -77,7 +77,7 @@ class SearchStatements:
             after="walk",
             order="by_scan" if way.scans else "by_index",
             hidden=False,
-            **walk_values(way, wanted=query.top_k, by_document=query.by_document),
+            **walk_values(way, top_k=query.top_k, by_document=query.by_document),
             vector=self._vector(),
             top_k=query.top_k,
         )
@@ -130,19 +130,19 @@ async def scope_size(connection: Connection, tenant: Tenant, scope: Scope) -> tu
     return row[0], int(row[1])
 
 
-def gave_up(way: IndexSearch, found_again: float | None, *, wanted: int, by_document: bool) -> bool:
+def gave_up(way: IndexSearch, found_again: float | None, *, top_k: int, by_document: bool) -> bool:
     """Whether the second walk, if there was one, came to its end before it had found enough to be believed."""
     if found_again is None or way.scans:
         return False
-    return found_again < walk_sizes(wanted=wanted, by_document=by_document).again
+    return found_again < walk_sizes(top_k=top_k, by_document=by_document).again
 
 
-def walk_values(way: IndexSearch, *, wanted: int, by_document: bool) -> dict[str, object]:
+def walk_values(way: IndexSearch, *, top_k: int, by_document: bool) -> dict[str, object]:
     """Returns the values of the query `walk`, but for the scope's, the organisation and the vector."""
-    given = walk_sizes(wanted=wanted, by_document=by_document)
+    given = walk_sizes(top_k=top_k, by_document=by_document)
     return {
         "first": given.first,
-        "again": None if way.scans and by_document else wanted if way.scans else given.again,
+        "again": None if way.scans and by_document else top_k if way.scans else given.again,
         "margin": MARGIN,
         "watched": WATCHED,
         "ef_search": str(way.ef_search),

@@ -63,16 +63,16 @@ async def sign_in(services: AccountsDep, issuer: OfIssuer = None, return_to: Ret
 )
 async def come_back(request: Request, services: AccountsDep) -> Response:
     """Begins a session with the identity provider's answer, and sends the browser where it wanted to go."""
-    site, wanted = site_of_request(request), _sign_in(services)
+    site, sign_in = site_of_request(request), _sign_in(services)
     services.authenticator.check_site(site)
     try:
-        arrival = await wanted.finish(_pending(request), dict(request.query_params), session_cookie(request))
+        arrival = await sign_in.finish(_pending(request), dict(request.query_params), session_cookie(request))
     except CitewireError as exc:
         if isinstance(exc, Unauthenticated):
             services.authenticator.note_failure(site)
         raise
     note_caller(arrival.tenant)
-    cookies = (set_cookie(SESSION_COOKIE, arrival.cookie, wanted.seconds), set_cookie(PENDING_COOKIE, "", 0))
+    cookies = (set_cookie(SESSION_COOKIE, arrival.cookie, sign_in.seconds), set_cookie(PENDING_COOKIE, "", 0))
     return _redirect(arrival.return_to, *cookies)
 
 
@@ -99,8 +99,8 @@ async def refresh_session(request: Request, services: AccountsDep, response: Res
     cookie = session_cookie(request)
     caller = await services.authenticator.caller_of_session(cookie, site_of_request(request), renew=True)
     note_caller(caller.tenant)
-    wanted = _sign_in(services)
-    new = await wanted.replace(cookie)
+    sign_in = _sign_in(services)
+    new = await sign_in.replace(cookie)
     if new is not None and caller.expires_at is not None:
         seconds = (caller.expires_at - datetime.now(UTC)).total_seconds()
         response.headers["Set-Cookie"] = set_cookie(SESSION_COOKIE, new, seconds)

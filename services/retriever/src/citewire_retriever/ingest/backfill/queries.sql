@@ -38,13 +38,14 @@ WHERE org_id = %(org_id)s AND kind = 'backfill' AND state = 'failed'
 SELECT count(*) FROM corpus.ingest_jobs WHERE org_id = %(org_id)s AND kind = 'backfill' AND state <> 'failed'
 
 -- name: queue
--- {vectors} may also be corpus.lexical, whose keys are the same. On behalf of whoever saved the version. Documents are held, and those that somebody else holds (to delete them, above
--- all) are left for the next time: so this waits for nobody, and nobody for it in a circle.
+-- {vectors} may also be corpus.lexical, whose keys are the same. On behalf of whoever saved the version. Documents are
+-- locked; those that somebody else has locked (above all to delete them) are left for the next time, so that no deadlock
+-- is possible.
 WITH filled AS (
     SELECT document_id, version, count(*) AS chunks FROM {vectors} WHERE org_id = %(org_id)s
     GROUP BY document_id, version
 ),
-lacking AS (
+missing AS (
     SELECT d.org_id, d.document_id, d.live_version, d.owner
     FROM corpus.documents d
     LEFT JOIN filled f ON f.document_id = d.document_id AND f.version = d.live_version
@@ -61,7 +62,7 @@ lacking AS (
 INSERT INTO corpus.ingest_jobs (org_id, document_id, version, kind, user_id, plan)
 SELECT l.org_id, l.document_id, l.live_version, 'backfill', coalesce(upload.user_id, l.owner),
        coalesce(upload.plan, 'free')
-FROM lacking l
+FROM missing l
 LEFT JOIN corpus.ingest_jobs upload
   ON upload.org_id = l.org_id AND upload.document_id = l.document_id AND upload.version = l.live_version
  AND upload.kind = 'ingest'
@@ -138,7 +139,7 @@ WITH fresh AS (
     ON CONFLICT (org_id, chunk_id) DO NOTHING
     RETURNING terms
 ),
-found AS (
+terms AS (
     SELECT split_part(pair, ':', 1)::integer AS term
     FROM fresh
     CROSS JOIN LATERAL unnest(string_to_array(split_part(ltrim(fresh.terms::text, '{'), '}', 1), ',')) AS pair
@@ -146,13 +147,13 @@ found AS (
     UNION ALL
     SELECT 0 FROM fresh
 )
-INSERT INTO corpus.term_counts AS counted (org_id, term, collection_id, chunks)
-SELECT %(org_id)s, found.term, coalesce(d.access_id, d.collection_id, 0), count(*)
-FROM found
+INSERT INTO corpus.term_counts AS stored (org_id, term, collection_id, chunks)
+SELECT %(org_id)s, terms.term, coalesce(d.access_id, d.collection_id, 0), count(*)
+FROM terms
 JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = %(document_id)s
-GROUP BY found.term, coalesce(d.access_id, d.collection_id, 0)
-ORDER BY found.term
-ON CONFLICT (org_id, term, collection_id) DO UPDATE SET chunks = counted.chunks + excluded.chunks
+GROUP BY terms.term, coalesce(d.access_id, d.collection_id, 0)
+ORDER BY terms.term
+ON CONFLICT (org_id, term, collection_id) DO UPDATE SET chunks = stored.chunks + excluded.chunks
 
 -- name: has_scale
 SELECT 1 FROM corpus.space_scales

@@ -1,11 +1,11 @@
--- Lexical search. Blanks as in search.sql; {counted} is the condition on corpus.term_counts t of the statistics' corpus.
+-- Lexical search. Blanks as in search.sql; {statistics} is the condition on corpus.term_counts t of the statistics' corpus.
 
 -- name: weights
 -- The question's terms with the weight of their rarity, as a vector; NULL if the corpus holds none of them.
 WITH counts AS (
     SELECT t.term, sum(t.chunks)::float8 AS chunks
     FROM corpus.term_counts t
-    WHERE t.org_id = %(org_id)s AND (t.term = 0 OR t.term = ANY(%(terms)s::integer[])) AND {counted}
+    WHERE t.org_id = %(org_id)s AND (t.term = 0 OR t.term = ANY(%(terms)s::integer[])) AND {statistics}
     GROUP BY t.term
     HAVING sum(t.chunks) > 0
 ),

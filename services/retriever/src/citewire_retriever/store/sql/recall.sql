@@ -11,10 +11,10 @@ scanned AS MATERIALIZED (
       ON d.org_id = v.org_id AND d.document_id = v.document_id AND d.live_version = v.version
     WHERE v.org_id = %(org_id)s AND d.org_id = %(org_id)s AND {scope}
     ORDER BY {by_scan}
-    LIMIT %(counted)s
+    LIMIT %(sample_size)s
 )
-SELECT (SELECT count(*) FROM found), (SELECT found_again FROM looked), (SELECT count(*) FROM scanned), count(*)
-FROM (SELECT distance FROM found ORDER BY distance LIMIT %(counted)s) given
+SELECT (SELECT count(*) FROM candidates), (SELECT found_again FROM looked), (SELECT count(*) FROM scanned), count(*)
+FROM (SELECT distance FROM candidates ORDER BY distance LIMIT %(sample_size)s) given
 WHERE given.distance <= (SELECT max(distance) FROM scanned)
 
 -- name: recall_of_documents
@@ -27,9 +27,9 @@ scanned AS MATERIALIZED (
     WHERE v.org_id = %(org_id)s AND d.org_id = %(org_id)s AND {scope}
     GROUP BY v.document_id
     ORDER BY 1
-    LIMIT %(counted)s
+    LIMIT %(sample_size)s
 )
-SELECT (SELECT count(DISTINCT document_id) FROM found), (SELECT found_again FROM looked), (SELECT count(*) FROM scanned),
+SELECT (SELECT count(DISTINCT document_id) FROM candidates), (SELECT found_again FROM looked), (SELECT count(*) FROM scanned),
        count(*)
-FROM (SELECT min(distance) AS distance FROM found GROUP BY document_id ORDER BY 1 LIMIT %(counted)s) given
+FROM (SELECT min(distance) AS distance FROM candidates GROUP BY document_id ORDER BY 1 LIMIT %(sample_size)s) given
 WHERE given.distance <= (SELECT max(distance) FROM scanned)

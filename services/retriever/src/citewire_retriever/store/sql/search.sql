@@ -93,7 +93,7 @@ again AS MATERIALIZED (
     ORDER BY {order}
     LIMIT CASE WHEN (SELECT there FROM doubt) THEN %(again)s::bigint ELSE 0 END
 ),
-found AS (
+candidates AS (
     SELECT chunk_id, document_id, distance FROM walked
     UNION
     SELECT chunk_id, document_id, distance FROM again
@@ -107,7 +107,7 @@ looked AS (
 -- After `walk`; the last column is `found_again`. A relaxed scan returns rows slightly out of order: the
 -- distances decide.
 , nearest AS MATERIALIZED (
-    SELECT chunk_id, distance FROM found ORDER BY distance, chunk_id LIMIT %(top_k)s
+    SELECT chunk_id, distance FROM candidates ORDER BY distance, chunk_id LIMIT %(top_k)s
 )
 SELECT {columns}, n.distance, (SELECT found_again FROM looked)
 FROM nearest n
@@ -116,7 +116,7 @@ ORDER BY n.distance, c.chunk_id
 
 -- name: walked_documents
 , best AS (
-    SELECT DISTINCT ON (document_id) chunk_id, distance FROM found ORDER BY document_id, distance, chunk_id
+    SELECT DISTINCT ON (document_id) chunk_id, distance FROM candidates ORDER BY document_id, distance, chunk_id
 ),
 nearest AS MATERIALIZED (
     SELECT chunk_id, distance FROM best ORDER BY distance, chunk_id LIMIT %(top_k)s
@@ -189,11 +189,11 @@ ORDER BY s.space_id = o.live_space_id DESC
 -- name: unknown_in_scope
 -- Which of these ids aren't documents of the tenant (of the user, if only the user's own are in scope); and 0, which is
 -- no document's id, if a collection is named that doesn't exist.
-SELECT wanted.id
-FROM unnest(%(document_ids)s::bigint[]) AS wanted (id)
+SELECT ids.id
+FROM unnest(%(document_ids)s::bigint[]) AS ids (id)
 WHERE NOT EXISTS (
     SELECT FROM corpus.documents d
-    WHERE d.org_id = %(org_id)s AND d.document_id = wanted.id AND (NOT %(own)s OR d.owner = %(user_id)s)
+    WHERE d.org_id = %(org_id)s AND d.document_id = ids.id AND (NOT %(own)s OR d.owner = %(user_id)s)
 )
 UNION ALL
 SELECT 0::bigint
@@ -220,13 +220,13 @@ WHERE n.org_id = %(org_id)s
 
 -- name: scope_size
 -- Documents and chunks in the scope; counting stops at a limit, because beyond it only "many" matters.
-SELECT count(*), coalesce(sum(counted.live_chunks), 0)
+SELECT count(*), coalesce(sum(documents.live_chunks), 0)
 FROM (
     SELECT d.live_chunks
     FROM corpus.documents d
     WHERE d.org_id = %(org_id)s AND d.live_version IS NOT NULL AND {scope}
     LIMIT %(limit)s
-) counted
+) documents
 
 -- name: get_chunks
 -- Also those of superseded versions, while they are kept.
