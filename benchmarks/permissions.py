@@ -6,23 +6,27 @@ at random; the rest belongs to nobody who asks. The retriever's own way is compa
 - the search of an owner, who sees everything, by the same statements: what permissions cost;
 - an exact scan of what the caller sees: what the graph is worth, and what is right.
 
-Every question is asked once before in each way; then the ways take turns.
+Every question is asked once before in each way; then, in each repetition, every question in each way, in random order.
+A ratio is the median of the repetitions' ratios of the 95th percentiles, with its 95 % interval.
 
-Usage: python -m benchmarks.permissions [--keep DIR] [--chunks N] [--queries N] [--drawn]; the data sets are expected
-beside the repository, unless --drawn draws the vectors.
+Usage: python -m benchmarks.permissions [--keep DIR] [--chunks N] [--queries N] [--repetitions N] [--drawn]; the data
+sets are expected beside the repository, unless --drawn draws the vectors.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import psycopg
 
+from benchmarks.ratios import median_ratio
 from benchmarks.scale_data import ScaleData, loaded
 from benchmarks.search_ways import dense
 from benchmarks.tables import describe_machine, format_table
@@ -37,7 +41,10 @@ from corpus_rows import COUNT_ACCESSES, Vectors
 ORG = "org1"
 SHARES = {"0.1 %": 0.1, "1 %": 1.0, "10 %": 10.0, "50 %": 50.0}
 OWNER = Tenant(ORG, "owner", "pro", ("owner",))
-_TURNS = 3
+
+
+_OF_OWNERS, _OF_EXACT = 3.0, 1.2
+"""Limits of the ratios."""
 
 
 @dataclass(slots=True)
@@ -45,23 +52,31 @@ class Seen:
     """What was seen of the searches of one caller."""
 
     recall: list[float] = field(default_factory=list[float])
-    graph: int = 0
-    own: list[float] = field(default_factory=list[float])
-    owners: list[float] = field(default_factory=list[float])
-    exact: list[float] = field(default_factory=list[float])
+    graph: list[bool] = field(default_factory=list[bool])
+    own: list[list[float]] = field(default_factory=list[list[float]])
+    """Milliseconds of each repetition's searches."""
+    owners: list[list[float]] = field(default_factory=list[list[float]])
+    exact: list[list[float]] = field(default_factory=list[list[float]])
 
     def row(self, share: str, chunks: int) -> list[object]:
-        """Recall, the share of the graph, and times; ratios are of the 95th percentiles."""
+        """Recall, the share of the graph, times of all repetitions together, and ratios of 95th percentiles."""
         own, owners, exact = (np.percentile(times, [50, 95]) for times in (self.own, self.owners, self.exact))
         return [
             share,
             f"{chunks:,}",
             f"{statistics.fmean(self.recall):.3f}",
-            f"{self.graph / len(self.own):.0%}",
-            *(float(value) for value in own),
-            f"{own[1] / owners[1]:.2f}",
-            f"{own[1] / exact[1]:.2f}",
+            f"{statistics.fmean(self.graph):.0%}",
+            *(f"{p50:.2f} / {p95:.2f}" for p50, p95 in (own, owners, exact)),
+            *_judged(self.own, self.owners, _OF_OWNERS),
+            *_judged(self.own, self.exact, _OF_EXACT),
         ]
+
+
+def _judged(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]], limit: float) -> tuple[str, str]:
+    """The ratio of each repetition's 95th percentiles, and what it says of the limit."""
+    pairs = zip(own, others, strict=True)
+    ratio = median_ratio([float(np.percentile(first, 95) / np.percentile(second, 95)) for first, second in pairs])
+    return f"{ratio.median:.2f} ({ratio.low:.2f}–{ratio.high:.2f})", str(ratio.verdict(limit))
 
 
 def main() -> int:
@@ -69,7 +84,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--keep", type=Path, help="folder that keeps the loaded database")
     parser.add_argument("--chunks", type=int, default=200_000)
-    parser.add_argument("--queries", type=int, default=60)
+    parser.add_argument("--queries", type=int, default=100)
+    parser.add_argument("--repetitions", type=int, default=12)
     parser.add_argument("--drawn", action="store_true", help="draw the vectors instead of embedding the data sets")
     options = parser.parse_args()
     print(describe_machine(), flush=True)
@@ -78,19 +94,20 @@ def main() -> int:
         settle()
         print(f"{data.sizes[ORG]:,} chunks of one organisation, {sum(data.sizes.values()):,} of all\n", flush=True)
         vectors = data.source.question_vectors
-        print(run(measure(data, vectors[:: max(1, len(vectors) // options.queries)][: options.queries])))
+        asked = vectors[:: max(1, len(vectors) // options.queries)][: options.queries]
+        print(run(measure(data, asked, options.repetitions)))
     return 0
 
 
 def hide(data: ScaleData) -> None:
     """Gives each share of the documents readers of its own: a tenth of a percent to one group, and so on."""
-    random = np.random.default_rng(5)
+    drawing = np.random.default_rng(5)
     with psycopg.connect(data.dsn("postgres")) as connection:
         connection.execute("SET session_replication_role = replica")
         connection.execute("UPDATE corpus.documents SET access_id = NULL WHERE org_id = %s", (ORG,))
         ids = [row[0] for row in connection.execute(
             "SELECT document_id FROM corpus.documents WHERE org_id = %s ORDER BY 1", (ORG,))]  # fmt: skip
-        drawn = random.random(len(ids)) * 100
+        drawn = drawing.random(len(ids)) * 100
         # Shares hold each other: what the smallest sees, all see.
         for least, most in zip([0.0, *SHARES.values()], [*SHARES.values(), 100.0], strict=True):
             readers = [f"group:{share}" for share in SHARES.values() if share >= most] or ["group:nobody"]
@@ -106,37 +123,39 @@ def hide(data: ScaleData) -> None:
         connection.execute("VACUUM ANALYZE corpus.documents")
 
 
-async def measure(data: ScaleData, asked: Vectors) -> str:
+async def measure(data: ScaleData, asked: Vectors, repetitions: int) -> str:
     """Asks as each caller, and returns the table."""
     pool = await open_pool(data.dsn("citewire_corpus"), max_size=1, name="bench", resolved=VISIBLE)
     rows: list[list[object]] = []
     for name, share in SHARES.items():
         caller = Tenant(ORG, "asker", "pro", ("reader",), groups=(str(share),))
-        rows.append((await _compare(pool, caller, asked)).row(name, await _visible(pool, caller)))
+        rows.append((await _compare(pool, caller, asked, repetitions)).row(name, await _visible(pool, caller)))
     await pool.close()
-    headings = ["visible", "chunks", "recall@10", "by graph", "p50 ms", "p95 ms", "of an owner's p95", "of exact p95"]
+    headings = ["visible", "chunks", "recall@10", "by graph", "p50 / p95 ms", "of an owner", "exact"]
+    headings += ["p95 of an owner's", f"≤ {_OF_OWNERS:g}", "p95 of exact", f"≤ {_OF_EXACT:g}"]
     return "Whole transactions on one connection\n\n" + format_table(headings, rows)
 
 
-async def _compare(pool: Pool, caller: Tenant, asked: Vectors) -> Seen:
+async def _compare(pool: Pool, caller: Tenant, asked: Vectors, repetitions: int) -> Seen:
     search = PostgresSearch(pool, SearchTuning())
     seen = Seen()
     for vector in asked:
-        results = {entry.chunk_id for entry in (await search.search(caller, dense(vector))).ranked}
+        result = await search.search(caller, dense(vector))
+        seen.graph.append(not result.exact)
+        results = {entry.chunk_id for entry in result.ranked}
         best = {entry.chunk_id for entry in (await search.search(caller, dense(vector, exact=True))).ranked}
         await search.search(OWNER, dense(vector))
         seen.recall.append(len(best & results) / max(1, len(best)))
-    for _ in range(_TURNS):
-        for tenant, exact, times in (
-            (caller, False, seen.own),
-            (OWNER, False, seen.owners),
-            (caller, True, seen.exact),
-        ):
-            for vector in asked:
+    ways = [(caller, False, seen.own), (OWNER, False, seen.owners), (caller, True, seen.exact)]
+    choices = random.Random(7)
+    for _ in range(repetitions):
+        for _, _, times in ways:
+            times.append([])
+        for vector in asked:
+            for tenant, exact, times in choices.sample(ways, len(ways)):
                 begun = time.perf_counter()
-                result = await search.search(tenant, dense(vector, exact=exact))
-                times.append((time.perf_counter() - begun) * 1000)
-                seen.graph += times is seen.own and not result.exact
+                await search.search(tenant, dense(vector, exact=exact))
+                times[-1].append((time.perf_counter() - begun) * 1000)
     return seen
 
 

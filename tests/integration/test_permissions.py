@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.resources
 import random
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -288,17 +289,37 @@ async def test_an_unrestricted_search_plans_no_sub_select_of_the_policies(databa
         for vector in clustered(np.random.default_rng(1), 200):
             rows.add(NewDocument(ORG, vector[None]))
         rows.run("ANALYZE")
+    plan = await _plan_of_ranking(database, CALLERS[0])
+    assert "SubPlan" not in plan
+    assert "chunks_pkey" in plan
+    assert "documents_pkey" in plan
+
+
+async def test_a_scan_asks_an_index_for_what_its_caller_may_see(database: Database) -> None:
+    """Below a policy the planner took none for it, and the policy was asked of all documents of the organisation."""
+    with CorpusRows(database.owner_dsn, dimensions=DIMENSIONS) as rows:
+        for place, vector in enumerate(clustered(np.random.default_rng(1), 400)):
+            number, _ = rows.add(NewDocument(ORG, vector[None], owner="somebody"))
+            readers = ["group:hr"] if place % 100 == 0 else ["group:nobody"]
+            rows.run(
+                "UPDATE corpus.documents SET access_id = corpus.intern_access(org_id, NULL, %s) WHERE document_id = %s",
+                (readers, number),
+            )
+        rows.run("ANALYZE")
+    plan = await _plan_of_ranking(database, CALLERS[0])
+    conditions = re.findall(r"documents_by_access .*\n\s+Index Cond: (.*)", plan)
+    assert any("access_id" in condition for condition in conditions), plan
+
+
+async def _plan_of_ranking(database: Database, caller: Tenant) -> str:
     query = SearchQuery(Scope(), clustered(np.random.default_rng(2), 1)[0].tobytes(), SPACE)
     async with recorded_search(database.dsn("citewire_corpus")) as search:
-        ranking = next(sent for sent in await search.sent(CALLERS[0], query) if sent.ranks)
+        ranking = next(sent for sent in await search.sent(caller, query) if sent.ranks)
     pool = await open_pool(database.dsn("citewire_corpus"), max_size=1, name="test", resolved=VISIBLE)
-    async with tenant_transaction(pool, CALLERS[0]) as connection:
+    async with tenant_transaction(pool, caller) as connection:
         plan = await fetch(connection, f"EXPLAIN {ranking.text()}".encode(), ranking.values)
     await pool.close()
-    lines = "\n".join(line for (line,) in plan)
-    assert "SubPlan" not in lines
-    assert "chunks_pkey" in lines
-    assert "documents_pkey" in lines
+    return "\n".join(line for (line,) in plan)
 
 
 SEES_NOTHING_OF_CONTENT = {

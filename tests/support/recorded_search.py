@@ -70,7 +70,7 @@ class RecordedSearch:
         await self._store.search(tenant, query)
         async with self.pool.connection() as connection:
             sent: list[RecordedStatement] = connection.__dict__["sent"]
-            return [entry for entry in sent if "citewire.user_id" not in entry.text()]
+            return [entry for entry in sent if "set_config('citewire.user_id'" not in entry.text()]
 
 
 @asynccontextmanager

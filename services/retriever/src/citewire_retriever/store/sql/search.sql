@@ -214,8 +214,9 @@ FROM corpus.access_counts n
 WHERE n.org_id = %(org_id)s
 
 -- name: visible
--- What the policy on documents says once more, in a form that an index serves: for those who see little of a library.
-(coalesce(d.access_id, d.collection_id, 0) = ANY (ARRAY(SELECT corpus.visible_accesses()))
+-- What the policy on documents says once more, as the expression of an index: for those who see little of a library.
+(CASE WHEN d.access_id IS NOT NULL THEN d.access_id WHEN d.collection_id IS NOT NULL THEN d.collection_id ELSE 0 END
+     = ANY (ARRAY(SELECT corpus.visible_accesses()))
  OR d.owner = current_setting('citewire.user_id', true))
 
 -- name: scope_size
