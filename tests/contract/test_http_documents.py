@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import psutil
 import pytest
+from citewire.common.v1 import place_pb2
 from citewire.retriever.v1 import corpus_pb2
 
 from citewire_kit.errors import InvalidArgument
@@ -439,3 +440,21 @@ async def test_readers_go_with_a_document(gateway: Gateway) -> None:
     )
     assert form.status_code == 202
     assert list(gateway.fakes.corpus.headers[-1].readers) == ["group:a, b", "user:zoe"]
+
+
+async def test_a_quote_is_located(gateway: Gateway) -> None:
+    document = (await gateway.http.post("/v1/documents", json=TEXT)).json()
+    box = place_pb2.Box(left=72, top=100.5, right=300, bottom=112)
+    boxes = place_pb2.PageBoxes(width=612, height=792, boxes=[box])
+    gateway.fakes.corpus.places = [place_pb2.Place(page=3, boxes=boxes), place_pb2.Place(row=7)]
+    path = f"/v1/documents/{document['id']}/locate"
+    response = await gateway.http.get(path, params={"char_start": 0, "char_end": 9, "version": 1})
+    shown = {"width": 612, "height": 792, "boxes": [{"left": 72, "top": 100.5, "right": 300, "bottom": 112}]}
+    assert response.json() == {"version": 1, "places": [{"page_number": 3, "boxes": shown}, {"row_number": 7}]}
+    assert gateway.fakes.corpus.located == [
+        corpus_pb2.LocateSpanRequest(document_id=document["id"], version=1, char_start=0, char_end=9)
+    ]
+    for params in ({"char_start": 0}, {"char_start": -1, "char_end": 4}, {"char_start": "a", "char_end": 4}):
+        assert (await gateway.http.get(path, params=params)).status_code == 422
+    gone = await gateway.http.get("/v1/documents/999/locate", params={"char_start": 0, "char_end": 4})
+    assert (gone.status_code, gone.json()["reason"]) == (404, "DOCUMENT_NOT_FOUND")

@@ -69,6 +69,7 @@ ROUTES = {
     ("get", "/v1/documents/{document_id}/content"),
     ("get", "/v1/documents/{document_id}/text"),
     ("get", "/v1/documents/{document_id}/events"),
+    ("get", "/v1/documents/{document_id}/locate"),
     ("get", "/v1/collections"),
     ("post", "/v1/collections"),
     ("patch", "/v1/collections/{name}"),

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from citewire.common.v1 import common_pb2
+from citewire.common.v1 import common_pb2, place_pb2
 from citewire.retriever.v1 import corpus_pb2
 from google.protobuf import duration_pb2
 
@@ -44,6 +44,8 @@ class FakeCorpus:
         self.spaces: list[corpus_pb2.SpaceInfo] = []
         self.prepared: list[common_pb2.EmbeddingSpace] = []
         self.switches: list[corpus_pb2.SwitchSpaceRequest] = []
+        self.located: list[corpus_pb2.LocateSpanRequest] = []
+        self.places: list[place_pb2.Place] = []
         self.erased: dict[tuple[str, int], int] = {}
         """Deleted documents, by organisation and id, and how many seconds ago."""
         self._next = 100
@@ -167,6 +169,11 @@ class FakeCorpus:
         if self.cut_download:
             raise InvalidArgument("cut", reason="INVALID_FIELD")
         yield corpus_pb2.DownloadDocumentResponse(data=stored.content[half:])
+
+    async def locate_span(self, request: corpus_pb2.LocateSpanRequest) -> corpus_pb2.LocateSpanResponse:
+        self._find(request.document_id)
+        self.located.append(request)
+        return corpus_pb2.LocateSpanResponse(places=self.places, version=1)
 
     async def get_storage(self, request: corpus_pb2.GetStorageRequest) -> corpus_pb2.GetStorageResponse:
         del request

@@ -70,12 +70,25 @@ def parse_bytes(folder: Path, name: str, data: str | bytes, *, limits: ParseLimi
     return document
 
 
-def make_pdf(pages: list[list[Placed]], *, outline: Sequence[tuple[str, int]] = ()) -> bytes:
+_TURNS = {
+    0: (b"/MediaBox [0 0 612 792]", b""),
+    90: (b"/Rotate 90 /MediaBox [0 0 792 612]", b"0 1 -1 0 792 0 cm "),
+    180: (b"/Rotate 180 /MediaBox [0 0 612 792]", b"-1 0 0 -1 612 792 cm "),
+    270: (b"/Rotate 270 /MediaBox [0 0 792 612]", b"0 -1 1 0 0 612 cm "),
+}
+"""By rotation: a page that is shown upright all the same, and how its text is turned."""
+
+
+def make_pdf(
+    pages: list[list[Placed]], *, outline: Sequence[tuple[str, int]] = (), rotation: int = 0, crop: bytes = b""
+) -> bytes:
     """A PDF of text.
 
     Args:
         pages: For each page its texts, as (x, y, size, font, text); font is `regular` or `bold`.
         outline: Entries as (title, index of the page).
+        rotation: How readers turn the pages; their text is turned the other way.
+        crop: A crop box of the pages, as the page is stored; empty: none.
     """
     fonts = {"regular": "/F1", "bold": "/F2"}
     objects: list[bytes] = [b"", b""]  # catalogue and pages are filled in below
@@ -87,17 +100,18 @@ def make_pdf(pages: list[list[Placed]], *, outline: Sequence[tuple[str, int]] = 
     regular = add(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
     bold = add(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold >>")
     kids: list[int] = []
+    media, turn = _TURNS[rotation]
     for page in pages:
         shown = [
             f"BT {fonts[font]} {size} Tf {x} {y} Td ({text.translate(_ESCAPES)}) Tj ET"
             for x, y, size, font, text in page
         ]
-        stream = "\n".join(shown).encode("cp1252")
+        stream = turn + "\n".join(shown).encode("cp1252")
         content = add(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream))
         kids.append(
             add(
-                b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R"
-                b" /Resources << /Font << /F1 %d 0 R /F2 %d 0 R >> >> >>" % (content, regular, bold)
+                b"<< /Type /Page /Parent 2 0 R %s %s /Contents %d 0 R"
+                b" /Resources << /Font << /F1 %d 0 R /F2 %d 0 R >> >> >>" % (media, crop, content, regular, bold)
             )
         )
     catalogue = b"<< /Type /Catalog /Pages 2 0 R"

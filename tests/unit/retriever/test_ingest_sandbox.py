@@ -17,15 +17,17 @@ import pytest
 from citewire.common.v1.place_pb2 import Place
 
 from citewire_kit.errors import Internal, StartupError
+from citewire_retriever.ingest.boxes import SoughtText
 from citewire_retriever.ingest.confined.calls import ALLOWED, FATAL, MACHINES, MAPPING, REFUSED, SIGNAL_ITSELF
 from citewire_retriever.ingest.confined.filters import filter_code
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.fork_server import ServerLostError
 from citewire_retriever.ingest.parsers import parse
+from citewire_retriever.ingest.parsers.pdf_boxes import find_boxes
 from citewire_retriever.ingest.parsers.samples import FILES
 from citewire_retriever.ingest.sandbox import Sandbox, SandboxRules
-from citewire_retriever.ingest.wire import decode_document, encode_document
+from citewire_retriever.ingest.wire import decode_boxes, decode_document, encode_document
 from hostile_files import HOSTILE
 from ingest_files import make_pdf, prose_page
 from planted_parser import plant
@@ -403,3 +405,29 @@ async def test_mutilated_files_are_read_or_refused_but_never_our_defect(sandbox:
         else:
             continue
         assert refused not in {IngestCode.INTERNAL, IngestCode.TIMEOUT}, damaged
+
+
+async def test_quotes_are_found_in_confinement(sandbox: Sandbox, tmp_path: Path) -> None:
+    data = make_pdf([prose_page("T", [["Größe: some text."]])])
+    sought = [SoughtText(1, "some text"), SoughtText(1, "Größe 🙂" * 1000)]
+    assert await sandbox.find_boxes(write(tmp_path / "a.pdf", data), sought) == find_boxes(data, sought)
+    with pytest.raises(IngestError) as caught:
+        await sandbox.find_boxes(write(tmp_path / "b.pdf", b"%PDF-1.7"), sought)
+    assert caught.value.code is IngestCode.CORRUPT
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        None,
+        [],
+        [[1, 2]],
+        [[1, 2, [[1, 2, 3]]]],
+        [[1, 2, [["a", 2, 3, 4]]]],
+        [[1, float("nan"), []]],
+        [[1, 2, [[0] * 4] * 501]],
+    ],
+)
+def test_boxes_that_nobody_finds_are_refused(values: list[object]) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        decode_boxes(values, 1)

@@ -19,7 +19,7 @@ from citewire_http.api import parameters
 from citewire_kit import channel
 from citewire_kit.plan_limits import DEFAULT_LIMITS, GIB, LimitScope, Measure
 from citewire_remote import bodies, stream_decoders, transport
-from citewire_retriever.converters import checks
+from citewire_retriever.converters import checks, documents
 from citewire_retriever.ingest.document import ParseLimits
 from citewire_retriever.ingest.settings import WorkerSettings
 from citewire_retriever.service.metadata import MAX_URL
@@ -59,6 +59,11 @@ EXPECTED: dict[str, list[int]] = {
     ],
     "time to read a file": [default(WorkerSettings, "parse_seconds")],
     "memory to read a file": [default(WorkerSettings, "parse_memory_mib")],
+    "original in which a quote is [located](../adr/0031-located-quotes.md)": [
+        default(RetrieverSettings, "locate_max_bytes") // MIB,
+        default(RetrieverSettings, "locate_seconds"),
+    ],
+    "text that is located": [documents.MAX_SPAN],
     "text that a model reads to [enrich](../explanation/enrichment.md) a document": [
         default(GeneratorSettings, "enrich_tokens")
     ],

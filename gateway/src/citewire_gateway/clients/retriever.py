@@ -191,6 +191,10 @@ class CorpusClient:
             raise Unavailable("the document's bytes could not be read", reason="SERVICE_UNAVAILABLE")
         return first.header, _bytes_of(stream)
 
+    async def locate(self, request: corpus_pb2.LocateSpanRequest) -> corpus_pb2.LocateSpanResponse:
+        """Finds where a span of a version's text stands in its original."""
+        return await self._calls.unary(self._stub.LocateSpan, request, timeout=self._seconds)
+
     async def storage(self) -> corpus_pb2.GetStorageResponse:
         """Says how many bytes the caller and its organisation have stored, and how many they may."""
         return await self._calls.unary(self._stub.GetStorage, corpus_pb2.GetStorageRequest(), timeout=self._seconds)

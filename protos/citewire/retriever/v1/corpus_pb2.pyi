@@ -1,6 +1,7 @@
 import datetime
 
 from citewire.common.v1 import common_pb2 as _common_pb2
+from citewire.common.v1 import place_pb2 as _place_pb2
 from citewire.retriever.v1 import calibration_pb2 as _calibration_pb2
 from citewire.retriever.v1 import filter_pb2 as _filter_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
@@ -429,6 +430,26 @@ class DownloadDocumentResponse(_message.Message):
     header: DownloadHeader
     data: bytes
     def __init__(self, header: _Optional[_Union[DownloadHeader, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class LocateSpanRequest(_message.Message):
+    __slots__ = ("document_id", "version", "char_start", "char_end")
+    DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CHAR_START_FIELD_NUMBER: _ClassVar[int]
+    CHAR_END_FIELD_NUMBER: _ClassVar[int]
+    document_id: int
+    version: int
+    char_start: int
+    char_end: int
+    def __init__(self, document_id: _Optional[int] = ..., version: _Optional[int] = ..., char_start: _Optional[int] = ..., char_end: _Optional[int] = ...) -> None: ...
+
+class LocateSpanResponse(_message.Message):
+    __slots__ = ("places", "version")
+    PLACES_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    places: _containers.RepeatedCompositeFieldContainer[_place_pb2.Place]
+    version: int
+    def __init__(self, places: _Optional[_Iterable[_Union[_place_pb2.Place, _Mapping]]] = ..., version: _Optional[int] = ...) -> None: ...
 
 class Collection(_message.Message):
     __slots__ = ("name", "documents", "created_at", "enrich", "access")

@@ -95,6 +95,11 @@ class CorpusServiceStub:
                 request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.DownloadDocumentRequest.SerializeToString,
                 response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.DownloadDocumentResponse.FromString,
                 _registered_method=True)
+        self.LocateSpan = channel.unary_unary(
+                '/citewire.retriever.v1.CorpusService/LocateSpan',
+                request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.LocateSpanRequest.SerializeToString,
+                response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.LocateSpanResponse.FromString,
+                _registered_method=True)
         self.ListCollections = channel.unary_unary(
                 '/citewire.retriever.v1.CorpusService/ListCollections',
                 request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.ListCollectionsRequest.SerializeToString,
@@ -244,6 +249,14 @@ class CorpusServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def LocateSpan(self, request, context):
+        """Finds where a part of a version's stored text stands in its original. FAILED_PRECONDITION, reason WRONG_STATE, if the
+        version isn't ready.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListCollections(self, request, context):
         """Lists collections by name, page by page.
         """
@@ -384,6 +397,11 @@ def add_CorpusServiceServicer_to_server(servicer, server):
                     servicer.DownloadDocument,
                     request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.DownloadDocumentRequest.FromString,
                     response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.DownloadDocumentResponse.SerializeToString,
+            ),
+            'LocateSpan': grpc.unary_unary_rpc_method_handler(
+                    servicer.LocateSpan,
+                    request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.LocateSpanRequest.FromString,
+                    response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.LocateSpanResponse.SerializeToString,
             ),
             'ListCollections': grpc.unary_unary_rpc_method_handler(
                     servicer.ListCollections,
@@ -766,6 +784,33 @@ class CorpusService:
             '/citewire.retriever.v1.CorpusService/DownloadDocument',
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.DownloadDocumentRequest.SerializeToString,
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.DownloadDocumentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LocateSpan(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.retriever.v1.CorpusService/LocateSpan',
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.LocateSpanRequest.SerializeToString,
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.LocateSpanResponse.FromString,
             options,
             channel_credentials,
             insecure,

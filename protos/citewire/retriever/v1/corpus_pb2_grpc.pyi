@@ -53,6 +53,10 @@ class CorpusServiceStub:
     """Streams progress until the latest version is ready or failed, or the document is deleted: the current state first."""
     DownloadDocument: aio.UnaryStreamMultiCallable[corpus_pb2.DownloadDocumentRequest, corpus_pb2.DownloadDocumentResponse]
     """Streams a version's original bytes: header first."""
+    LocateSpan: aio.UnaryUnaryMultiCallable[corpus_pb2.LocateSpanRequest, corpus_pb2.LocateSpanResponse]
+    """Finds where a part of a version's stored text stands in its original. FAILED_PRECONDITION, reason WRONG_STATE, if the
+    version isn't ready.
+    """
     ListCollections: aio.UnaryUnaryMultiCallable[corpus_pb2.ListCollectionsRequest, corpus_pb2.ListCollectionsResponse]
     """Lists collections by name, page by page."""
     CreateCollection: aio.UnaryUnaryMultiCallable[corpus_pb2.CreateCollectionRequest, corpus_pb2.CreateCollectionResponse]
@@ -184,6 +188,16 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         context: aio.ServicerContext[corpus_pb2.DownloadDocumentRequest, corpus_pb2.DownloadDocumentResponse],
     ) -> abc.AsyncIterator[corpus_pb2.DownloadDocumentResponse]:
         """Streams a version's original bytes: header first."""
+
+    @abc_1.abstractmethod
+    def LocateSpan(
+        self,
+        request: corpus_pb2.LocateSpanRequest,
+        context: aio.ServicerContext[corpus_pb2.LocateSpanRequest, corpus_pb2.LocateSpanResponse],
+    ) -> abc.Awaitable[corpus_pb2.LocateSpanResponse]:
+        """Finds where a part of a version's stored text stands in its original. FAILED_PRECONDITION, reason WRONG_STATE, if the
+        version isn't ready.
+        """
 
     @abc_1.abstractmethod
     def ListCollections(

@@ -33,7 +33,9 @@ def main(arguments: Sequence[str]) -> None:
 def _serve() -> None:
     # Imported here: migrating needs no gRPC.
     from citewire_retriever.app import serve
+    from citewire_retriever.ingest.confined.locks import hide
 
+    hide()  # its environment and memory hold the database's address; the processes that read originals are of its user
     settings = load_settings(RetrieverSettings)
     process = telemetry.setup("retriever", settings)
     try:

@@ -18,7 +18,11 @@ from citewire_kit.postgres import open_pool
 from citewire_kit.server import GrpcServer, run_until_signal
 from citewire_kit.tasks import end
 from citewire_kit.telemetry import get_logger, start_metrics_server
+from citewire_retriever.ingest.document import ParseLimits
+from citewire_retriever.ingest.sandbox import Sandbox, SandboxRules
+from citewire_retriever.ingest.spool import spool_folder
 from citewire_retriever.service.corpus import CorpusService, Limits
+from citewire_retriever.service.locating import Locator
 from citewire_retriever.service.query_filters import load_words
 from citewire_retriever.service.retrieval import RetrievalService
 from citewire_retriever.service.spaces import SpaceService
@@ -40,6 +44,8 @@ log = get_logger(__name__)
 
 _PING_SECONDS: Final = 1.0
 """A database that doesn't answer within this is away."""
+_LOCATED_FILES: Final = 1000
+"""Files after which the process is replaced that forks the processes which read them."""
 
 
 async def serve(settings: RetrieverSettings) -> None:
@@ -69,12 +75,14 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
     sampler = await _start_sampling(stack, settings)
     retrieval = RetrievalService(PostgresSearch(pool, _tuning(settings), sampler, health=health))
     storage = PostgresStorage(pool, None if settings.auth == "off" else settings.limits_by_plan())
+    content = PostgresContent(pool, storage, store_seconds=settings.store_seconds)
     corpus = CorpusService(
         PostgresDocuments(pool, storage, store_seconds=settings.store_seconds),
-        PostgresContent(pool, storage, store_seconds=settings.store_seconds),
+        content,
         PostgresCollections(pool),
         feed,
         storage,
+        await _open_locator(stack, settings, content),
         Limits(
             upload_max_bytes=settings.upload_max_bytes,
             text_max_bytes=settings.text_max_bytes,
@@ -96,6 +104,23 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
     follower = asyncio.create_task(_follow(retrieval, server, settings.health_seconds), name="retriever-health")
     stack.push_async_callback(end, follower)
     return server
+
+
+async def _open_locator(stack: AsyncExitStack, settings: RetrieverSettings, content: PostgresContent) -> Locator:
+    """Reads originals in confined processes, the first of which is started when it is needed."""
+    rules = SandboxRules(
+        seconds=settings.locate_seconds,
+        cpu_seconds=settings.locate_seconds,
+        cpu_seconds_per_mib=0.0,
+        memory_mib=settings.locate_memory_mib,
+        files=_LOCATED_FILES,
+        limits=ParseLimits(),
+        confinement=settings.confinement,
+    )
+    processes = settings.locate_processes
+    sandbox = await stack.enter_async_context(Sandbox.open(rules, processes=processes, at_once=False))
+    folder = stack.enter_context(spool_folder(settings.spool_dir))
+    return Locator(content, sandbox, folder, processes=processes, max_bytes=settings.locate_max_bytes)
 
 
 async def _start_sampling(stack: AsyncExitStack, settings: RetrieverSettings) -> RecallSampler | None:

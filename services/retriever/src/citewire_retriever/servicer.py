@@ -177,6 +177,11 @@ class CorpusServicer(CorpusServiceServicer):
             async for part in parts:
                 yield corpus_pb2.DownloadDocumentResponse(data=part)
 
+    async def LocateSpan(
+        self, request: corpus_pb2.LocateSpanRequest, context: Context
+    ) -> corpus_pb2.LocateSpanResponse:
+        return await self._service.locate(current_tenant(), *convert.span_from_proto(request))
+
     async def ListCollections(
         self, request: corpus_pb2.ListCollectionsRequest, context: Context
     ) -> corpus_pb2.ListCollectionsResponse:

@@ -6,6 +6,7 @@ from pydantic import AliasChoices, Field, SecretStr
 
 from citewire_kit.caller_limits import CallerLimitSettings
 from citewire_kit.settings import settings_config
+from citewire_retriever.ingest.sandbox import Confinement
 
 _MIB = 1024 * 1024
 
@@ -57,6 +58,24 @@ class RetrieverSettings(CallerLimitSettings):
     )
     """Characters of text that a file may hold, refused at the upload where they can be counted then: the worker's
     setting, which is read as well if this one isn't set."""
+
+    locate_processes: int = Field(default=2, ge=1, le=64)
+    """Originals that are read at once to find where a quote stands in them, each by a confined process."""
+
+    locate_seconds: float = Field(default=10.0, ge=1)
+    """Longest that reading one may take; then a quote has a page and no boxes."""
+
+    locate_memory_mib: int = Field(default=768, ge=256)
+    """Address space of such a process."""
+
+    locate_max_bytes: int = Field(default=64 * _MIB, ge=0)
+    """Largest original that is read for it, in bytes. 0: none."""
+
+    confinement: Confinement = Field(
+        default="required",
+        validation_alias=AliasChoices("CITEWIRE_RETRIEVER_CONFINEMENT", "CITEWIRE_WORKER_CONFINEMENT"),
+    )
+    """The worker's setting, for these processes: `required` reads no original where the kernel can't lock them in."""
 
     store_seconds: float = Field(default=120.0, gt=0)
     """Longest that storing one spooled upload may take, in seconds; 256 MiB take about 5 on a small machine."""

@@ -24,6 +24,7 @@ from citewire_gateway.api.schemas.library import (
     DocumentPatch,
     DocumentProgress,
     DocumentStatus,
+    SpanPlaces,
 )
 from citewire_gateway.profiles.model import DocumentType
 from citewire_http.api.openapi import REF, deleted, problems, streamed
@@ -201,6 +202,21 @@ async def get_text(document_id: str, tenant: TenantDep, services: ServicesDep, v
         "X-Document-Version": str(text.version),
     }
     return ByteStream(data, headers=headers, tenant=tenant, rules=services.stream_rules)
+
+
+@router.get("/v1/documents/{document_id}/locate", summary="Find where a quote stands", responses=problems(404, 409))
+async def locate_span(
+    document_id: str,
+    services: ServicesDep,
+    char_start: Annotated[int, Query(ge=0, le=2**31 - 1, description="Where the quote starts in the version's text.")],
+    char_end: Annotated[int, Query(ge=1, le=2**31 - 1, description="Where it ends; at most 8,000 after its start.")],
+    version: Version = None,
+) -> SpanPlaces:
+    """Returns where a part of a version's text stands in the original: for a PDF, a box per line on each page."""
+    span = corpus_pb2.LocateSpanRequest(
+        document_id=_id(document_id), version=version, char_start=char_start, char_end=char_end
+    )
+    return SpanPlaces.read(await services.corpus.locate(span))
 
 
 @router.get(

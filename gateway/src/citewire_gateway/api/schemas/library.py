@@ -16,6 +16,7 @@ from citewire_kit.enums import EnumMap
 
 MAX_TAGS = 50
 MAX_TAG = 64
+Points = Annotated[float, Field(examples=[72.0])]
 Tag = Annotated[StrictStr, Field(min_length=1, max_length=MAX_TAG)]
 Title = Annotated[StrictStr, Field(min_length=1, max_length=500)]
 Url = Annotated[StrictStr, Field(max_length=2048)]
@@ -131,6 +132,42 @@ class DocumentPatch(RequestModel):
         given = sorted(self.model_fields_set)
         document = self.to_message(corpus_pb2.Document, document_id=document_id, metadata=self.metadata or {})
         return corpus_pb2.UpdateDocumentRequest(document=document, update_mask=FieldMask(paths=given))
+
+
+class Box(ResponseModel):
+    """A line's rectangle, in points from the page's upper left corner."""
+
+    left: Points
+    top: Points
+    right: Points
+    bottom: Points
+
+
+class PageBoxes(ResponseModel):
+    """Where a quote is on a page as readers show it: cropped and rotated."""
+
+    width: Points = Field(description="The page's width.", examples=[595.28])
+    height: Points = Field(examples=[841.89])
+    boxes: list[Box] = Field(description="One per line; none if the quote isn't found on the page.")
+
+
+class SpanPlace(ResponseModel):
+    """A place in the original; what its format doesn't have is left out."""
+
+    names: ClassVar[Names] = {"page_number": "page", "row_number": "row"}
+
+    page_number: Id | MISSING = Field(default=MISSING, examples=[3])
+    row_number: Id | MISSING = Field(default=MISSING, description="Line of the sheet, header = 1.")
+    start_line: Id | MISSING = MISSING
+    end_line: Id | MISSING = MISSING
+    boxes: PageBoxes | MISSING = Field(default=MISSING, description="There only for a PDF that can be read in time.")
+
+
+class SpanPlaces(ResponseModel):
+    """Where a part of a version's text stands in the original."""
+
+    version: Id = Field(examples=[1])
+    places: list[SpanPlace] = Field(description="In the text's order: for a PDF, one for each page.")
 
 
 class DocumentError(ResponseModel):

@@ -31,6 +31,8 @@ _MAX_MEDIA_TYPE: Final = 255
 _NAME: Final = "must be 1-128 characters of A-Z a-z 0-9 _ . : @ -"
 _MAX_REQUEST_ID: Final = 128
 _MAX_VERSION: Final = (1 << 31) - 1
+MAX_SPAN: Final = 8000
+"""Code points of a span that is located."""
 _MAX_SEARCHED: Final = 200
 _MAX_GRANTS: Final = 1000
 _CHANGEABLE: Final = ("title", "url", "tags", "metadata", "collection", "readers")
@@ -110,6 +112,19 @@ def download_from_proto(request: pb.DownloadDocumentRequest) -> tuple[int, int |
     violations.require((version or 0) <= _MAX_VERSION, "version", f"must be at most {_MAX_VERSION}")
     violations.raise_if_any()
     return document_id, version
+
+
+def span_from_proto(request: pb.LocateSpanRequest) -> tuple[int, int | None, int, int]:
+    """Reads a document's id, the version that is wanted, if one is named, and a span of its text."""
+    violations = Violations()
+    document_id = check_id(violations, "document_id", request.document_id)
+    version = request.version if request.HasField("version") else None
+    violations.require((version or 0) <= _MAX_VERSION, "version", f"must be at most {_MAX_VERSION}")
+    length = request.char_end - request.char_start
+    end = f"must be after char_start, by at most {MAX_SPAN:,}, and at most {_MAX_VERSION}"
+    violations.require(0 < length <= MAX_SPAN and request.char_end <= _MAX_VERSION, "char_end", end)
+    violations.raise_if_any()
+    return document_id, version, request.char_start, request.char_end
 
 
 def required_name(name: str, field: str = "name") -> str:

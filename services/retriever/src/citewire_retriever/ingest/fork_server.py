@@ -109,7 +109,7 @@ class ForkServer:
         loop = asyncio.get_running_loop()
         reading, writing = os.pipe()
         try:
-            message = json.dumps({"id": number, "job": job}).encode() + b"\n"
+            message = json.dumps({"id": number, "job": job}, ensure_ascii=False).encode() + b"\n"
             self._send(message, [file, writing])
         except BaseException:
             os.close(reading)

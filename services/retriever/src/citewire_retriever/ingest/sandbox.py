@@ -1,29 +1,32 @@
 """Reads hostile files in confined processes: one for each file, bounded, and a crash is an answer too.
 
-The worker's side of `confined`: it hands an open file to the fork server, and reads the answer from a pipe.
+The other side of `confined`, for the worker and the retriever: it hands an open file to the fork server, and reads the
+answer from a pipe.
 """
 
 import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from citewire_kit.errors import Internal, StartupError
 from citewire_kit.telemetry import get_logger
+from citewire_retriever.ingest.boxes import PageBoxes, SoughtText
 from citewire_retriever.ingest.confined import NOT_LOCKED
 from citewire_retriever.ingest.document import ParsedDocument, ParseLimits
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.fork_server import AnswerTooLongError, ForkServer, ProcessEnd, ServerLostError
-from citewire_retriever.ingest.wire import decode_document
+from citewire_retriever.ingest.wire import decode_boxes, decode_document
 
 log = get_logger(__name__)
 
 Confinement = Literal["required", "available"]
+_T = TypeVar("_T")
 
 _MIB: Final = 1024 * 1024
 _LOG_CHARS: Final = 10_000
@@ -76,15 +79,21 @@ class Sandbox:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, rules: SandboxRules, *, processes: int) -> AsyncGenerator["Sandbox"]:
+    async def open(cls, rules: SandboxRules, *, processes: int, at_once: bool = True) -> AsyncGenerator["Sandbox"]:
         """A sandbox whose processes end with the block; all files must be read by then.
+
+        Args:
+            rules: What a process may use.
+            processes: Files at a time.
+            at_once: Start the fork server now, and not with the first file.
 
         Raises:
             StartupError: No process can be forked, or the rules require locks that this kernel doesn't have.
         """
         sandbox = cls(rules, processes=processes)
         try:
-            await sandbox._open()
+            if at_once:
+                await sandbox._open()
             yield sandbox
         finally:
             for server in [sandbox._server, *sandbox._replaced]:
@@ -102,14 +111,31 @@ class Sandbox:
             ServerLostError: The processes are ended again and again, from outside.
             Internal: No process can be confined any more.
         """
+        job = {"file_name": file_name, "media_type": media_type, "limits": asdict(self._rules.limits)}
+        answer = await self._run(path, job, spent)
+        return await asyncio.to_thread(
+            _decode, answer, lambda each: decode_document(each["document"], self._rules.limits)
+        )
+
+    async def find_boxes(self, path: Path, texts: Sequence[SoughtText]) -> list[PageBoxes]:
+        """Finds texts on the pages of a PDF, in the order asked; all else as `parse`.
+
+        Raises:
+            StartupError: The fork server wasn't started yet, and can't be: as `open`.
+        """
+        answer = await self._run(path, {"texts": [asdict(text) for text in texts]}, lambda _: None)
+        return _decode(answer, lambda each: decode_boxes(each["pages"], len(texts)))
+
+    async def _run(self, path: Path, job: dict[str, Any], spent: Callable[[float], None]) -> bytes:
+        """A process's answer about a file."""
         async with self._free:
             try:
-                return await self._parse_once(path, file_name, media_type, spent)
+                return await self._run_once(path, job, spent)
             except (ServerLostError, _KilledError):
                 # It may have been ended for another's sake.
                 log.warning("parser_killed")
             try:
-                return await self._parse_once(path, file_name, media_type, spent)
+                return await self._run_once(path, job, spent)
             except _KilledError:
                 raise IngestError(
                     IngestCode.TOO_LARGE, "The file needs more memory to be read than is allowed: split it."
@@ -117,29 +143,17 @@ class Sandbox:
 
     async def _open(self) -> None:
         try:
-            server = await self._current()
+            await self._current()
         except ServerLostError:
             raise StartupError("the process that reads files doesn't start") from None
-        if server.missing and self._rules.confinement == "required":
-            raise StartupError(_refusal(server.missing))
-        if server.missing:
-            log.warning("parser_partly_confined", missing=server.missing)
 
-    async def _parse_once(
-        self, path: Path, file_name: str, media_type: str, spent: Callable[[float], None]
-    ) -> ParsedDocument:
+    async def _run_once(self, path: Path, job: dict[str, Any], spent: Callable[[float], None]) -> bytes:
         server = await self._current()
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             budget = self._rules.cpu_budget(size)
-            job = {
-                "file_name": file_name,
-                "media_type": media_type,
-                "cpu_seconds": budget,
-                "memory_mib": self._rules.memory_mib,
-                "limits": asdict(self._rules.limits),
-            }
-            reading = server.start(job, file.fileno())
+            bounds = {"cpu_seconds": budget, "memory_mib": self._rules.memory_mib}
+            reading = server.start({**job, **bounds}, file.fileno())
         answer: bytes | None = None
         try:
             async with asyncio.timeout(self._rules.seconds):
@@ -160,7 +174,7 @@ class Sandbox:
             await self._close_replaced()
         if answer is None:
             raise ServerLostError if process_end is None else _reason(process_end, size, budget)
-        return await asyncio.to_thread(_decode, answer, self._rules.limits)
+        return answer
 
     async def _current(self) -> ForkServer:
         """The fork server: a new one if there is none, or it has ended, or it has served its share."""
@@ -171,7 +185,13 @@ class Sandbox:
             if server is not None:
                 self._replaced.add(server)
                 await self._close_replaced()
-            self._server = server = await ForkServer.open()
+            server = await ForkServer.open()
+            if server.missing and self._rules.confinement == "required":
+                await server.close()
+                raise StartupError(_refusal(server.missing))
+            if server.missing:
+                log.warning("parser_partly_confined", missing=server.missing)
+            self._server = server
             return server
 
     async def _close_replaced(self) -> None:
@@ -217,7 +237,7 @@ def _refusal(missing: tuple[str, ...]) -> str:
     )
 
 
-def _decode(data: bytes, limits: ParseLimits) -> ParsedDocument:
+def _decode(data: bytes, read: Callable[[dict[str, Any]], _T]) -> _T:
     """What a process answered. It may be an attacker's by now: anything unexpected is the file's fault."""
     try:
         answer: dict[str, Any] = json.loads(data)
@@ -226,7 +246,7 @@ def _decode(data: bytes, limits: ParseLimits) -> ParsedDocument:
             raise IngestError(IngestCode.INTERNAL, "The file couldn't be read because of a defect of ours.")
         if "error" in answer:
             raise IngestError(IngestCode(answer["error"]["code"]), str(answer["error"]["message"])[:_MESSAGE_CHARS])
-        return decode_document(answer["document"], limits)
+        return read(answer)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         log.exception("parser_answer_wrong")
         raise IngestError(IngestCode.CORRUPT, "The file can't be read: it confuses the reader.") from None

@@ -1,12 +1,15 @@
-"""Parsed documents as JSON values, for the way from the parsing process to the worker.
+"""Parsed documents, and places in them, as JSON values, for the way from the parsing process to the one that has asked.
 
 JSON and not pickle: that process reads what strangers send, and its answers must not be able to run code here.
 """
 
+from dataclasses import astuple
+from math import isfinite
 from typing import Any
 
 from citewire.common.v1.place_pb2 import Place
 
+from citewire_retriever.ingest.boxes import MOST_BOXES, Box, PageBoxes
 from citewire_retriever.ingest.decode import clean
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits
 
@@ -49,6 +52,22 @@ def decode_document(values: dict[str, Any], limits: ParseLimits) -> ParsedDocume
         pages=None if pages is None else _integer(pages),
         has_lines=bool(values["has_lines"]),
     )
+
+
+def encode_boxes(pages: list[PageBoxes]) -> list[Any]:
+    """Boxes on pages as JSON values."""
+    return [[page.width, page.height, [astuple(box) for box in page.boxes]] for page in pages]
+
+
+def decode_boxes(values: list[Any], count: int) -> list[PageBoxes]:
+    """So many pages' boxes again; as hostile, and raising, as `decode_document`."""
+    pages = [
+        PageBoxes(_length(width), _length(height), tuple(Box(*map(_length, box)) for box in boxes))
+        for width, height, boxes in values
+    ]
+    if len(pages) != count or any(len(page.boxes) > MOST_BOXES for page in pages):
+        raise ValueError("not as many pages or boxes as there may be")
+    return pages
 
 
 def place_values(place: Place) -> dict[str, Any]:
@@ -101,10 +120,16 @@ class _BlockDecoder:
             end=end,
             level=_integer(level),
             label=label,
-            place=Place(**place),
+            place=_place(place),
             text=text,
             children=self.decode(children, start, end),
         )
+
+
+def _place(values: dict[str, Any]) -> Place:
+    for value in values.values():
+        _integer(value)  # a place's only member that is none, its boxes, no parser sets
+    return Place(**values)
 
 
 def _string(value: object) -> str:
@@ -120,6 +145,12 @@ def _integer(value: object) -> int:
     if not isinstance(value, int):
         raise TypeError("not a number")
     return value
+
+
+def _length(value: object) -> float:
+    if not isinstance(value, int | float) or not isfinite(value):
+        raise TypeError("not a length")
+    return float(value)
 
 
 def _same_length(text: str) -> str:

@@ -14,6 +14,7 @@ from citewire.retriever.v1.corpus_pb2 import (
     ErasedDocument,
     GetStorageResponse,
     Grant,
+    LocateSpanResponse,
     WatchDocumentResponse,
 )
 
@@ -26,6 +27,7 @@ from citewire_kit.user_rows import UserRow
 from citewire_retriever import paging
 from citewire_retriever.errors import documents_not_found
 from citewire_retriever.model import Changes, DocumentCursor, DocumentQuery, NewContent, Original
+from citewire_retriever.service.locating import Locator
 from citewire_retriever.service.metadata import check_metadata
 from citewire_retriever.service.spool import Memory, Spool, too_large, too_much_text
 from citewire_retriever.service.text_size import holds_more_text
@@ -61,9 +63,11 @@ class CorpusService:
         collections: PostgresCollections,
         feed: PostgresProgressFeed,
         storage: PostgresStorage,
+        locator: Locator,
         limits: Limits,
     ) -> None:
         """Takes the stores that it works on."""
+        self._locator = locator
         self._documents = documents
         self._content = content
         self._collections = collections
@@ -224,6 +228,14 @@ class CorpusService:
         return await self._existing_version(
             tenant, document_id, version, await self._content.find_text(tenant, document_id, version)
         )
+
+    async def locate(
+        self, tenant: Tenant, document_id: int, version: int | None, start: int, end: int
+    ) -> LocateSpanResponse:
+        """Finds where a span of a version's text stands in its original. Raises as `find_text` and `Locator.locate`."""
+        text = await self.find_text(tenant, document_id, version)
+        places = await self._locator.locate(tenant, text, start, end)
+        return LocateSpanResponse(places=places, version=text.version)
 
     async def _existing_version(
         self, tenant: Tenant, document_id: int, version: int | None, original: Original | None

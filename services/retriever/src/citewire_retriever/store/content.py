@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import psycopg
+from citewire.common.v1.place_pb2 import Place
 from citewire.retriever.v1.corpus_pb2 import WatchDocumentResponse
 
 from citewire_kit.errors import FailedPrecondition, NotFound
@@ -144,6 +145,22 @@ class PostgresContent:
             for part in parts:
                 read += len(part)
                 yield part
+
+    async def find_chunks(self, tenant: Tenant, text: Original, start: int, end: int) -> list[tuple[int, int, Place]]:
+        """Returns spans and places of the chunks that a span of a text is in; else of the chunk that follows it."""
+        values = {"document_id": text.document_id, "version": text.version, "char_start": start, "char_end": end}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            cursor = await connection.execute(_SQL["find_chunks"], {"org_id": tenant.org_id, **values})
+            chunks = [(int(row[0]), int(row[1]), Place(**row[2])) for row in await cursor.fetchall()]
+        return chunks[:-1] if len(chunks) > 1 and chunks[-1][0] >= end else chunks
+
+    async def read_span(self, tenant: Tenant, text: Original, start: int, end: int) -> tuple[int, str]:
+        """Returns a part of a text that holds a span, as far as the text does, and where that part starts."""
+        values = {"document_id": text.document_id, "version": text.version, "char_start": start, "char_end": end}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            cursor = await connection.execute(_SQL["read_span"], {"org_id": tenant.org_id, **values})
+            row = await cursor.fetchone()
+        return (0, "") if row is None else (int(row[0]), str(row[1]))
 
     async def _read_parts(self, tenant: Tenant, original: Original, first: int, end: int) -> list[bytes]:
         """Reads a few parts in a transaction of their own: a slow reader holds no connection."""

@@ -22,12 +22,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from citewire_retriever.ingest.boxes import SoughtText
 from citewire_retriever.ingest.confined import NOT_LOCKED
 from citewire_retriever.ingest.confined.locks import LANDLOCK, SECCOMP, Limits, end_with_parent, hide, lock_in
 from citewire_retriever.ingest.document import ParseLimits
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers import parse, preload
-from citewire_retriever.ingest.wire import PREFIX_BYTES, encode_document
+from citewire_retriever.ingest.parsers.pdf_boxes import find_boxes
+from citewire_retriever.ingest.wire import PREFIX_BYTES, encode_boxes, encode_document
 
 _CONTROL: Final = 0
 _ANSWER: Final = 3
@@ -163,6 +165,8 @@ def _be_reader(job: dict[str, Any], file: int, answer: int, missing: list[str]) 
 
 def _read(job: dict[str, Any], data: bytes | mmap.mmap) -> dict[str, Any]:
     try:
+        if "texts" in job:
+            return {"pages": encode_boxes(find_boxes(data, [SoughtText(**text) for text in job["texts"]]))}
         document = parse(data, job["file_name"], job["media_type"], ParseLimits(**job["limits"]))
         return {"document": encode_document(document)}
     except IngestError as error:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from citewire_retriever.ingest.boxes import Box
 from citewire_retriever.ingest.parsers.pairs import one_line
-from citewire_retriever.ingest.parsers.pdfium import HYPHEN, Box, PageText
+from citewire_retriever.ingest.parsers.pdfium import HYPHEN, PageText
 
-_FRAGMENT = re.compile(rf"[^\r\n{HYPHEN}]+{HYPHEN}?")
+FRAGMENT = re.compile(rf"[^\r\n{HYPHEN}]+{HYPHEN}?")
 _BOLD = re.compile(r"bold|black|heavy|demi|medi$|^(?:[A-Z]{6}\+)?(?:CMBX|SFBX|SFSX|LMRoman\d*-Bold)", re.I)
-_LIGATURES = str.maketrans(
+LIGATURES = str.maketrans(
     {"\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl", "\ufb05": "st", "\ufb06": "st",
      "\uf0b7": "•", "\uf0a7": "▪", "\u00ad": "", "\ufffe": "", "\uffff": "", "\u00a0": " "}
 )  # fmt: skip
@@ -56,7 +57,7 @@ class Paragraph:
 def read_lines(page: PageText) -> list[Line]:
     """A page's lines. Pieces that stand beside each other (a table's cells, superscripts) are one line."""
     lines: list[Line] = []
-    for match in _FRAGMENT.finditer(page.characters):
+    for match in FRAGMENT.finditer(page.characters):
         line = _fragment(page, match.start(), match.group())
         if line is None:
             continue
@@ -70,7 +71,7 @@ def read_lines(page: PageText) -> list[Line]:
 def normalise(text: str) -> str:
     """Text without ligatures, private signs, control characters and rows of dots; white space as single spaces."""
     hyphen = HYPHEN if text.endswith(HYPHEN) else ""
-    text = _CONTROL.sub("", text.translate(_LIGATURES))
+    text = _CONTROL.sub("", text.translate(LIGATURES))
     return one_line(_LEADERS.sub(" … ", text)) + hyphen
 
 

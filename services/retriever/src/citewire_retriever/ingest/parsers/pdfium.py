@@ -7,9 +7,12 @@ from importlib import import_module
 from mmap import mmap
 from typing import Any
 
+from citewire_retriever.ingest.boxes import Box
+
 _pdfium: Any = import_module("pypdfium2")
 _raw: Any = import_module("pypdfium2.raw")
 
+_HUNDREDTHS = 100
 HYPHEN = "\x02"
 """What pdfium gives for a hyphen at a line's end, in place of hyphen and line end."""
 
@@ -20,16 +23,6 @@ class PdfError(Exception):
 
 class PdfPasswordError(PdfError):
     """A file that needs a password."""
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """Where a character is on its page, in points from the lower left corner."""
-
-    left: float
-    bottom: float
-    right: float
-    top: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +64,25 @@ class PageText:
         flags = ctypes.c_int()
         length = int(_raw.FPDFText_GetFontInfo(self._text, index, buffer, len(buffer), ctypes.byref(flags)))
         return buffer.value.decode("utf-8", errors="replace") if 0 < length <= len(buffer) else ""
+
+    def size(self) -> tuple[float, float]:
+        """Width and height of the page as it is shown, cropped and rotated, in points."""
+        width, height = self._page.get_size()
+        return float(width), float(height)
+
+    def shown(self, box: Box) -> Box:
+        """A box as the page is shown: from its upper left corner, so that `top` is less than `bottom`."""
+        width, height = self.size()
+        corners = [self._to_shown(width, height, x, y) for x in (box.left, box.right) for y in (box.bottom, box.top)]
+        across, down = [x for x, _ in corners], [y for _, y in corners]
+        return Box(left=min(across), bottom=max(down), right=max(across), top=min(down))
+
+    def _to_shown(self, width: float, height: float, x: float, y: float) -> tuple[float, float]:
+        """The library gives whole pixels: of a page that is drawn so large that they are hundredths of a point."""
+        across, down = ctypes.c_int(), ctypes.c_int()
+        sizes = round(width * _HUNDREDTHS), round(height * _HUNDREDTHS)
+        _raw.FPDF_PageToDevice(self._page, 0, 0, *sizes, 0, x, y, ctypes.byref(across), ctypes.byref(down))
+        return across.value / _HUNDREDTHS, down.value / _HUNDREDTHS
 
     def close(self) -> None:
         """Frees the page, and its text with it."""

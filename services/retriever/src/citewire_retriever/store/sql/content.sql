@@ -113,6 +113,33 @@ WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(vers
   AND part >= %(first)s AND part < %(end)s
 ORDER BY part
 
+-- name: find_chunks
+-- The chunks of a version that share something with a span; else the next one, which a heading belongs to. Those are at
+-- most 100: of rows, a span of 8,000 code points may hold more.
+(SELECT char_start, char_end, place
+ FROM corpus.chunks
+ WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+   AND char_start < %(char_end)s AND char_end > %(char_start)s
+ ORDER BY chunk_index
+ LIMIT 100)
+UNION ALL
+(SELECT char_start, char_end, place
+ FROM corpus.chunks
+ WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s AND char_start >= %(char_end)s
+ ORDER BY chunk_index
+ LIMIT 1)
+
+-- name: read_span
+-- The parts of a version's text that a span is in, and where the first one starts.
+SELECT coalesce(min(char_start), 0), coalesce(string_agg(body, '' ORDER BY part), '')
+FROM corpus.texts t
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+  AND char_start < %(char_end)s
+  AND part >= (SELECT max(s.part)
+               FROM corpus.texts s
+               WHERE s.org_id = t.org_id AND s.document_id = t.document_id AND s.version = t.version
+                 AND s.char_start <= %(char_start)s)
+
 -- name: read_parts
 SELECT part, bytes
 FROM corpus.originals

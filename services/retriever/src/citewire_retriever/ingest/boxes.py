@@ -1,0 +1,42 @@
+"""Texts that are sought on pages, and where they are: what goes to a confined process, and comes back."""
+
+from dataclasses import dataclass
+from typing import Final
+
+MOST_BOXES: Final = 500
+"""Boxes of one text on one page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle on a page, in points: in the file from the lower left corner, as shown from the upper left one."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+
+@dataclass(frozen=True, slots=True)
+class SoughtText:
+    """A text on a page."""
+
+    page: int
+    """From 1."""
+    text: str
+    """As it is stored."""
+    before: str = ""
+    """What is stored before it: tells apart what a page says twice."""
+    after: str = ""
+    """What is stored after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageBoxes:
+    """Where a text is on a page as it is shown, cropped and rotated."""
+
+    width: float
+    """Of the page, in points."""
+    height: float
+    boxes: tuple[Box, ...]
+    """One per line, in reading order; none if the text isn't found there."""

@@ -1,0 +1,131 @@
+"""Where a part of a version's text stands in its original."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias, cast
+
+from cachetools import LRUCache
+from citewire.common.v1.place_pb2 import Box, PageBoxes, Place
+
+from citewire_kit.errors import ResourceExhausted, StartupError, Unavailable, invalid_field
+from citewire_kit.fair import FairShares
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import Tenant
+from citewire_retriever.ingest import boxes
+from citewire_retriever.ingest.boxes import SoughtText
+from citewire_retriever.ingest.errors import IngestError
+from citewire_retriever.ingest.sandbox import Sandbox
+from citewire_retriever.ingest.spool import spooled
+from citewire_retriever.model import Original
+from citewire_retriever.store.content import PostgresContent
+
+log = get_logger(__name__)
+
+_AROUND: Final = 200
+"""Characters around a text by which it is told apart from the same words elsewhere on the page."""
+_REMEMBERED: Final = 2000
+_MOST_WAITING: Final = 16
+"""Calls of one organisation that wait for their turn."""
+_PDF: Final = "application/pdf"
+
+_Chunks: TypeAlias = Sequence[tuple[int, int, Place]]
+
+
+class Locator:
+    """Finds spans on the pages of originals, which confined processes read: a file at a time for each organisation.
+
+    What was found is remembered, beside who may read it: that is asked with every call.
+    """
+
+    def __init__(
+        self, content: PostgresContent, sandbox: Sandbox, folder: Path, *, processes: int, max_bytes: int
+    ) -> None:
+        """Takes how many files are read at once, and the largest that is."""
+        self._content = content
+        self._sandbox = sandbox
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._turns = FairShares(processes, _too_many, most_waiting=_MOST_WAITING)
+        self._places: LRUCache[tuple[str, int, int, int, int], list[Place]] = LRUCache(_REMEMBERED)
+
+    async def locate(self, tenant: Tenant, text: Original, start: int, end: int) -> list[Place]:
+        """Returns the places of a span of a version's text, which the caller may read.
+
+        Raises:
+            InvalidArgument: The span isn't in the text.
+            ResourceExhausted: The organisation asks for too much at once (reason `OVERLOADED`).
+            Unavailable: Files can't be read in confinement here.
+        """
+        key = (tenant.org_id, text.document_id, text.version, start, end)
+        places = self._places.get(key)
+        if places is not None:
+            return places
+        first, stored = await self._content.read_span(tenant, text, max(0, start - _AROUND), end + _AROUND)
+        if start >= first + len(stored):
+            raise invalid_field("char_start", "must be within the version's text")
+        chunks = await self._content.find_chunks(tenant, text, start, end)
+        places = _distinct(chunks)
+        original = await self._content.find_original(tenant, text.document_id, text.version)
+        if original is not None and original.media_type == _PDF and original.size_bytes <= self._max_bytes:
+            sought = [_sought(place.page, chunks, _Span(first, stored, start, end)) for place in places]
+            try:
+                pages = await self._read(tenant, original, sought)
+            except IngestError as error:
+                log.warning("span_not_located", document_id=text.document_id, code=error.code.value)
+                return places  # not remembered: it may have been the machine's fault
+            for place, page in zip(places, pages, strict=True):
+                place.boxes.CopyFrom(_to_proto(page))
+        self._places[key] = places
+        return places
+
+    async def _read(self, tenant: Tenant, original: Original, sought: Sequence[SoughtText]) -> list[boxes.PageBoxes]:
+        parts = cast("AsyncGenerator[bytes]", self._content.read(tenant, original))
+        async with aclosing(parts), self._turns.hold(tenant.org_id):
+            async with spooled(self._folder, parts, original.sha256) as path:
+                try:
+                    return await self._sandbox.find_boxes(path, sought)
+                except StartupError as error:
+                    log.warning("originals_not_read", error=str(error))
+                    raise Unavailable("originals can't be read here", reason="SERVICE_UNAVAILABLE") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A span of a version's text, and what is around it."""
+
+    first: int
+    """Where what is around it starts in the text."""
+    around: str
+    start: int
+    end: int
+
+
+def _distinct(chunks: _Chunks) -> list[Place]:
+    """The places of chunks, each once; those of one page as one."""
+    places: dict[bytes, Place] = {}
+    for _, _, place in chunks:
+        places.setdefault(place.SerializeToString(deterministic=True), place)
+    return list(places.values())
+
+
+def _sought(page: int, chunks: _Chunks, span: _Span) -> SoughtText:
+    """What is sought on a page: the part of a span that is in the page's chunks; all of it if it is in no chunk."""
+    on_page = [(start, end) for start, end, place in chunks if place.page == page]
+    start = max(span.start, min(start for start, _ in on_page))
+    end = min(span.end, max(end for _, end in on_page))
+    if start >= end:
+        start, end = span.start, span.end
+    start, end = start - span.first, end - span.first
+    around = span.around
+    return SoughtText(page, around[start:end], around[max(0, start - _AROUND) : start], around[end : end + _AROUND])
+
+
+def _to_proto(page: boxes.PageBoxes) -> PageBoxes:
+    shown = [Box(left=box.left, top=box.top, right=box.right, bottom=box.bottom) for box in page.boxes]
+    return PageBoxes(width=page.width, height=page.height, boxes=shown)
+
+
+def _too_many(_: str) -> ResourceExhausted:
+    return ResourceExhausted("too many spans to locate at once", reason="OVERLOADED", retry_after=1)

@@ -1,0 +1,113 @@
+"""LocateSpan over a real gRPC server, a real Postgres and confined processes."""
+
+from __future__ import annotations
+
+import json
+
+import psycopg
+import pytest
+from citewire.common.v1.place_pb2 import Place
+from citewire.retriever.v1 import corpus_pb2 as pb
+
+from citewire_kit.errors import CitewireError, Code
+from citewire_retriever.ingest.parsers import parse
+from corpus_calls import LIMITS
+from ingest_files import make_pdf, prose_page
+from retriever_process import Caller
+
+QUOTE = "Abroad it is sixty-two euros."
+
+
+@pytest.fixture
+def retriever_settings() -> dict[str, object]:
+    return {**LIMITS, "confinement": "available"}
+
+
+def publish(
+    owner: psycopg.Connection, document_id: int, text: str, chunks: list[tuple[int, int, dict[str, int]]]
+) -> None:
+    """Stores what the worker would have made of a version: text in two parts, and chunks."""
+    owner.execute("UPDATE corpus.versions SET status = 'ready' WHERE document_id = %s", (document_id,))
+    half = len(text) // 2
+    for part, (start, body) in enumerate(((0, text[:half]), (half, text[half:]))):
+        owner.execute(
+            "INSERT INTO corpus.texts (org_id, document_id, version, part, char_start, body)"
+            " SELECT org_id, document_id, version, %s, %s, %s FROM corpus.versions WHERE document_id = %s",
+            (part, start, body, document_id),
+        )
+    for number, (start, end, place) in enumerate(chunks):
+        owner.execute(
+            "INSERT INTO corpus.chunks (org_id, document_id, version, chunk_index, text, token_count, content_hash,"
+            " char_start, char_end, place) SELECT org_id, document_id, version, %s, %s, 1, sha256('x'), %s, %s, %s"
+            " FROM corpus.versions WHERE document_id = %s",
+            (number, text[start:end], start, end, json.dumps(place), document_id),
+        )
+
+
+async def locate(me: Caller, document_id: int, start: int, end: int, **fields: int) -> list[Place]:
+    request = pb.LocateSpanRequest(document_id=document_id, char_start=start, char_end=end, **fields)
+    response = await me.unary(me.running.corpus.LocateSpan, request)
+    assert response.version == 1
+    return list(response.places)
+
+
+async def test_a_quote_of_a_pdf_has_boxes_on_its_pages(me: Caller, owner: psycopg.Connection) -> None:
+    data = make_pdf([prose_page("Travel", [["Here it is thirty euros.", QUOTE]]), prose_page("Meals", [["Not paid."]])])
+    parsed = parse(data, "a.pdf")
+    document_id = (await me.upload(pb.UploadHeader(file_name="a.pdf"), data)).document_id
+    blocks = [(block.start, block.end, {"page": block.place.page}) for block in parsed.blocks]
+    publish(
+        owner, document_id, parsed.text, [block for block in blocks if "Meals" not in parsed.text[slice(*block[:2])]]
+    )
+    owner.execute("UPDATE corpus.versions SET media_type = 'application/pdf'")
+    start = parsed.text.index(QUOTE)
+    for _ in range(2):  # the second time from memory
+        (place,) = await locate(me, document_id, start, start + len(QUOTE), version=1)
+        assert (place.page, place.boxes.width, place.boxes.height) == (1, 612, 792)
+        (box,) = place.boxes.boxes
+        assert 0 < box.left < box.right < 612
+        assert 0 < box.top < box.bottom < 792
+    # Over two pages, and a heading that is in no chunk: it belongs to the next one.
+    both = await locate(me, document_id, start, len(parsed.text))
+    assert [(place.page, len(place.boxes.boxes)) for place in both] == [(1, 1), (2, 1)]
+    meals = parsed.text.index("Meals")
+    (heading,) = await locate(me, document_id, meals, meals + 5)
+    assert (heading.page, len(heading.boxes.boxes)) == (2, 1)
+
+
+async def test_what_is_no_pdf_has_its_place(me: Caller, owner: psycopg.Connection) -> None:
+    document_id = (await me.upload(pb.UploadHeader(file_name="a.csv"), b"a\n1\n2\n")).document_id
+    publish(owner, document_id, "a: 1\na: 2", [(0, 4, {"row": 2}), (5, 9, {"row": 3})])
+    assert await locate(me, document_id, 5, 9) == [Place(row=3)]
+    assert await locate(me, document_id, 3, 6) == [Place(row=2), Place(row=3)]
+
+
+async def test_a_damaged_pdf_has_its_page(me: Caller, owner: psycopg.Connection) -> None:
+    document_id = (await me.upload(pb.UploadHeader(file_name="a.pdf"), b"%PDF-1.7 broken")).document_id
+    publish(owner, document_id, "Some text.", [(0, 10, {"page": 4})])
+    owner.execute("UPDATE corpus.versions SET media_type = 'application/pdf'")
+    assert await locate(me, document_id, 0, 4) == [Place(page=4)]
+
+
+async def test_who_may_not_read_it_learns_nothing(me: Caller, them: Caller, owner: psycopg.Connection) -> None:
+    document_id = (await me.upload(pb.UploadHeader(file_name="a.md"), b"Some text.")).document_id
+    with pytest.raises(CitewireError) as early:
+        await locate(me, document_id, 0, 4)
+    assert (early.value.code, early.value.reason) == (Code.FAILED_PRECONDITION, "WRONG_STATE")
+    publish(owner, document_id, "Some text.", [(0, 10, {"start_line": 1, "end_line": 1})])
+    assert await locate(me, document_id, 0, 4) == [Place(start_line=1, end_line=1)]
+    with pytest.raises(CitewireError) as foreign:
+        await locate(them, document_id, 0, 4)
+    assert foreign.value.reason == "DOCUMENT_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("field", "start", "end"),
+    [("char_end", 4, 4), ("char_end", 5, 4), ("char_end", 0, 8001), ("char_start", 10, 11), ("char_end", 0, 2**32 - 1)],
+)
+async def test_a_span_that_is_none(me: Caller, owner: psycopg.Connection, field: str, start: int, end: int) -> None:
+    document_id = (await me.upload(pb.UploadHeader(file_name="a.md"), b"Some text.")).document_id
+    publish(owner, document_id, "Some text.", [(0, 10, {})])
+    with pytest.raises(CitewireError) as caught:
+        await locate(me, document_id, start, end)
+    assert [violation.field for violation in caught.value.violations] == [field]
