@@ -11,9 +11,9 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from citewire_gateway.clients.health import ServiceHealth
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError
+from citewire_kit.service_health import ServiceHealth
 from echo_service import EchoServicer, running_echo_service
 
 SERVING = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from api_keys import bearer, key_for
-from citewire_http.arrivals import FEW
+from citewire_kit.arrivals import FEW
 from gateway_fake_servers import running_fakes
 from gateway_process import running_gateway
 

@@ -68,29 +68,29 @@ from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.reading import ConversationReader
 from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.embedder import Embedder, ProviderSealer
-from citewire_gateway.clients.fair_calls import FairCalls
 from citewire_gateway.clients.generator import Generator
-from citewire_gateway.clients.health import Health, ServiceHealth
 from citewire_gateway.clients.retriever import CorpusClient, Retriever
 from citewire_gateway.metrics import CALL_WAIT_SECONDS
 from citewire_gateway.profiles.store import Profiles, ProfileStore
 from citewire_gateway.settings import GatewaySettings
 from citewire_http import middleware
 from citewire_http.api import problems
-from citewire_http.arrivals import Arrivals
 from citewire_http.background import BackgroundTasks, run_sweeper
 from citewire_http.idempotency import IdempotencyStore
 from citewire_http.server import Drain
 from citewire_http.streams import StreamRules
 from citewire_kit import metrics
+from citewire_kit.arrivals import Arrivals
 from citewire_kit.audit import NO_TRAIL
 from citewire_kit.audit_store import open_trail
 from citewire_kit.channel import open_channel
 from citewire_kit.client import init_client
+from citewire_kit.fair_calls import FairCalls
 from citewire_kit.limit_store import open_limit_store
 from citewire_kit.limiter import Limiter
 from citewire_kit.plan_limits import Measure
 from citewire_kit.postgres import is_alive, open_pool
+from citewire_kit.service_health import Health, ServiceHealth
 from citewire_kit.tasks import end
 from citewire_kit.tenant import LOCAL_TENANT
 

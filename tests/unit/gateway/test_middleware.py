@@ -7,8 +7,8 @@ from prometheus_client import REGISTRY
 from starlette.types import Message, Receive, Scope, Send
 
 from citewire_http.api.problems import problem_response
-from citewire_http.arrivals import Arrivals
 from citewire_http.middleware import Limit, wrap
+from citewire_kit.arrivals import Arrivals
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import Unauthenticated
 from citewire_kit.tenant import current_request_id

@@ -13,7 +13,6 @@ from citewire_gateway.chat.reading import ConversationReader
 from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.generator import Generator
-from citewire_gateway.clients.health import Health
 from citewire_gateway.clients.retriever import CorpusClient, Retriever
 from citewire_gateway.profiles.store import Profiles
 from citewire_gateway.settings import GatewaySettings
@@ -21,6 +20,7 @@ from citewire_http.api.schemas import MAX_ID
 from citewire_http.idempotency import IdempotencyStore
 from citewire_http.server import Drain
 from citewire_kit.audit import AuditTrail
+from citewire_kit.service_health import Health
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from citewire.common.v1 import common_pb2
 from citewire.embedder.v1 import embedder_pb2, embedder_pb2_grpc
 from citewire.generator.v1 import generator_pb2, generator_pb2_grpc
 
-from citewire_gateway.clients.fair_calls import FairCalls
-from citewire_http.arrivals import begin_turn
 from citewire_kit import client
+from citewire_kit.arrivals import begin_turn
+from citewire_kit.fair_calls import FairCalls
 
 _GRACE_SECONDS = 0.5
 """Beyond a budget, after which the embedder isn't waited for any more: what it has then is worth more than nothing."""

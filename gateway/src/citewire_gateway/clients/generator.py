@@ -8,9 +8,9 @@ import grpc
 from citewire.generator.v1 import generator_pb2, generator_pb2_grpc
 from google.protobuf.message import Message
 
-from citewire_gateway.clients.fair_calls import FairCalls
 from citewire_kit import client
 from citewire_kit.errors import Unavailable
+from citewire_kit.fair_calls import FairCalls
 
 Req = TypeVar("Req", bound=Message)
 Res = TypeVar("Res", bound=Message)

@@ -10,9 +10,9 @@ from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import calibration_pb2, corpus_pb2, corpus_pb2_grpc, retriever_pb2, retriever_pb2_grpc
 from google.protobuf import struct_pb2
 
-from citewire_gateway.clients.fair_calls import FairCalls
 from citewire_kit import client
 from citewire_kit.errors import Unavailable, Unimplemented
+from citewire_kit.fair_calls import FairCalls
 from citewire_kit.user_rows import UserRow
 
 _MAX_EXACT = 2**53

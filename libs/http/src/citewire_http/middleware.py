@@ -12,9 +12,9 @@ from opentelemetry.trace import SpanKind, StatusCode
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from citewire_http.arrivals import Arrivals
 from citewire_http.bodies import too_large
 from citewire_http.settings import HttpSettings
+from citewire_kit.arrivals import Arrivals
 from citewire_kit.audit import NO_TRAIL, AuditRecord, AuditTrail, use_record
 from citewire_kit.audit_events import Action, Outcome
 from citewire_kit.deadline import budget

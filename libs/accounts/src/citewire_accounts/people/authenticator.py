@@ -12,7 +12,7 @@ from citewire_accounts.people.sessions import SessionStore, disabled
 from citewire_accounts.people.sign_in import FRESH, SignIn
 from citewire_accounts.tenants.failed_keys import FailedKeys
 from citewire_accounts.tenants.identity import Caller, IdentityStore, KeyState, hash_key, is_key
-from citewire_http.arrivals import overloaded
+from citewire_kit.arrivals import overloaded
 from citewire_kit.errors import CitewireError, Unauthenticated
 from citewire_kit.fair import FairShares
 from citewire_kit.telemetry import get_logger

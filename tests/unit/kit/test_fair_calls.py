@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from citewire_gateway.clients import fair_calls
-from citewire_gateway.clients.fair_calls import FairCalls
-from citewire_kit import client
+from citewire_kit import client, fair_calls
 from citewire_kit.errors import ResourceExhausted
+from citewire_kit.fair_calls import FairCalls
 from citewire_kit.tenant import Tenant, use_tenant
 from waiting import wait_until
 

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from citewire_http import arrivals as arrivals_module
-from citewire_http.arrivals import Arrivals, begin_turn, has_begun
+from citewire_kit import arrivals as arrivals_module
+from citewire_kit.arrivals import Arrivals, begin_turn, has_begun
 from citewire_kit.errors import ResourceExhausted
 
 

@@ -9,8 +9,8 @@ from typing import TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from citewire_http.arrivals import begin_turn, has_begun, overloaded
 from citewire_kit import client
+from citewire_kit.arrivals import begin_turn, has_begun, overloaded
 from citewire_kit.fair import FairShares, Holding
 from citewire_kit.tenant import find_tenant
 
