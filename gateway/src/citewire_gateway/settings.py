@@ -60,31 +60,33 @@ class GatewaySettings(HttpSettings, AccountSettings, CallerSettings, LimitStoreS
     """Largest file."""
 
     max_uploads: int = Field(default=16, ge=1)
-    """Uploads that are received at once, each with a spool file on disk. Organisations share them: one that holds more
-    than another loses its youngest to it, with 503, as does one too many of its own."""
+    """Uploads that are received at once, each with a spool file on disk. Organisations share them: where none is free,
+    the one that holds most loses its youngest to another that holds fewer; that upload, or one too many of an
+    organisation's own, is refused with 503."""
 
     upload_bytes_per_second: float = Field(default=4096.0, gt=0)
-    """Slowest upload: one that is behind this rate by more than upload_grace_seconds is broken off."""
+    """Slowest upload: one that is behind this rate by more than upload_grace_seconds is broken off. An upload holds one
+    of few places, so it must be faster than `body_bytes_per_second`, which protects connections from bodies of any
+    kind; the retriever has the same setting for uploads that don't come through a gateway."""
 
     upload_grace_seconds: float = Field(default=20.0, gt=0)
     """How long an upload may be slower than that."""
 
     max_calls: int = Field(default=6, ge=1)
-    """Calls of the services at once, files aside; one more waits. One of the generator, or a stream, counts for a tenth
-    of a second at most: then it waits for a model or a client. Three for each core behind this gateway keep those busy;
-    more only wait there."""
+    """Calls of the services at once, files aside; a further one waits. A stream, or a call of the generator, counts for
+    a tenth of a second at most, since it then waits for a model or a client. Three per core behind this gateway keep
+    the cores busy; more would only wait there."""
 
     max_shared_calls: int = Field(default=2, ge=1)
-    """The same, while several organisations are there: each makes its part of so many at once, and at least one. One
-    for each core behind this gateway: then a call of one doesn't wait for a core that another's many calls keep
-    busy."""
+    """The same while several organisations are active: they share this number equally, and each may make at least one
+    call. With one per core behind this gateway, no organisation's call waits for a core that another's calls occupy."""
 
     max_waiting_calls: int = Field(default=256, ge=1)
     """Calls of one organisation that may wait; more are refused with 503."""
 
     arrival_seconds: float = Field(default=0.5, gt=0)
-    """How long the oldest of a caller's requests may have waited for its first turn: while it is longer, and 32 or more
-    wait, further ones are refused with 503 at once, so that those that are let in are answered in time."""
+    """How long the oldest of a caller's requests may wait for its first turn. While it has waited longer, and 64 or
+    more are waiting, further ones are refused with 503 at once, so that those let in are answered in time."""
 
     spool_dir: str | None = None
     """Folder for spool files of uploads; None: the system's folder for temporary files."""
@@ -93,7 +95,7 @@ class GatewaySettings(HttpSettings, AccountSettings, CallerSettings, LimitStoreS
     """Time budget of a chat. It shrinks hop by hop: services and providers never get more than what is left."""
 
     request_seconds: float = Field(default=30.0, gt=0)
-    """Time budget of any other request that isn't a stream or an upload."""
+    """Time budget of a request that is neither a chat nor a transfer."""
 
     transfer_seconds: float = Field(default=3600.0, gt=0)
     """Time budget of an upload, a download or a watched ingest: slow clients are served too."""

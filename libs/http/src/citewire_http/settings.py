@@ -36,7 +36,8 @@ class HttpSettings(ProcessSettings):
     """Time that each body has to arrive, beyond what `body_bytes_per_second` gives it; a slower one is a 408."""
 
     body_bytes_per_second: int = Field(default=1024, ge=1)
-    """Slowest rate of a body that takes longer than `body_seconds`."""
+    """Slowest rate of a body that takes longer than `body_seconds`, of whatever kind: it protects the connection. An
+    application may ask more of some, such as uploads that hold one of few places."""
 
     max_connections: int = Field(default=2000, ge=16)
     """Most connections. Above it, one without a request makes room; without any, only probes are answered."""
