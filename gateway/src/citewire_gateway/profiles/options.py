@@ -37,7 +37,6 @@ _IN_PROFILE = (
     "speculate",
     "max_completion_tokens",
 )
-_IN_SEARCH = ("max_per_document", "recent", "fuse_by_rank")
 _IN_ANSWER = (
     "answer_language",
     "not_found_sentence",
@@ -68,7 +67,18 @@ class InputTokens(BaseModel):
     pro: Annotated[StrictInt, Field(ge=2_000, le=INPUT_TOKENS["pro"])] | None = None
 
 
-class ProfileOptions(BaseModel):
+class SearchOptions(BaseModel):
+    """What a search, a question and a profile may each say about retrieval, named as in the retriever's message."""
+
+    max_per_document: Annotated[StrictInt, Field(ge=1, le=200)] | None = Field(
+        default=None, description="Most chunks of one document; absent means no limit, or the profile's."
+    )
+
+
+_IN_SEARCH = (*SearchOptions.model_fields, "recent", "fuse_by_rank")
+
+
+class ProfileOptions(SearchOptions):
     """Fields of a profile to be changed, within its limits; what is absent stays."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -95,9 +105,6 @@ class ProfileOptions(BaseModel):
         default=None, description="How many of the latest documents are added, whatever their score."
     )
     mode: Literal["dense", "lexical", "hybrid"] | None = None
-    max_per_document: Annotated[StrictInt, Field(ge=1, le=200)] | None = Field(
-        default=None, description="Most chunks of one document."
-    )
     fuse_by_rank: StrictBool | None = Field(
         default=None, description="Whether `hybrid` fuses by reciprocal rank alone, not by scores."
     )

@@ -8,7 +8,7 @@ from pydantic import MISSING, Field, StrictBool, StrictInt, StrictStr
 
 from citewire_gateway.api.schemas import PLACE_NAMES, KnownType, ScopeFields, Score, Similarity
 from citewire_gateway.api.schemas.chat import UncitedSentence, VerifiedSentence
-from citewire_gateway.profiles.options import RerankSeconds
+from citewire_gateway.profiles.options import RerankSeconds, SearchOptions
 from citewire_http.api.reading import Names
 from citewire_http.api.schemas import Count, Id, RequestModel, ResponseModel, Rounded, Time
 from citewire_kit.enums import enum_number
@@ -19,7 +19,7 @@ _RERANKED = 40
 SearchModeName = Literal["dense", "lexical", "hybrid"]
 
 
-class SearchBody(ScopeFields):
+class SearchBody(SearchOptions, ScopeFields):
     """A search."""
 
     query: StrictStr = Field(examples=["revenue growth"])
@@ -46,9 +46,6 @@ class SearchBody(ScopeFields):
     keep_duplicates: StrictBool = Field(
         default=False,
         description="Keeps chunks whose text is nearly that of a better one, which else are left out and named by it.",
-    )
-    max_per_document: Annotated[StrictInt, Field(ge=1, le=200)] | None = Field(
-        default=None, description="Most chunks of one document; absent means no limit."
     )
 
     def to_proto(self) -> retriever_pb2.SearchRequest:
