@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from citewire_kit import migrate as migrations
-from citewire_kit.postgres import open_pool
+from citewire_kit.postgres import open_pool, tenant_transaction
 from citewire_kit.tenant import Tenant
 from citewire_retriever.model import Changes, DocumentQuery, Scope, SearchMode, SearchQuery
 from citewire_retriever.store.documents import PostgresDocuments
@@ -27,14 +27,7 @@ ROLES = (("owner",), ("admin",), ("editor",), ("member",), ("reader",), ())
 
 async def test_everything_is_read_as_it_was(empty_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     every = migrations.read_migrations("citewire_retriever")
-    before = [entry for entry in every if entry.file < "0012"]
-
-    def earlier(_package: str) -> list[migrations.Migration]:
-        return before
-
-    with monkeypatch.context() as patched:
-        patched.setattr(migrations, "read_migrations", earlier)
-        await migrations.migrate(empty_database.owner_dsn, schema="corpus", package="citewire_retriever")
+    before = await _migrate_before("0012", empty_database, monkeypatch)
     vectors = clustered(np.random.default_rng(1), 12)
     with CorpusRows(empty_database.owner_dsn, dimensions=DIMENSIONS) as rows:
         ids = [
@@ -80,3 +73,43 @@ async def test_everything_is_read_as_it_was(empty_database: Database, monkeypatc
     assert changed is not None
     assert changed.document.title == "New"
     await pool.close()
+
+
+async def test_what_was_hidden_stays_hidden(empty_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Grants and readers of before, also where nothing has been ingested yet."""
+    await _migrate_before("0016", empty_database, monkeypatch)
+    with CorpusRows(empty_database.owner_dsn, dimensions=DIMENSIONS) as rows:
+        for org in ("acme", "globex", "initech"):
+            rows.run("INSERT INTO corpus.collections (org_id, name) VALUES (%s, 'Payroll')", (org,))
+        rows.run(
+            "INSERT INTO corpus.collection_grants SELECT org_id, collection_id, 'group:hr', 'read'"
+            " FROM corpus.collections WHERE org_id = 'acme'"
+        )
+        rows.run("SELECT corpus.intern_access('globex', NULL, '{group:hr}')")
+        await migrations.migrate(empty_database.owner_dsn, schema="corpus", package="citewire_retriever")
+        # And of one that grants later.
+        rows.run("SELECT corpus.intern_access('umbrella', NULL, '{group:hr}')")
+    pool = await open_pool(empty_database.dsn("citewire_corpus"), max_size=1, name="test", resolved=VISIBLE)
+    seen: dict[str, bool] = {}
+    for org in ("acme", "globex", "initech", "umbrella"):
+        async with tenant_transaction(pool, Tenant(org, "newcomer", "pro", ("editor",))) as connection:
+            row = await (await connection.execute("SELECT current_setting('citewire.visible') = 'all'")).fetchone()
+        assert row is not None
+        seen[org] = row[0]
+    await pool.close()
+    assert seen == {"acme": False, "globex": False, "initech": True, "umbrella": False}
+
+
+async def _migrate_before(
+    number: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> list[migrations.Migration]:
+    """Applies the migrations before one, and returns them."""
+    before = [entry for entry in migrations.read_migrations("citewire_retriever") if entry.file < number]
+
+    def earlier(_package: str) -> list[migrations.Migration]:
+        return before
+
+    with monkeypatch.context() as patched:
+        patched.setattr(migrations, "read_migrations", earlier)
+        await migrations.migrate(database.owner_dsn, schema="corpus", package="citewire_retriever")
+    return before

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg_pool import AsyncConnectionPool
 
-from citewire_kit.postgres import Pool
+from citewire_kit.postgres import Connection, Pool, open_pool
 from citewire_kit.tenant import Tenant
 from citewire_retriever.model import SearchQuery
+from citewire_retriever.store.filter_sql import VISIBLE
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.tuning import SearchTuning
 
@@ -42,22 +42,27 @@ class RecordedStatement:
         return "hnsw.iterative_scan" in self.text()
 
 
-class _Recording(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """Remembers what it sends inside a transaction; the pool has one connection."""
+def _record(connection: Connection) -> list[RecordedStatement]:
+    """Notes what a connection sends inside a transaction."""
+    sent: list[RecordedStatement] = []
+    execute = connection.execute
 
-    async def execute(self, query: Any, params: Any = None, **options: Any) -> Any:  # noqa: ANN401 # values of any kind are meant
-        sent: list[RecordedStatement] = self.__dict__.setdefault("sent", [])
+    async def recording(query: Any, params: Any = None, **options: Any) -> Any:  # noqa: ANN401 # values of any kind are meant
         if params is not None:
             sent.append(RecordedStatement(query, dict(params)))
-        return await super().execute(query, params, **options)
+        return await execute(query, params, **options)
+
+    connection.__dict__["execute"] = recording
+    return sent
 
 
 class RecordedSearch:
     """A search whose statements are caught."""
 
-    def __init__(self, pool: Pool, tuning: SearchTuning) -> None:
+    def __init__(self, pool: Pool, tuning: SearchTuning, sent: list[RecordedStatement]) -> None:
         self.pool = pool
         self._store = PostgresSearch(pool, tuning)
+        self._sent = sent
 
     async def sent(self, tenant: Tenant, query: SearchQuery) -> list[RecordedStatement]:
         """Searches, and returns the statements, those that open and close the transaction aside.
@@ -65,19 +70,16 @@ class RecordedSearch:
         The first search of an organisation asks for its size as well, so it is searched twice.
         """
         await self._store.search(tenant, query)
-        async with self.pool.connection() as connection:
-            connection.__dict__["sent"] = []
+        self._sent.clear()
         await self._store.search(tenant, query)
-        async with self.pool.connection() as connection:
-            sent: list[RecordedStatement] = connection.__dict__["sent"]
-            return [entry for entry in sent if "set_config('citewire.user_id'" not in entry.text()]
+        return [entry for entry in self._sent if "set_config('citewire.user_id'" not in entry.text()]
 
 
 @asynccontextmanager
 async def recorded_search(dsn: str, tuning: SearchTuning | None = None) -> AsyncGenerator[RecordedSearch]:
-    """Opens a recorded search as the role that the connection string names."""
-    pool = AsyncConnectionPool(
-        dsn, connection_class=_Recording, kwargs={"autocommit": True}, min_size=1, max_size=1, open=False
-    )
+    """Opens a recorded search, over one connection, as the role that the connection string names."""
+    pool = await open_pool(dsn, max_size=1, name="recorded", resolved=VISIBLE)
     async with pool:
-        yield RecordedSearch(cast("Pool", pool), tuning or SearchTuning())
+        async with pool.connection() as connection:
+            sent = _record(connection)
+        yield RecordedSearch(pool, tuning or SearchTuning(), sent)

@@ -14,8 +14,14 @@ from citewire_retriever.filters import TEXT_FIELDS, TIME_FIELDS, All, AnyOf, Com
 from citewire_retriever.model import Scope
 from citewire_retriever.store import rows
 
-VISIBLE: Final = Resolved("citewire.visible", "corpus.visible_setting()")
-"""What a transaction's caller may see, for pools of the retriever: without it, policies find that out for each row."""
+VISIBLE: Final = Resolved(
+    "citewire.visible",
+    "CASE WHEN EXISTS (SELECT FROM corpus.restrictions) THEN corpus.visible_setting() ELSE 'all' END",
+)
+"""What a transaction's caller may see, for pools of the retriever: without it, policies find that out for each row.
+
+The table shows the organisation's row alone: it is asked after the tenant has been set.
+"""
 _VISIBLE: Final = rows.queries("search")["visible"]
 _FALSE: Final = sql.SQL("false")
 _TRUE: Final = sql.SQL("true")

@@ -94,7 +94,8 @@ LIMIT %(depth)s
 
 -- name: chunks_counted
 -- About how many chunks the caller sees, and whether others are hidden.
-SELECT coalesce(sum(chunks), 0)::bigint, NOT corpus.sees_all() FROM corpus.term_counts WHERE org_id = %(org_id)s AND term = 0
+SELECT coalesce(sum(chunks), 0)::bigint, current_setting('citewire.visible', true) IS DISTINCT FROM 'all'
+FROM corpus.term_counts WHERE org_id = %(org_id)s AND term = 0
 
 -- name: best_chunks
 , first AS (

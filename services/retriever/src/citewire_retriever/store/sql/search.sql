@@ -153,7 +153,7 @@ ORDER BY d.created_at DESC, d.document_id DESC
 -- The organisation's live space, then the previous one if it has one, and the further ones; whether the caller sees all
 -- documents, and what is stored about the spaces' scores.
 SELECT s.space_id, s.model, s.revision, s.dimensions,
-       corpus.sees_all(), k.measured_at, k.relevance_threshold, k.answerable_threshold, k.dense_weight,
+       current_setting('citewire.visible', true) = 'all', k.measured_at, k.relevance_threshold, k.answerable_threshold, k.dense_weight,
        k.off_topic_threshold
 FROM corpus.org_spaces o
 JOIN corpus.spaces s ON s.space_id IN (o.live_space_id, o.previous_space_id)
@@ -176,7 +176,7 @@ WITH settings AS MATERIALIZED (
            set_config('jit', 'off', true)
 )
 SELECT s.space_id, s.model, s.revision, s.dimensions,
-       corpus.sees_all(), k.measured_at, k.relevance_threshold, k.answerable_threshold, k.dense_weight,
+       current_setting('citewire.visible', true) = 'all', k.measured_at, k.relevance_threshold, k.answerable_threshold, k.dense_weight,
        k.off_topic_threshold
 FROM settings
 CROSS JOIN corpus.org_spaces o
@@ -209,7 +209,7 @@ LIMIT 100
 SELECT coalesce(sum(n.documents), 0)::bigint, coalesce(sum(n.chunks), 0)::bigint,
        coalesce((SELECT p.reltuples FROM pg_catalog.pg_class p
                  WHERE p.oid = (SELECT v.tableoid FROM {vectors} v WHERE v.org_id = %(org_id)s LIMIT 1)), 0),
-       NOT corpus.sees_all()
+       current_setting('citewire.visible', true) IS DISTINCT FROM 'all'
 FROM corpus.access_counts n
 WHERE n.org_id = %(org_id)s
 
