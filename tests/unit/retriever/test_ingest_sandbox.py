@@ -152,6 +152,37 @@ async def test_the_server_is_replaced_after_its_share_and_ends(tmp_path: Path) -
     assert processes() <= before
 
 
+async def priorities(reading: asyncio.Task[ParsedDocument]) -> set[int]:
+    """How much nicer than this process those were that read a file, until it was read."""
+    seen: set[int] = set()
+    mine = psutil.Process().nice()
+    while not reading.done():
+        for server in servers():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                seen |= {int(child.nice()) - int(mine) for child in server.children()}
+        await asyncio.sleep(0.01)
+    return seen
+
+
+async def test_a_short_file_is_read_with_full_priority_and_a_long_one_is_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plant(
+        monkeypatch,
+        tmp_path,
+        "def planted(data, *_):\n    import time\n    time.sleep(float(data))\n    return say('')",
+    )
+    async with Sandbox.open(RULES, processes=1) as sandbox:
+
+        async def read(seconds: str) -> set[int]:
+            path = write(tmp_path / "a.txt", seconds)
+            return await priorities(asyncio.create_task(sandbox.parse(path, "a.txt", "")))
+
+        assert await read("0.6") == {0, 5}
+        # A machine that is busy with others may take a short one for long.
+        assert any([await read("0.05") == {0} for _ in range(5)])
+
+
 async def test_a_crash_is_an_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plant(monkeypatch, tmp_path, "def planted(*_):\n    import ctypes\n    ctypes.string_at(1)")
     path = write(tmp_path / "a.txt", "text")

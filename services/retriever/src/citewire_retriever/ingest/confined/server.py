@@ -17,6 +17,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,10 @@ _CONTROL: Final = 0
 _ANSWER: Final = 3
 _MOST_BYTES: Final = 65_536
 _MOST_DESCRIPTORS: Final = 64
+_QUICK_SECONDS: Final = 0.25
+_NICE: Final = 5
+"""Added to the priority value of a process that has run for longer than _QUICK_SECONDS: somebody may wait for a short
+file, and a long one isn't to take the cores from those who answer."""
 _TRIAL: Final = Limits(cpu_seconds=10, memory_mib=4096)
 
 
@@ -71,6 +76,9 @@ class _Server:
         self.inbox = _Inbox()
         self.running: dict[int, int] = {}
         """Process by the number of the request."""
+        self.quick: dict[int, float] = {}
+        """Until when processes, by the number of the request, have the priority of this one; the first ends first."""
+        self.nice = os.getpriority(os.PRIO_PROCESS, 0) + _NICE
         reader, self.waker = socket.socketpair()
         self.waker.setblocking(False)
         reader.setblocking(False)
@@ -80,7 +88,7 @@ class _Server:
         signal.set_wakeup_fd(self.waker.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         while True:
-            ready, _, _ = select.select([self.control, self.woken], [], [])
+            ready, _, _ = select.select([self.control, self.woken], [], [], self._slow_down())
             if self.woken in ready:
                 with contextlib.suppress(BlockingIOError):
                     self.woken.recv(_MOST_BYTES)
@@ -89,6 +97,16 @@ class _Server:
                 break
         for process in self.running.values():
             os.kill(process, signal.SIGKILL)
+
+    def _slow_down(self) -> float | None:
+        """Lowers the priority of processes that aren't quick; returns the seconds until the next one's turn."""
+        for number, until in list(self.quick.items()):
+            if (seconds := until - time.monotonic()) > 0:
+                return seconds
+            # Ours until we have reaped it, as above.
+            os.setpriority(os.PRIO_PROCESS, self.running[number], self.nice)
+            del self.quick[number]
+        return None
 
     def _receive(self) -> bool:
         """Takes what came in; False if nothing will come any more."""
@@ -107,6 +125,7 @@ class _Server:
             else:
                 file, answer = self.inbox.descriptors.pop(0), self.inbox.descriptors.pop(0)
                 self.running[message["id"]] = self._fork(message["job"], file, answer)
+                self.quick[message["id"]] = time.monotonic() + _QUICK_SECONDS
                 os.close(file)
                 os.close(answer)
         return True
@@ -131,6 +150,7 @@ class _Server:
             ended, status, usage = os.wait4(process, os.WNOHANG)
             if ended:
                 del self.running[number]
+                self.quick.pop(number, None)
                 report = {
                     "id": number,
                     "status": os.waitstatus_to_exitcode(status),
@@ -143,7 +163,6 @@ def _be_reader(job: dict[str, Any], file: int, answer: int, missing: list[str]) 
     """Reads one file, locked in; returns the exit status."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    os.nice(5)
     gc.disable()  # it lives for one file, and has a limit
     # Mapped, not read: not a byte of it is touched yet.
     size = os.fstat(file).st_size
