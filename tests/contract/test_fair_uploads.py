@@ -166,3 +166,33 @@ async def test_who_was_refused_a_place_is_refused_by_its_head_until_there_is_one
             assert (await gateway.http.post("/v1/documents", files=files, headers=bearer(theirs))).status_code == 202
         await wait_until(lambda: gateway.services.uploads.total == 0, 20)
         assert (await gateway.http.post("/v1/documents", files=files, headers=bearer(mine))).status_code == 202
+
+
+async def test_no_more_of_who_was_refused_come_in_than_there_are_places_for(database: Database) -> None:
+    mine = (await key_for(database, "acme", "ada"))["key"]
+    async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys", max_uploads=2) as gateway:
+        looked_up, answered = 0, asyncio.Event()
+        find = gateway.services.identity.find
+
+        async def held_up(key_hash: bytes) -> object:
+            nonlocal looked_up
+            looked_up += 1
+            await answered.wait()
+            return await find(key_hash)
+
+        async def upload() -> int:
+            response = await gateway.http.post(
+                "/v1/documents", files={"file": ("a.md", b"x")}, headers=bearer(mine), timeout=30
+            )
+            return response.status_code
+
+        async with dripping(gateway, mine, 2):
+            assert await upload() == 503
+        await wait_until(lambda: gateway.services.uploads.total == 0, 20)
+        gateway.services.identity.find = held_up  # pyright: ignore[reportAttributeAccessIssue] # as the store's own
+        uploads = [asyncio.create_task(upload()) for _ in range(8)]
+        await wait_until(lambda: looked_up + sum(task.done() for task in uploads) == 8, 20)
+        assert looked_up == 2, "six need no look into the database"
+        answered.set()
+        assert sorted(await asyncio.gather(*uploads)) == [202] * 2 + [503] * 6
+        assert await upload() == 202, "places are given back"

@@ -309,7 +309,7 @@ def build_app(services: Services) -> ASGIApp:
         seconds=time_budget(settings),
         body_limit=body_limit(settings),
         arrivals=Arrivals(settings.arrival_seconds),
-        check_head=services.uploads.check_head,
+        admit=services.uploads.admit,
         local_only=settings.auth == "off",
         cross_origin=middleware.cross_origin_rules(settings),
         trail=services.trail,

@@ -13,49 +13,63 @@ from citewire_kit.fair import FairShares, Holding
 from citewire_kit.pace import no_place
 
 _MOST_NOTED: Final = 10_000
+_PLACE: Final = "citewire.upload_place"
 
 
 class UploadPlaces(FairShares):
     """Places for uploads, in fair shares by organisation.
 
-    Who was refused one comes again, often at once. Until its organisation may have a place, it is refused by what it is
-    sent with, before its key is looked up: by its refusals alone, a flood would take the process from everybody else.
+    Who was refused one comes again, often at once and with many. From then on it gets its places by what its requests
+    are sent with, or is refused, before its key is looked up: by its refusals alone, a flood would take the process
+    from everybody else.
     """
 
     def __init__(self, places: int) -> None:
         """Starts with all places free."""
         super().__init__(places, lambda _: no_place("too many uploads at once"), beyond=True)
         self._refused: dict[str, str] = {}
-        """Organisation by the header `Authorization`, which was valid when it was refused."""
-
-    def check_head(self, scope: Scope) -> None:
-        """Refuses an upload of who was refused before, and would be again.
-
-        Raises:
-            ResourceExhausted: Reason `OVERLOADED`.
-        """
-        if self._refused and is_upload(scope["path"], header(scope, b"content-type")):
-            org_id = self._refused.get(header(scope, b"authorization"))
-            if org_id is not None:
-                self.check(org_id)
+        """Organisation by the header `Authorization`, which was valid when it was refused; the oldest first."""
 
     @contextmanager
-    def hold_for(self, org_id: str, authorization: str) -> Generator[Holding]:
-        """Holds a place inside the block.
-
-        Args:
-            org_id: Whose upload it is.
-            authorization: What the request was sent with; "" if it is known by something else.
+    def admit(self, scope: Scope) -> Generator[None]:
+        """Lets a request in; holds a place inside the block if it is an upload of who was refused before.
 
         Raises:
             ResourceExhausted: There is none (`OVERLOADED`).
         """
+        if self._refused and is_upload(scope["path"], header(scope, b"content-type")):
+            org_id = self._refused.get(header(scope, b"authorization"))
+            if org_id is not None:
+                with self.hold_now(org_id) as scope[_PLACE]:
+                    yield
+                return
+        yield
+
+    @contextmanager
+    def hold_for(self, org_id: str, scope: Scope) -> Generator[Holding]:
+        """Holds a place inside the block; a request that has got one when it was let in has that.
+
+        Args:
+            org_id: Whose upload it is.
+            scope: The request's.
+
+        Raises:
+            ResourceExhausted: There is none (`OVERLOADED`).
+        """
+        place: Holding | None = scope.get(_PLACE)
+        if place is not None and place.key == org_id:
+            yield place
+            return
         try:
             self.check(org_id)
         except CitewireError:
-            if authorization and len(self._refused) < _MOST_NOTED:
-                self._refused[authorization] = org_id
+            self._note(header(scope, b"authorization"), org_id)
             raise
-        self._refused.pop(authorization, None)
         with self.hold_now(org_id) as place:
             yield place
+
+    def _note(self, authorization: str, org_id: str) -> None:
+        if authorization:  # else it is known by something else
+            self._refused[authorization] = org_id
+            if len(self._refused) > _MOST_NOTED:
+                del self._refused[next(iter(self._refused))]

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Collection, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -114,7 +114,7 @@ def wrap(
     seconds: Seconds,
     body_limit: BodyLimit,
     arrivals: Arrivals,
-    check_head: Callable[[Scope], None] = lambda _: None,
+    admit: Callable[[Scope], AbstractContextManager[None]] = nullcontext,
     local_only: bool = False,
     cross_origin: CrossOrigin | None = None,
     trail: AuditTrail = NO_TRAIL,
@@ -123,7 +123,7 @@ def wrap(
     """Puts around an application, outermost first: request id, trace, logs, other origins, errors, time budget.
 
     Errors are inside of the access log, so that what went wrong is counted and logged as it was answered; and inside of
-    the rules for other origins, so that their pages can read them. `check_head` may refuse a request before any work.
+    the rules for other origins, so that their pages can read them. `admit` may refuse a request before any work.
     """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -135,8 +135,8 @@ def wrap(
                     _check_local(scope, cross_origin.origins if cross_origin is not None else ())
                 if scope["path"] not in _UNLOGGED:
                     trail.check()
-                check_head(scope)
-                await app(scope, limited, send)
+                with admit(scope):
+                    await app(scope, limited, send)
         except Exception as exc:  # noqa: BLE001 # it becomes an answer, and is logged there
             # The server closes the connection under a body that has begun and isn't complete: a cut one must not look
             # like a whole one. What failed then has been logged.

@@ -293,7 +293,7 @@ async def _store_file(
 ) -> Document:
     declared = request.headers.get("content-length", "")
     taken = await _take_upload(services, tenant, int(declared) if declared.isdecimal() else 0)
-    with services.uploads.hold_for(tenant.org_id, request.headers.get("authorization", "")) as place:
+    with services.uploads.hold_for(tenant.org_id, request.scope) as place:
         async with receive_form(
             paced(request.stream(), services.settings.upload_pace(), place),
             request.headers["content-type"],
