@@ -1,18 +1,21 @@
-"""This working tree beside an earlier commit: is anything slower by more than 3 %?
+"""This working tree beside earlier commits: is anything slower by more than 3 %?
 
-Both trees have an environment of their own, and the same driver (this one's) measures the processes of either, in
-turns: base and head in each pair, the first of them alternating. Of each measure the median of the pairs' ratios is
+All trees have an environment of their own, and the same driver (this one's) measures the processes of each, in
+turns: bases and head, forwards and backwards. Of each measure the median of the pairs' ratios is
 printed with its 95 % interval; a ratio above 1 means that head is worse. The measure is missed if the whole interval
 lies beyond the limit, held if all of it lies within, and undecided otherwise.
 
 - *relay*: CPU time of generator and gateway per relayed token, with 20 streams and saturated.
 - *first_token*: milliseconds from a chat's request to its first token, through the same two processes.
 - *search*: `Search` calls per second over gRPC, eight at a time, on 12,000 chunks in Postgres.
+- *ingest*: milliseconds and CPU time (worker, embedder, Postgres) per document, until all can be searched.
 - *startup*: seconds of `citewire up`, which `make up` runs, on a new data folder until it says that it is ready.
 
 `--slow-down 1.10` makes head's processes slower by 10 %, to show that each measure notices.
 
-Usage: python -m benchmarks.compare --base COMMIT [--pairs 10] [--only relay,search] [--slow-down 1.10]
+Usage: python -m benchmarks.compare --base COMMIT [COMMIT …] [--pairs 10] [--only relay,search] [--slow-down 1.10]
+
+On a machine that others use too, `--patience 0` doesn't wait until it is idle.
 """
 
 from __future__ import annotations
@@ -22,12 +25,9 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
-import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +35,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.ingest_cost import ingest_backend, starting_stack
 from benchmarks.ratios import Verdict, median_ratio
 from benchmarks.relay import RATE, set_pace
 from benchmarks.relay_citewire import RelayBackend, relay_backend, relaying
@@ -43,7 +44,6 @@ from benchmarks.relay_systems import log_folder, plain_environment, upstream
 from benchmarks.search_ways import run_way
 from benchmarks.slow_down import paused
 from benchmarks.tables import describe_machine, format_table
-from local_stack import PORTS
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 1.03
@@ -57,12 +57,13 @@ SEARCH_CHUNKS = 12_000
 SEARCH_SECONDS = 2.0
 IDLE_SHARE = 0.05
 """Of the machine's CPU time that others may use when a measure begins."""
-IDLE_PATIENCE = 20.0
 MEASURES = {
     "relay 20": "relay, 20 streams: CPU µs per token",
     "relay saturated": "relay, saturated: CPU µs per token",
     "first_token": "time to first token: ms",
     "search": "Search: ms per call (8 at a time)",
+    "ingest": "ingest: ms per document",
+    "ingest cpu": "ingest: CPU ms per document",
     "startup": "start-up until ready: s",
 }
 """Costs: less is better."""
@@ -157,7 +158,7 @@ async def measure_relay(tree: Tree, backend: RelayBackend, *, core: int, only: S
     costs: dict[str, float] = {}
     async with relaying(backend, core=core, slow_down=tree.slow_down) as (target, cpu_seconds):
         await set_pace(backend.upstream_url, tokens=3, rate=1000)
-        waits = await measure_first_token(target, requests=FIRST_TOKEN_REQUESTS + 10)
+        waits = await measure_first_token(target, requests=10 + FIRST_TOKEN_REQUESTS * ("first_token" in only))
         if "first_token" in only:
             costs["first_token"] = statistics.median(wait.whole for wait in waits[10:])  # the first ten warm up
         if "relay" in only:
@@ -172,44 +173,19 @@ async def measure_relay(tree: Tree, backend: RelayBackend, *, core: int, only: S
 
 async def measure_startup(tree: Tree) -> dict[str, float]:
     """Starts a tree's whole stack on a new data folder, and stops it when it is ready."""
-    folder = Path(tempfile.mkdtemp(prefix="cw-startup-"))
-    environment = {**plain_environment(), **dict.fromkeys(PORTS, "0"), "CITEWIRE_DATA_DIR": str(folder / "data")}
-    await asyncio.to_thread(folder.chmod, 0o755)  # as root, Postgres runs as another user
-    process = await asyncio.create_subprocess_exec(
-        *(tree.python, "-m", "citewire_cli", "up", "--json", "--no-sample", "--grace", "1"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env=environment,
-        cwd=tree.root,
-        limit=2**20,
-    )
-    began = time.perf_counter()
-    try:
-        with paused(process.pid, tree.slow_down):
-            return {"startup": await _seconds_until_ready(process, began)}
-    finally:
-        if process.returncode is None:
-            process.send_signal(signal.SIGTERM)
-        await process.communicate()
-        shutil.rmtree(folder, ignore_errors=True)
+    async with starting_stack(tree.python, tree.root) as stack:
+        began = time.perf_counter()
+        with paused(stack.pid, tree.slow_down):
+            await stack.ready()
+            return {"startup": time.perf_counter() - began}
 
 
-async def _seconds_until_ready(process: asyncio.subprocess.Process, began: float) -> float:
-    assert process.stdout is not None
-    output: list[str] = []
-    async for line in process.stdout:
-        output.append(line.decode(errors="replace"))
-        if '"event": "ready"' in output[-1]:
-            return time.perf_counter() - began
-    raise RuntimeError(f"the stack did not start:\n{''.join(output)[-3000:]}")
-
-
-async def machine_idle() -> None:
-    """Waits until the machine's cores do nothing else for half a second, and at most `IDLE_PATIENCE` for that.
+async def machine_idle(patience: float) -> None:
+    """Waits until the machine's cores do nothing else for half a second, and at most so many seconds for that.
 
     What one measure leaves running (closing sockets, pages to be written) would count against the tree that follows.
     """
-    deadline = time.monotonic() + IDLE_PATIENCE
+    deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         before = _cpu_ticks()
         await asyncio.sleep(0.5)
@@ -225,49 +201,71 @@ def _cpu_ticks() -> tuple[int, int]:
     return busy, busy + idle + wait
 
 
-async def compare(base: Tree, head: Tree, *, pairs: int, only: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
-    """Measures both trees in turns.
+Measure = Callable[[], Awaitable[dict[str, float]]]
+
+
+async def compare(
+    bases: Sequence[Tree], head: Tree, *, pairs: int, only: Sequence[str], patience: float
+) -> dict[Tree, dict[str, list[tuple[float, float]]]]:
+    """Measures the trees in turns.
 
     Returns:
-        The costs of base and head by measure, a pair each.
+        For each base the costs of base and head by measure, a pair each.
     """
-    core, *others = sorted(os.sched_getaffinity(0))
-    costs: dict[str, list[tuple[float, float]]] = {}
+    trees = (*bases, head)
+    costs: dict[Tree, dict[str, list[tuple[float, float]]]] = {base: {} for base in bases}
     async with contextlib.AsyncExitStack() as stack:
-        logs = stack.enter_context(log_folder())
-        measures: list[Mapping[Tree, Callable[[], Awaitable[dict[str, float]]]]] = []
-        if {"relay", "first_token"} & set(only):
-            with _cores(others):
-                url = await stack.enter_async_context(upstream(core=others[0], rate=RATE, logs=logs))
-                backends = {
-                    tree: await stack.enter_async_context(
-                        relay_backend(tree.root, tree.python, core=others[-1], upstream_url=url, logs=logs)
-                    )
-                    for tree in (base, head)
-                }
-
-            async def relay(tree: Tree) -> dict[str, float]:
-                with _cores(others):
-                    return await measure_relay(tree, backends[tree], core=core, only=only)
-
-            measures.append({tree: lambda tree=tree: relay(tree) for tree in (base, head)})
-        if "search" in only:
-            searches = {tree: await stack.enter_async_context(search_backend(tree, logs)) for tree in (base, head)}
-            measures.append({tree: searches[tree].measure for tree in (base, head)})
-        for tree in (base, head):  # compiles the modules of a new tree, and fills the machine's caches
-            await measure_startup(tree)
-        if "startup" in only:
-            measures.append({tree: lambda tree=tree: measure_startup(tree) for tree in (base, head)})
+        measures = await open_measures(stack, trees, only)
         for number in range(pairs):
             for measure in measures:
                 by_tree: dict[Tree, dict[str, float]] = {}
-                for tree in (base, head) if number % 2 == 0 else (head, base):
-                    await machine_idle()
+                for tree in trees if number % 2 == 0 else trees[::-1]:
+                    await machine_idle(patience)
                     by_tree[tree] = await measure[tree]()
-                for name, cost in by_tree[base].items():
-                    costs.setdefault(name, []).append((cost, by_tree[head][name]))
-                    print(f"  pair {number + 1}: {MEASURES[name]}: {cost:.4g}, {by_tree[head][name]:.4g}", flush=True)
+                for name, cost in by_tree[head].items():
+                    values = ", ".join(f"{by_tree[tree][name]:.4g}" for tree in trees)
+                    print(f"  pair {number + 1}: {MEASURES[name]}: {values}", flush=True)
+                    for base in bases:
+                        costs[base].setdefault(name, []).append((by_tree[base][name], cost))
     return costs
+
+
+async def open_measures(
+    stack: contextlib.AsyncExitStack, trees: Sequence[Tree], only: Sequence[str]
+) -> list[Mapping[Tree, Measure]]:
+    """Starts what the measures of the trees need; `stack` ends it."""
+    core, *others = sorted(os.sched_getaffinity(0))
+    logs = stack.enter_context(log_folder())
+    measures: list[Mapping[Tree, Measure]] = []
+    if {"relay", "first_token"} & set(only):
+        with _cores(others):
+            url = await stack.enter_async_context(upstream(core=others[0], rate=RATE, logs=logs))
+            backends = {
+                tree: await stack.enter_async_context(
+                    relay_backend(tree.root, tree.python, core=others[-1], upstream_url=url, logs=logs)
+                )
+                for tree in trees
+            }
+
+        async def relay(tree: Tree) -> dict[str, float]:
+            with _cores(others):
+                return await measure_relay(tree, backends[tree], core=core, only=only)
+
+        measures.append({tree: partial(relay, tree) for tree in trees})
+    if "search" in only:
+        searches = {tree: await stack.enter_async_context(search_backend(tree, logs)) for tree in trees}
+        measures.append({tree: searches[tree].measure for tree in trees})
+    if "ingest" in only:
+        stacks = {
+            tree: await stack.enter_async_context(ingest_backend(tree.python, tree.root, slow_down=tree.slow_down))
+            for tree in trees
+        }
+        measures.append({tree: stacks[tree].measure for tree in trees})
+    if "startup" in only:
+        for tree in trees:  # compiles the modules of a new tree, and fills the machine's caches
+            await measure_startup(tree)
+        measures.append({tree: partial(measure_startup, tree) for tree in trees})
+    return measures
 
 
 def report(costs: Mapping[str, Sequence[tuple[float, float]]]) -> tuple[str, bool]:
@@ -314,23 +312,27 @@ def check_out(commit: str) -> Path:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the comparison; returns 1 if a measure is missed."""
-    groups = ("relay", "first_token", "search", "startup")
+    groups = ("relay", "first_token", "search", "ingest", "startup")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--base", required=True, help="the commit to compare with")
+    parser.add_argument("--base", required=True, nargs="+", help="the commits to compare with")
     parser.add_argument("--pairs", type=int, default=10, help="alternating pairs; fewer than 6 decide nothing")
     parser.add_argument("--only", default=",".join(groups), help="measures, with commas between (default: all)")
     parser.add_argument("--slow-down", type=float, default=1.0, help="make head's processes slower, such as 1.10")
+    parser.add_argument("--patience", type=float, default=20.0, help="seconds to wait for an idle machine")
     options = parser.parse_args(arguments)
     only = options.only.split(",")
     if unknown := set(only) - set(groups):
         parser.error(f"unknown measures: {', '.join(sorted(unknown))}; there are {', '.join(groups)}")
     if not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2:
         sys.exit("The comparison needs Linux and two cores: one for the system, one for upstream and reader.")
-    base, head = Tree(check_out(options.base)), Tree(ROOT, options.slow_down)
-    print(f"{describe_machine()}\nbase: {options.base}; head: {ROOT.name}; base and head of each pair:\n", flush=True)
-    table, held = report(asyncio.run(compare(base, head, pairs=options.pairs, only=only)))
-    print(f"\n{table}")
-    return 0 if held else 1
+    bases, head = [Tree(check_out(base)) for base in options.base], Tree(ROOT, options.slow_down)
+    names = ", ".join(options.base)
+    print(f"{describe_machine()}\nbases: {names}; head: {ROOT.name}; bases and head, in this order:\n", flush=True)
+    costs = asyncio.run(compare(bases, head, pairs=options.pairs, only=only, patience=options.patience))
+    reports = [report(costs[base]) for base in bases]
+    for name, (table, _) in zip(options.base, reports, strict=True):
+        print(f"\nbase: {name}\n\n{table}")
+    return 0 if all(held for _, held in reports) else 1
 
 
 if __name__ == "__main__":

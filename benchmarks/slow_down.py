@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Generator, Sequence
@@ -16,17 +17,21 @@ from pathlib import Path
 
 import psutil
 
-_BURNER = """
-import runpy, sys, threading, time
-share = float(sys.argv[1]) - 1
-def burn():
+_BURN = """
+import threading, time
+def burn(share):
     while True:
         time.sleep(0.002)
         mine = time.thread_time()
         debt = share * (time.process_time() - mine) - mine
         while debt > 0 and time.thread_time() - mine < debt:
             pass
-threading.Thread(target=burn, daemon=True).start()
+def start_burning(share):
+    threading.Thread(target=burn, args=(share,), daemon=True).start()
+"""
+_BURNER = f"""{_BURN}
+import runpy, sys
+start_burning(float(sys.argv[1]) - 1)
 sys.argv = sys.argv[2:]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
@@ -37,6 +42,21 @@ def module_command(python: Path, module: str, *arguments: str, slow_down: float 
     if slow_down == 1.0:
         return [python, "-m", module, *arguments]
     return [python, "-c", _BURNER, str(slow_down), module, *arguments]
+
+
+@contextlib.contextmanager
+def burning(slow_down: float) -> Generator[dict[str, str]]:
+    """Gives variables with which each Python process that is started, and those that it starts, burns as well.
+
+    Not those that ignore such variables (`-I`), nor what isn't Python, such as Postgres.
+    """
+    if slow_down == 1.0:
+        yield {}
+        return
+    with tempfile.TemporaryDirectory(prefix="cw-burn-") as folder:
+        code = f"{_BURN}\nstart_burning({slow_down} - 1)\n"
+        Path(folder, "sitecustomize.py").write_text(code, encoding="utf-8")
+        yield {"PYTHONPATH": folder}
 
 
 @contextlib.contextmanager
