@@ -205,8 +205,12 @@ class FairShares:
         Raises:
             CitewireError: The refusal.
         """
-        if not self._fits_now(key, amount) and self._victim(key) is None:
+        if not self.has_room(key, amount):
             raise self._refusal(key)
+
+    def has_room(self, key: str, amount: int = 1) -> bool:
+        """Says whether `hold_now` would take a key in."""
+        return self._fits_now(key, amount) or self._victim(key) is not None
 
     @contextmanager
     def hold_now(self, key: str, amount: int = 1) -> Generator[Holding]:

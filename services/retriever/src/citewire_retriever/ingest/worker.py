@@ -4,16 +4,17 @@ import asyncio
 import os
 import secrets
 import socket
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, aclosing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from opentelemetry.trace import SpanKind
 
-from citewire_kit.errors import CitewireError, Code, Internal
+from citewire_kit.errors import CitewireError, Code, Internal, ResourceExhausted
+from citewire_kit.fair import FairShares
 from citewire_kit.tasks import end
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import REQUEST_ID_KEY, use_request_id, use_tenant
@@ -52,6 +53,8 @@ _KINDS: Final[tuple[JobKind, ...]] = ("ingest", "embed", "sweep", "backfill")
 # By loops of their own: a model takes seconds, and no upload is to wait for it.
 _ENRICHMENT_KINDS: Final[tuple[JobKind, ...]] = ("enrich",)
 _RELEASE_SECONDS: Final = 5.0
+_PRESENT_SECONDS: Final = 1.0
+"""How long an organisation's share of the slots stays free for its next job."""
 _GIVEN_UP: Final = "The document couldn't be processed after several attempts. Try again later, or report it."
 
 
@@ -89,6 +92,9 @@ class Worker:
         # Unique also if containers of one name follow one another; nobody parses it.
         self._name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._works: list[_Work] = []
+        # The kept slot is beyond these.
+        self._shares = FairShares(settings.concurrency, _at_its_share, linger_seconds=_PRESENT_SECONDS, beyond=True)
+        self._left_out = False
         self._spent: defaultdict[str, float] = defaultdict(float)  # seconds that nobody was charged for yet
         self._wake = asyncio.Event()
         self._claiming = asyncio.Lock()
@@ -157,14 +163,16 @@ class Worker:
         # One after the other: each sees what the one before took, as nothing is awaited until a job is among the works.
         async with self._claiming:
             await self._charge()
+            full = () if kind in _ENRICHMENT_KINDS else self._full()
             job = await self._store.claim(
                 kind,
                 worker=self._name,
                 lease_seconds=self._settings.lease_seconds,
                 most_bytes=most_bytes,
-                full=() if kind in _ENRICHMENT_KINDS else self._full(),
+                full=full,
             )
         if job is None:
+            self._left_out |= bool(full)
             return False
         if kind == "ingest":
             metrics.WAIT_SECONDS.labels(job.lane).observe(job.waited_seconds)
@@ -172,9 +180,13 @@ class Worker:
         return True
 
     def _full(self) -> list[str]:
-        """Organisations that have as many slots as there are without the kept one: the last is left to others."""
-        slots = Counter(work.job.tenant.org_id for work in self._works if work.job.kind not in _ENRICHMENT_KINDS)
-        return [org_id for org_id, count in slots.items() if count >= self._settings.concurrency]
+        """Organisations that have their share of the slots: all but the kept one while no other has lately had any."""
+        present = {work.job.tenant.org_id for work in self._works if work.job.kind not in _ENRICHMENT_KINDS}
+        return [org_id for org_id in present if not self._shares.has_room(org_id)]
+
+    def _slot(self, job: Job) -> AbstractContextManager[object]:
+        """Counts a job against its organisation's share; `_full` has seen to it that there is room."""
+        return nullcontext() if job.kind in _ENRICHMENT_KINDS else self._shares.hold_now(job.tenant.org_id)
 
     async def _charge(self) -> None:
         """Charges organisations for what was done for them."""
@@ -195,7 +207,7 @@ class Worker:
 
     async def _work_on(self, job: Job) -> None:
         """Works on a job as long as its lease holds."""
-        with _as_tenant(job):
+        with _as_tenant(job), self._slot(job):
             work = _Work(job, asyncio.create_task(self._attempt(job), name=f"ingest-{job.job_id}"))
             self._works.append(work)
             metrics.RUNNING.labels(job.kind).inc()
@@ -218,6 +230,9 @@ class Worker:
                 metrics.JOBS.labels(job.kind, outcome).inc()
                 if outcome == "lost":
                     log.warning("lease_lost", **_names(job))
+        if self._left_out:  # an idle slot may take what it had to leave before
+            self._left_out = False
+            self._wake_up()
 
     async def _attempt(self, job: Job) -> str:
         """Makes an attempt and ends the job, or queues it again; returns how it ended."""
@@ -360,11 +375,14 @@ class Worker:
         try:
             async with aclosing(self._store.wake_ups()) as wake_ups:
                 async for _ in wake_ups:
-                    self._wake.set()
-                    self._wake = asyncio.Event()
+                    self._wake_up()
         except CitewireError as error:
             log.warning("cannot_listen", error=str(error))
         await asyncio.sleep(self._settings.poll_seconds)
+
+    def _wake_up(self) -> None:
+        self._wake.set()
+        self._wake = asyncio.Event()
 
     async def _renew(self) -> None:
         """Keeps the leases alive; a job whose lease is gone is dropped at once."""
@@ -422,6 +440,10 @@ def _final(error: Exception) -> IngestError:
     if isinstance(error, CitewireError) and error.reason.startswith("PROVIDER_"):
         return IngestError(IngestCode.PROVIDER, f"{error.message[:1].upper()}{error.message[1:]}.")
     return IngestError(IngestCode.INTERNAL, _GIVEN_UP)
+
+
+def _at_its_share(org_id: str) -> ResourceExhausted:
+    return ResourceExhausted(f"{org_id} has its share of the slots", reason="OVERLOADED")
 
 
 def _names(job: Job) -> dict[str, str | int]:
