@@ -96,12 +96,15 @@ class Provider:
         """
         return await self._metadata.get()
 
-    async def verify(self, token: str, audience: str, *, nonce: str | None = None) -> Claims:
+    async def verify(self, token: str, audience: str, *, id_token: bool = False, nonce: str | None = None) -> Claims:
         """Returns the claims of a token that this provider signed for an audience, and that hasn't expired.
 
         Args:
             token: A JWT.
             audience: Whom it must be for.
+            id_token: Whether it is an ID token: then one for several audiences must have been made for our client
+                (OpenID Connect Core 3.1.3.7). An access token is another client's by nature, which its `azp` names (in
+                RFC 9068 `client_id`); whom it is for is what counts.
             nonce: What an ID token must repeat; None: it isn't asked for.
 
         Raises:
@@ -131,11 +134,20 @@ class Provider:
             raise _invalid("is of the future: are the clocks right?") from exc
         except jwt.PyJWTError as exc:
             raise _invalid("has no valid signature") from exc
-        if isinstance(claims["aud"], list) and claims.get("azp", audience) != audience:
-            raise _invalid("was made for another client")
+        if isinstance(claims["aud"], list):
+            self._check_client(claims, id_token=id_token)
         if nonce is not None and claims.get("nonce") != nonce:
             raise _invalid("doesn't belong to this sign-in (nonce)")
         return claims
+
+    def _check_client(self, claims: Claims, *, id_token: bool) -> None:
+        """Checks whom a token for several audiences was made for."""
+        client = self.issuer.client_id
+        made_for_us = claims.get("azp", client) == client
+        if id_token and not made_for_us:
+            raise _invalid("was made for another client")
+        if not id_token and made_for_us and client in claims["aud"]:
+            raise _invalid("is an ID token, which is no key to this API")
 
     async def exchange(self, code: str, verifier: str, redirect_uri: str) -> Grant:
         """Returns what the provider gives for the code of a sign-in.

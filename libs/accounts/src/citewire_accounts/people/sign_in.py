@@ -288,7 +288,7 @@ class SignIn:
 
 async def _verified(provider: Provider, id_token: str, *, nonce: str | None) -> Claims:
     try:
-        return await provider.verify(id_token, provider.issuer.client_id, nonce=nonce)
+        return await provider.verify(id_token, provider.issuer.client_id, id_token=True, nonce=nonce)
     except Unauthenticated as exc:
         log.warning("identity_provider_token_invalid", issuer=provider.issuer.name, error=exc.message)
         raise _failed("the identity provider's answer can't be verified") from exc
