@@ -68,6 +68,36 @@ async def test_files_are_applied_once_in_order(empty_database: Database, package
     ]
 
 
+async def test_calls_that_lock_in_another_order_go_on(empty_database: Database, package: Package) -> None:
+    """A migration holds one table and waits for the other, which a call has read that now wants the first."""
+    dsn = empty_database.owner_dsn
+    package.write(m0001_things=TABLE + "CREATE TABLE corpus.parts (id bigint);")
+    await migrate(dsn, schema="corpus", package=package.name)
+    package.write(m0002_both="ALTER TABLE corpus.things ADD a int;\nALTER TABLE corpus.parts ADD a int;")
+    async with await psycopg.AsyncConnection.connect(dsn) as call, asyncio.timeout(30):
+        await call.execute("SELECT FROM corpus.parts")
+        migrating = asyncio.create_task(migrate(dsn, schema="corpus", package=package.name))
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'corpus.parts'::regclass"
+        while await rows(dsn, waiting) != [(1,)]:
+            assert not migrating.done()
+        begun = asyncio.get_running_loop().time()
+        await call.execute("SELECT FROM corpus.things")
+        assert asyncio.get_running_loop().time() - begun < 1, "the call waits no longer than the migration for it"
+        await call.commit()
+        assert await migrating == ["0002_both.sql"]
+
+
+async def test_tables_that_stay_in_use_end_a_migration(empty_database: Database, package: Package) -> None:
+    dsn = empty_database.owner_dsn
+    package.write(m0001_things=TABLE)
+    await migrate(dsn, schema="corpus", package=package.name)
+    package.write(m0002_more="ALTER TABLE corpus.things ADD a int;")
+    async with await psycopg.AsyncConnection.connect(dsn) as call:
+        await call.execute("SELECT FROM corpus.things")
+        with pytest.raises(MigrationError, match="lock timeout"):
+            await migrate(dsn, schema="corpus", package=package.name, lock_seconds=0.1)
+
+
 async def test_many_processes_at_once_apply_each_file_once(empty_database: Database, package: Package) -> None:
     """With a concurrent index build, which a waiting pg_advisory_lock would deadlock with."""
     package.write(m0001_things=TABLE, m0002_fill=SLOW, m0003_index=INDEX)

@@ -39,7 +39,12 @@ Connection = AsyncConnection[tuple[Any, ...]]
 log = get_logger(__name__)
 
 LOCK_SECONDS: Final = 600.0
-"""Longest wait for another process's migration."""
+"""Longest wait for another process's migration, and for tables that are in use."""
+
+_TABLE_LOCK_MS: Final = 400
+"""Longest wait for a table's lock. Calls wait behind a migration that waits, and for what it holds already: it gives
+way before Postgres looks for a deadlock between them (deadlock_timeout, a second) and ends a call, and begins anew."""
+_GIVE_WAY_SECONDS: Final = 0.5
 
 _POLL_SECONDS: Final = 0.2
 _CONNECT_AGAIN_SECONDS: Final = 1.0
@@ -150,7 +155,7 @@ async def migrate(
             _verify(migrations, applied, schema)
             due = [m for m in migrations if m.file not in applied and (phase == "all" or m.post == (phase == "post"))]
             for migration in due:
-                await _apply(connection, schema, migration)
+                await _apply(connection, schema, migration, lock_seconds)
     return [migration.file for migration in due]
 
 
@@ -279,14 +284,14 @@ def _verify(migrations: list[Migration], applied: dict[str, str], schema: str) -
         log.warning("schema_is_newer_than_code", schema=schema, files=sorted(unknown))
 
 
-async def _apply(connection: Connection, schema: str, migration: Migration) -> None:
+async def _apply(connection: Connection, schema: str, migration: Migration, lock_seconds: float) -> None:
     log.info("migration_started", schema=schema, file=migration.file)
     started = time.monotonic()
     try:
         if migration.transactional:
-            async with connection.transaction():
-                await connection.execute(_literal(migration.text), prepare=False)
-                await _note(connection, schema, migration)
+            until = started + lock_seconds
+            while not await _apply_whole(connection, schema, migration, last=time.monotonic() > until):  # noqa: ASYNC110 # nobody tells us
+                await asyncio.sleep(_GIVE_WAY_SECONDS)
         else:
             for statement in split_statements(migration.text):
                 await connection.execute(_literal(statement), prepare=False)
@@ -294,6 +299,21 @@ async def _apply(connection: Connection, schema: str, migration: Migration) -> N
     except psycopg.Error as exc:
         raise MigrationError(f"migration {migration.file} of {schema} failed: {str(exc).strip()}") from exc
     log.info("migration_applied", schema=schema, file=migration.file, seconds=round(time.monotonic() - started, 3))
+
+
+async def _apply_whole(connection: Connection, schema: str, migration: Migration, *, last: bool) -> bool:
+    """Applies a file in one transaction; False if a table was in use, and this wasn't to be the last try."""
+    try:
+        async with connection.transaction():
+            await connection.execute(_literal(f"SET LOCAL lock_timeout = {_TABLE_LOCK_MS}"))
+            await connection.execute(_literal(migration.text), prepare=False)
+            await _note(connection, schema, migration)
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as exc:
+        if last:
+            raise
+        log.info("migration_gives_way", schema=schema, file=migration.file, error=str(exc).strip())
+        return False
+    return True
 
 
 async def _note(connection: Connection, schema: str, migration: Migration) -> None:
