@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from databases import Database
 
 CANARY = "Rotkehlchen5511"
+NO_POLICY = {"conversation_days": None, "document_days": None}
 PATH = "/v1/admin/retention"
 
 
@@ -31,7 +32,7 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
 async def sweep(gateway: Gateway, database: Database) -> None:
     pool = await open_pool(database.dsn("citewire_chat"), name="sweep")
     try:
-        await Retention(pool, gateway.services.trail).sweep()
+        await Retention(pool, gateway.services.trail, gateway.services.eraser.erase_old).sweep()
     finally:
         await pool.close()
 
@@ -57,9 +58,9 @@ async def test_old_conversations_go_and_others_stay(gateway: Gateway, database: 
         )
     await sweep(gateway, database)  # without a policy nothing goes
     assert len(rows(database, "SELECT FROM chat.conversations")) == 4
-    assert (await gateway.http.get(PATH, headers=ada)).json() == {"conversation_days": None}
+    assert (await gateway.http.get(PATH, headers=ada)).json() == NO_POLICY
     assert (await gateway.http.put(PATH, json={"conversation_days": 30}, headers=ada)).status_code == 200
-    assert (await gateway.http.get(PATH, headers=other)).json() == {"conversation_days": None}
+    assert (await gateway.http.get(PATH, headers=other)).json() == NO_POLICY
     assert "table chat.messages" in {trace.place for trace in canary.find_in_database(database.owner_dsn, CANARY)}
     await sweep(gateway, database)
     left = rows(database, "SELECT title FROM chat.conversations ORDER BY 1")
@@ -90,6 +91,10 @@ async def test_who_may_say_how_long_and_what(gateway: Gateway, database: Databas
     for days in (0, -1, 36_501, "30", 1.5, True):
         refused = await gateway.http.put(PATH, json={"conversation_days": days}, headers=ada)
         assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "conversation_days")
+        assert (await gateway.http.put(PATH, json={"document_days": days}, headers=ada)).status_code == 422
+    for body, days in (({"document_days": 365}, (None, 365)), ({"conversation_days": 9}, (9, 365))):
+        changed = await gateway.http.put(PATH, json=body, headers=ada)
+        assert tuple(changed.json().values()) == days
     assert (await gateway.http.put(PATH, json={}, headers=ada)).status_code == 422
     await gateway.services.trail.flush()
     events = (await gateway.http.get("/v1/admin/audit", params={"action": "retention.set"}, headers=ada)).json()

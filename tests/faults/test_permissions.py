@@ -48,6 +48,7 @@ NAMED = re.compile(r"(?m)^\s*document_ids?: (\d+)$")
 DOCUMENTS = 15
 ELSEWHERE = {
     "EraseOwner": "erases all that somebody has: tests of erasure",
+    "EraseOldDocuments": "erases by age: tests of retention",
     "ExportUser": "gives a user's own, and admins everybody's: tests of exports",
     "ListErasedDocuments": "ids of documents that are gone",
     "PrepareSpace": "names a model",

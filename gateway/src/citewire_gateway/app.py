@@ -217,7 +217,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     settle_seconds = settings.chat_seconds + settings.orphan_seconds
     eraser = QuoteEraser(pool, corpus, settle_seconds)
     account_erasures = Erasures(pool, corpus.erase, accounts, settle_seconds)
-    conversation_retention = Retention(pool, trail)
+    data_retention = Retention(pool, trail, eraser.erase_old)
     audit_retention = AuditRetention(pool, trail, settings.audit_days)
 
     rounds: dict[str, Callable[[], Awaitable[object]]] = {
@@ -226,7 +226,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         "sessions": sessions.sweep,
         "answers": eraser.sweep,
         "erasures": account_erasures.sweep,
-        "retention": conversation_retention.sweep,
+        "retention": data_retention.sweep,
     }
     if settings.audit != "off":
         rounds["audit"] = audit_retention.cut
@@ -252,7 +252,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         exports=UserExports(pool, reader.export, corpus.export_user),
         eraser=eraser,
         erasures=account_erasures,
-        retention=conversation_retention,
+        retention=data_retention,
         accounts=accounts,
         idempotency=IdempotencyStore(pool, background, keep_seconds=settings.idempotency_hours * 3600),
         providers=TenantProviders(ProviderStore(pool), sealer, retriever.live_space, settings.offered_types()),

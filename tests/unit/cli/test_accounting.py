@@ -185,24 +185,33 @@ def test_a_user_is_erased_after_a_question(gateway: FakeGateway, run: Run) -> No
     assert run("erasures", "list").stdout == "e1  organisation  done\n"
 
 
-def test_how_long_conversations_are_kept_is_set_after_a_question(gateway: FakeGateway, run: Run) -> None:
-    gateway.on("GET", "/v1/admin/retention", reply_json({"conversation_days": None}))
-    gateway.on("PUT", "/v1/admin/retention", reply_json({"conversation_days": 90}))
+def test_how_long_what_is_stored_is_kept_is_set_after_a_question(gateway: FakeGateway, run: Run) -> None:
+    policy = {"conversation_days": None, "document_days": 365}
+    gateway.on("GET", "/v1/admin/retention", reply_json(policy))
+    gateway.on("PUT", "/v1/admin/retention", reply_json(policy | {"conversation_days": 90}))
     assert run("retention", "set", "90", stdin="n\n").exit_code != 0
     assert gateway.received("PUT", "/v1/admin/retention") == []
-    assert run("retention", "set", "90", stdin="y\n").stdout.endswith("are kept for 90 days after their last message\n")
+    done = run("retention", "set", "90", stdin="y\n")
+    assert done.stdout.endswith(
+        "conversations are kept for 90 days after their last message\n"
+        "documents are kept for 365 days after their last version was stored\n"
+    )
     assert gateway.requests[-1].json() == {"conversation_days": 90}
-    assert run("retention", "off").exit_code == 0
-    assert gateway.requests[-1].json() == {"conversation_days": None}
-    assert run("retention", "show").stdout == "conversations are kept until they are deleted\n"
+    assert run("retention", "set", "365", "--of", "documents", "--yes").exit_code == 0
+    assert gateway.requests[-1].json() == {"document_days": 365}
+    assert run("retention", "off", "--of", "documents").exit_code == 0
+    assert gateway.requests[-1].json() == {"document_days": None}
+    assert run("retention", "show").stdout.startswith("conversations are kept until they are deleted\n")
 
 
 def test_what_is_held_about_a_user_is_printed_and_known_to_be_whole(gateway: FakeGateway, run: Run) -> None:
     lines = '{"kind":"export","record":{}}\n{"kind":"chat.users","record":{"user_id":"bob:x"}}\n'
     end = '{"kind":"end","record":{"records":1}}\n'
     for body, code in ((lines + end, 0), (lines, 1), ("", 1)):
-        gateway.on("GET", "/v1/users/bob:x/export", Reply(content_type="application/x-ndjson", chunks=(body.encode(),)))
+        gateway.on(
+            "GET", "/v1/users/bob%3Ax/export", Reply(content_type="application/x-ndjson", chunks=(body.encode(),))
+        )
         result = run("users", "export", "bob:x")
         assert (result.exit_code, result.stdout) == (code, body)
-    gateway.on("GET", "/v1/users/bob:x/export", reply_problem(403, "You may not", reason="PERMISSION_DENIED"))
+    gateway.on("GET", "/v1/users/bob%3Ax/export", reply_problem(403, "You may not", reason="PERMISSION_DENIED"))
     assert run("users", "export", "bob:x").exit_code == 4

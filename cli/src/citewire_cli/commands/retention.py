@@ -1,6 +1,6 @@
-"""`citewire retention`: how long the organisation keeps conversations."""
+"""`citewire retention`: how long the organisation keeps conversations and documents."""
 
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -11,15 +11,24 @@ from citewire_cli.errors import ExitCode
 from citewire_cli.jsonio import JsonObject
 from citewire_cli.settings import load_client_settings
 
+What = Literal["conversations", "documents"]
+
+_SINCE: Final[dict[What, str]] = {
+    "conversations": "their last message",
+    "documents": "their last version was stored",
+}
+OfOption = Annotated[What, typer.Option("--of", help="What is kept.")]
+
 retention_app = typer.Typer(
-    help="Say how long your organisation keeps conversations, as its owner or admin.", no_args_is_help=True
+    help="Say how long your organisation keeps conversations and documents, as its owner or admin.",
+    no_args_is_help=True,
 )
 
 
 @retention_app.command("show")
 @output.async_command
 async def show_retention(url: UrlOption = None, json: JsonOption = False) -> ExitCode:
-    """Show how long conversations are kept."""
+    """Show how long conversations and documents are kept."""
     async with Api(load_client_settings(url=url)) as api:
         return _print(await api.call("GET", "/v1/admin/retention"), json=json)
 
@@ -28,33 +37,38 @@ async def show_retention(url: UrlOption = None, json: JsonOption = False) -> Exi
 @output.async_command
 async def set_retention(
     days: Annotated[
-        int, typer.Argument(min=1, max=36_500, help="Days after a conversation's last message.", show_default=False)
+        int, typer.Argument(min=1, max=36_500, help="Days after the last message or version.", show_default=False)
     ],
+    of: OfOption = "conversations",
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask. What is erased can't be brought back.")] = False,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Keep conversations for so many days; older ones are erased within minutes, for good."""
+    """Keep conversations, or documents, for so many days; older ones are erased within minutes, for good."""
     if not yes:
-        typer.confirm(f"Erase conversations {days} days after their last message?", abort=True, err=True)
-    async with Api(load_client_settings(url=url)) as api:
-        policy = await api.call("PUT", "/v1/admin/retention", body={"conversation_days": days})
-    return _print(policy, json=json)
+        typer.confirm(f"Erase {of} {days} days after {_SINCE[of]}?", abort=True, err=True)
+    return await _change(of, days, url=url, json=json)
 
 
 @retention_app.command("off")
 @output.async_command
-async def no_retention(url: UrlOption = None, json: JsonOption = False) -> ExitCode:
-    """Keep conversations until they are deleted."""
+async def no_retention(of: OfOption = "conversations", url: UrlOption = None, json: JsonOption = False) -> ExitCode:
+    """Keep conversations, or documents, until they are deleted."""
+    return await _change(of, None, url=url, json=json)
+
+
+async def _change(of: What, days: int | None, *, url: str | None, json: bool) -> ExitCode:
     async with Api(load_client_settings(url=url)) as api:
-        return _print(await api.call("PUT", "/v1/admin/retention", body={"conversation_days": None}), json=json)
+        policy = await api.call("PUT", "/v1/admin/retention", body={f"{of.removesuffix('s')}_days": days})
+    return _print(policy, json=json)
 
 
 def _print(policy: JsonObject, *, json: bool) -> ExitCode:
-    days = policy.get("conversation_days")
     if json:
         output.print_json(policy)
-    else:
-        duration = "until they are deleted" if days is None else f"for {days} days after their last message"
-        output.stdout().print(f"conversations are kept {duration}")
+        return ExitCode.OK
+    for what, since in _SINCE.items():
+        days = policy.get(f"{what.removesuffix('s')}_days")
+        duration = "until they are deleted" if days is None else f"for {days} days after {since}"
+        output.stdout().print(f"{what} are kept {duration}")
     return ExitCode.OK

@@ -158,6 +158,12 @@ class CorpusClient:
         response = await self._calls.unary(self._stub.EraseOwner, request, timeout=self._transfer_seconds)
         return response.documents, response.done
 
+    async def erase_old(self, days: int) -> tuple[int, bool]:
+        """Erases some documents whose last version is older; returns how many, and whether that was all."""
+        request = corpus_pb2.EraseOldDocumentsRequest(days=days)
+        response = await self._calls.unary(self._stub.EraseOldDocuments, request, timeout=self._transfer_seconds)
+        return response.documents, response.done
+
     async def export_user(self, user_id: str) -> AsyncGenerator[UserRow, None]:
         """Yields each row of the retriever's that names a user."""
         request = corpus_pb2.ExportUserRequest(user_id=user_id)

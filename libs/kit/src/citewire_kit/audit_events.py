@@ -47,6 +47,7 @@ class Action(StrEnum):
     CONVERSATION_UPDATE = "conversation.update"
     DOCUMENT_CREATE = "document.create"
     DOCUMENT_DELETE = "document.delete"
+    DOCUMENT_EXPIRE = "document.expire"
     DOCUMENT_LIST = "document.list"
     DOCUMENT_READ = "document.read"
     DOCUMENT_REPLACE = "document.replace"

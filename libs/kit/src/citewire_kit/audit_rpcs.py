@@ -46,6 +46,7 @@ AUDITED_RPCS: Final[dict[str, Action]] = {
     _CORPUS + "DeleteDocument": Action.DOCUMENT_DELETE,
     _CORPUS + "ListErasedDocuments": Action.DOCUMENT_LIST,
     _CORPUS + "EraseOwner": Action.ERASURE_CREATE,
+    _CORPUS + "EraseOldDocuments": Action.DOCUMENT_DELETE,
     _CORPUS + "ExportUser": Action.USER_EXPORT,
     _CORPUS + "RetryDocument": Action.DOCUMENT_RETRY,
     _CORPUS + "WatchDocument": Action.DOCUMENT_READ,

@@ -351,6 +351,20 @@ class EraseOwnerResponse(_message.Message):
     done: bool
     def __init__(self, documents: _Optional[int] = ..., done: _Optional[bool] = ...) -> None: ...
 
+class EraseOldDocumentsRequest(_message.Message):
+    __slots__ = ("days",)
+    DAYS_FIELD_NUMBER: _ClassVar[int]
+    days: int
+    def __init__(self, days: _Optional[int] = ...) -> None: ...
+
+class EraseOldDocumentsResponse(_message.Message):
+    __slots__ = ("documents", "done")
+    DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    documents: int
+    done: bool
+    def __init__(self, documents: _Optional[int] = ..., done: _Optional[bool] = ...) -> None: ...
+
 class ExportUserRequest(_message.Message):
     __slots__ = ("user_id",)
     USER_ID_FIELD_NUMBER: _ClassVar[int]

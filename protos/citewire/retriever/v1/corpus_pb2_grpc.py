@@ -75,6 +75,11 @@ class CorpusServiceStub:
                 request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerRequest.SerializeToString,
                 response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerResponse.FromString,
                 _registered_method=True)
+        self.EraseOldDocuments = channel.unary_unary(
+                '/citewire.retriever.v1.CorpusService/EraseOldDocuments',
+                request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOldDocumentsRequest.SerializeToString,
+                response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOldDocumentsResponse.FromString,
+                _registered_method=True)
         self.ExportUser = channel.unary_stream(
                 '/citewire.retriever.v1.CorpusService/ExportUser',
                 request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.ExportUserRequest.SerializeToString,
@@ -214,6 +219,14 @@ class CorpusServiceServicer:
     def EraseOwner(self, request, context):
         """Erases a part of what a user, or the organisation, has stored; call it again until it is done. PERMISSION_DENIED
         unless the caller is owner or admin, and owner to erase the organisation.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EraseOldDocuments(self, request, context):
+        """Erases some of the organisation's documents whose last version was stored so long ago; call it again until it is done.
+        PERMISSION_DENIED unless the caller is owner or admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -377,6 +390,11 @@ def add_CorpusServiceServicer_to_server(servicer, server):
                     servicer.EraseOwner,
                     request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerRequest.FromString,
                     response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerResponse.SerializeToString,
+            ),
+            'EraseOldDocuments': grpc.unary_unary_rpc_method_handler(
+                    servicer.EraseOldDocuments,
+                    request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOldDocumentsRequest.FromString,
+                    response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOldDocumentsResponse.SerializeToString,
             ),
             'ExportUser': grpc.unary_stream_rpc_method_handler(
                     servicer.ExportUser,
@@ -676,6 +694,33 @@ class CorpusService:
             '/citewire.retriever.v1.CorpusService/EraseOwner',
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerRequest.SerializeToString,
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EraseOldDocuments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.retriever.v1.CorpusService/EraseOldDocuments',
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOldDocumentsRequest.SerializeToString,
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOldDocumentsResponse.FromString,
             options,
             channel_credentials,
             insecure,

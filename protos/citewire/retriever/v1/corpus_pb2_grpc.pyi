@@ -41,6 +41,10 @@ class CorpusServiceStub:
     """Erases a part of what a user, or the organisation, has stored; call it again until it is done. PERMISSION_DENIED
     unless the caller is owner or admin, and owner to erase the organisation.
     """
+    EraseOldDocuments: aio.UnaryUnaryMultiCallable[corpus_pb2.EraseOldDocumentsRequest, corpus_pb2.EraseOldDocumentsResponse]
+    """Erases some of the organisation's documents whose last version was stored so long ago; call it again until it is done.
+    PERMISSION_DENIED unless the caller is owner or admin.
+    """
     ExportUser: aio.UnaryStreamMultiCallable[corpus_pb2.ExportUserRequest, corpus_pb2.ExportUserResponse]
     """Streams every row that names a user: documents with their versions and jobs, stored bytes, and grants; no text, no bytes.
     PERMISSION_DENIED unless it is the caller, or the caller is owner or admin; a caller gets only what it may see.
@@ -151,6 +155,16 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
     ) -> abc.Awaitable[corpus_pb2.EraseOwnerResponse]:
         """Erases a part of what a user, or the organisation, has stored; call it again until it is done. PERMISSION_DENIED
         unless the caller is owner or admin, and owner to erase the organisation.
+        """
+
+    @abc_1.abstractmethod
+    def EraseOldDocuments(
+        self,
+        request: corpus_pb2.EraseOldDocumentsRequest,
+        context: aio.ServicerContext[corpus_pb2.EraseOldDocumentsRequest, corpus_pb2.EraseOldDocumentsResponse],
+    ) -> abc.Awaitable[corpus_pb2.EraseOldDocumentsResponse]:
+        """Erases some of the organisation's documents whose last version was stored so long ago; call it again until it is done.
+        PERMISSION_DENIED unless the caller is owner or admin.
         """
 
     @abc_1.abstractmethod

@@ -143,6 +143,12 @@ class CorpusServicer(CorpusServiceServicer):
         documents, done = await self._service.erase_owner(current_tenant(), *convert.owner_from_proto(request))
         return corpus_pb2.EraseOwnerResponse(documents=documents, done=done)
 
+    async def EraseOldDocuments(
+        self, request: corpus_pb2.EraseOldDocumentsRequest, context: Context
+    ) -> corpus_pb2.EraseOldDocumentsResponse:
+        documents, done = await self._service.erase_old(current_tenant(), convert.days_from_proto(request))
+        return corpus_pb2.EraseOldDocumentsResponse(documents=documents, done=done)
+
     async def ExportUser(
         self, request: corpus_pb2.ExportUserRequest, context: Context
     ) -> AsyncGenerator[corpus_pb2.ExportUserResponse]:

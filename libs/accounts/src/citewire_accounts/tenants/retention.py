@@ -1,22 +1,35 @@
-"""How long an organisation keeps its conversations, and the erasing of those that are over."""
+"""How long an organisation keeps conversations and documents, and the erasing of those that are over."""
 
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from citewire_kit.audit import AuditTrail
 from citewire_kit.audit_events import Action, own_event
 from citewire_kit.errors import CitewireError
 from citewire_kit.postgres import Pool, fetch_row, fetch_rows, load_queries, tenant_transaction, transaction
 from citewire_kit.telemetry import get_logger
-from citewire_kit.tenant import Tenant
+from citewire_kit.tenant import Tenant, use_tenant
 
 _SQL = load_queries("citewire_accounts.tenants", "retention.sql")
 _BATCH: Final = 500
 """Conversations that one statement erases, so that nobody waits long for it."""
 _STATEMENT_SECONDS: Final = 60.0
 
+EraseDocuments = Callable[[Tenant, int], Awaitable[tuple[int, bool]]]
+"""Erases some of an organisation's documents of more than so many days; returns how many, and whether that was all."""
+
 log = get_logger(__name__)
+
+
+class RetentionDays(NamedTuple):
+    """For how many days an organisation keeps what. None: until it is deleted."""
+
+    conversation_days: int | None
+    """After its last message."""
+    document_days: int | None
+    """After its last version was stored."""
 
 
 @dataclass(slots=True)
@@ -25,21 +38,23 @@ class Retention:
 
     pool: Pool
     trail: AuditTrail
+    erase_documents: EraseDocuments
     seconds: float = 600.0
     """Pause between two rounds."""
     _next: float = field(default=float("-inf"), init=False)
 
-    async def conversation_days(self, tenant: Tenant) -> int | None:
-        """Returns for how many days after its last message a conversation is kept; None: until it is deleted."""
+    async def days(self, tenant: Tenant) -> RetentionDays:
+        """Returns the organisation's policy."""
         async with tenant_transaction(self.pool, tenant) as connection:
             row = await fetch_row(connection, _SQL["get_retention"], {"org": tenant.org_id})
-        return None if row is None else row["conversation_days"]
+        return RetentionDays(None, None) if row is None else RetentionDays(**row)
 
-    async def set_conversation_days(self, tenant: Tenant, days: int | None) -> None:
-        """Says for how many days conversations are kept; older ones go with the next round. None keeps them."""
-        query = "drop_retention" if days is None else "set_retention"
+    async def set_days(self, tenant: Tenant, days: Mapping[str, int | None]) -> RetentionDays:
+        """Changes the policy, by names of `RetentionDays`; what is older goes with the next round. Returns it."""
+        values: dict[str, Any] = {"org": tenant.org_id, **RetentionDays(None, None)._asdict(), **days, "names": [*days]}
         async with tenant_transaction(self.pool, tenant) as connection:
-            await connection.execute(_SQL[query], {"org": tenant.org_id, "days": days})
+            row = await fetch_row(connection, _SQL["set_retention"], values)
+        return RetentionDays(**(row or {}))
 
     async def sweep(self) -> None:
         """One round over all organisations with a policy; one that fails hinders no other."""
@@ -48,27 +63,38 @@ class Retention:
             return
         self._next = now + self.seconds
         async with transaction(self.pool) as connection:
-            policies = await fetch_rows(connection, _SQL["retention_policies"])
+            policies = await fetch_rows(connection, _SQL["retention_days"])
         failure: CitewireError | None = None
         for policy in policies:
-            try:
-                await self._erase(policy["org_id"], policy["conversation_days"])
-            except CitewireError as exc:
-                failure = exc
-                log.warning("conversations_not_erased_yet", org_id=policy["org_id"], reason=exc.reason)
+            tenant = Tenant(policy["org_id"], "citewire-gateway", "free", ("owner",))
+            for days, erase, action, what in (
+                (policy["conversation_days"], self._erase_conversations, Action.CONVERSATION_EXPIRE, "conversations"),
+                (policy["document_days"], self.erase_documents, Action.DOCUMENT_EXPIRE, "documents"),
+            ):
+                try:
+                    if days is not None:
+                        await self._erase(tenant, days, erase, action, what)
+                except CitewireError as exc:
+                    failure = exc
+                    log.warning("not_expired_yet", org_id=tenant.org_id, what=what, reason=exc.reason)
         if failure is not None:
             raise failure
 
-    async def _erase(self, org_id: str, days: int) -> None:
-        tenant, count, erased = Tenant(org_id, "-", "free"), 0, _BATCH
-        values = {"days": days, "most": _BATCH}
+    async def _erase(self, tenant: Tenant, days: int, erase: EraseDocuments, action: Action, what: str) -> None:
+        count, done = 0, False
         try:
-            while erased == _BATCH:
-                async with tenant_transaction(self.pool, tenant, statement_seconds=_STATEMENT_SECONDS) as connection:
-                    row = await fetch_row(connection, _SQL["erase_old_conversations"], values)
-                erased = 0 if row is None else int(row["erased"])
-                count += erased
+            with use_tenant(tenant):
+                while not done:
+                    erased, done = await erase(tenant, days)
+                    count += erased
         finally:
             if count:
-                self.trail.add(own_event(org_id, Action.CONVERSATION_EXPIRE, (f"conversations:{count}",)))
-                log.info("conversations_expired", org_id=org_id, conversations=count)
+                self.trail.add(own_event(tenant.org_id, action, (f"{what}:{count}",)))
+                log.info("expired", org_id=tenant.org_id, what=what, count=count)
+
+    async def _erase_conversations(self, tenant: Tenant, days: int) -> tuple[int, bool]:
+        values = {"days": days, "most": _BATCH}
+        async with tenant_transaction(self.pool, tenant, statement_seconds=_STATEMENT_SECONDS) as connection:
+            row = await fetch_row(connection, _SQL["erase_old_conversations"], values)
+        erased = 0 if row is None else int(row["erased"])
+        return erased, erased < _BATCH

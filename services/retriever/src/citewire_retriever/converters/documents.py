@@ -28,6 +28,7 @@ from citewire_retriever.filters import filter_from_proto
 from citewire_retriever.model import MAX_ERASED, Changes, DocumentQuery, JsonObject, NewContent, Original
 
 _MAX_MEDIA_TYPE: Final = 255
+_MAX_DAYS: Final = 36_500
 _NAME: Final = "must be 1-128 characters of A-Z a-z 0-9 _ . : @ -"
 _MAX_REQUEST_ID: Final = 128
 _MAX_VERSION: Final = (1 << 31) - 1
@@ -284,3 +285,10 @@ def user_from_proto(message: pb.ExportUserRequest) -> str:
     if not is_token(message.user_id):
         raise _invalid("user_id", _NAME)
     return message.user_id
+
+
+def days_from_proto(message: pb.EraseOldDocumentsRequest) -> int:
+    """Reads how many days documents are kept."""
+    if not 1 <= message.days <= _MAX_DAYS:
+        raise _invalid("days", f"must be 1 to {_MAX_DAYS}")
+    return message.days

@@ -179,6 +179,17 @@ class CorpusService:
             log.info("owner_erased", org_id=tenant.org_id, whole_organisation=not user_id)
         return documents, done
 
+    async def erase_old(self, tenant: Tenant, days: int) -> tuple[int, bool]:
+        """Deletes some of the organisation's documents whose last version was stored more than so many days ago.
+
+        Returns how many, and whether none is left.
+
+        Raises:
+            PermissionDenied: The caller is neither owner nor admin.
+        """
+        _require(tenant, "admin")
+        return await self._documents.erase_old(tenant, days)
+
     def export_user(self, tenant: Tenant, user_id: str) -> AsyncGenerator[UserRow, None]:
         """Yields every row that names a user, as far as the tenant may see it.
 

@@ -142,6 +142,13 @@ class PostgresDocuments:
                 await connection.execute(_SQL["forget_user" if user_id else "forget_organisation"], values)
         return count, done
 
+    async def erase_old(self, tenant: Tenant, days: int) -> tuple[int, bool]:
+        """Deletes some documents whose last version is older; returns how many, and whether that was all."""
+        values = {"org_id": tenant.org_id, "days": days, "most": _AT_ONCE}
+        async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
+            count = (await connection.execute(_SQL["delete_old"], values)).rowcount
+        return count, count < _AT_ONCE
+
     def rows_of_user(self, tenant: Tenant, user_id: str) -> AsyncGenerator[UserRow, None]:
         """Yields every row that names a user, as far as the tenant may see it."""
         return user_rows(self._pool, tenant, _USERS, user_id)

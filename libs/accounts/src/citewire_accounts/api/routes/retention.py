@@ -1,4 +1,4 @@
-"""`/v1/admin/retention`: how long the organisation keeps conversations."""
+"""`/v1/admin/retention`: how long the organisation keeps conversations and documents."""
 
 from typing import Annotated
 
@@ -11,37 +11,45 @@ from citewire_http.api.schemas import RequestModel, ResponseModel
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch
+from citewire_kit.errors import invalid_field
 
 router = APIRouter(route_class=CancellingRoute, tags=["admin"], dependencies=[Depends(authenticate)])
 
-_DAYS = "For how many days after its last message a conversation is kept; null: until it is deleted."
+_CONVERSATIONS = "For how many days after its last message a conversation is kept; null: until it is deleted."
+_DOCUMENTS = "For how many days after its last version was stored a document is kept; null: until it is deleted."
+
+Days = Annotated[StrictInt, Field(ge=1, le=36_500)] | None
 
 
 class RetentionBody(RequestModel):
-    """How long the organisation keeps what it stores."""
+    """How long the organisation keeps what it stores. What is left out stays as it is."""
 
-    conversation_days: Annotated[StrictInt, Field(ge=1, le=36_500)] | None = Field(description=_DAYS, examples=[90])
+    conversation_days: Days = Field(default=None, description=_CONVERSATIONS, examples=[90])
+    document_days: Days = Field(default=None, description=_DOCUMENTS, examples=[365])
 
 
 class RetentionInfo(ResponseModel):
     """How long the organisation keeps what it stores."""
 
-    conversation_days: int | None = Field(description=_DAYS, examples=[90])
+    conversation_days: int | None = Field(description=_CONVERSATIONS, examples=[90])
+    document_days: int | None = Field(description=_DOCUMENTS, examples=[365])
 
 
-@router.get("/v1/admin/retention", summary="Show how long conversations are kept", responses=problems(403))
+@router.get("/v1/admin/retention", summary="Show how long what is stored is kept", responses=problems(403))
 async def get_retention(tenant: TenantDep, services: AccountsDep) -> RetentionInfo:
     """Returns the organisation's policy. Owners and admins may."""
     require_admin(tenant)
-    return RetentionInfo(conversation_days=await services.retention.conversation_days(tenant))
+    return RetentionInfo(**(await services.retention.days(tenant))._asdict())
 
 
-@router.put("/v1/admin/retention", summary="Say how long conversations are kept", responses=problems(403))
+@router.put("/v1/admin/retention", summary="Say how long what is stored is kept", responses=problems(403))
 async def put_retention(
     tenant: TenantDep, services: AccountsDep, body: Annotated[RetentionBody, Depends(JsonBody(RetentionBody))]
 ) -> RetentionInfo:
-    """Sets the organisation's policy. Owners and admins may; what is older is erased within minutes, for good."""
+    """Changes the organisation's policy. Owners and admins may; what is older is erased within minutes, for good."""
     require_admin(tenant)
-    touch(f"conversation_days:{body.conversation_days or 'none'}")
-    await services.retention.set_conversation_days(tenant, body.conversation_days)
-    return RetentionInfo(conversation_days=body.conversation_days)
+    days = body.model_dump(exclude_unset=True)
+    if not days:
+        raise invalid_field("conversation_days", "is required, or else document_days")
+    touch(*(f"{name}:{value or 'none'}" for name, value in days.items()))
+    return RetentionInfo(**(await services.retention.set_days(tenant, days))._asdict())

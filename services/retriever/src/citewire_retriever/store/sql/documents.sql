@@ -91,6 +91,16 @@ WHERE d.org_id = %(org_id)s AND d.document_id IN (
     SELECT o.document_id FROM corpus.documents o
     WHERE o.org_id = %(org_id)s AND %(user_id)s::text IN ('', o.owner) LIMIT %(most)s)
 
+-- name: delete_old
+-- No version is older than its document, which an index finds by age.
+DELETE FROM corpus.documents d
+WHERE d.org_id = %(org_id)s AND d.document_id IN (
+    SELECT o.document_id FROM corpus.documents o
+    JOIN corpus.versions v ON v.org_id = o.org_id AND v.document_id = o.document_id AND v.version = o.latest_version
+    WHERE o.org_id = %(org_id)s AND o.created_at < now() - make_interval(days => %(days)s)
+      AND v.created_at < now() - make_interval(days => %(days)s)
+    ORDER BY o.created_at LIMIT %(most)s)
+
 -- name: give_documents
 UPDATE corpus.documents d SET owner = %(successor)s
 WHERE d.org_id = %(org_id)s AND d.document_id IN (
