@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import psycopg
 import pytest
 from citewire.retriever.v1 import corpus_pb2
 
@@ -269,6 +270,24 @@ async def test_admins_limit_users_and_keys_within_the_plan(database: Database) -
         for path in ("/v1/limits?user=ana", f"/v1/limits?key_id={key_id}", "/v1/admin/limits"):
             assert (await gateway.http.get(path, headers=bob)).status_code == 403
         assert (await gateway.http.get(f"/v1/limits?key_id={key_id}", headers=eve)).status_code == 422
+
+
+async def test_limits_go_with_their_key(database: Database) -> None:
+    """Revoked, or deleted with its user."""
+    async with limited(database, {"requests": {"user": 500, "key": 500, "org": 5000}}) as gateway:
+        ana = await key_of(database, "acme", "ana")
+        await key_of(database, "acme", "bob")
+        ids: dict[str, str] = {}
+        for name in ("kept", "revoked", "deleted"):
+            made = await gateway.http.post("/v1/keys", json={"name": name, "user": "bob"}, headers=ana)
+            ids[name] = made.json()["id"]
+            body = {"scope": "key", "key_id": ids[name], "measure": "requests", "limit": 3}
+            assert (await gateway.http.put("/v1/admin/limits", json=body, headers=ana)).status_code == 200
+        assert (await gateway.http.delete(f"/v1/keys/{ids['revoked']}", headers=ana)).status_code == 204
+        with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
+            connection.execute("DELETE FROM chat.api_keys WHERE key_id = %s", (ids["deleted"],))
+        listed = (await gateway.http.get("/v1/admin/limits", headers=ana)).json()["limits"]
+        assert [limit["key_id"] for limit in listed] == [ids["kept"]]
 
 
 async def test_operators_give_an_organisation_limits_of_its_own(database: Database) -> None:
