@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { defineConfig, type Plugin } from "vite";
 
 interface Lock {
-  packages: Record<string, { dev?: boolean; link?: boolean; version: string }>;
+  packages: Record<string, { dev?: boolean; link?: boolean; optional?: boolean; version: string }>;
 }
 
 /** The licences of what is in the bundle, as their packages hold them. */
@@ -13,7 +13,7 @@ function licences(): Plugin {
     generateBundle() {
       const lock = JSON.parse(readFileSync("package-lock.json", "utf8")) as Lock;
       const bundled = Object.entries(lock.packages).filter(
-        ([path, entry]) => path.startsWith("node_modules/") && !entry.dev && !entry.link,
+        ([path, entry]) => path.startsWith("node_modules/") && !entry.dev && !entry.link && !entry.optional,
       );
       const texts = bundled.map(([path, { version }]) => {
         const text = ["LICENSE", "LICENSE.md"].flatMap((name) => {

@@ -53,7 +53,7 @@ async def test_no_text_can_become_a_script(gateway: Gateway) -> None:
     policy = dict(rule.split(" ", 1) for rule in page.headers["content-security-policy"].split("; "))
     assert policy["default-src"] == policy["base-uri"] == policy["frame-ancestors"] == "'none'"
     assert {policy[name] for name in ("script-src", "style-src", "img-src", "connect-src")} == {"'self'"}
-    assert (policy["require-trusted-types-for"], policy["trusted-types"]) == ("'script'", "'none'")
+    assert (policy["require-trusted-types-for"], policy["trusted-types"]) == ("'script'", "citewire-worker")
     assert "unsafe" not in page.headers["content-security-policy"]
     assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=", page.text), "nothing is inline"
     assert page.headers["x-content-type-options"] == "nosniff"
@@ -67,6 +67,10 @@ async def test_a_browser_that_has_it_isnt_sent_it_again(gateway: Gateway) -> Non
     assert again.headers["etag"] == first.headers["etag"]
     assert "content-security-policy" in again.headers
     assert (await gateway.http.get("/", headers={"If-None-Match": '"other"'})).status_code == 200
+
+
+async def test_a_link_may_ask_it_something(gateway: Gateway) -> None:
+    assert (await gateway.http.get("/", params={"q": "How much?", "from": "elsewhere"})).status_code == 200
 
 
 async def test_it_is_sent_compressed_to_those_who_take_that(gateway: Gateway) -> None:

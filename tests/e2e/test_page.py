@@ -18,6 +18,7 @@ import pytest
 from devtools import DrivenPage, driven_page
 from http_api import upload_bytes
 from local_stack import LocalStack, local_stack
+from page_steps import QUIET, READY, ask, text
 from scripted_model import ScriptedModel, scripted_model
 
 pytestmark = pytest.mark.system(program="chromium", package="chromium")
@@ -47,8 +48,6 @@ HOSTILE = (
     f'[over](https://example.org" onmouseover="{SCRIPT})',
     "{{constructor.constructor('window.hacked=1')()}}",
 )
-READY = "!!document.querySelector('#question')"
-QUIET = "document.querySelectorAll('.answer').length > 0 && !document.querySelector('.answer[aria-busy=true]')"
 
 
 @pytest.fixture(scope="module")
@@ -108,22 +107,8 @@ def axe() -> str:
     return AXE.read_text(encoding="utf-8")
 
 
-async def ask(page: DrivenPage, question: str = QUESTION) -> None:
-    """Types a question and presses Enter; waits until the answer is whole."""
-    await page.run("document.querySelector('#question').focus()")
-    await page.type_text(question)
-    count = await page.run("document.querySelectorAll('.answer').length")
-    await page.press("Enter")
-    await page.wait_for(f"document.querySelectorAll('.answer').length === {count + 1} && {QUIET}")
-
-
-async def text(page: DrivenPage, selector: str) -> str:
-    """What an element says, once it is there."""
-    return await page.wait_for(f"document.querySelector({json.dumps(selector)})?.textContent")
-
-
 async def test_an_answer_with_its_proof(page: DrivenPage) -> None:
-    await ask(page)
+    await ask(page, QUESTION)
     prose = await text(page, ".prose")
     assert "is 62 euros per day. ①" in prose
     assert "[" not in prose
@@ -135,6 +120,7 @@ async def test_an_answer_with_its_proof(page: DrivenPage) -> None:
     await page.press("Enter", "\r")
     assert await text(page, ".card mark") == QUOTE
     assert "The passage says this." in await text(page, ".card .verdict")
+    assert "#" not in await text(page, ".card .passage"), "no signs of Markdown's headings"
     assert await page.run("document.activeElement.getAttribute('role')") == "dialog"
     await page.press("Escape")
     assert await page.run("document.activeElement.className.includes('badge') && !document.querySelector('.card')")
@@ -159,7 +145,7 @@ async def test_an_answer_with_its_proof(page: DrivenPage) -> None:
 async def test_by_touch(page: DrivenPage) -> None:
     await page.call("Emulation.setDeviceMetricsOverride", width=390, height=780, deviceScaleFactor=1, mobile=True)
     await page.call("Emulation.setTouchEmulationEnabled", enabled=True)
-    await ask(page)
+    await ask(page, QUESTION)
     box = "document.querySelector('.badge').getBoundingClientRect()"
     x, y = await page.run(f"[{box}.x + {box}.width / 2, {box}.y + {box}.height / 2]")
     await page.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
@@ -168,7 +154,7 @@ async def test_by_touch(page: DrivenPage) -> None:
 
 
 async def test_a_reload_a_deep_link_and_the_history(page: DrivenPage, stack: LocalStack) -> None:
-    await ask(page)
+    await ask(page, QUESTION)
     address = await page.wait_for("location.hash.startsWith('#/c/') && location.href")
     await page.call("Page.reload")
     assert "62 euros per day. ①" in await text(page, ".prose")
@@ -216,7 +202,7 @@ async def test_stopping_reaches_the_model(page: DrivenPage, model: ScriptedModel
 
 async def test_a_failure_is_a_toast_and_can_be_tried_again(page: DrivenPage, model: ScriptedModel) -> None:
     model.status = 400
-    await ask(page)
+    await ask(page, QUESTION)
     assert await text(page, ".toast.error") != ""
     assert "The answer failed." in await text(page, ".fault")
     model.say(*ANSWER)
@@ -322,7 +308,7 @@ async def test_hostile_texts_stay_texts(page: DrivenPage, stack: LocalStack, mod
 
 
 async def test_axe_finds_nothing(page: DrivenPage, axe: str, subtests: pytest.Subtests) -> None:
-    await ask(page)
+    await ask(page, QUESTION)
     conversation = await page.wait_for("location.hash.startsWith('#/c/') && location.hash")
     views: dict[str, tuple[str, str]] = {
         "new": ("#/", "!!document.querySelector('.hello')"),

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 
 import { AskPage } from "./ask/AskPage";
 import { card, closeCard } from "./ask/card-state";
-import { isBusy, loadChoices, stop } from "./ask/chat";
+import { draft, isBusy, loadChoices, stop } from "./ask/chat";
 import { loadHistory } from "./ask/history";
 import { closeReader, opened, type OpenDocument } from "./reader-state";
 import { menuOpen, Sidebar } from "./Sidebar";
@@ -31,6 +31,7 @@ function later<P extends object>(load: () => Promise<ComponentType<P>>): Compone
 }
 
 const Reader = later<{ open: OpenDocument }>(async () => (await import("./Reader")).Reader);
+const Original = later<{ open: OpenDocument }>(async () => (await import("./original/Original")).Original);
 const Library = later<object>(async () => (await import("./library/Library")).Library);
 const Account = later<object>(async () => (await import("./account/Account")).Account);
 
@@ -39,6 +40,12 @@ export function App() {
   useEffect(() => {
     if (who) void attempt(async () => Promise.all([loadChoices(), loadHistory()]));
   }, [who?.user, who?.org]);
+  useEffect(() => {
+    // A link to a question (`/?q=`) fills the field and asks nothing: who follows it decides.
+    const question = new URLSearchParams(location.search).get("q");
+    if (question) draft.value = question;
+    if (location.search) history.replaceState(null, "", location.pathname + location.hash);
+  }, []);
   useEffect(() => {
     addEventListener("keydown", onEscape);
     return () => removeEventListener("keydown", onEscape);
@@ -56,7 +63,7 @@ export function App() {
         <Sidebar />
         {menuOpen.value && <div class="shade" onClick={() => (menuOpen.value = false)} />}
         <Page />
-        {opened.value !== null && <Reader open={opened.value} />}
+        {opened.value !== null && (opened.value.original ? <Original open={opened.value} /> : <Reader open={opened.value} />)}
       </div>
       <Toasts />
     </>

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { type Span, toUnits } from "./ask/answer";
-import { closeReader, type OpenDocument } from "./reader-state";
+import { closeReader, type OpenDocument, showOriginal } from "./reader-state";
 import { apiKey, client, complain } from "./state";
 import { words } from "./words";
 
@@ -39,8 +39,9 @@ export function Reader({ open }: { open: OpenDocument }) {
           <h2 dir="auto">{open.title}</h2>
           <p class="quiet" dir="auto">{open.place}</p>
         </div>
+        {open.original !== null && <button type="button" onClick={() => showOriginal(true)}>{words.value.showOriginal}</button>}
         {apiKey.value === null && (
-          <a href={`/v1/documents/${documentId}/content?version=${version}`} target="_blank" rel="noopener">{words.value.openOriginal}</a>
+          <a href={`/v1/documents/${documentId}/content?version=${version}`} target="_blank" rel="noopener">{words.value.openFile}</a>
         )}
         <button type="button" class="icon" aria-label={words.value.close} onClick={closeReader}>×</button>
       </header>

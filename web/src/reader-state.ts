@@ -10,6 +10,10 @@ export interface OpenDocument {
   place: string;
   /** What to mark, in code points of the stored text. */
   points: Span | null;
+  /** Whether the original is shown, page by page, and not its text; null: it has no pages. */
+  original: boolean | null;
+  /** The page that the original opens at, from 1. */
+  page: number;
   opener: HTMLElement | null;
 }
 
@@ -17,6 +21,11 @@ export const opened = signal<OpenDocument | null>(null);
 
 export function openReader(document: OpenDocument): void {
   opened.value = document;
+}
+
+/** Shows the original in place of the text, or the text again. */
+export function showOriginal(original: boolean): void {
+  if (opened.value !== null) opened.value = { ...opened.value, original };
 }
 
 /** Closes it; the focus goes back to where it was opened. */

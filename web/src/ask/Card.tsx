@@ -1,6 +1,5 @@
 // The card of a source: what the passage says, word for word, and the verdict in words.
 import { type Chunk, type Citation, type Document, type VerifiedCitation } from "@citewire/client";
-import { type ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { saveResponse } from "../files";
@@ -11,7 +10,7 @@ import { apiKey, attempt, client } from "../state";
 import { shortCount, words } from "../words";
 import { quoteSpan, type Span } from "./answer";
 import { card, closeCard, hoverOut, keepOpen, type OpenCard } from "./card-state";
-import { contentPath, fetchChunk, fetchDocument } from "./passages";
+import { contentPath, fetchChunk, fetchDocument, locate, spanOf } from "./passages";
 
 const CONTEXT = 180; // characters of the passage on either side of the quote
 const EDGE = 12; // between card and window, in pixels
@@ -32,6 +31,11 @@ function CardOf({ open }: { open: OpenCard }) {
       gone = true;
     };
   }, [citation.chunk_id]);
+  const span = spanOf(verified, chunk ?? null);
+  useEffect(() => {
+    // Asked now, so that the page is marked as soon as it is shown; whoever shows it says what went wrong.
+    if (span !== null && citation.page_number !== undefined) locate(citation.document_id, citation.version, span).catch(() => undefined);
+  }, [citation, span?.start, span?.end]);
   useLayoutEffect(() => {
     if (box.current !== null) placeBy(box.current, open.anchor);
   });
@@ -77,8 +81,8 @@ function CardOf({ open }: { open: OpenCard }) {
       {verified !== null && <Verdict verified={verified} />}
       <Passage citation={citation} verified={verified} chunk={chunk} />
       <div class="card-actions">
-        <button type="button" onClick={() => showText(citation, verified, chunk ?? null, open.anchor)}>{words.value.openText}</button>
-        <OriginalLink citation={citation} />
+        <button type="button" onClick={() => show(open, span, false)}>{words.value.openText}</button>
+        <OriginalLink open={open} span={span} />
         {citation.score !== null && <span class="quiet score">{words.value.similarity(Math.round(citation.score * 100))}</span>}
       </div>
     </div>
@@ -99,20 +103,24 @@ function Passage({ citation, verified, chunk }: { citation: Citation; verified: 
   if (chunk === null) return <p class="quiet">{words.value.passageGone}</p>;
   const text = chunk?.content ?? citation.snippet;
   const span = verified === null ? null : quoteSpan(text, verified);
-  if (span === null) return <p class="passage three-lines" dir="auto">{text}</p>;
+  if (span === null) return <p class="passage three-lines" dir="auto">{plain(text, 0, text.length)}</p>;
   const from = wordStart(text, Math.max(0, span.start - CONTEXT));
   const to = wordEnd(text, Math.min(text.length, span.end + CONTEXT));
   return (
     <blockquote class="passage" dir="auto">
       {from > 0 && "… "}
-      {marked(text, from, to, span)}
+      {plain(text, from, span.start)}
+      <mark>{plain(text, span.start, span.end)}</mark>
+      {plain(text, span.end, to)}
       {to < text.length && " …"}
     </blockquote>
   );
 }
 
-function marked(text: string, from: number, to: number, span: Span): ComponentChildren {
-  return [text.slice(from, span.start), <mark>{text.slice(span.start, span.end)}</mark>, text.slice(span.end, to)];
+/** A part of a passage, without the signs that begin a heading of Markdown. */
+function plain(text: string, from: number, to: number): string {
+  const isLineStart = from === 0 || text[from - 1] === "\n";
+  return text.slice(from, to).replace(/(^|\n)#{1,6}[ \t]+(?=\S)/g, (signs, lineEnd: string, at: number) => (at > 0 || isLineStart ? lineEnd : signs));
 }
 
 function wordStart(text: string, at: number): number {
@@ -160,25 +168,30 @@ function Repository({ citation }: { citation: Citation }) {
   );
 }
 
-/** Opens what was stored. A key can't travel with a link, so that then the file is fetched and saved. */
-function OriginalLink({ citation }: { citation: Citation }) {
+/** Opens what was stored: pages beside the answer. A key can't travel with a link, so that then other files are saved. */
+function OriginalLink({ open, span }: { open: OpenCard; span: Span | null }) {
+  const { citation } = open.target;
   const url = citation.url === undefined ? null : safeUrl(citation.url);
   if (url !== null) return <a href={url} target="_blank" rel="noopener noreferrer">{words.value.openLink}</a>;
+  if (citation.page_number !== undefined) return <button type="button" onClick={() => show(open, span, true)}>{words.value.openOriginal}</button>;
   const path = contentPath(citation);
   if (apiKey.value === null) return <a href={path} target="_blank" rel="noopener">{words.value.openOriginal}</a>;
   const save = async () => saveResponse(await client.send("GET", path), citation.file_name || "document");
   return <button type="button" onClick={() => attempt(save)}>{words.value.openOriginal}</button>;
 }
 
-function showText(citation: Citation, verified: VerifiedCitation | null, chunk: Chunk | null, anchor: HTMLElement): void {
-  let points: Span | null = null;
-  if (verified?.document_start !== undefined && verified.document_end !== undefined) {
-    points = { start: verified.document_start, end: verified.document_end };
-  } else if (chunk?.char_start !== undefined && chunk.char_end !== undefined) {
-    points = { start: chunk.char_start, end: chunk.char_end };
-  }
+function show({ anchor, target: { citation } }: OpenCard, points: Span | null, original: boolean): void {
   card.value = null;
-  openReader({ documentId: citation.document_id, version: citation.version, title: citation.title || citation.file_name, place: placeText(citation), points, opener: anchor });
+  openReader({
+    documentId: citation.document_id,
+    version: citation.version,
+    title: citation.title || citation.file_name,
+    place: placeText(citation),
+    points,
+    original: citation.page_number === undefined ? null : original,
+    page: citation.page_number ?? 1,
+    opener: anchor,
+  });
 }
 
 /** Where a passage stands, as a person would say it. */

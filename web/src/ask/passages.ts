@@ -1,13 +1,16 @@
 // Passages and documents that cards show, fetched when one opens and kept for a while.
-import type { Chunk, Citation, Document } from "@citewire/client";
+import type { Chunk, Citation, Document, SpanPlaces, VerifiedCitation } from "@citewire/client";
 
 import { client } from "../state";
+import type { Span } from "./answer";
 
 const MOST_KEPT = 200;
+/** Code points of a span that can be located. */
+const MOST_LOCATED = 8000;
 
 /** Remembers what was fetched; what failed is fetched again. */
-function kept<T>(fetchIt: (id: number) => Promise<T>): (id: number) => Promise<T> {
-  const cache = new Map<number, Promise<T>>();
+function kept<K, T>(fetchIt: (id: K) => Promise<T>): (id: K) => Promise<T> {
+  const cache = new Map<K, Promise<T>>();
   return (id) => {
     const known = cache.get(id);
     if (known !== undefined) return known;
@@ -19,8 +22,24 @@ function kept<T>(fetchIt: (id: number) => Promise<T>): (id: number) => Promise<T
   };
 }
 
-export const fetchChunk = kept((id) => client.call<Chunk>("GET", `/v1/chunks/${id}`));
-export const fetchDocument = kept((id) => client.call<Document>("GET", `/v1/documents/${id}`));
+export const fetchChunk = kept((id: number) => client.call<Chunk>("GET", `/v1/chunks/${id}`));
+export const fetchDocument = kept((id: number) => client.call<Document>("GET", `/v1/documents/${id}`));
+
+const fetchPlaces = kept((path: string) => client.call<SpanPlaces>("GET", path));
+
+/** Where a span of a version's text stands on the original's pages. */
+export function locate(documentId: number, version: number, span: Span): Promise<SpanPlaces> {
+  const end = Math.min(span.end, span.start + MOST_LOCATED);
+  return fetchPlaces(`/v1/documents/${documentId}/locate?version=${version}&char_start=${span.start}&char_end=${end}`);
+}
+
+/** What of the stored text a card shows: the quote, else the passage; null while that isn't known. */
+export function spanOf(verified: VerifiedCitation | null, chunk: Chunk | null): Span | null {
+  if (verified?.document_start !== undefined && verified.document_end !== undefined) {
+    return { start: verified.document_start, end: verified.document_end };
+  }
+  return chunk === null ? null : { start: chunk.char_start, end: chunk.char_end };
+}
 
 /** Where the original of a citation opens: a page or row where it is known. */
 export function contentPath(citation: Citation): string {

@@ -26,8 +26,10 @@ export function DocumentPage({ id }: { id: number }) {
     await client.call("POST", `/v1/documents/${id}:retry`);
     await load();
   });
-  const read = (opener: HTMLElement) =>
-    openReader({ documentId: id, version: document.version, title, place: document.file_name, points: null, opener });
+  const hasPages = document.media_type === "application/pdf";
+  const read = (opener: HTMLElement, original: boolean) => openReader({
+    documentId: id, version: document.version, title, place: document.file_name, points: null, original: hasPages ? original : null, page: 1, opener,
+  });
   return (
     <main class="page" id="main" tabIndex={-1}>
       <p><a href="#/library">{words.value.back}</a></p>
@@ -41,8 +43,11 @@ export function DocumentPage({ id }: { id: number }) {
       {document.error !== undefined && <p class="fault" dir="auto">{document.error.message}</p>}
       <div class="tools">
         <button type="button" onClick={() => askOnly(document)}>{words.value.askDocument}</button>
-        {document.live_version !== null && <button type="button" onClick={(event) => read(event.currentTarget)}>{words.value.readText}</button>}
-        {apiKey.value === null && <a href={`/v1/documents/${id}/content`} target="_blank" rel="noopener">{words.value.openOriginal}</a>}
+        {document.live_version !== null && <button type="button" onClick={(event) => read(event.currentTarget, false)}>{words.value.readText}</button>}
+        {hasPages && document.live_version !== null && (
+          <button type="button" onClick={(event) => read(event.currentTarget, true)}>{words.value.openOriginal}</button>
+        )}
+        {apiKey.value === null && !hasPages && <a href={`/v1/documents/${id}/content`} target="_blank" rel="noopener">{words.value.openOriginal}</a>}
         {document.status === "failed" && <button type="button" onClick={() => void retry()}>{words.value.processAgain}</button>}
       </div>
       {passages.length > 0 && <h2>{words.value.passages}: {words.value.chunks(document.chunks)}</h2>}

@@ -25,5 +25,6 @@ export type ApiKey = Schemas["ApiKey"];
 export type ApiKeyList = Schemas["ApiKeyList"];
 export type NewApiKey = Schemas["NewApiKey"];
 export type UsageReport = Schemas["UsageReport"];
+export type SpanPlaces = Schemas["SpanPlaces"];
 export type SearchResults = Schemas["SearchResults"];
 export type Problem = Schemas["Problem"];

@@ -8,16 +8,16 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Final
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
-from citewire_http.api.parameters import check_parameters
 from citewire_kit.errors import NotFound
 
-router = APIRouter(dependencies=[Depends(check_parameters)])
+router = APIRouter()
 
 _TYPES: Final = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
+    "mjs": "text/javascript; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "svg": "image/svg+xml",
     "txt": "text/plain; charset=utf-8",
@@ -32,9 +32,10 @@ _POLICY: Final = "; ".join(
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
-        # No text becomes a script or an element but through a policy, and there is none.
+        # No text becomes a script or an element but through a policy; the one there is takes one address, of the script
+        # that reads PDFs beside the page.
         "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
+        "trusted-types citewire-worker",
     )
 )
 _IMMUTABLE: Final = "public, max-age=31536000, immutable"
@@ -62,12 +63,12 @@ class _File:
             "Cross-Origin-Opener-Policy": "same-origin",
             "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
         }
-        return cls(content, gzip.compress(content, mtime=0), headers)
+        return cls(content, gzip.compress(content, compresslevel=6, mtime=0), headers)
 
 
 @router.api_route("/", methods=_METHODS, include_in_schema=False)
 async def page(request: Request) -> Response:
-    """The page."""
+    """The page. Whatever a link asks of it in its query is read there."""
     return _answer(request, "index.html")
 
 

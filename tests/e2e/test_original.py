@@ -1,0 +1,114 @@
+"""The original beside the answer in a real Chromium: at its page, with the quote marked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import httpx
+import pytest
+
+from devtools import DrivenPage, driven_page
+from http_api import upload_bytes
+from ingest_files import make_pdf, prose_page
+from local_stack import LocalStack
+from page_steps import QUIET, READY, ask, text
+
+pytestmark = pytest.mark.system(program="chromium", package="chromium")
+
+QUESTION = "How much is the zeppelin docking fee?"
+QUOTE = "The zeppelin docking fee is 4711 guilders for each night at the mast."
+PAGES = [
+    prose_page("Airships", [["This first page speaks of other things altogether, and holds no fee."]]),
+    prose_page("Fees", [["A cabin costs nothing at all, as long as the crew is aboard."], [QUOTE]]),
+]
+MARKED = "document.querySelectorAll('.quote-box').length > 0 && document.querySelectorAll('.page-text span').length > 1"
+COVERED = """(() => {
+  const marks = [...document.querySelectorAll('.quote-box')].map(mark => mark.getBoundingClientRect());
+  const spans = [...document.querySelectorAll('.page-text span[role=presentation]')];
+  return spans.filter(span => {
+    const {left, right, top, bottom} = span.getBoundingClientRect();
+    const [x, y] = [(left + right) / 2, (top + bottom) / 2];
+    return marks.some(mark => mark.left <= x && x <= mark.right && mark.top <= y && y <= mark.bottom);
+  }).map(span => span.textContent).join(' ');
+})()"""
+DRAWN = """(() => {
+  const canvas = document.querySelector('.original-page canvas');
+  const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  return pixels.some((value, index) => index % 4 < 3 && value < 128);
+})()"""
+
+
+@pytest.fixture
+async def page(stack: LocalStack, api: httpx.AsyncClient, tmp_path: Path) -> AsyncIterator[DrivenPage]:
+    """The page beside a library that holds the document; nothing is refused by its policy, and nothing leaves it."""
+    documents = (await api.get("/v1/documents", params={"q": "airships.pdf"})).json()["documents"]
+    if not documents:
+        await upload_bytes(api, "airships.pdf", make_pdf(PAGES))
+    async with driven_page(tmp_path / "profile") as driven:
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            await driven.call(f"{domain}.enable")
+        await driven.go(f"{stack.base_url}/")
+        await driven.wait_for(READY)
+        await driven.run("addEventListener('securitypolicyviolation', event => (window.violated = event.blockedURI))")
+        yield driven
+        assert await driven.run("window.violated") is None
+        assert [event for event in driven.events if event["method"] == "Runtime.exceptionThrown"] == []
+        urls: list[str] = [
+            event["params"]["request"]["url"]
+            for event in driven.events
+            if event["method"] == "Network.requestWillBeSent"
+        ]
+        assert {urlsplit(url).netloc for url in urls} == {urlsplit(stack.base_url).netloc}
+        before = urls[: next(index for index, url in enumerate(urls) if "/locate?" in url)]
+        early = [url for url in before if "/assets/pdf" in url or "/assets/Original" in url]
+        assert early == [], "it is loaded when it is shown"
+
+
+async def test_by_keyboard(page: DrivenPage) -> None:
+    await ask(page, QUESTION)
+    await page.run("document.querySelector('.badge').focus()")
+    await page.press("Enter", "\r")
+    await page.wait_for("!!document.querySelector('.card mark')")
+    await page.run("[...document.querySelectorAll('.card-actions button')][1].focus()")
+    await page.press("Enter", "\r")
+    await page.wait_for(MARKED)
+    assert QUOTE in await page.run(COVERED)
+    assert "cabin" not in await page.run(COVERED)
+    await page.wait_for(DRAWN)
+    assert await page.run("document.activeElement.matches('.reader')")
+    assert await text(page, ".original-tools [role=status]") == "Page 2 of 2"
+    await page.run("document.querySelector('.original-tools button').focus()")
+    await page.press("Enter", "\r")
+    await page.wait_for("document.querySelector('.page-text')?.textContent.includes('speaks of other things')")
+    assert await page.run("document.querySelectorAll('.quote-box').length") == 0
+    await page.press("Escape")
+    await page.wait_for("document.activeElement.className.includes('badge') && !document.querySelector('.reader')")
+
+
+async def test_by_a_link_by_touch_and_larger(page: DrivenPage, stack: LocalStack) -> None:
+    await page.call("Emulation.setDeviceMetricsOverride", width=390, height=780, deviceScaleFactor=2, mobile=True)
+    await page.call("Emulation.setTouchEmulationEnabled", enabled=True)
+    await page.go(f"{stack.base_url}/?q={quote(QUESTION)}&from=elsewhere")
+    assert await page.wait_for("document.querySelector('#question')?.value") == QUESTION
+    assert await page.run("location.search") == ""
+    await page.run("document.querySelector('#question').focus()")
+    await page.press("Enter")
+    await page.wait_for(QUIET)
+    for selector in (".badge", ".card-actions button:nth-of-type(2)"):
+        await page.wait_for(f"!!document.querySelector({json.dumps(selector)})")
+        box = f"document.querySelector({json.dumps(selector)}).getBoundingClientRect()"
+        x, y = await page.run(f"[{box}.x + {box}.width / 2, {box}.y + {box}.height / 2]")
+        await page.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        await page.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+    await page.wait_for(MARKED)
+    assert QUOTE in await page.run(COVERED)
+    width = await page.run("document.querySelector('.original-page').offsetWidth")
+    await page.run("[...document.querySelectorAll('.original-tools button')].at(-1).click()")
+    await page.wait_for(f"document.querySelector('.original-page').offsetWidth > {1.4 * width}")
+    await page.wait_for(MARKED)
+    assert QUOTE in await page.run(COVERED)
+    await page.run("document.querySelector('.reader header button').click()")
+    assert await text(page, ".reader mark") == QUOTE
