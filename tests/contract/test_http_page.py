@@ -36,7 +36,13 @@ async def test_the_page_and_all_that_it_links_are_served(gateway: Gateway, subte
     page = await gateway.http.get("/")
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert page.headers["cache-control"] == "no-cache"
-    types = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "txt": "text/plain"}
+    types = {
+        "js": "text/javascript",
+        "mjs": "text/javascript",
+        "css": "text/css",
+        "svg": "image/svg+xml",
+        "txt": "text/plain",
+    }
     scripts = [f"assets/{file.name}" for file in PAGE.joinpath("assets").iterdir()]
     for path in {*linked(page.text), *scripts, "licences.txt"}:
         with subtests.test(path=path):
