@@ -172,7 +172,7 @@ class Worker:
                 full=full,
             )
         if job is None:
-            self._left_out |= bool(full)
+            self._left_out |= bool(full) and most_bytes is None
             return False
         if kind == "ingest":
             metrics.WAIT_SECONDS.labels(job.lane).observe(job.waited_seconds)
