@@ -41,9 +41,8 @@ export function spanOf(verified: VerifiedCitation | null, chunk: Chunk | null): 
   return chunk === null ? null : { start: chunk.char_start, end: chunk.char_end };
 }
 
-/** Where the original of a citation opens: a page or row where it is known. */
+/** Where an original without pages opens: at its row where that is known. */
 export function contentPath(citation: Citation): string {
   const path = `/v1/documents/${citation.document_id}/content?version=${citation.version}`;
-  if (citation.page_number !== undefined) return `${path}#page=${citation.page_number}`;
   return citation.row_number === undefined ? path : `${path}#row=${citation.row_number}`;
 }
