@@ -24,8 +24,8 @@ from citewire.retriever.v1 import retriever_pb2 as rpb
 
 from citewire_kit.errors import CitewireError
 from citewire_kit.tenant import Tenant
-from corpus_rows import CorpusRows, NewDocument
-from permission_model import ModelDocument, PermissionModel
+from corpus_rows import CorpusRows
+from permission_library import CANARY, ORGS, SUBJECTS, Organisation
 from pgbouncer import pgbouncer
 from retriever_process import Caller, Retriever, running_retriever
 from search_library import DIMENSIONS, SPACE, clustered
@@ -34,18 +34,7 @@ if TYPE_CHECKING:
     from databases import Database
     from proof_scale import PrintTable, ProofScale
 
-ORGS = ("acme", "globex")
-PEOPLE = (
-    ("alice", ("editor",), ("hr",)),
-    ("bob", ("member",), ("dev", "a, b")),
-    ("carl", ("reader",), ("hr", "dev")),
-    ("dora", ("admin",), ()),
-    ("eve", ("editor",), ()),
-)
-SUBJECTS = ("everyone", "group:hr", "group:dev", "group:a, b", "user:bob", "user:eve", "user:carl")
-CANARY = re.compile(r"canary(?:acme|globex)\w+?x\b")
 NAMED = re.compile(r"(?m)^\s*document_ids?: (\d+)$")
-DOCUMENTS = 15
 ELSEWHERE = {
     "EraseOwner": "erases all that somebody has: tests of erasure",
     "EraseOldDocuments": "erases by age: tests of retention",
@@ -58,43 +47,6 @@ ELSEWHERE = {
 """Calls that are left out, and why."""
 
 Answers = list[Any]
-
-
-class Organisation:
-    """What is stored of one organisation, and the rules."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.model = PermissionModel()
-        self.collections = [f"canary{name}{collection}x" for collection in ("Payroll", "Code", "Wiki")]
-        self.callers = [Tenant(name, user, "pro", roles, groups=groups) for user, roles, groups in PEOPLE]
-
-    def read(self, rows: CorpusRows) -> None:
-        """Reads the grants and documents as they are stored."""
-        self.model.grants = {}
-        for collection, subject, access in rows.all(
-            "SELECT c.name, g.subject, g.access FROM corpus.collection_grants g"
-            " JOIN corpus.collections c USING (org_id, collection_id) WHERE org_id = %s",
-            (self.name,),
-        ):
-            self.model.grants.setdefault(collection, {})[subject] = access
-        self.model.documents = {
-            document_id: ModelDocument(document_id, chunk_id, owner, collection, label, frozenset(readers))
-            for document_id, chunk_id, owner, collection, label, readers in rows.all(
-                "SELECT d.document_id, coalesce(min(k.chunk_id), 0), d.owner, coalesce(c.name, ''), d.title,"
-                " coalesce(a.readers, '{}') FROM corpus.documents d"
-                " LEFT JOIN corpus.collections c USING (org_id, collection_id)"
-                " LEFT JOIN corpus.accesses a USING (org_id, access_id)"
-                " LEFT JOIN corpus.chunks k USING (org_id, document_id)"
-                " WHERE d.org_id = %s GROUP BY d.document_id, d.owner, c.name, d.title, a.readers",
-                (self.name,),
-            )
-        }
-
-    def named(self, caller: Tenant) -> set[str]:
-        """The canaries that a caller may read: titles of documents and names of collections."""
-        collections = {name for name in self.collections if self.model.access(caller, name)}
-        return {document.label for document in self.model.visible(caller).values()} | collections
 
 
 class Proof:
@@ -116,6 +68,7 @@ class Proof:
             "ListDocuments": self.list_documents,
             "WatchDocument": self.watch,
             "DownloadDocument": self.download,
+            "LocateSpan": self.locate,
             "ListCollections": self.list_collections,
             "GetCollectionGrants": self.grants,
             "ListSpaces": self.spaces,
@@ -138,30 +91,10 @@ class Proof:
             "DeleteCollection": self.delete_collection,
         }
 
-    def refill(self, org: Organisation) -> None:
-        """Puts documents that are ingested, so that they can be found."""
-        while sum(document.chunk_id > 0 for document in org.model.documents.values()) < DOCUMENTS:
-            self.made += 1
-            label = f"canary{org.name}{self.made}x"
-            document = NewDocument(
-                org.name,
-                self.vectors[self.made % 200][None],
-                title=label,
-                owner=self.choices.choice(PEOPLE)[0],
-                collection=self.choices.choice(("", *org.collections)),
-                tags=(label,),
-                texts=(f"beacon {label}",),
-                metadata={"secret": label},
-            )
-            number, _ = self.rows.add(document)
-            self.rows.run("INSERT INTO corpus.originals VALUES (%s, %s, 1, 0, %s)", (org.name, number, label.encode()))
-            self.rows.run("INSERT INTO corpus.texts VALUES (%s, %s, 1, 0, 0, %s)", (org.name, number, label))
-            org.read(self.rows)
-
     async def step(self) -> None:
         """Some reads at once, one of them perhaps cancelled, and a change."""
         for org in self.orgs:
-            self.refill(org)
+            org.refill(self.rows, self.choices, self.vectors)
         burst = [self.read() for _ in range(self.choices.choice((1, 2, 4)))]
         await asyncio.gather(*burst)
         await self.write()
@@ -261,6 +194,10 @@ class Proof:
         text = self.choices.choice((True, False))
         request = pb.DownloadDocumentRequest(document_id=self.document(org), text=text)
         return [*await caller.stream(self.running.corpus.DownloadDocument, request)]
+
+    async def locate(self, caller: Caller, org: Organisation) -> Answers:
+        request = pb.LocateSpanRequest(document_id=self.document(org), char_start=0, char_end=9)
+        return [await caller.unary(self.running.corpus.LocateSpan, request)]
 
     async def list_collections(self, caller: Caller, _: Organisation) -> Answers:
         return [await caller.unary(self.running.corpus.ListCollections, pb.ListCollectionsRequest())]
