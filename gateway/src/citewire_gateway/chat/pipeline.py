@@ -43,11 +43,13 @@ from citewire_kit.errors import CitewireError, Internal
 from citewire_kit.limiter import Limiter
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import CallContext, Tenant, enter_call_context
+from citewire_kit.turns import in_turn
 
 log = get_logger(__name__)
 
 _COMPLETION_TOKENS = 2_048  # where neither profile nor request says; the generator's own default
 _COST_SECONDS = 0.5
+_MANY_CITATIONS = 50  # from there on their JSON is made beside the event loop
 
 DetailsJson = Callable[[ChatRun, generator_pb2.TokenUsage, bool], Mapping[str, Any]]
 CostOf = Callable[[Tenant, UUID], Coroutine[Any, Any, Cost]]
@@ -266,22 +268,26 @@ class ChatPipeline:
             if run.opening.cancelled() or run.opening.exception() is not None:
                 return  # there is nothing to close
         try:
-            await self._records.close(run.exchange, self._closing(run, state, reason))
+            await self._records.close(run.exchange, await self._closing(run, state, reason))
         except CitewireError as exc:
             log.error("exchange_not_closed", state=state, reason=exc.reason)  # noqa: TRY400 - no defect: the database is away
             if state == "done":
                 raise  # the answer is not kept: the caller must hear of it
 
-    def _closing(self, run: ChatRun, state: State, reason: str | None) -> Closing:
+    async def _closing(self, run: ChatRun, state: State, reason: str | None) -> Closing:
         done = state == "done"
         usage = run.final_usage(done=done)
+        if len(run.verified) + len(run.citations) > _MANY_CITATIONS:
+            details = await in_turn(self._details_json, run, usage, done)
+        else:
+            details = self._details_json(run, usage, done)
         return Closing(
             state=state,
             reason=reason,
             ordinal=run.ordinal,
             discard=not done and not run.control.committed,
             answer=run.answer.replace("\x00", "\ufffd"),  # Postgres keeps every character but NUL
-            details=self._details_json(run, usage, done),
+            details=details,
             provider=run.provider,
             model=run.model,
             embedding_model=run.embedding_model,

@@ -22,6 +22,7 @@ from citewire_kit.metrics import STREAMS_BROKEN, STREAMS_CANCELLED, STREAMS_IN_F
 from citewire_kit.status import http_status
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant, use_tenant
+from citewire_kit.turns import in_turn
 
 E = TypeVar("E")
 
@@ -72,6 +73,11 @@ class StreamDialect(ABC, Generic[E]):
     def encode(self, event: E) -> bytes:
         """Returns the event's frames, empty if this dialect (or the profile) doesn't show it."""
 
+    def takes_long(self, event: E) -> bool:
+        """Whether `encode` takes milliseconds: then it is called beside the event loop."""
+        del event
+        return False
+
     @abstractmethod
     def failed(self, error: CitewireError) -> bytes:
         """Returns the frames that end a stream that failed. It must not look like a stream that succeeded."""
@@ -90,6 +96,11 @@ class BodyDialect(ABC, Generic[E]):
     @abstractmethod
     def add(self, event: E) -> None:
         """Takes an event."""
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether `members` takes milliseconds: then it is called beside the event loop."""
+        return False
 
     @abstractmethod
     def members(self) -> dict[str, Any]:
@@ -152,10 +163,11 @@ class EventStream(Response, Generic[E]):
             await writer.finish()
 
     async def _pump(self, writer: "_Writer", control: StreamControl) -> None:
-        encode, preliminary, write = self._dialect.encode, self._preliminary, writer.write
+        encode, takes_long = self._dialect.encode, self._dialect.takes_long
+        preliminary, write = self._preliminary, writer.write
         async with aclosing(self._run(control)) as events:
             async for event in events:
-                frames = encode(event)
+                frames = await in_turn(encode, event) if takes_long(event) else encode(event)
                 if frames:
                     await write(frames, hold=isinstance(event, preliminary))
 
@@ -189,7 +201,11 @@ class EventBody(Response, Generic[E]):
             error = _error_of(work, cause)
             if error is not None:
                 raise error
-            await JSONResponse(self._dialect.members())(scope, receive, send)
+            response = await in_turn(self._respond) if self._dialect.takes_long else self._respond()
+            await response(scope, receive, send)
+
+    def _respond(self) -> JSONResponse:
+        return JSONResponse(self._dialect.members())
 
     async def _gather(self, control: StreamControl) -> None:
         async with aclosing(self._run(control)) as events:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from json.encoder import encode_basestring  # the C function behind json.dumps(ensure_ascii=False) for one text
 from typing import Any, ClassVar, TypeVar, cast
 
-from citewire_gateway.chat.events import Citation, Citations, Done, Event, Outcome, Tokens
+from citewire_gateway.chat.events import Citation, Citations, Done, Event, Outcome, Sources, Tokens, VerifiedCitation
 from citewire_http.api.schemas import ResponseModel
 from citewire_http.streams import BodyDialect, StreamDialect
 
@@ -13,6 +13,18 @@ K = TypeVar("K")
 
 quoted: Callable[[str], str] = encode_basestring
 """A text as a JSON string, quotes included."""
+
+
+LONG_LIST = 50
+"""Citations that take a millisecond or two to write."""
+
+
+class ChatStreamDialect(StreamDialect[Event]):
+    """Writes a chat as frames."""
+
+    def takes_long(self, event: Event) -> bool:
+        """See `StreamDialect.takes_long`."""
+        return isinstance(event, Citations | Sources) and len(event.citations) > LONG_LIST
 
 
 class AnswerDialect(BodyDialect[Event]):
@@ -30,6 +42,11 @@ class AnswerDialect(BodyDialect[Event]):
             self._texts.extend(event.texts)
         else:
             self._events.setdefault(type(event), []).append(event)
+
+    @property
+    def takes_long(self) -> bool:
+        """See `BodyDialect.takes_long`."""
+        return len(self.all(VerifiedCitation)) + len(self.citations) > LONG_LIST
 
     @property
     def text(self) -> str:
@@ -59,5 +76,5 @@ class AnswerDialect(BodyDialect[Event]):
         """Returns the body, after the last event."""
 
 
-ChatDialect = StreamDialect[Event] | AnswerDialect
+ChatDialect = ChatStreamDialect | AnswerDialect
 """What answers a chat."""

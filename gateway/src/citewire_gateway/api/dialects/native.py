@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from pydantic import MISSING
 
-from citewire_gateway.api.dialects import AnswerDialect, quoted
+from citewire_gateway.api.dialects import AnswerDialect, ChatStreamDialect, quoted
 from citewire_gateway.api.schemas import StreamError
 from citewire_gateway.api.schemas import chat as schemas
 from citewire_gateway.api.schemas.chat import ChatAnswer, event_payload
@@ -13,11 +13,10 @@ from citewire_gateway.chat import events
 from citewire_gateway.chat.events import Event, Tokens
 from citewire_gateway.profiles.model import EventType
 from citewire_http.api.schemas import Nothing, ResponseModel
-from citewire_http.streams import StreamDialect
 from citewire_kit.errors import CitewireError
 
 
-class NativeDialect(StreamDialect[Event]):
+class NativeDialect(ChatStreamDialect):
     """Frames of `POST /v1/chat`, `done` last; only events that the profile allows are shown."""
 
     name: ClassVar[str] = "native"

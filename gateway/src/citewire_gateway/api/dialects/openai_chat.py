@@ -16,7 +16,7 @@ from citewire.generator.v1 import generator_pb2
 from fastapi import Request
 from pydantic import MISSING
 
-from citewire_gateway.api.dialects import AnswerDialect, quoted
+from citewire_gateway.api.dialects import AnswerDialect, ChatStreamDialect, quoted
 from citewire_gateway.api.schemas import chat as schemas
 from citewire_gateway.api.schemas.openai import (
     Annotation,
@@ -32,7 +32,6 @@ from citewire_gateway.api.schemas.openai import (
 )
 from citewire_gateway.chat.events import Citation, Citations, Done, Event, Tokens, Usage, VerifiedCitation
 from citewire_http.api.schemas import OpenAiError
-from citewire_http.streams import StreamDialect
 from citewire_kit.errors import CitewireError, Code
 
 OPENAI_PATHS = frozenset({"/v1/chat/completions", "/v1/embeddings", "/v1/models", "/v1/rerank", "/v2/rerank"})
@@ -43,6 +42,9 @@ UrlOf = Callable[[Citation], str]
 _MARKER = re.compile(r"\[(?:ref:|SOURCE )(\d{1,6})\]")
 _MOST_ANNOTATIONS = 500
 """Markers of an answer that are annotated: as many as its sentences are verified."""
+_MANY_TEXTS = 1_000
+_LONG_TEXT = 4_000
+"""Code points in which markers are found within a millisecond."""
 _BESIDE = re.compile(rf"(?:{_MARKER.pattern}|[^\w\[])*")
 """What stands between a sentence and its marker: other markers, no words."""
 _LEADS = re.compile(rf"(?:{_MARKER.pattern}|[\s>*+•-]|\d{{1,3}}[.)])*")
@@ -79,14 +81,12 @@ class OpenAiAnswer(AnswerDialect):
         self.head: dict[str, Any] = {"id": completion_id, "created": int(time.time()), "model": model}
         """What every body and every frame begins with."""
         self._url_of = url_of
-        self._written: dict[int, schemas.VerifiedCitation] = {}
-        """Verified citations as annotations have them, by the identity of their events, which are kept."""
 
-    def add(self, event: Event) -> None:
-        """See `AnswerDialect.add`. What an annotation says is read as it comes: hundreds at the end hold the loop."""
-        super().add(event)
-        if isinstance(event, VerifiedCitation):
-            self._written[id(event)] = schemas.VerifiedCitation.read(event)
+    @property
+    def takes_long(self) -> bool:
+        """See `AnswerDialect.takes_long`: markers without a verdict are annotated too."""
+        texts = self._texts
+        return super().takes_long or len(texts) > _MANY_TEXTS or sum(map(len, texts)) > _LONG_TEXT
 
     def body(self) -> Completion:
         """See `AnswerDialect.body`."""
@@ -161,7 +161,7 @@ class OpenAiAnswer(AnswerDialect):
 
     def _annotation(self, citation: Citation, start: int, end: int, verified: VerifiedCitation | None) -> Annotation:
         return Annotation(
-            citewire=MISSING if verified is None else self._written[id(verified)],
+            citewire=MISSING if verified is None else schemas.VerifiedCitation.read(verified),
             type="url_citation",
             url_citation=UrlCitation(
                 start_index=start, end_index=end, url=self._url_of(citation), title=citation.chunk.label
@@ -209,7 +209,7 @@ def _is_inside(place: int, spans: Sequence[tuple[int, int]]) -> bool:
     return index >= 0 and place < spans[index][1]
 
 
-class OpenAiStream(StreamDialect[Event]):
+class OpenAiStream(ChatStreamDialect):
     """`chat.completion.chunk` objects, then `[DONE]`. A fault is an `error` object, and no `[DONE]`."""
 
     name: ClassVar[str] = "openai"
@@ -235,6 +235,10 @@ class OpenAiStream(StreamDialect[Event]):
                 return self._start() + self._end().encode()
             case _:
                 return b""
+
+    def takes_long(self, event: Event) -> bool:
+        """See `StreamDialect.takes_long`: the sources and annotations come last."""
+        return isinstance(event, Done) and self._answer.takes_long
 
     def failed(self, error: CitewireError) -> bytes:
         """See `StreamDialect.failed`."""

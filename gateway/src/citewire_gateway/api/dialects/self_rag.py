@@ -5,14 +5,13 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StrictBool, StrictInt
 
-from citewire_gateway.api.dialects import AnswerDialect, quoted
+from citewire_gateway.api.dialects import AnswerDialect, ChatStreamDialect, quoted
 from citewire_gateway.api.schemas import CollectionName, KnownType, Score
 from citewire_gateway.api.schemas.chat import Assessment, ChatRequest, Decision, ForeignRequest, Messages, event_payload
 from citewire_gateway.chat import events
 from citewire_gateway.chat.events import Citations, Done, Event, Tokens
 from citewire_http.api.reading import Names, struct_to_json
 from citewire_http.api.schemas import Count, Id, ResponseModel, Rounded
-from citewire_http.streams import StreamDialect
 from citewire_kit.errors import CitewireError
 
 
@@ -113,7 +112,7 @@ SELF_RAG_EVENTS: Mapping[str, type[ResponseModel]] = {
 """Events of `/api/rag-chat/stream`."""
 
 
-class SelfRagDialect(StreamDialect[Event]):
+class SelfRagDialect(ChatStreamDialect):
     """Frames `event: TYPE`, `data: JSON`. A fault is `error`, and nothing follows it."""
 
     name: ClassVar[str] = "self_rag"

@@ -4,13 +4,12 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, StrictStr
 
-from citewire_gateway.api.dialects import AnswerDialect, quoted
+from citewire_gateway.api.dialects import LONG_LIST, AnswerDialect, ChatStreamDialect, quoted
 from citewire_gateway.api.schemas import DocumentIds
 from citewire_gateway.api.schemas.chat import ForeignRequest
 from citewire_gateway.chat.events import Citations, Done, Event, Tokens
 from citewire_http.api.reading import Names
 from citewire_http.api.schemas import Id, ResponseModel
-from citewire_http.streams import StreamDialect
 from citewire_kit.errors import CitewireError
 
 
@@ -64,7 +63,7 @@ class SimpleError(ResponseModel):
 SIMPLE_STREAM = (SimpleToken, SimpleDone, SimpleError)
 
 
-class SimpleDialect(StreamDialect[Event]):
+class SimpleDialect(ChatStreamDialect):
     """`data: {"token": …}` many, then `data: {"done": true, "sources": […]}`; a fault ends in `data: {"error": …}`."""
 
     name: ClassVar[str] = "simple"
@@ -84,6 +83,10 @@ class SimpleDialect(StreamDialect[Event]):
                 return SimpleDone(done=True, sources=self._sources).frame().encode()
             case _:
                 return b""
+
+    def takes_long(self, event: Event) -> bool:
+        """See `StreamDialect.takes_long`: the sources come last."""
+        return super().takes_long(event) or (isinstance(event, Done) and len(self._sources) > LONG_LIST)
 
     def failed(self, error: CitewireError) -> bytes:
         """See `StreamDialect.failed`."""

@@ -9,12 +9,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import MISSING, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic.alias_generators import to_camel
 
-from citewire_gateway.api.dialects import quoted
+from citewire_gateway.api.dialects import ChatStreamDialect, quoted
 from citewire_gateway.api.schemas.chat import CHAT_EVENTS, event_payload
 from citewire_gateway.chat.events import Citation, Citations, Done, Event, Tokens
 from citewire_gateway.profiles.model import EventType
 from citewire_http.api.schemas import ResponseModel, Uuid
-from citewire_http.streams import StreamDialect
 from citewire_kit.errors import CitewireError
 
 _TEXT_ID = "answer"
@@ -141,7 +140,7 @@ UI_STREAM = (
 )
 
 
-class UiMessageDialect(StreamDialect[Event]):
+class UiMessageDialect(ChatStreamDialect):
     """One assistant message: its sources, its text, and our own events as data parts."""
 
     name: ClassVar[str] = "ui_message"
