@@ -10,6 +10,7 @@ from citewire.retriever.v1 import corpus_pb2 as pb
 from google.protobuf.struct_pb2 import Struct
 
 from citewire_kit.errors import CitewireError
+from citewire_kit.migrate import migrate, read_migrations
 from citewire_kit.tenant import Tenant
 from retriever_process import Caller, running_retriever
 
@@ -50,14 +51,25 @@ async def test_metadata_is_checked_by_type_however_it_comes(database: Database) 
         assert (await me.put("Note", type="capture", metadata=wrong)).metadata["stargazers_count"] == "many"
 
 
-async def test_a_script_that_was_stored_as_an_address_is_not_shown(database: Database) -> None:
-    async with running_retriever(database) as running:
-        me = Caller(running, MINE)
-        stored = await me.put("Kept", url="HTTPS://example.org/a")
-        document = await me.put("Old", url="https://example.org/b")
-        with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
-            connection.execute(
-                "UPDATE corpus.documents SET url = 'javascript:alert(1)' WHERE url = 'https://example.org/b'"
-            )
-        assert (await me.get(document.document_id)).url == ""
-        assert (await me.get(stored.document_id)).url == "HTTPS://example.org/a"
+async def test_a_script_that_was_stored_as_an_address_is_cleared(database: Database) -> None:
+    """Rows of an earlier version, of two organisations, at the migration."""
+    scripts = ("javascript:alert(1)", "JavaScript:https://a", "data:text/html,a")
+    with psycopg.connect(database.dsn("postgres"), autocommit=True) as connection:
+        [file] = [m.file for m in read_migrations("citewire_retriever") if m.file.endswith("_web_addresses.sql")]
+        connection.execute("ALTER TABLE corpus.documents DROP CONSTRAINT documents_url_is_web")
+        connection.execute("DELETE FROM corpus.schema_migrations WHERE file = %s", (file,))
+        for org in ("acme", "other"):
+            for url in (*scripts, "", "HTTPS://example.org/a"):
+                connection.execute(
+                    "INSERT INTO corpus.documents (org_id, owner, type, title, title_given, latest_version, url)"
+                    " VALUES (%s, 'ada', 'article', 'T', true, 1, %s)",
+                    (org, url),
+                )
+        assert await migrate(database.dsn("postgres"), schema="corpus", package="citewire_retriever") == [file]
+        stored = connection.execute("SELECT url, count(*) FROM corpus.documents GROUP BY 1 ORDER BY 1").fetchall()
+        assert stored == [("", 8), ("HTTPS://example.org/a", 2)]
+        for url in scripts:
+            with pytest.raises(psycopg.errors.CheckViolation):
+                connection.execute("UPDATE corpus.documents SET url = %s", (url,))
+        forced = connection.execute("SELECT relforcerowsecurity FROM pg_class WHERE oid = 'corpus.documents'::regclass")
+        assert forced.fetchone() == (True,)

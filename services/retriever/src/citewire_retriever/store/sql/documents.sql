@@ -3,9 +3,8 @@
 -- name: select_document
 -- A document with its latest version, and how far that is; columns have the names of the messages' fields. The caller
 -- adds its conditions.
--- An address that was stored before they were checked may be a script's, and clients make links of it.
 SELECT d.document_id, d.title, d.file_name, v.media_type, d.type,
-       CASE WHEN d.url ~* '^https?://' THEN d.url ELSE '' END AS url, coalesce(c.name, '') AS collection,
+       d.url, coalesce(c.name, '') AS collection,
        d.tags, d.metadata, d.owner, v.status, v.error_code, v.error_message, d.latest_version AS version,
        coalesce(d.live_version, 0) AS live_version, v.chunks, v.pages, v.size_bytes, v.tokens, d.created_at,
        d.updated_at, encode(v.sha256, 'hex') AS sha256, v.stage, v.done, v.total, v.attempt,

@@ -4,8 +4,7 @@
 
 -- name: chunk_columns
 c.chunk_id, c.document_id, c.version, c.chunk_index, c.text, c.token_count, c.content_hash, c.section, c.place,
--- An address that was stored before they were checked may be a script's, and clients make links of it.
-c.char_start, c.char_end, d.title, d.file_name, CASE WHEN d.url ~* '^https?://' THEN d.url ELSE '' END, d.type, d.created_at,
+c.char_start, c.char_end, d.title, d.file_name, d.url, d.type, d.created_at,
 c.version IS NOT DISTINCT FROM d.live_version, d.metadata, c.verbatim, d.tags
 
 -- name: chunk_sources
