@@ -37,11 +37,15 @@ class Known:
     chunk_ids: Sequence[int]
     conversation_ids: Sequence[str]
     names: Sequence[str]
-    """Of collections and profiles."""
+    """Of collections, profiles and groups."""
+    key_ids: Sequence[str]
     vectors: Sequence[bytes]
     """Of a question, in the space that serves."""
     model: str
     revision: str
+    users: Sequence[str] = ("secret-user",)
+    groups: Sequence[str] = ("secret-group",)
+    subjects: Sequence[str] = ("user:secret-user", "group:secret-group", "everyone")
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,15 @@ class FuzzTarget:
                 "collections": _get(client, "/v1/collections"),
                 "conversations": [_get(client, f"/v1/conversations/{each}") for each in self._conversations(client)],
                 "profile": _get(client, "/v1/profiles/secret-profile"),
+                "organisation": _get(client, "/v1/admin/organisation"),
+                "users": _get(client, "/v1/admin/users"),
+                "groups": _get(client, "/v1/admin/groups"),
+                "members": _get(client, "/v1/admin/groups/secret-group/members"),
+                "grants": _get(client, "/v1/collections/secret-collection/grants"),
+                "retention": _get(client, "/v1/admin/retention"),
+                "limits": _get(client, "/v1/admin/limits"),
+                "budgets": _get(client, "/v1/budgets"),
+                "keys": [key["id"] for key in _get(client, "/v1/keys")["keys"]],
                 "spaces": self._spaces(client),
             }
 
@@ -87,6 +100,7 @@ def fuzz_target(folder: Path) -> Generator[FuzzTarget]:
             [*secret.chunk_ids, *own.chunk_ids],
             [*secret.conversation_ids, *own.conversation_ids],
             secret.names,
+            secret.key_ids,  # not its own: without a key nothing more can be tried
             own.vectors,
             own.model,
             own.revision,
@@ -124,6 +138,10 @@ def _fill(stack: LocalStack, headers: dict[str, str], word: str) -> Known:
             ids.append(made.json()["id"])
         _wait_ready(client, ids)
         client.put("/v1/profiles/secret-profile", json={"base": "documents", "description": word}).raise_for_status()
+        client.post("/v1/admin/groups", json={"name": "secret-group"}).raise_for_status()
+        for user in ("secret-user", f"{word}-user"):
+            client.post("/v1/admin/users", json={"user": user}).raise_for_status()
+            client.put(f"/v1/admin/groups/secret-group/members/{user}").raise_for_status()
         answer = client.post(
             "/v1/chat", json={"question": f"What does the {word} lighthouse keeper earn?", "stream": False}
         )
@@ -138,7 +156,8 @@ def _fill(stack: LocalStack, headers: dict[str, str], word: str) -> Known:
             ids,
             [result["chunk_id"] for result in response.json()["results"]],
             [answer.json()["conversation_id"]],
-            ["secret-collection", "secret-profile"],
+            ["secret-collection", "secret-profile", "secret-group"],
+            [key["id"] for key in _get(client, "/v1/keys")["keys"]],
             [struct.pack(f"<{len(vector)}f", *vector)],
             space["model"],
             space["revision"],
