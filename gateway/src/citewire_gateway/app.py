@@ -48,7 +48,7 @@ from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream
 from citewire_gateway.api.dialects.self_rag import SelfRagDialect, SelfRagJsonAnswer
 from citewire_gateway.api.dialects.simple import SimpleDialect
 from citewire_gateway.api.dialects.ui_message import UiMessageDialect
-from citewire_gateway.api.request_limits import body_limit, time_budget
+from citewire_gateway.api.request_limits import body_limit, is_upload, time_budget
 from citewire_gateway.api.routes import (
     chat,
     collections,
@@ -62,7 +62,6 @@ from citewire_gateway.api.routes import (
 )
 from citewire_gateway.api.routes.documents import ProgressDialect
 from citewire_gateway.api.schemas.chat import AnswerDetails
-from citewire_gateway.api.upload_places import UploadPlaces
 from citewire_gateway.chat.erasing import QuoteEraser
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.reading import ConversationReader
@@ -74,11 +73,12 @@ from citewire_gateway.metrics import CALL_WAIT_SECONDS
 from citewire_gateway.profiles.store import Profiles, ProfileStore
 from citewire_gateway.settings import GatewaySettings
 from citewire_http import middleware
-from citewire_http.api import problems
+from citewire_http.api import docs_page, problems
 from citewire_http.background import BackgroundTasks, run_sweeper
 from citewire_http.idempotency import IdempotencyStore
 from citewire_http.server import Drain
 from citewire_http.streams import StreamRules
+from citewire_http.upload_places import UploadPlaces
 from citewire_kit import metrics
 from citewire_kit.arrivals import Arrivals
 from citewire_kit.audit import NO_TRAIL
@@ -119,6 +119,7 @@ ROUTES = (
     groups,
     limits,
     system,
+    docs_page,
     page,
 )
 DIALECTS = (
@@ -272,7 +273,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         ),
         drain=drain,
         stream_rules=StreamRules(drain, settings.hold_seconds, settings.heartbeat_seconds),
-        uploads=UploadPlaces(settings.max_uploads),
+        uploads=UploadPlaces(settings.max_uploads, is_upload),
     )
 
 

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from citewire_accounts.api.dependencies import AccountServices
-from citewire_gateway.api.upload_places import UploadPlaces
 from citewire_gateway.chat.erasing import QuoteEraser
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.reading import ConversationReader
@@ -19,6 +18,7 @@ from citewire_gateway.settings import GatewaySettings
 from citewire_http.api.schemas import MAX_ID
 from citewire_http.idempotency import IdempotencyStore
 from citewire_http.server import Drain
+from citewire_http.upload_places import UploadPlaces
 from citewire_kit.audit import AuditTrail
 from citewire_kit.service_health import Health
 

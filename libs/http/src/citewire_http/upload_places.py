@@ -1,12 +1,11 @@
 """The places that uploads hold, and refusals that cost little more than reading a request's head."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final
 
 from starlette.types import Scope
 
-from citewire_gateway.api.request_limits import is_upload
 from citewire_http.middleware import header
 from citewire_kit.errors import CitewireError
 from citewire_kit.fair import FairShares, Holding
@@ -24,9 +23,10 @@ class UploadPlaces(FairShares):
     from everybody else.
     """
 
-    def __init__(self, places: int) -> None:
-        """Starts with all places free."""
+    def __init__(self, places: int, is_upload: Callable[[str, str], bool]) -> None:
+        """Starts with all places free; `is_upload` tells an upload by its path and content type."""
         super().__init__(places, lambda _: no_place("too many uploads at once"), beyond=True)
+        self._is_upload = is_upload
         self._refused: dict[str, str] = {}
         """Organisation by the header `Authorization`, which was valid when it was refused; the oldest first."""
 
@@ -37,7 +37,7 @@ class UploadPlaces(FairShares):
         Raises:
             ResourceExhausted: There is none (`OVERLOADED`).
         """
-        if self._refused and is_upload(scope["path"], header(scope, b"content-type")):
+        if self._refused and self._is_upload(scope["path"], header(scope, b"content-type")):
             org_id = self._refused.get(header(scope, b"authorization"))
             if org_id is not None:
                 with self.hold_now(org_id) as scope[_PLACE]:
