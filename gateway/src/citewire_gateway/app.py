@@ -1,9 +1,8 @@
 """The composition root: builds everything that `serve` needs, and closes it in reverse."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from datetime import timedelta
+from dataclasses import fields
 from functools import partial
 from importlib.metadata import version
 
@@ -24,22 +23,7 @@ from citewire_accounts.api.routes import (
     providers,
     retention,
 )
-from citewire_accounts.people.authenticator import Authenticator
-from citewire_accounts.people.provider import Provider, open_http
-from citewire_accounts.people.sealer import Sealer
-from citewire_accounts.people.sessions import SessionStore
-from citewire_accounts.people.sign_in import SignIn
-from citewire_accounts.tenants.accounts import AccountStore
-from citewire_accounts.tenants.audit import AuditReader, AuditRetention
-from citewire_accounts.tenants.erasures import Erasures
-from citewire_accounts.tenants.exports import UserExports
-from citewire_accounts.tenants.groups import GroupStore
-from citewire_accounts.tenants.identity import IdentityStore
-from citewire_accounts.tenants.limits import LimitSettingStore
-from citewire_accounts.tenants.members import MemberStore
-from citewire_accounts.tenants.provider_service import TenantProviders
-from citewire_accounts.tenants.providers import ProviderStore
-from citewire_accounts.tenants.retention import Retention
+from citewire_accounts.app import Application, build_accounts, make_local_tenant
 from citewire_gateway.api import openapi
 from citewire_gateway.api.audited import audited
 from citewire_gateway.api.dependencies import Services
@@ -87,12 +71,10 @@ from citewire_kit.channel import open_channel
 from citewire_kit.client import init_client
 from citewire_kit.fair_calls import FairCalls
 from citewire_kit.limit_store import open_limit_store
-from citewire_kit.limiter import Limiter
 from citewire_kit.plan_limits import Measure
 from citewire_kit.postgres import is_alive, open_pool
 from citewire_kit.service_health import Health, ServiceHealth
 from citewire_kit.tasks import end
-from citewire_kit.tenant import LOCAL_TENANT
 
 SERVICES = (
     "citewire.embedder.v1.EmbedderService",
@@ -186,77 +168,51 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     )
     chats, background = ChatStore(pool), BackgroundTasks()
     stack.push_async_callback(background.settled)  # before the pool goes: what has ended is still being written
-    accounts = AccountStore(pool)
-    local = settings.auth == "off"
-    own_limits = LimitSettingStore(pool)
-    plans = None if local else settings.limits_by_plan()
-    limiter = Limiter(open_limit_store(stack, settings), plans, own_limits.of)
-    pipeline = ChatPipeline(
-        embedder=embedder,
-        retriever=retriever,
-        generator=generator,
-        records=chats,
-        limiter=limiter,
-        background=background,
-        lease_seconds=settings.chat_seconds + settings.orphan_seconds,
-        details_json=lambda run, usage, done: AnswerDetails.of(run, usage, done=done).stored(),
-        models=settings.profile_models(),
-        cost_of=accounts.cost_of,
-        rerank_seconds=settings.rerank_seconds,
-    )
-    identity = IdentityStore(pool)
-    sessions = SessionStore(pool)
-    providers = await _providers(settings, stack)
-    sign_in = _sign_in(settings, providers, sessions)
-    authenticator = Authenticator(identity, off=local, sessions=sessions, sign_in=sign_in, providers=providers.values())
-    stack.push_async_callback(authenticator.flush)
-
     corpus = CorpusClient(
         retriever_channel, calls, seconds=settings.request_seconds, transfer_seconds=settings.transfer_seconds
     )
     reader = ConversationReader(chats, retriever)
     settle_seconds = settings.chat_seconds + settings.orphan_seconds
     eraser = QuoteEraser(pool, corpus, settle_seconds)
-    account_erasures = Erasures(pool, corpus.erase, accounts, settle_seconds)
-    data_retention = Retention(pool, trail, eraser.erase_old)
-    audit_retention = AuditRetention(pool, trail, settings.audit_days)
-
-    rounds: dict[str, Callable[[], Awaitable[object]]] = {
-        "keys": authenticator.flush,
-        "chats": chats.sweep,
-        "sessions": sessions.sweep,
-        "answers": eraser.sweep,
-        "erasures": account_erasures.sweep,
-        "retention": data_retention.sweep,
-    }
-    if settings.audit != "off":
-        rounds["audit"] = audit_retention.cut
-    make_local = partial(identity.ensure_user, LOCAL_TENANT.org_id, LOCAL_TENANT.user_id, LOCAL_TENANT.plan)
-    sweeper = run_sweeper(rounds, seconds=settings.sweeper_seconds, prepare=make_local if local else None)
-    stack.push_async_callback(end, asyncio.create_task(sweeper, name="sweeper"))
-    sealer = ProviderSealer(embedder_channel, generator_channel, seconds=settings.provider_test_seconds)
-    return Services(
-        settings=settings,
-        other_origins=settings.allowed_origins() if settings.cors_credentials else (),
+    application = Application(
+        stream_rules=StreamRules(drain, settings.hold_seconds, settings.heartbeat_seconds),
+        limit_store=open_limit_store(stack, settings),
+        sealer=ProviderSealer(embedder_channel, generator_channel, seconds=settings.provider_test_seconds),
+        live_space=retriever.live_space,
+        erase_documents=corpus.erase,
+        erase_old_documents=eraser.erase_old,
+        export_messages=reader.export,
+        export_documents=corpus.export_user,
         stored_bytes=corpus.storage,
+        settle_seconds=settle_seconds,
+        other_origins=settings.allowed_origins() if settings.cors_credentials else (),
+    )
+    accounts, rounds = await build_accounts(settings, pool, trail, application, stack)
+    pipeline = ChatPipeline(
+        embedder=embedder,
+        retriever=retriever,
+        generator=generator,
+        records=chats,
+        limiter=accounts.limiter,
+        background=background,
+        lease_seconds=settle_seconds,
+        details_json=lambda run, usage, done: AnswerDetails.of(run, usage, done=done).stored(),
+        models=settings.profile_models(),
+        cost_of=accounts.accounts.cost_of,
+        rerank_seconds=settings.rerank_seconds,
+    )
+    rounds = {**rounds, "chats": chats.sweep, "answers": eraser.sweep}
+    make_local = make_local_tenant(accounts.identity) if settings.auth == "off" else None
+    sweeper = run_sweeper(rounds, seconds=settings.sweeper_seconds, prepare=make_local)
+    stack.push_async_callback(end, asyncio.create_task(sweeper, name="sweeper"))
+    return Services(
+        **{field.name: getattr(accounts, field.name) for field in fields(accounts)},
+        settings=settings,
         trail=trail,
-        audit=AuditReader(pool),
-        members=MemberStore(pool),
-        groups=GroupStore(pool),
-        authenticator=authenticator,
-        identity=identity,
-        sign_in=sign_in,
-        limiter=limiter,
-        own_limits=own_limits,
         chats=chats,
         reader=reader,
-        exports=UserExports(pool, reader.export, corpus.export_user),
         eraser=eraser,
-        erasures=account_erasures,
-        retention=data_retention,
-        accounts=accounts,
         idempotency=IdempotencyStore(pool, background, keep_seconds=settings.idempotency_hours * 3600),
-        providers=TenantProviders(ProviderStore(pool), sealer, retriever.live_space, settings.offered_types()),
         profiles=Profiles(ProfileStore(pool)),
         pipeline=pipeline,
         embedder=embedder,
@@ -272,29 +228,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
             }
         ),
         drain=drain,
-        stream_rules=StreamRules(drain, settings.hold_seconds, settings.heartbeat_seconds),
         uploads=UploadPlaces(settings.max_uploads, is_upload),
-    )
-
-
-async def _providers(settings: GatewaySettings, stack: AsyncExitStack) -> dict[str, Provider]:
-    """The identity providers by name, with one pool of connections for all."""
-    issuers = settings.issuers()
-    if not issuers:
-        return {}
-    http = await stack.enter_async_context(open_http())
-    return {issuer.name: Provider(issuer, http) for issuer in issuers}
-
-
-def _sign_in(settings: GatewaySettings, providers: dict[str, Provider], sessions: SessionStore) -> SignIn | None:
-    if not settings.signs_in():
-        return None
-    return SignIn(
-        providers,
-        sessions,
-        Sealer(settings.sealing_secrets()),
-        public_url=settings.public_url,
-        lifetime=timedelta(hours=settings.session_hours),
     )
 
 

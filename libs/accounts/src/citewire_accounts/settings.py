@@ -9,13 +9,14 @@ from citewire_accounts.people.issuers import Issuer, is_safe_url, read_issuers
 from citewire_accounts.people.sealer import MIN_SECRET_CHARS
 from citewire_accounts.tenants.providers import ProviderType
 from citewire_http.settings import ORIGIN
+from citewire_kit.plan_limits import PlanLimitSettings
 from citewire_kit.settings import ProcessSettings, settings_config
 
 PREFIX = "CITEWIRE_GATEWAY_"
 """Of the process that keeps accounts, and of its commands."""
 
 
-class AccountSettings(ProcessSettings):
+class AccountSettings(ProcessSettings, PlanLimitSettings):
     """Mixed into the settings of the process that keeps accounts."""
 
     model_config = settings_config("CITEWIRE_")
