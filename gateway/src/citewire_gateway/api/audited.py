@@ -33,6 +33,7 @@ AUDITED: Final[Mapping[tuple[str, str], tuple[Action, str]]] = {
     ("POST", "/v1/documents/{document_id}:retry"): (Action.DOCUMENT_RETRY, "document:{document_id}"),
     ("GET", "/v1/documents/{document_id}/content"): (Action.DOCUMENT_READ, "document:{document_id}"),
     ("GET", "/v1/documents/{document_id}/text"): (Action.DOCUMENT_READ, "document:{document_id}"),
+    ("GET", "/v1/documents/{document_id}/locate"): (Action.DOCUMENT_READ, "document:{document_id}"),
     ("GET", "/v1/documents/{document_id}/events"): (Action.DOCUMENT_READ, "document:{document_id}"),
     ("GET", "/v1/collections"): (Action.COLLECTION_LIST, ""),
     ("POST", "/v1/collections"): (Action.COLLECTION_CREATE, ""),
