@@ -7,8 +7,8 @@ becomes the command (exec): no process in between. Elsewhere (or with --pipe) th
 other end only `up` holds: its end of file is `up`'s death.
 
 As root, Postgres must run as another user, which may be unable to pass a folder on the way (`/root` is closed to
-others). Opening such folders to everybody is not ours to do: --search-anywhere leaves the command the one capability to
-pass and read them.
+others). We must not open such folders to everybody: --search-anywhere leaves the command a single capability, to search
+and read them.
 """
 
 import argparse

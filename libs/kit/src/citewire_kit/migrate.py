@@ -2,8 +2,8 @@
 
 Each process that owns a schema offers them as its command `migrate`.
 
-Files are `migrations/NNNN_name.sql` in the owner's package. A file runs in one transaction, together with the note
-that it was applied. Header comments, before the first statement, change that:
+Files are `migrations/NNNN_name.sql` in the owner's package. A file runs in one transaction, which also records that
+it was applied. Header comments, before the first statement, change that:
 
 - `-- migrate: no-transaction`: each statement runs by itself, as CREATE INDEX CONCURRENTLY demands. Such a file must
   tolerate a second run after a failure (IF NOT EXISTS, and dropping an index that was left invalid).

@@ -187,10 +187,11 @@ class TenantClients(Generic[T]):
         vault: Opens providers.
         build: Makes a client.
         close: Closes a client.
-        load: Imports what `build` needs, in a thread, before it: an SDK takes seconds, which other calls shan't wait.
+        load: Imports what `build` needs, in a thread, before it is called: an SDK takes seconds to import, and other
+            calls must not wait for that.
         by_model: Whether a client serves one model; otherwise it serves all of its provider's.
         max_clients: Most clients.
-        idle_seconds: After this time without use a client is closed, and its key forgotten.
+        idle_seconds: A client that hasn't been used for this long is closed, and its key forgotten.
     """
 
     def __init__(

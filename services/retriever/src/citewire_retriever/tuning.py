@@ -4,10 +4,10 @@ The costs were measured (see benchmarks/scale.py). The graph's grows with the ca
 with the share of its rows that are out of scope: other tenants of the partition, and what the filters leave out. The
 scan's grows with the scope.
 
-Most questions are about something that the scope holds: a short walk finds its chunks. Where it holds nothing about a
-question, the nearest chunks are all far away, and scattered among others that are as far; a short walk misses some. Its
-own distances tell: then a second look follows, in the same statement, by a longer walk, or by a scan where that costs
-no more.
+Most questions are about something that the scope holds: a short walk finds its chunks. If it holds nothing about a
+question, the nearest chunks are all far away, scattered among others just as far, and a short walk misses some. The
+distances of the walk show this. A second look then follows in the same statement: a longer walk, or a scan if that
+costs no more.
 """
 
 from dataclasses import dataclass
