@@ -1,14 +1,16 @@
 """Checks, tests and builds the page, with the Node that a wheel of the development group brings.
 
-Usage: python scripts/web.py [--check | --install]
+Usage: python scripts/web.py [--check | --fetch PACKAGE FOLDER]
 
 Writes what `web/` builds into the gateway's package; with `--check` it only compares, and returns 1 if they differ.
-`--install` fetches npm's packages and does no more.
+`--fetch` installs one package without dependencies into a folder, as the lock has it, and does no more: all packages
+together take a minute or two.
 """
 
 from __future__ import annotations
 
 import filecmp
+import json
 import os
 import subprocess
 import sys
@@ -26,11 +28,13 @@ INSTALLED = WEB / "node_modules" / ".package-lock.json"
 
 def main(arguments: list[str]) -> int:
     """Runs all steps; the first that fails ends it with its status."""
+    if "--fetch" in arguments:
+        name, folder = arguments[1:]
+        fetch(name, Path(folder))
+        return 0
     if not INSTALLED.exists() or INSTALLED.stat().st_mtime < (WEB / "package-lock.json").stat().st_mtime:
         _npm("ci", "--no-progress")
         INSTALLED.touch()
-    if "--install" in arguments:
-        return 0
     for step in ("types", "check", "test"):
         _npm("run", "--silent", step)
     if "--check" not in arguments:
@@ -44,6 +48,18 @@ def main(arguments: list[str]) -> int:
     return 1 if different else 0
 
 
+def fetch(name: str, folder: Path) -> None:
+    """Installs one package into `folder/node_modules`, and has npm check it by the lock of `web/`."""
+    place = f"node_modules/{name}"
+    locked = json.loads((WEB / "package-lock.json").read_text(encoding="utf-8"))["packages"][place]
+    own: dict[str, object] = {"name": "fetched", "dependencies": {name: locked["version"]}}
+    lock = {"name": "fetched", "lockfileVersion": 3, "packages": {"": own, place: locked}}
+    folder.mkdir(parents=True, exist_ok=True)
+    for file_name, content in (("package.json", own), ("package-lock.json", lock)):
+        (folder / file_name).write_text(json.dumps(content), encoding="utf-8")
+    _npm("ci", "--no-progress", "--ignore-scripts", folder=folder)
+
+
 def differences(built: Path, committed: Path) -> list[str]:
     """Names of the files that aren't the same in both folders, or are in one of them only."""
     names = sorted({path.relative_to(top).as_posix() for top in (built, committed) for path in top.rglob("*.*")})
@@ -51,11 +67,11 @@ def differences(built: Path, committed: Path) -> list[str]:
     return [*different, *missing]
 
 
-def _npm(*arguments: str) -> None:
+def _npm(*arguments: str, folder: Path = WEB) -> None:
     # The wheel's own `npm` is a link in its archive, which doesn't survive every way of installing.
     cli = NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     environment = {**os.environ, "PATH": f"{NODE / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run([NODE / "bin" / "node", cli, *arguments], cwd=WEB, env=environment, check=False)
+    done = subprocess.run([NODE / "bin" / "node", cli, *arguments], cwd=folder, env=environment, check=False)
     if done.returncode:
         sys.exit(done.returncode)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from scripted_model import ScriptedModel, scripted_model
 pytestmark = pytest.mark.system(program="chromium", package="chromium")
 
 ROOT = Path(__file__).resolve().parents[2]
-AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+AXE = Path("node_modules", "axe-core", "axe.min.js")
 QUOTE = "Abroad, the meal allowance is 62 euros per day."
 POLICY = f"# Travel\n\n## Meals\n\nNo receipts are needed.\n{QUOTE} Half of it is paid on the first day.\n"
 QUESTION = "How much is the meal allowance per day abroad?"
@@ -101,10 +102,13 @@ async def page(stack: LocalStack, model: ScriptedModel, tmp_path: Path) -> Async
 
 @pytest.fixture(scope="module")
 def axe() -> str:
-    """The script that finds what some people can't use."""
-    if not AXE.exists():
-        subprocess.run([sys.executable, ROOT / "scripts" / "web.py", "--install"], check=True, timeout=240)
-    return AXE.read_text(encoding="utf-8")
+    """The script that finds what some people can't use; kept between runs, by the lock that it comes from."""
+    lock = hashlib.sha256((ROOT / "web" / "package-lock.json").read_bytes()).hexdigest()
+    home = ROOT / ".citewire-bench" / f"axe-core-{lock[:12]}"
+    if not (home / AXE).exists():
+        command = [sys.executable, ROOT / "scripts" / "web.py", "--fetch", "axe-core", home]
+        subprocess.run(command, check=True, timeout=240)
+    return (home / AXE).read_text(encoding="utf-8")
 
 
 async def test_an_answer_with_its_proof(page: DrivenPage) -> None:

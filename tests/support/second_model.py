@@ -56,7 +56,7 @@ def second_model_server() -> Generator[tuple[SecondModel, str]]:
             """Says nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
         yield told, f"http://127.0.0.1:{server.server_address[1]}"
