@@ -122,8 +122,8 @@ bench: $(SYNCED) ## Measure side by side and print tables (BENCHMARKS="relay" fo
 		echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 .PHONY: faults
-faults: $(SYNCED) ## Run the fault proofs in full, with the seed printed (ARGS="--seed 7" for another)
-	@$(BIN)/pytest tests/faults --full --timeout 3600 $(ARGS)
+faults: $(SYNCED) ## Run the long proofs in full, with the seed printed (ARGS="--seed 7" for another)
+	@$(BIN)/pytest tests/faults $$(grep -rl --include='test_*.py' ProofScale tests | grep -v ^tests/faults/) --full --timeout 3600 $(ARGS)
 
 ##@ Release
 .PHONY: baseline

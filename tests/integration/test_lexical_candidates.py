@@ -20,6 +20,7 @@ from citewire_retriever.model import Scope, SearchMode, SearchQuery
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.tuning import SearchTuning
 from corpus_rows import CorpusRows, NewDocument
+from proof_scale import ProofScale
 
 if TYPE_CHECKING:
     from databases import Database
@@ -66,12 +67,12 @@ async def pool(database: Database) -> AsyncIterator[Pool]:
     await pool.close()
 
 
-async def test_they_find_the_same(pool: Pool) -> None:
+async def test_they_find_the_same(pool: Pool, proof: ProofScale) -> None:
     random = np.random.default_rng(3)
     by_scan, by_terms = PostgresSearch(pool, BY_SCAN), PostgresSearch(pool, BY_TERMS)
-    found_any = 0
+    rounds, found_any = proof.pick(scaled_down=4, full=10), 0
     for (name, scope), by_document, top_k in itertools.product(SCOPES.items(), (False, True), (1, 10, 100)):
-        for _ in range(10):
+        for _ in range(rounds):
             text = words(random, int(random.integers(1, 15)))
             query = SearchQuery(scope, mode=SearchMode.LEXICAL, text=text, top_k=top_k, by_document=by_document)
             scanned, looked_up = await by_scan.search(TENANT, query), await by_terms.search(TENANT, query)
@@ -81,7 +82,7 @@ async def test_they_find_the_same(pool: Pool) -> None:
             exact = await by_terms.search(TENANT, replace(query, exact=True))
             assert exact.lexical == scanned.lexical
             found_any += bool(looked_up.lexical)
-    assert found_any > 100
+    assert found_any > 10 * rounds
     for text in ("", "?", "unheard of", "w1x " * 300):
         query = SearchQuery(Scope(), mode=SearchMode.LEXICAL, text=text)
         scanned = await by_scan.search(TENANT, query)
