@@ -24,6 +24,7 @@ from citewire_kit.metrics import LIMIT_STORE_UP
 from citewire_kit.postgres import open_pool
 from gateway_fake_servers import running_fakes
 from gateway_process import running_gateway
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from databases import Database
@@ -105,16 +106,20 @@ async def test_gateways_count_together(tmp_path: Path, monkeypatch: pytest.Monke
             assert sorted(total for (total,) in both) == list(range(1, 41))
             assert await second.add([Count("a", -30, 60), Count("b", 5, 60), Count("a", 0, 60)]) == [10, 5, 10]
             seats = [Seat("user", 2), Seat("org", 3)]
-            assert await first.take_seats(seats, "one", 1) is None
+            assert await first.take_seats(seats, "one", 60) is None
             assert await second.take_seats(seats, "two", 60) is None
             assert await second.take_seats(seats, "three", 60) == 0
             assert await first.take_seats([Seat("other", 2), Seat("org", 2)], "four", 60) == 1
             assert await first.take_seats([Seat("other", 1)], "five", 60) is None  # the refused one took nothing
             await second.leave_seats(seats, "two")
             assert await second.take_seats(seats, "three", 60) is None
-            # The first gateway died with its seat: it is free by itself.
-            await asyncio.sleep(2.1)
-            assert await second.take_seats(seats, "six", 60) is None
+            # The first gateway dies with a seat: it is free by itself.
+            assert await first.take_seats([Seat("short", 1)], "six", 1) is None
+
+            async def is_free() -> bool:
+                return await second.take_seats([Seat("short", 1)], "seven", 60) is None
+
+            await wait_until(is_free)
 
 
 async def test_a_store_that_is_away_refuses_nobody(tmp_path: Path) -> None:
