@@ -12,7 +12,7 @@ from citewire.generator.v1 import generator_pb2
 from citewire_kit.errors import Unavailable
 from gateway_fake_servers import running_fakes
 from gateway_fakes import completed, delta, started
-from gateway_process import Gateway, rows, running_gateway, text_of
+from gateway_process import Gateway, rows, running_gateway
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -100,10 +100,9 @@ async def test_a_chat_is_asked_once_and_its_answer_replayed(gateway: Gateway, pa
 async def test_a_replayed_stream_has_the_same_events_in_the_same_order(gateway: Gateway, database: Database) -> None:
     first = await gateway.stream("/v1/chat", QUESTION, headers=KEY)
     second = await gateway.stream("/v1/chat", QUESTION, headers=KEY)
-    assert [frame.event for frame in second] == ["conversation", "citations", "token", "usage", "done"]
-    assert text_of(second) == text_of(first)
-    assert [frame.data for frame in second[:2]] == [frame.data for frame in first[:2]]
-    assert second[-2].data == first[-2].data
+    assert [frame.raw for frame in second] == [frame.raw for frame in first]
+    names = dict.fromkeys(frame.event for frame in second)
+    assert list(names) == ["conversation", "citations", "token", "usage", "done"]
     assert rows(database, "SELECT count(*) FROM chat.exchanges") == [(1,)]
     other = await gateway.http.post("/v1/chat", json={**QUESTION, "top_k": 3}, headers=KEY)
     assert (other.status_code, other.json()["reason"]) == (409, "IDEMPOTENCY_CONFLICT")

@@ -15,8 +15,9 @@ from citewire.generator.v1 import generator_pb2
 
 from citewire_kit.errors import Unavailable
 from gateway_fake_servers import running_fakes
-from gateway_fakes import delta, result, started
-from gateway_process import Gateway, running_gateway
+from gateway_fakes import completed, delta, result, started
+from gateway_process import Gateway, rows, running_gateway
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from databases import Database
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 AI_SDK = "7.0.173"
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCRIPT = ROOT / "tests" / "support" / "ai_sdk_client.mjs"
+RESUME = ROOT / "tests" / "support" / "ai_sdk_resume.mjs"
 PATH = "/v1/chat?dialect=ui-message"
 USE_CHAT: dict[str, Any] = {
     "id": "chat-1",
@@ -152,3 +154,39 @@ async def test_the_ai_package_hears_of_a_fault(gateway: Gateway, ai_sdk: Path) -
     )
     out, err = await process.communicate()
     assert "the model provider went away" in (out + err).decode()
+
+
+@pytest.mark.system(program="npm", package="npm")
+async def test_the_ai_package_comes_back_and_its_chat_is_a_conversation(
+    gateway: Gateway, ai_sdk: Path, database: Database
+) -> None:
+    go_on = asyncio.Event()
+
+    async def slow(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
+        yield started((1, 0))
+        yield delta("Revenue ")
+        await go_on.wait()
+        yield delta("grew.")
+        yield completed()
+
+    gateway.fakes.generator.script = slow
+    process = await asyncio.create_subprocess_exec(
+        "node", str(RESUME), gateway.url, "chat-4711", cwd=ai_sdk, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"left\n"
+    await wait_until(lambda: rows(database, "SELECT count(read_at) FROM chat.exchanges") == [(1,)])
+    go_on.set()
+    read = json.loads(await process.stdout.readline())
+    assert await process.wait() == 0
+    assert read["first"] == "Revenue "
+    texts = [part["text"] for part in read["resumed"]["parts"] if part["type"] == "text"]
+    assert texts == ["Revenue grew."]
+    assert read["after"] is None  # nothing is being written any more
+    assert rows(database, "SELECT messages FROM chat.conversations") == [(4,)]
+    conversations = {read[name]["metadata"]["conversation_id"] for name in ("resumed", "second")}
+    assert len(conversations) == 1
+    # The conversation's own id stands for it, too.
+    again = await gateway.http.post(PATH, json={**USE_CHAT, "id": conversations.pop()})
+    assert "data-conversation" not in again.text
+    assert rows(database, "SELECT messages FROM chat.conversations") == [(6,)]

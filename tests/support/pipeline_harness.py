@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from citewire.generator.v1 import generator_pb2
@@ -16,11 +16,15 @@ from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.chat.events import Event
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.run import ChatInput
+from citewire_gateway.chat.run_codec import EVENT_CODEC
 from citewire_gateway.chat.store import AnswerSources, ChatStore, Closing, Exchange
 from citewire_gateway.profiles.builtin import DOCUMENTS
 from citewire_gateway.profiles.model import Profile
 from citewire_http.background import BackgroundTasks
+from citewire_http.runs.live import LiveRuns
+from citewire_http.runs.store import Batch, RunStore
 from citewire_http.streams import StreamControl
+from citewire_kit.errors import Unavailable
 from citewire_kit.limit_store import MemoryStore
 from citewire_kit.limiter import Limiter
 from citewire_kit.tenant import LOCAL_TENANT, Tenant
@@ -63,6 +67,27 @@ class FakeRecords(ChatStore):
         await self.log.note(f"close {closing.state}")
 
 
+class FakeRunStore:
+    """Keeps the batches that a run's recorder stores."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.failures = 0
+        """How many of the next batches can't be stored."""
+        self.lost = False
+        """Whether others have taken the run for lost."""
+
+    async def append(self, _tenant: Tenant, _run_id: UUID, batch: Batch) -> bool:
+        """See `RunStore.append`."""
+        await asyncio.sleep(0)
+        if self.failures:
+            self.failures -= 1
+            raise Unavailable("the database is away", reason="DATABASE_UNAVAILABLE")
+        if not self.lost:
+            self.batches.append(batch)
+        return not self.lost
+
+
 class PipelineHarness:
     """A pipeline and all its parts; `log` orders their calls, holds them back and lets them fail."""
 
@@ -81,6 +106,7 @@ class PipelineHarness:
         """What the generator answers; a citation whose passage wasn't given is left out."""
         self.records = FakeRecords(self.log)
         self.background = BackgroundTasks()
+        self.run_store = FakeRunStore()
         self.control = StreamControl()
         self.pipeline = ChatPipeline(
             embedder=self.embedder,
@@ -89,7 +115,10 @@ class PipelineHarness:
             records=self.records,
             limiter=Limiter(MemoryStore(), None),
             background=self.background,
+            runs=LiveRuns(EVENT_CODEC, cast("RunStore", self.run_store), 10),
             lease_seconds=330,
+            keep_seconds=300,
+            keep_for_key_seconds=86_400,
             details_json=lambda run, usage, done: AnswerDetails.of(run, usage, done=done).stored(),
         )
 

@@ -41,6 +41,7 @@ from citewire_gateway.api.routes import (
     openai,
     page,
     profiles,
+    runs,
     search,
     system,
 )
@@ -49,6 +50,7 @@ from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.chat.erasing import QuoteEraser
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.reading import ConversationReader
+from citewire_gateway.chat.run_codec import EVENT_CODEC
 from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.embedder import Embedder, ProviderSealer
 from citewire_gateway.clients.generator import Generator
@@ -60,6 +62,9 @@ from citewire_http import middleware
 from citewire_http.api import docs_page, problems
 from citewire_http.background import BackgroundTasks, run_sweeper
 from citewire_http.idempotency import IdempotencyStore
+from citewire_http.runs.live import LiveRuns
+from citewire_http.runs.reading import RunReader
+from citewire_http.runs.store import RunStore
 from citewire_http.server import Drain
 from citewire_http.streams import StreamRules
 from citewire_http.upload_places import UploadPlaces
@@ -84,6 +89,7 @@ SERVICES = (
 )
 ROUTES = (
     chat,
+    runs,
     openai,
     search,
     documents,
@@ -187,6 +193,9 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         settle_seconds=settle_seconds,
         other_origins=settings.allowed_origins() if settings.cors_credentials else (),
     )
+    run_store = RunStore(pool)
+    live_runs = LiveRuns(EVENT_CODEC, run_store, settings.run_lease_seconds)
+    stack.push_async_callback(end, asyncio.create_task(live_runs.watch(), name="runs"))
     accounts, rounds = await build_accounts(settings, pool, trail, application, stack)
     pipeline = ChatPipeline(
         embedder=embedder,
@@ -195,13 +204,16 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         records=chats,
         limiter=accounts.limiter,
         background=background,
+        runs=live_runs,
         lease_seconds=settle_seconds,
+        keep_seconds=settings.run_events_seconds,
+        keep_for_key_seconds=settings.idempotency_hours * 3600,
         details_json=lambda run, usage, done: AnswerDetails.of(run, usage, done=done).stored(),
         models=settings.profile_models(),
         cost_of=accounts.accounts.cost_of,
         rerank_seconds=settings.rerank_seconds,
     )
-    rounds = {**rounds, "chats": chats.sweep, "answers": eraser.sweep}
+    rounds = {**rounds, "chats": chats.sweep, "runs": run_store.sweep, "answers": eraser.sweep}
     make_local = make_local_tenant(accounts.identity) if settings.auth == "off" else None
     sweeper = run_sweeper(rounds, seconds=settings.sweeper_seconds, prepare=make_local)
     stack.push_async_callback(end, asyncio.create_task(sweeper, name="sweeper"))
@@ -214,6 +226,9 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         eraser=eraser,
         idempotency=IdempotencyStore(pool, background, keep_seconds=settings.idempotency_hours * 3600),
         profiles=Profiles(ProfileStore(pool)),
+        run_store=run_store,
+        runs=RunReader(EVENT_CODEC, run_store, reader.may_read_entries),
+        live_runs=live_runs,
         pipeline=pipeline,
         embedder=embedder,
         retriever=retriever,

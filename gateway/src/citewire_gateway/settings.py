@@ -133,6 +133,14 @@ class GatewaySettings(HttpSettings, AccountSettings, CallerSettings, LimitStoreS
     orphan_seconds: float = Field(default=30.0, gt=0)
     """Beyond a chat's budget, after which an exchange that a dead gateway left open is closed as failed."""
 
+    run_lease_seconds: float = Field(default=10.0, ge=2)
+    """After which a chat run whose events are stored counts as lost, if its gateway didn't renew it: readers on others
+    then hear of it."""
+
+    run_events_seconds: float = Field(default=300.0, gt=0)
+    """How long the events of a chat run are kept after its end, for readers who come late. Those of a request with an
+    Idempotency-Key are kept for `idempotency_hours`."""
+
     sweeper_seconds: float = Field(default=30.0, gt=0)
     """Pause between two rounds of sweeping orphans and writing the API keys' last use."""
 

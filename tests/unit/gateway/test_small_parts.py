@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from citewire_accounts.tenants.identity import hash_key, is_key, make_key
 from citewire_gateway.api.filters import parse_filter
-from citewire_gateway.api.replay import dump, load
 from citewire_gateway.chat.events import (
     Citation,
     Citations,
@@ -30,6 +29,7 @@ from citewire_gateway.chat.events import (
     VerifiedCitation,
 )
 from citewire_gateway.chat.run import add_usage
+from citewire_gateway.chat.run_codec import EVENT_CODEC
 from citewire_gateway.chat.steps import finish_step, no_match_answer, suggestions_text, truncated_step
 from citewire_gateway.chat.store import title_of
 from citewire_gateway.profiles.builtin import DOCUMENTS
@@ -236,9 +236,5 @@ def test_a_kept_answer_is_replayed_as_it_was() -> None:
         Usage(1, 2, 3),
         Done(Outcome("c", "e", "documents", "fake", "fake-1", "stop", False, (1,), (step,))),
     ]
-    stored = json.loads(json.dumps(dump(events)))
-    assert load(stored) == [
-        *events[:3],
-        Tokens(("one two \ufffdthree",)),
-        *events[5:],
-    ]
+    stored = json.loads(json.dumps(EVENT_CODEC.dump(events)))
+    assert list(EVENT_CODEC.load(stored)) == [*events[:3], Tokens(["one", " two", " \ufffdthree"]), *events[5:]]

@@ -1,5 +1,5 @@
 // The conversation that is shown: its questions and answers, and the one that is being written.
-import { ApiError, type ConversationPage, holdBack, type ProfileList } from "@citewire/client";
+import { ApiError, type ChatEvent, type ConversationPage, holdBack, type ProfileList } from "@citewire/client";
 import { computed, type Signal, signal } from "@preact/signals";
 
 import { client, complain, conversationId, go } from "../state";
@@ -25,6 +25,8 @@ type Profile = ProfileList["profiles"][number];
 
 /** The one that cites claim by claim; the server's own default where there is no such profile. */
 const BEST_PROFILE = "grounded";
+/** How long an answer goes on for a page that is loaded anew. */
+const GRACE_SECONDS = 15;
 
 export const turns = signal<Turn[]>([]);
 export const profiles = signal<Profile[]>([]);
@@ -40,6 +42,7 @@ export const isBusy = computed(() => running.value !== null);
 let loading = Promise.resolve();
 let lastKey = 0;
 let shownId: string | null = null;
+let runId: string | null = null;
 
 export function chooseProfile(name: string): void {
   chosenProfile.value = name;
@@ -66,7 +69,7 @@ async function readChoices(): Promise<void> {
 /** Shows a stored conversation, or none. One that is shown already stays as it is. */
 export async function show(id: string | null): Promise<void> {
   if (id === shownId) return;
-  stop();
+  leave();
   shownId = id;
   turns.value = [];
   owner.value = null;
@@ -76,6 +79,7 @@ export async function show(id: string | null): Promise<void> {
     if (shownId !== id) return; // somebody went on meanwhile
     owner.value = page.user ?? null;
     turns.value = storedTurns(page.messages);
+    if (page.run_id !== undefined) void follow(page.run_id);
   } catch (error) {
     if (shownId !== id) return;
     if (error instanceof ApiError && error.status === 404) {
@@ -85,6 +89,15 @@ export async function show(id: string | null): Promise<void> {
       complain(error);
     }
   }
+}
+
+/** Goes on with an answer that was being written when the page was left. */
+async function follow(run: string): Promise<void> {
+  const last = turns.value.at(-1);
+  if (last === undefined || last.answer.value.status !== "stopped") return;
+  last.answer.value = NEW;
+  runId = run;
+  await write(last.answer, (aborted) => client.resume(run, 0, aborted));
 }
 
 async function readAll(id: string): Promise<ConversationPage> {
@@ -102,7 +115,7 @@ function storedTurns(messages: ConversationPage["messages"]): Turn[] {
   for (const message of messages) {
     const last = stored.at(-1);
     if (message.role === "user") {
-      // Without an answer it was cut off; one that is still being written is stored when it ends.
+      // Without an answer it was cut off, or is still being written.
       const answer = signal<Answer>({ ...NEW, status: "stopped" });
       stored.push({ key: ++lastKey, question: message.content, answer });
     } else if (last !== undefined) {
@@ -116,9 +129,16 @@ function storedTurns(messages: ConversationPage["messages"]): Turn[] {
 export async function ask(question: string): Promise<void> {
   if (isBusy.value || question.trim() === "") return;
   card.value = null;
-  const answer = signal<Answer>(NEW);
-  const turn: Turn = { key: ++lastKey, question, answer };
+  const turn: Turn = { key: ++lastKey, question, answer: signal<Answer>(NEW) };
   turns.value = [...turns.value.filter((shown) => shown.answer.value.status !== "failed" || shown.answer.value.text), turn];
+  await write(turn.answer, async function* (aborted) {
+    await loading;
+    yield* client.chat(request(question), aborted, (run) => (runId = run));
+  });
+}
+
+/** Writes an answer from its events, until it is complete or stopped. */
+async function write(answer: Signal<Answer>, events: (aborted: AbortSignal) => AsyncGenerator<ChatEvent>): Promise<void> {
   const control = new AbortController();
   running.value = control;
   const began = shownId;
@@ -129,15 +149,14 @@ export async function ask(question: string): Promise<void> {
     announce(answer.value.text);
   });
   try {
-    await loading;
-    for await (const event of client.chat(request(question), control.signal)) {
+    for await (const event of events(control.signal)) {
       latest = applyEvent(latest, event);
-      if (event.event === "conversation" && shownId === began) {
+      if (event.event === "conversation" && shownId === began && began !== event.data.conversation_id) {
         shownId = event.data.conversation_id;
         go(`/c/${shownId}`, conversationId.value === null);
         void loadHistory();
       }
-      if (event.event === "error") complain(new ApiError(0, "", event.data.text));
+      if (event.event === "error") complain(new ApiError(0, "", messageOfFault(event.data)));
       paint.later();
     }
   } catch (error) {
@@ -145,15 +164,23 @@ export async function ask(question: string): Promise<void> {
     latest = { ...latest, status: stopped ? "stopped" : "failed", error: stopped ? null : messageOf(error) };
     if (!stopped) complain(error);
   } finally {
-    if (running.value === control) running.value = null;
+    if (running.value === control) running.value = runId = null;
     paint.now();
     endAnnouncing();
   }
 }
 
+/** Stops the answer that is being written, at its provider too. */
 export function stop(): void {
+  const run = runId;
+  leave();
+  if (run !== null) void client.cancel(run).catch(complain);
+}
+
+/** Reads on no longer: the answer goes on for a while, for who comes back. */
+function leave(): void {
   running.value?.abort();
-  running.value = null;
+  running.value = runId = null;
 }
 
 function request(question: string): object {
@@ -169,7 +196,12 @@ function request(question: string): object {
     ...(chosenCollection.value !== "" && { collection: chosenCollection.value }),
     include: [...["step", "citation", "uncited"].filter((name) => shows.has(name)), "cost"],
     time_zone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+    grace_seconds: GRACE_SECONDS,
   };
+}
+
+function messageOfFault(fault: { text: string; reason?: string }): string {
+  return fault.reason === "RUN_LOST" ? words.value.lost : fault.text;
 }
 
 function messageOf(error: unknown): string {

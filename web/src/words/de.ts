@@ -51,6 +51,7 @@ export const de: Words = {
   stopped: "Angehalten.",
   failed: "Die Antwort ist fehlgeschlagen.",
   cutOff: "Die Antwort brach ab.",
+  lost: "Der Server, der diese Antwort schrieb, ist ausgefallen. Fragen Sie noch einmal.",
   retry: "Noch einmal versuchen",
   again: "Neu antworten",
   edit: "Ändern und neu fragen",

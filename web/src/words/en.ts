@@ -50,6 +50,7 @@ export const en = {
   stopped: "Stopped.",
   failed: "The answer failed.",
   cutOff: "The answer was cut off.",
+  lost: "The server that wrote this answer is gone. Ask again.",
   retry: "Try again",
   again: "Answer again",
   edit: "Edit and ask again",

@@ -1,26 +1,26 @@
 """From what a route has read to a running chat: the one way for all dialects."""
 
 from collections.abc import AsyncGenerator, Collection, Mapping
-from dataclasses import replace
-from functools import partial
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from typing import Any
+from uuid import UUID
 
 from fastapi import Response
 
 from citewire_accounts.tenants.providers import CHAT_NEEDS
 from citewire_gateway.api.dependencies import Services
 from citewire_gateway.api.dialects import AnswerDialect, ChatDialect
-from citewire_gateway.api.replay import recorded, replay
 from citewire_gateway.api.schemas.chat import ChatRequest
-from citewire_gateway.chat.events import PRELIMINARY, Event
-from citewire_gateway.chat.reading import documents_in
+from citewire_gateway.chat.events import PRELIMINARY, Done, Event
 from citewire_gateway.chat.run import ChatInput
+from citewire_gateway.chat.run_codec import EVENT_CODEC
 from citewire_gateway.chat.store import chat_message
 from citewire_gateway.profiles.model import EventType, Persist, Profile
 from citewire_gateway.profiles.options import MAX_INSTRUCTIONS_BYTES, changed
 from citewire_gateway.settings import GatewaySettings
-from citewire_http.idempotency import Claim, StoredAnswer, hash_json
-from citewire_http.streams import EventBody, EventStream, StreamControl
+from citewire_http.idempotency import Claim, hash_json
+from citewire_http.streams import NO_HEADERS, EventBody, EventStream, StreamControl
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import Violations
 from citewire_kit.tenant import Tenant, current_request_id
@@ -113,6 +113,8 @@ def make_chat_input(
         keep=bool(body.keep),
         min_score_calibrated=profile.min_score_calibrated and body.min_score is None,
         time_zone=body.time_zone or "",
+        shown=shown_events(profile, include),
+        grace_seconds=body.patience,
     )
 
 
@@ -130,32 +132,81 @@ async def respond(
     body: Mapping[str, Any] | None = None,
 ) -> Response:
     """Runs the chat into its dialect; with an Idempotency-Key `key`, at most once for the same `body`."""
-    chat = replace(chat, route=await services.providers.route(chat.tenant, CHAT_NEEDS))
-    held: Claim | StoredAnswer | None = None
+    chat = replace(chat, route=await services.providers.route(chat.tenant, CHAT_NEEDS), kept_for_key=key is not None)
+    held: Claim | _Earlier | None = None
     if key is not None:
-        claim = partial(
-            services.idempotency.claim,
-            chat.tenant,
-            key,
-            operation=f"chat:{type(dialect).__name__}",
-            request_hash=hash_json(dict(body or {})),
-            lease_seconds=(remaining() or services.settings.chat_seconds) + services.settings.orphan_seconds,
-        )
-        held = await claim()
-        if isinstance(held, StoredAnswer) and not await services.reader.may_read(documents_in(held.response)):
-            # Written from what the caller may not see any more, or from what is gone: it is asked anew.
-            await services.idempotency.forget(chat.tenant, key)
-            held = await claim()
+        held = await _claim(services, chat, key, f"chat:{type(dialect).__name__}", hash_json(dict(body or {})))
 
     def run(control: StreamControl) -> AsyncGenerator[Event, None]:
-        if isinstance(held, StoredAnswer):
-            return replay(held.response)
+        if isinstance(held, _Earlier):
+            return held.events()
         events = services.pipeline.run(chat, control)
-        return events if held is None else recorded(events, held.answer, held.release)
+        return events if held is None else _answering(events, held, chat.run_id)
 
+    run_id = held.run_id if isinstance(held, _Earlier) else chat.run_id
+    more = {"citewire-run": str(run_id)} if run_id is not None else NO_HEADERS
+    rules, grace = services.stream_rules, chat.grace_seconds
     if isinstance(dialect, AnswerDialect):
-        return EventBody(run, dialect=dialect, tenant=chat.tenant, rules=services.stream_rules)
-    return EventStream(run, dialect=dialect, preliminary=PRELIMINARY, tenant=chat.tenant, rules=services.stream_rules)
+        return EventBody(run, dialect=dialect, tenant=chat.tenant, rules=rules, grace_seconds=grace, more_headers=more)
+    return EventStream(
+        run,
+        dialect=dialect,
+        preliminary=PRELIMINARY,
+        tenant=chat.tenant,
+        rules=rules,
+        grace_seconds=grace,
+        more_headers=more,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Earlier:
+    """What the first request with a key was answered."""
+
+    run_id: UUID | None
+    """None of an answer that the release before kept."""
+    stored: list[dict[str, Any]]
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """The same events again."""
+        for event in EVENT_CODEC.load(self.stored):
+            yield event
+
+
+async def _claim(
+    services: Services, chat: ChatInput, key: str, operation: str, request_hash: bytes
+) -> Claim | _Earlier:
+    """Takes a key, or returns what was answered with it, as long as the caller may read that."""
+    held = await services.idempotency.claim(
+        chat.tenant,
+        key,
+        operation=operation,
+        request_hash=request_hash,
+        lease_seconds=(remaining() or services.settings.chat_seconds) + services.settings.orphan_seconds,
+    )
+    if isinstance(held, Claim):
+        return held
+    stored = held.response.get("events") or await services.runs.stored(chat.tenant, held.run_id)
+    if stored and await services.reader.may_read_entries(stored):
+        return _Earlier(held.run_id, stored)
+    # Written from what the caller may not see any more, or from what is gone: it is asked anew.
+    await services.idempotency.forget(chat.tenant, key)
+    return await _claim(services, chat, key, operation, request_hash)
+
+
+async def _answering(events: AsyncGenerator[Event, None], claim: Claim, run_id: UUID) -> AsyncGenerator[Event, None]:
+    """Passes a chat's events on; has its key answered with them when it is done, and given back when it isn't."""
+    answered = False
+    try:
+        async with aclosing(events):
+            async for event in events:
+                if type(event) is Done:
+                    await claim.answer(run_id=run_id)
+                    answered = True
+                yield event
+    finally:
+        if not answered:
+            await claim.release()
 
 
 def _with_options(profile: Profile, body: ChatRequest, instructions: str, max_tokens: int | None) -> Profile:

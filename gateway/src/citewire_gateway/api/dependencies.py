@@ -7,6 +7,7 @@ from fastapi import Depends, Request
 
 from citewire_accounts.api.dependencies import AccountServices
 from citewire_gateway.chat.erasing import QuoteEraser
+from citewire_gateway.chat.events import Event
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.reading import ConversationReader
 from citewire_gateway.chat.store import ChatStore
@@ -17,6 +18,9 @@ from citewire_gateway.profiles.store import Profiles
 from citewire_gateway.settings import GatewaySettings
 from citewire_http.api.schemas import MAX_ID
 from citewire_http.idempotency import IdempotencyStore
+from citewire_http.runs.live import LiveRuns
+from citewire_http.runs.reading import RunReader
+from citewire_http.runs.store import RunStore
 from citewire_http.server import Drain
 from citewire_http.upload_places import UploadPlaces
 from citewire_kit.audit import AuditTrail
@@ -31,6 +35,9 @@ class Services(AccountServices):
     trail: AuditTrail
     chats: ChatStore
     reader: ConversationReader
+    run_store: RunStore
+    runs: RunReader[Event]
+    live_runs: LiveRuns[Event]
     eraser: QuoteEraser
     idempotency: IdempotencyStore
     profiles: Profiles

@@ -2,10 +2,11 @@
 
 -- name: open_exchange
 INSERT INTO chat.exchanges
-    (org_id, exchange_id, user_id, conversation_id, profile, dialect, request_id, lease_until)
+    (org_id, exchange_id, user_id, conversation_id, profile, dialect, request_id, lease_until, shown, events_until)
 VALUES
     (%(org)s, %(exchange)s, %(user)s, %(conversation)s, %(profile)s, %(dialect)s, %(request_id)s,
-     now() + make_interval(secs => %(lease)s))
+     now() + make_interval(secs => %(lease)s), %(shown)s::text[],
+     CASE WHEN %(shown)s::text[] IS NOT NULL THEN now() + make_interval(secs => %(lease)s + %(keep)s) END)
 
 -- name: has_conversation
 SELECT FROM chat.conversations
@@ -28,6 +29,7 @@ LIMIT %(most)s
 WITH made AS (
     INSERT INTO chat.conversations (org_id, conversation_id, user_id, profile, title, messages)
     VALUES (%(org)s, %(conversation)s, %(user)s, %(profile)s, %(title)s, 2)
+    ON CONFLICT DO NOTHING -- of a chat id that two requests bring together, one begins it
     RETURNING messages
 )
 INSERT INTO chat.messages (org_id, conversation_id, ordinal, role, content, exchange_id)
@@ -70,7 +72,8 @@ UPDATE chat.exchanges
 SET state = %(state)s, reason = %(reason)s, provider = nullif(%(provider)s, ''), model = nullif(%(model)s, ''),
     embedding_model = nullif(%(embedding_model)s, ''), embedding_tokens = %(embedding_tokens)s,
     prompt_tokens = %(prompt_tokens)s, completion_tokens = %(completion_tokens)s, estimated = %(estimated)s,
-    first_token_ms = %(first_token_ms)s, ended_at = now()
+    first_token_ms = %(first_token_ms)s, ended_at = now(),
+    events_until = CASE WHEN events_until IS NOT NULL THEN now() + make_interval(secs => %(keep)s) END
 WHERE org_id = %(org)s AND exchange_id = %(exchange)s AND state = 'running'
 
 -- name: list_conversations

@@ -37,9 +37,10 @@ from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.retriever import Retriever
 from citewire_gateway.profiles.model import EventType, NoMatch, ProfileModels
 from citewire_http.background import BackgroundTasks
+from citewire_http.runs.live import LiveRuns
 from citewire_http.streams import StreamControl
 from citewire_kit.audit import fail, touch
-from citewire_kit.errors import CitewireError, Internal
+from citewire_kit.errors import Aborted, CitewireError, Internal
 from citewire_kit.limiter import Limiter
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import CallContext, Tenant, enter_call_context
@@ -67,7 +68,10 @@ class ChatPipeline:
         records: ChatStore,
         limiter: Limiter,
         background: BackgroundTasks,
+        runs: LiveRuns[Event],
         lease_seconds: float,
+        keep_seconds: float,
+        keep_for_key_seconds: float,
         details_json: DetailsJson,
         cost_of: CostOf | None = None,
         models: Mapping[str, ProfileModels] | None = None,
@@ -82,7 +86,10 @@ class ChatPipeline:
             records: Where chats are kept.
             limiter: What the caller's plan lets run at once, and how many tokens it has.
             background: Runs what must be written after a chat was cancelled.
+            runs: The runs of this gateway.
             lease_seconds: After which a chat that nobody closed counts as lost.
+            keep_seconds: How long the events of a stored run are kept after its end.
+            keep_for_key_seconds: The same of one that is kept for an Idempotency-Key.
             details_json: What is kept with an answer, from its run, what it spent, and whether it is done.
             cost_of: What an exchange has cost so far; None: costs aren't shown.
             models: Of profiles that have their own, by the profile's name.
@@ -93,7 +100,9 @@ class ChatPipeline:
         self._records = records
         self._limiter = limiter
         self._background = background
+        self._runs = runs
         self._lease_seconds = lease_seconds
+        self._keep_seconds = {False: keep_seconds, True: max(keep_seconds, keep_for_key_seconds)}
         self._details_json = details_json
         self._reflection = Reflection(generator)
         self._contexts = ContextFinder(embedder, retriever, records, self._reflection, rerank_seconds)
@@ -108,27 +117,41 @@ class ChatPipeline:
         Raises:
             CitewireError: The chat failed, before or between events.
         """
-        async with self._limiter.chat(chat.tenant, _tokens_at_least(chat), self._lease_seconds) as spending:
-            run = ChatRun(with_models(chat, self._models.get(chat.profile.name)), control, self._lease_seconds)
+        lease_seconds = self._runs.lease_seconds if chat.stored else self._lease_seconds
+        async with (
+            self._limiter.chat(chat.tenant, _tokens_at_least(chat), self._lease_seconds) as spending,
+            self._runs.track(chat.tenant, chat.run_id, control, stored=chat.stored) as recorder,
+        ):
+            ready = with_models(chat, self._models.get(chat.profile.name))
+            run = ChatRun(ready, control, lease_seconds, self._keep_seconds[chat.kept_for_key])
             run.opening = asyncio.create_task(self._records.open(run.exchange))
+            if recorder is not None:
+                run.recorder = recorder
+                recorder.begin(run.opening)
             enter_call_context(CallContext(chat.profile.name, str(run.exchange.exchange_id)))
             try:
                 async with aclosing(self._events(run)) as events:
                     async for event in events:
                         run.note(event)
+                        if recorder is not None:
+                            recorder.add(event)
                         yield event
+                done = Done(run.outcome())
+                if recorder is not None:
+                    recorder.add(done)
                 await self._close(run, "done")
-                yield Done(run.outcome())
+                yield done
             except (asyncio.CancelledError, GeneratorExit):
-                await self._close(run, "cancelled", control.cause)
+                await self._close(run, "cancelled", control.error or _unread(), control.cause)
                 raise
             except CitewireError as exc:
-                await self._close(run, "failed", exc.reason)
+                await self._close(run, "failed", exc)
                 raise
             except Exception as exc:
                 log.exception("chat_failed")
-                await self._close(run, "failed", "INTERNAL")
-                raise Internal("something went wrong on our side; the log has the details", reason="INTERNAL") from exc
+                error = Internal("something went wrong on our side; the log has the details", reason="INTERNAL")
+                await self._close(run, "failed", error)
+                raise error from exc
             finally:
                 touch(*_objects_of(run))
                 usage = run.final_usage(done=False)
@@ -253,22 +276,27 @@ class ChatPipeline:
             return None  # the services keep no ledger, or not of everything
         return to_usd(cost.nano)
 
-    async def _close(self, run: ChatRun, state: State, reason: str | None = None) -> None:
+    async def _close(
+        self, run: ChatRun, state: State, error: CitewireError | None = None, cause: str | None = None
+    ) -> None:
         """Writes how a chat ended, once. Who waits for it may be cancelled: the writing goes on."""
         if run.closed:
             return  # writing failed: it was said, and the sweeper will close the exchange
         run.closed = True
+        reason = cause or (None if error is None else error.reason)
         if state != "done":
             fail(reason or state)
-        await self._background.finish(self._write(run, state, reason), request_id=run.exchange.request_id)
+        await self._background.finish(self._write(run, state, reason, error), request_id=run.exchange.request_id)
 
-    async def _write(self, run: ChatRun, state: State, reason: str | None) -> None:
+    async def _write(self, run: ChatRun, state: State, reason: str | None, error: CitewireError | None) -> None:
         if run.opening is not None:
             await asyncio.wait((run.opening,))
             if run.opening.cancelled() or run.opening.exception() is not None:
                 return  # there is nothing to close
+        events = [] if run.recorder is None else await run.recorder.rest(error)
         try:
-            await self._records.close(run.exchange, await self._closing(run, state, reason))
+            closing = await self._closing(run, state, reason)
+            await self._records.close(run.exchange, replace(closing, events=events))
         except CitewireError as exc:
             log.error("exchange_not_closed", state=state, reason=exc.reason)  # noqa: TRY400 - no defect: the database is away
             if state == "done":
@@ -326,6 +354,10 @@ async def _stop(work: asyncio.Future[Any], prefetch: Prefetch | None) -> None:
     await asyncio.wait((work,))
     if not work.cancelled():
         work.exception()  # retrieved, so that nobody complains that it wasn't
+
+
+def _unread() -> Aborted:
+    return Aborted("the answer was stopped: nobody was reading it", reason="RUN_CANCELLED")
 
 
 def _objects_of(run: ChatRun) -> list[str]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Final, cast
+from typing import Any, Final, cast
 from uuid import UUID
 
 from citewire.generator.v1 import generator_pb2
@@ -69,6 +69,10 @@ class ConversationReader:
     async def may_read(self, document_ids: Collection[int]) -> bool:
         """Says whether the caller may see all of these documents."""
         return not document_ids or set(document_ids) <= await self.retriever.find_documents(document_ids)
+
+    async def may_read_entries(self, entries: Sequence[Mapping[str, Any]]) -> bool:
+        """Says whether the caller may see all documents that a run's stored events name."""
+        return await self.may_read(documents_in(list(entries)))
 
     async def _withheld(self, tenant: Tenant, conversation_id: UUID) -> set[int]:
         sources = await self.store.answer_sources(tenant, conversation_id)

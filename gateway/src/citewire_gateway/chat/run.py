@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from citewire.generator.v1 import generator_pb2
@@ -24,7 +24,8 @@ from citewire_gateway.chat.events import (
 from citewire_gateway.chat.steps import path_step
 from citewire_gateway.chat.store import Exchange
 from citewire_gateway.metrics import CITATIONS, FIRST_TEXT, UNCITED_SENTENCES, profile_label
-from citewire_gateway.profiles.model import Persist, Profile
+from citewire_gateway.profiles.model import EventType, Persist, Profile
+from citewire_http.runs.recorder import Recorder
 from citewire_http.streams import StreamControl
 from citewire_kit.enums import enum_text
 from citewire_kit.ids import uuid7
@@ -65,6 +66,21 @@ class ChatInput:
     """Whether the threshold of the space that is searched counts in `min_score`'s stead, where it is known."""
     time_zone: str = ""
     """IANA name of the time zone in which the question's days begin; "" is UTC."""
+    run_id: UUID = field(default_factory=uuid7)
+    """Of the run, and so of its exchange."""
+    creates: bool = False
+    """Whether `conversation_id` is that of a conversation to begin."""
+    shown: frozenset[EventType] = frozenset()
+    """The events that a reader may be shown."""
+    grace_seconds: float = 0.0
+    """How long it goes on without a reader; infinite if it needs none."""
+    kept_for_key: bool = False
+    """Whether its answer is kept for an Idempotency-Key."""
+
+    @property
+    def stored(self) -> bool:
+        """Whether its events are stored, for readers who come later."""
+        return self.kept_for_key or self.grace_seconds > 0
 
     @property
     def persists(self) -> bool:
@@ -77,23 +93,29 @@ class ChatInput:
 class ChatRun:
     """One pass of the pipeline; gathers meanwhile what is to be kept of it."""
 
-    def __init__(self, chat: ChatInput, control: StreamControl, lease_seconds: float) -> None:
+    def __init__(
+        self, chat: ChatInput, control: StreamControl, lease_seconds: float, keep_seconds: float = 0.0
+    ) -> None:
         persist = chat.persists
-        creates = persist and chat.conversation_id is None
+        creates = persist and (chat.creates or chat.conversation_id is None)
         self.chat = chat
         self.control = control
         self.exchange = Exchange(
-            exchange_id=uuid7(),
+            exchange_id=chat.run_id,
             tenant=chat.tenant,
             profile=chat.profile.name,
             dialect=chat.dialect,
             request_id=chat.request_id,
             question=chat.question,
-            conversation_id=uuid7() if creates else (chat.conversation_id if persist else None),
+            conversation_id=(chat.conversation_id or uuid7()) if persist else None,
             creates=creates,
             lease_seconds=lease_seconds,
+            shown=sorted(chat.shown) if chat.stored else None,
+            keep_seconds=keep_seconds,
         )
         self.opening: asyncio.Task[None] | None = None
+        self.recorder: Recorder[Event] | None = None
+        """What stores its events, where they are."""
         self.decided = asyncio.Event()
         """Set when it is known whether the question needs retrieval."""
         self.ordinal: int | None = None

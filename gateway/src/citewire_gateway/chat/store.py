@@ -2,15 +2,18 @@
 
 import base64
 import binascii
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from citewire.generator.v1 import generator_pb2
 from psycopg.types.json import Jsonb
 
+from citewire_http.runs.store import SQL as RUNS_SQL
+from citewire_http.runs.store import Batch, add_batch, run_lost
 from citewire_kit.errors import FieldViolation, InvalidArgument, NotFound
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
 from citewire_kit.telemetry import get_logger
@@ -21,6 +24,8 @@ log = get_logger(__name__)
 
 State = Literal["done", "cancelled", "failed"]
 _TITLE_CHARS = 80
+_CHAT_IDS = UUID("8f0cfe5e-2a39-4b7c-9d0b-7c35a5a8c1de")
+"""Namespace of conversations that a client's chat ids stand for."""
 _ENDS: Mapping[str, str] = {
     "cancelled": "_This answer was broken off by who asked._",
     "failed": "_This answer broke off._",
@@ -43,6 +48,10 @@ class Exchange:
     """Whether it begins that conversation."""
     lease_seconds: float
     """After which it counts as lost if nobody closed it."""
+    shown: Sequence[str] | None = None
+    """Names of the events that readers are shown, where its events are stored."""
+    keep_seconds: float = 0.0
+    """How long they are kept after its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,8 @@ class Closing:
     usage: generator_pb2.TokenUsage = field(default_factory=generator_pb2.TokenUsage)
     first_token_ms: int | None = None
     """Milliseconds from the request to the first token; None if there was none."""
+    events: Sequence[Batch] = ()
+    """The last events of a stored run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +144,8 @@ class ChatStore:
             "dialect": exchange.dialect,
             "request_id": exchange.request_id,
             "lease": exchange.lease_seconds,
+            "shown": None if exchange.shown is None else list(exchange.shown),
+            "keep": exchange.keep_seconds,
         }
         async with tenant_transaction(self._pool, exchange.tenant) as connection:
             if exchange.conversation_id is not None and not exchange.creates:
@@ -140,6 +153,22 @@ class ChatStore:
                 if await cursor.fetchone() is None:
                     raise _not_found(exchange.conversation_id)
             await connection.execute(SQL["open_exchange"], values)
+
+    async def find_chat(self, tenant: Tenant, chat_id: str) -> tuple[UUID, bool]:
+        """Returns the conversation that a client's own chat id stands for, and whether there is one already.
+
+        It is that of this id, if the user has it; otherwise each user's ids have conversations of their own.
+        """
+        derived = uuid5(_CHAT_IDS, "\0".join((tenant.org_id, tenant.user_id, chat_id)))
+        with contextlib.suppress(ValueError):
+            if await self._has(tenant, known := UUID(chat_id)):
+                return known, True
+        return derived, await self._has(tenant, derived)
+
+    async def _has(self, tenant: Tenant, conversation_id: UUID) -> bool:
+        values = _names(tenant) | {"conversation": conversation_id}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            return await (await connection.execute(SQL["has_conversation"], values)).fetchone() is not None
 
     async def history(self, exchange: Exchange, most: int) -> Sequence[tuple[int, str, str]]:
         """Returns the last complete messages of the conversation that the exchange continues, oldest first.
@@ -177,9 +206,15 @@ class ChatStore:
         return int(row[0])
 
     async def close(self, exchange: Exchange, closing: Closing) -> None:
-        """Closes the exchange and writes the answer, in one transaction."""
+        """Closes the exchange, stores its last events and writes the answer, in one transaction.
+
+        Raises:
+            Aborted: It is stored, and others have taken it for lost (`RUN_LOST`).
+        """
         async with tenant_transaction(self._pool, exchange.tenant) as connection:
-            await connection.execute(
+            for batch in closing.events:
+                await add_batch(connection, exchange.tenant, exchange.exchange_id, batch)
+            cursor = await connection.execute(
                 SQL["close_exchange"],
                 _names(exchange.tenant)
                 | {
@@ -194,8 +229,11 @@ class ChatStore:
                     "completion_tokens": closing.usage.completion_tokens,
                     "estimated": closing.usage.estimated,
                     "first_token_ms": closing.first_token_ms,
+                    "keep": exchange.keep_seconds,
                 },
             )
+            if exchange.shown is not None and cursor.rowcount == 0:
+                raise run_lost()
             # A caller may leave while `begin` commits, before its ordinal is known: then the question is there as well.
             if exchange.conversation_id is not None and (closing.discard or closing.ordinal is not None):
                 await _write_answer(connection, exchange, closing)
@@ -275,6 +313,7 @@ class ChatStore:
         async with tenant_transaction(self._pool, tenant) as connection:
             if await (await connection.execute(SQL["delete_conversation"], values)).fetchone() is None:
                 raise _not_found(conversation_id)
+            await connection.execute(RUNS_SQL["delete_conversation_events"], values)
 
     async def sweep(self, most: int = 1000) -> None:
         """Closes exchanges that lost their gateway, and forgets old answers."""

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
@@ -26,6 +27,8 @@ class StoredAnswer:
     """The answer to an earlier request with the same key."""
 
     response: dict[str, Any]
+    """Empty if it is the events of a chat run."""
+    run_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +41,9 @@ class Claim:
     values: Mapping[str, Any]
     """Its columns, and how long an answer is kept."""
 
-    async def answer(self, response: dict[str, Any]) -> None:
-        """Keeps the answer: from now on it is given to every request with this key."""
-        await self._write("answer_key", response=Jsonb(response))
+    async def answer(self, response: dict[str, Any] | None = None, *, run_id: UUID | None = None) -> None:
+        """Keeps the answer, a body or a chat run: from now on it is given to every request with this key."""
+        await self._write("answer_key", response=None if response is None else Jsonb(response), exchange=run_id)
 
     async def release(self) -> None:
         """Gives the key back, because nothing was done: the request may be sent again.
@@ -98,8 +101,8 @@ class IdempotencyStore:
                 raise AlreadyExists(
                     "this Idempotency-Key was used before with another request", reason="IDEMPOTENCY_CONFLICT"
                 )
-            if row[2] is not None:
-                return StoredAnswer(row[2])
+            if row[2] is not None or row[3] is not None:
+                return StoredAnswer(row[2] or {}, row[3])
             break
         raise Aborted(
             "a request with this Idempotency-Key is still running", reason="IDEMPOTENCY_IN_PROGRESS", retry_after=1.0

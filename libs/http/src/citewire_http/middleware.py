@@ -40,6 +40,7 @@ _REFUSALS = frozenset({401, 402, 403, 429})
 _CROSS_ORIGIN_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _EXPOSED_HEADERS = (
     "Allow",
+    "Citewire-Run",
     "Content-Disposition",
     "Location",
     "RateLimit",

@@ -5,10 +5,12 @@ clean end. Who leaves stops the work at once.
 """
 
 import asyncio
+import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from starlette.responses import JSONResponse, Response
@@ -31,7 +33,10 @@ log = get_logger(__name__)
 HEARTBEAT = b": keep-alive\n\n"
 """A comment: keeps proxies from closing a silent stream, and means nothing to clients."""
 
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
 _LAST_FRAME_SECONDS = 1.0
+_LONG_SECONDS = 3600.0
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -56,8 +61,37 @@ class StreamControl:
 
     cause: CancelCause = "client"
     """Why the work is being cancelled; set before cancelling."""
+    error: CitewireError | None = None
+    """What readers hear of that; None where nobody was left to hear it."""
     committed: bool = False
     """Whether the caller has been shown anything. Until then a failure leaves nothing behind."""
+    grace_seconds: float = 0.0
+    """How long the work goes on without a reader; infinite if it needs none."""
+    stopped: asyncio.Future[CancelCause] | None = None
+    """Done when the work is to stop; made by who waits for it."""
+    _left: bool = False
+    _seen: float = float("-inf")
+
+    def stop(self, cause: CancelCause, error: CitewireError) -> None:
+        """Has the work stopped, and its readers told why."""
+        if self.stopped is not None and not self.stopped.done():
+            self.error = error
+            self.stopped.set_result(cause)
+
+    def see(self, at: float) -> None:
+        """Takes note that a reader was there, wherever, by the clock of the event loop."""
+        self._seen = max(self._seen, at)
+
+    def patience(self, now: float) -> float:
+        """Returns the seconds for which the work still goes on, now that its client has left.
+
+        Who was shown nothing can't come back, and has no grace.
+        """
+        if not self._left:
+            self._left = True
+            self.see(now)
+        grace = self.grace_seconds if self.committed or math.isinf(self.grace_seconds) else 0.0
+        return self._seen + grace - now
 
 
 class StreamDialect(ABC, Generic[E]):
@@ -118,6 +152,9 @@ class EventStream(Response, Generic[E]):
         preliminary: tuple[type, ...] = (),
         tenant: Tenant,
         rules: StreamRules,
+        grace_seconds: float = 0.0,
+        more_headers: Mapping[str, str] = NO_HEADERS,
+        at_once: bool = False,
     ) -> None:
         """Nothing runs before the server calls the response.
 
@@ -127,9 +164,15 @@ class EventStream(Response, Generic[E]):
             preliminary: Events that don't yet prove that the work succeeds: they wait for the next one.
             tenant: For whom it runs.
             rules: See `StreamRules`.
+            grace_seconds: See `StreamControl`.
+            more_headers: Of the response.
+            at_once: Whether it begins before anything is known of the work.
         """
         super().__init__()
         self._run = run
+        self._grace_seconds = grace_seconds
+        self._headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in more_headers.items()]
+        self._at_once = at_once
         self._dialect = dialect
         self._preliminary = preliminary
         self._tenant = tenant
@@ -137,22 +180,25 @@ class EventStream(Response, Generic[E]):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Streams until the end, the client's leaving, the deadline or the process's."""
-        control = StreamControl()
+        control = StreamControl(grace_seconds=self._grace_seconds)
         dialect = self._dialect
-        writer = _Writer(send, control, self._rules, dialect.headers)
+        writer = _Writer(send, control, self._rules, [*dialect.headers, *self._headers])
         with use_tenant(self._tenant), _in_flight(dialect.name):
+            if self._at_once:
+                await writer.write(HEARTBEAT, hold=False)
             work = asyncio.create_task(self._pump(writer, control))
             cause = await _supervise(work, receive, control, self._rules.drain, writer)
             if cause == "client":
                 return
-            error = _error_of(work, cause)
+            error = control.error if cause is not None else _error_of(work)
             if error is not None:
                 if not writer.started:
                     raise error
                 if http_status(error) >= 500:
                     STREAMS_BROKEN.labels(dialect.name).inc()
                 log.warning("stream_failed", dialect=dialect.name, reason=error.reason, error=error.message)
-                end = dialect.going_away(error) if cause == "drain" else dialect.failed(error)
+                going = error.reason == "SHUTTING_DOWN"
+                end = dialect.going_away(error) if going else dialect.failed(error)
                 try:
                     async with asyncio.timeout(_LAST_FRAME_SECONDS):
                         await writer.write(end, hold=False)
@@ -182,30 +228,34 @@ class EventBody(Response, Generic[E]):
         dialect: BodyDialect[E],
         tenant: Tenant,
         rules: StreamRules,
+        grace_seconds: float = 0.0,
+        more_headers: Mapping[str, str] = NO_HEADERS,
     ) -> None:
         """See `EventStream`."""
         super().__init__()
         self._run = run
+        self._grace_seconds = grace_seconds
+        self._headers = dict(more_headers)
         self._dialect = dialect
         self._tenant = tenant
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Runs to the end, then answers."""
-        control = StreamControl()
+        control = StreamControl(grace_seconds=self._grace_seconds)
         with use_tenant(self._tenant), _in_flight(self._dialect.name):
             work = asyncio.create_task(self._gather(control))
             cause = await _supervise(work, receive, control, self._rules.drain, None)
             if cause == "client":
                 return
-            error = _error_of(work, cause)
+            error = control.error if cause is not None else _error_of(work)
             if error is not None:
                 raise error
             response = await in_turn(self._respond) if self._dialect.takes_long else self._respond()
             await response(scope, receive, send)
 
     def _respond(self) -> JSONResponse:
-        return JSONResponse(self._dialect.members())
+        return JSONResponse(self._dialect.members(), headers=self._headers)
 
     async def _gather(self, control: StreamControl) -> None:
         async with aclosing(self._run(control)) as events:
@@ -229,15 +279,15 @@ class ByteStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends the body. After a failure it isn't completed, so that the server cuts the connection."""
         with use_tenant(self._tenant):
-            work = asyncio.create_task(self._send(send))
+            work, control = asyncio.create_task(self._send(send)), StreamControl()
             try:
-                cause = await _supervise(work, receive, StreamControl(), self._rules.drain, None)
+                cause = await _supervise(work, receive, control, self._rules.drain, None)
             finally:
                 await self._data.aclose()
             if cause == "client":
                 fail("CANCELLED")
                 return
-            error = _error_of(work, cause)
+            error = control.error if cause is not None else _error_of(work)
             if error is not None:
                 fail(error.reason)
                 log.warning("body_cut", reason=error.reason, error=error.message)
@@ -310,33 +360,39 @@ class _Writer:
 async def _supervise(
     work: asyncio.Task[None], receive: Receive, control: StreamControl, drain: Drain, writer: _Writer | None
 ) -> CancelCause | None:
-    """Waits for the work, and stops it when its client leaves, its time is over, or the process's grace is.
+    """Waits for the work, and stops it when nobody reads it, its time is over, or the process's grace is.
 
     Returns:
         Why it was stopped; None if it ended by itself.
     """
     gone = asyncio.create_task(_disconnected(receive))
     loop = asyncio.get_running_loop()
-    left = remaining()
-    ends = None if left is None else loop.time() + left + _LAST_FRAME_SECONDS  # the services' own deadlines come first
+    stopped = control.stopped = loop.create_future()
+    budget = remaining()
+    # The services' own deadlines come first.
+    ends = None if budget is None else loop.time() + budget + _LAST_FRAME_SECONDS
     cause: CancelCause | None = None
     ticking: asyncio.Task[None] | None = None
     try:
         while not work.done():
-            waits = [] if writer is None else [writer.next_tick()]
-            waits += [] if ends is None else [max(0.0, ends - loop.time())]
-            await asyncio.wait(
-                (work, gone, drain.expired), timeout=min(waits, default=None), return_when=asyncio.FIRST_COMPLETED
-            )
+            now, left = loop.time(), gone.done()
+            waits = [min(control.patience(now), _LONG_SECONDS)] if left else []
+            waits += [] if writer is None or left else [writer.next_tick()]
+            waits += [] if ends is None else [max(0.0, ends - now)]
+            events: list[asyncio.Future[Any]] = [work, drain.expired, stopped, *(() if left else (gone,))]
+            await asyncio.wait(events, timeout=min(waits, default=None), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 break
-            if gone.done():
+            if gone.done() and control.patience(loop.time()) <= 0:
                 cause = "client"
+            elif stopped.done():
+                cause = stopped.result()
             elif drain.expired.done():
-                cause = "drain"
+                cause, control.error = "drain", going_away()
             elif ends is not None and loop.time() >= ends:
                 cause = "deadline"
-            elif writer is not None and (ticking is None or ticking.done()):
+                control.error = DeadlineExceeded("the answer took longer than allowed", reason="DEADLINE_EXCEEDED")
+            elif writer is not None and not gone.done() and (ticking is None or ticking.done()):
                 # Not awaited here: a client that doesn't read must not keep this loop from watching.
                 ticking = asyncio.create_task(writer.tick())
             if cause is not None:
@@ -361,12 +417,8 @@ async def _disconnected(receive: Receive) -> None:
             return
 
 
-def _error_of(work: asyncio.Task[None], cause: CancelCause | None) -> CitewireError | None:
-    """What the caller must hear; None if the work succeeded."""
-    if cause == "drain":
-        return going_away()
-    if cause == "deadline":
-        return DeadlineExceeded("the answer took longer than allowed", reason="DEADLINE_EXCEEDED")
+def _error_of(work: asyncio.Task[None]) -> CitewireError | None:
+    """What the caller must hear of work that ended by itself; None if it succeeded."""
     if work.cancelled():
         return Internal("the work was cancelled from within", reason="INTERNAL")
     exc = work.exception()

@@ -31,6 +31,8 @@ class Action(StrEnum):
     BUDGET_LIST = "budget.list"
     BUDGET_SET = "budget.set"
     CHAT = "chat"
+    CHAT_CANCEL = "chat.cancel"
+    CHAT_READ = "chat.read"
     CHUNK_READ = "chunk.read"
     COLLECTION_CREATE = "collection.create"
     COLLECTION_DELETE = "collection.delete"

@@ -16,8 +16,8 @@ from citewire_kit.errors import Code
 from citewire_kit.plan_limits import DEFAULT_LIMITS, Measure
 
 TokenType = Literal["input", "output"]
-CancelCause = Literal["client", "deadline", "drain", "upstream"]
-CANCEL_CAUSES: tuple[CancelCause, ...] = ("client", "deadline", "drain", "upstream")
+CancelCause = Literal["client", "deadline", "drain", "upstream", "cancel", "lost"]
+CANCEL_CAUSES: tuple[CancelCause, ...] = ("client", "deadline", "drain", "upstream", "cancel", "lost")
 
 OWN = "own"
 """Label of tenants' own models together: their names are unbounded."""

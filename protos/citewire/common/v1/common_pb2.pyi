@@ -45,6 +45,7 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_BUDGET_NOT_FOUND: _ClassVar[ErrorReason]
     ERROR_REASON_ERASURE_NOT_FOUND: _ClassVar[ErrorReason]
     ERROR_REASON_USER_NOT_FOUND: _ClassVar[ErrorReason]
+    ERROR_REASON_RUN_NOT_FOUND: _ClassVar[ErrorReason]
     ERROR_REASON_EMPTY_UPLOAD: _ClassVar[ErrorReason]
     ERROR_REASON_TOO_LARGE: _ClassVar[ErrorReason]
     ERROR_REASON_UNSUPPORTED_FORMAT: _ClassVar[ErrorReason]
@@ -56,6 +57,8 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_UNSUPPORTED_MEDIA_TYPE: _ClassVar[ErrorReason]
     ERROR_REASON_UPLOAD_ABORTED: _ClassVar[ErrorReason]
     ERROR_REASON_PROFILE_EXISTS: _ClassVar[ErrorReason]
+    ERROR_REASON_RUN_LOST: _ClassVar[ErrorReason]
+    ERROR_REASON_RUN_CANCELLED: _ClassVar[ErrorReason]
     ERROR_REASON_INPUT_TOO_LONG: _ClassVar[ErrorReason]
     ERROR_REASON_MODEL_NOT_FOUND: _ClassVar[ErrorReason]
     ERROR_REASON_SPACE_MISMATCH: _ClassVar[ErrorReason]
@@ -121,6 +124,7 @@ ERROR_REASON_SPACE_NOT_FOUND: ErrorReason
 ERROR_REASON_BUDGET_NOT_FOUND: ErrorReason
 ERROR_REASON_ERASURE_NOT_FOUND: ErrorReason
 ERROR_REASON_USER_NOT_FOUND: ErrorReason
+ERROR_REASON_RUN_NOT_FOUND: ErrorReason
 ERROR_REASON_EMPTY_UPLOAD: ErrorReason
 ERROR_REASON_TOO_LARGE: ErrorReason
 ERROR_REASON_UNSUPPORTED_FORMAT: ErrorReason
@@ -132,6 +136,8 @@ ERROR_REASON_INVALID_JSON: ErrorReason
 ERROR_REASON_UNSUPPORTED_MEDIA_TYPE: ErrorReason
 ERROR_REASON_UPLOAD_ABORTED: ErrorReason
 ERROR_REASON_PROFILE_EXISTS: ErrorReason
+ERROR_REASON_RUN_LOST: ErrorReason
+ERROR_REASON_RUN_CANCELLED: ErrorReason
 ERROR_REASON_INPUT_TOO_LONG: ErrorReason
 ERROR_REASON_MODEL_NOT_FOUND: ErrorReason
 ERROR_REASON_SPACE_MISMATCH: ErrorReason

@@ -25,6 +25,8 @@ export interface ClientOptions {
 
 /** A session is refreshed before a stream when it was last asked about longer ago than this. */
 const FRESH_MS = 25_000;
+const AGAIN_MS = 1000;
+const MAX_TRIES = 5;
 const CHAT_EVENTS = new Set<string>([
   "conversation", "step", "decision", "citations", "token", "citation", "uncited", "sources", "assessment", "usage",
   "error", "done",
@@ -54,8 +56,10 @@ export class CitewireClient {
   }
 
   /** Calls and returns the response; an `ApiError` where it isn't a good one. */
-  async send(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
-    const headers = new Headers(this.authorization());
+  async send(
+    method: string, path: string, body?: unknown, signal?: AbortSignal, more: Record<string, string> = {},
+  ): Promise<Response> {
+    const headers = new Headers({ ...this.authorization(), ...more });
     const isForm = body instanceof FormData;
     if (body !== undefined && !isForm) headers.set("Content-Type", "application/json");
     const response = await this.#fetch(this.#base + path, {
@@ -74,19 +78,55 @@ export class CitewireClient {
     return bearer === null ? {} : { Authorization: `Bearer ${bearer}` };
   }
 
-  /** Asks, and yields the events of the answer. Leaving the loop, or the signal, stops it at the provider. */
-  async *chat(request: ChatRequest, signal?: AbortSignal): AsyncGenerator<ChatEvent> {
+  /**
+   * Asks, and yields the events of the answer. Leaving the loop, or the signal, stops it at the provider; with
+   * `grace_seconds` or `detach` it can be resumed for a while, which this does by itself where the network fails.
+   * `onRun` is told the run's id.
+   */
+  async *chat(request: ChatRequest, signal?: AbortSignal, onRun?: (run: string) => void): AsyncGenerator<ChatEvent> {
     await this.#freshen();
     const response = await this.send("POST", "/v1/chat", request, signal);
-    if (response.body === null) throw cut();
-    let done = false;
-    for await (const frame of readFrames(response.body)) {
-      const event = this.#event(frame.event ?? "message", frame.id, frame.data);
-      if (event === null) continue;
-      yield event;
-      done ||= event.event === "done";
+    const run = response.headers.get("Citewire-Run");
+    if (run !== null) onRun?.(run);
+    yield* this.#follow(response, request.grace_seconds || request.detach ? run : null, 0, signal);
+  }
+
+  /** Yields the events of a run after the one of that number. */
+  async *resume(run: string, after = 0, signal?: AbortSignal): AsyncGenerator<ChatEvent> {
+    await this.#freshen();
+    yield* this.#follow(await this.#rest(run, after, signal), run, after, signal);
+  }
+
+  /** Stops a run, whoever reads it. */
+  async cancel(run: string): Promise<void> {
+    await this.call("POST", `/v1/chat/${run}/cancel`);
+  }
+
+  #rest(run: string, after: number, signal?: AbortSignal): Promise<Response> {
+    const more = after > 0 ? { "Last-Event-ID": String(after) } : {};
+    return this.send("GET", `/v1/chat/${run}/events`, undefined, signal, more);
+  }
+
+  async *#follow(
+    response: Response, run: string | null, after: number, signal: AbortSignal | undefined,
+  ): AsyncGenerator<ChatEvent> {
+    for (let last = after, tries = 0; ; ) {
+      try {
+        if (response.body === null) throw cut();
+        for await (const frame of readFrames(response.body)) {
+          const event = this.#event(frame.event ?? "message", frame.id, frame.data);
+          if (event === null) continue;
+          [last, tries] = [event.id, 0];
+          yield event;
+          if (event.event === "done") return;
+        }
+      } catch (error) {
+        if (run === null || signal?.aborted) throw error;
+      }
+      if (run === null || ++tries > MAX_TRIES) throw cut();
+      await new Promise((wake) => setTimeout(wake, AGAIN_MS));
+      response = await this.#rest(run, last, signal);
     }
-    if (!done) throw cut();
   }
 
   #event(name: string, id: string | undefined, data: string): ChatEvent | null {

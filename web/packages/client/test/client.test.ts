@@ -127,3 +127,33 @@ test("a key goes with every call, and isn't refreshed", async () => {
   await events(client);
   expect(asked.map((call) => new Headers(call.init.headers).get("Authorization"))).toEqual(["Bearer cw_key", "Bearer cw_key"]);
 });
+
+test("an answer whose stream breaks goes on after its last frame", async () => {
+  const broken = () => {
+    let sent = false;
+    const cut = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        if (sent) return controller.error(new TypeError("network error"));
+        sent = true;
+        controller.enqueue(encoder.encode('event: token\nid: 2\ndata: {"text": "one "}\n\n'));
+      },
+    });
+    return new Response(cut, { headers: { "Citewire-Run": "run-1" } });
+  };
+  const rest = 'event: token\nid: 3\ndata: {"text": "two"}\n\nevent: done\nid: 4\ndata: {}\n\n';
+  const { fetch, asked } = server([broken, () => new Response(rest), () => Response.json({ run_id: "run-1", state: "done" })]);
+  const client = new CitewireClient({ fetch, bearer: () => "cw_key" });
+  const seen: ChatEvent[] = [];
+  const runs: string[] = [];
+  for await (const event of client.chat({ question: "q", grace_seconds: 15 }, undefined, (run) => runs.push(run))) seen.push(event);
+  expect(seen.map((event) => event.id)).toEqual([2, 3, 4]);
+  expect(runs).toEqual(["run-1"]);
+  expect(asked[1]!.url).toBe("/v1/chat/run-1/events");
+  const headers = new Headers(asked[1]!.init.headers);
+  expect([headers.get("Last-Event-ID"), headers.get("Authorization")]).toEqual(["2", "Bearer cw_key"]);
+  await client.cancel("run-1");
+  expect([asked[2]!.init.method, asked[2]!.url]).toEqual(["POST", "/v1/chat/run-1/cancel"]);
+
+  const without = server([broken]);
+  await expect(events(new CitewireClient({ fetch: without.fetch }))).rejects.toMatchObject({ message: "network error" });
+});

@@ -36,7 +36,9 @@ class NativeDialect(ChatStreamDialect):
 
     def failed(self, error: CitewireError) -> bytes:
         """See `StreamDialect.failed`."""
-        return self._failed(StreamError(text=error.message))
+        if error.reason not in ("RUN_LOST", "RUN_CANCELLED"):
+            return self._failed(StreamError(text=error.message))
+        return self._failed(StreamError(text=error.message, reason=error.reason, last_sequence=self._sequence))
 
     def going_away(self, error: CitewireError) -> bytes:
         """See `StreamDialect.going_away`."""
@@ -61,6 +63,30 @@ class NativeDialect(ChatStreamDialect):
     def _frame(self, name: str, data: ResponseModel) -> bytes:
         self._sequence += 1
         return f"event: {name}\nid: {self._sequence}\n{data.frame()}".encode()
+
+
+class ResumedDialect(NativeDialect):
+    """The same frames with the same numbers for who has seen the first ones."""
+
+    def __init__(self, shown: Collection[EventType], after: int) -> None:
+        """`after`: the last number that was seen."""
+        super().__init__(shown)
+        self._after = after
+
+    def failed(self, error: CitewireError) -> bytes:
+        """See `StreamDialect.failed`. Of a run that was lost, more may have been seen than was stored."""
+        if error.reason == "RUN_LOST":
+            self._sequence = max(self._sequence, self._after)
+        return super().failed(error)
+
+    def _tokens(self, event: Tokens) -> bytes:
+        texts = event.texts[max(0, self._after - self._sequence) :]
+        self._sequence += len(event.texts) - len(texts)
+        return super()._tokens(Tokens(texts))
+
+    def _frame(self, name: str, data: ResponseModel) -> bytes:
+        frame = super()._frame(name, data)
+        return frame if self._sequence > self._after else b""
 
 
 class JsonAnswer(AnswerDialect):

@@ -72,6 +72,9 @@ async def chat(
     elif dialect is not None:
         raise invalid_field("dialect", "is for streams; leave it out with stream: false")
     chat = make_chat_input(body, profile, tenant, answer.name, services.settings)
+    if isinstance(answer, UiMessageDialect) and isinstance(body.id, str) and chat.persists and not chat.conversation_id:
+        conversation_id, exists = await services.chats.find_chat(tenant, body.id)
+        chat = replace(chat, conversation_id=conversation_id, creates=not exists)
     return await respond(services, chat, answer, key=key, body=body.model_dump(mode="json"))
 
 

@@ -94,6 +94,10 @@ class ConversationExport(Conversation):
 class ConversationPage(ConversationExport):
     """A conversation with a page of its messages, oldest first."""
 
+    run_id: Uuid | MISSING = Field(
+        default=MISSING,
+        description="The run that is writing the next answer, if `GET /v1/chat/{run_id}/events` can resume it.",
+    )
     next_page_token: str = Field(description='"" on the last page.', examples=[""])
 
 
@@ -141,7 +145,10 @@ async def get_conversation(
     conversation, messages, more = await services.reader.get(
         tenant, _id(conversation_id), page_size=_page_size(page_size, default=200), after=after
     )
-    return _stored(tenant, conversation, messages, next_page_token=str(messages[-1].ordinal) if more else "")
+    run = await services.run_store.find_running(tenant, conversation.conversation_id)
+    more_members = {} if run is None else {"run_id": str(run.run_id)}
+    token = str(messages[-1].ordinal) if more else ""
+    return _stored(tenant, conversation, messages, None, next_page_token=token, **more_members)
 
 
 @router.get(

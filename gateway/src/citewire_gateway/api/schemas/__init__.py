@@ -7,7 +7,7 @@ from pydantic import MISSING, Field, StrictInt, StrictStr, WithJsonSchema
 
 from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.profiles.model import DocumentType
-from citewire_http.api.schemas import MAX_ID, RequestModel, ResponseModel, Rounded
+from citewire_http.api.schemas import MAX_ID, Count, RequestModel, ResponseModel, Rounded
 
 MAX_DOCUMENT_IDS = 10_000
 
@@ -53,6 +53,12 @@ class StreamError(ResponseModel):
     text: str = Field(examples=["the model provider went away"])
     retryable: Literal[True] | MISSING = Field(
         default=MISSING, description="There only if the same request may be sent again at once."
+    )
+    reason: Literal["RUN_LOST", "RUN_CANCELLED"] | MISSING = Field(
+        default=MISSING, description="There only if the run lost its gateway, or was stopped."
+    )
+    last_sequence: Count | MISSING = Field(
+        default=MISSING, description="With a `reason`: number of the last event before this one."
     )
 
 

@@ -1,5 +1,6 @@
 """Questions, answers, their events in every dialect, and conversations."""
 
+import math
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
@@ -95,9 +96,24 @@ class ChatRequest(ScopeFields):
         description="IANA name of the time zone in which the question's days begin (`yesterday`); none means UTC.",
         examples=["Europe/Berlin"],
     )
-    id: Any = Field(default=None, description="Of a client that sends its own; not read.", exclude=True)
+    grace_seconds: Annotated[StrictInt, Field(ge=0, le=60)] = Field(
+        default=0,
+        description="How long the run goes on without a reader, from its first frame on; 0 stops it when its reader "
+        "leaves. With more, `GET /v1/chat/{run_id}/events` resumes it.",
+    )
+    detach: StrictBool = Field(default=False, description="True lets the run go on to its end without a reader.")
+    id: Any = Field(
+        default=None,
+        description="Of AI SDK's clients: their chat is a conversation, with the dialect `ui-message`.",
+        exclude=True,
+    )
     trigger: Any = Field(default=None, description="Of AI SDK's clients; not read.", exclude=True)
     message_id: Any = Field(default=None, alias="messageId", description="Of AI SDK's clients; not read.", exclude=True)
+
+    @property
+    def patience(self) -> float:
+        """How long the run goes on without a reader, in seconds."""
+        return math.inf if self.detach else float(self.grace_seconds)
 
     def events(self) -> frozenset[EventType]:
         """The events to show beyond those that the profile shows."""
@@ -110,6 +126,15 @@ class ForeignRequest(RequestModel):
     def native(self) -> ChatRequest:
         """As our own API takes it. Nothing is checked twice."""
         return ChatRequest.model_construct(**dict(self))
+
+
+class RunCancelled(ResponseModel):
+    """What is known of a run that was to be stopped."""
+
+    run_id: Uuid = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e12"])
+    state: Literal["running", "done", "cancelled", "failed"] = Field(
+        description="Of the moment before: one that is `running` stops now, the others had ended.", examples=["running"]
+    )
 
 
 class ConversationCreated(ResponseModel):

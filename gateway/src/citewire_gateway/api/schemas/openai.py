@@ -77,6 +77,8 @@ class Extras(ScopeFields):
     top_k: StrictInt | None = None
     min_score: Score | None = None
     conversation_id: UUID | None = None
+    grace_seconds: Annotated[StrictInt, Field(ge=0, le=60)] = 0
+    detach: StrictBool = False
 
 
 def _ends_with_the_user(messages: list[CompletionMessage]) -> list[CompletionMessage]:

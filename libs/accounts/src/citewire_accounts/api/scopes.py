@@ -8,7 +8,6 @@ from citewire_kit.errors import PermissionDenied
 
 _READING_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _BY_TAG: Final[dict[str, Scope]] = {
-    "chat": "chat",
     "compatible": "chat",
     "search": "read",
     "accounting": "admin",
@@ -17,7 +16,7 @@ _BY_TAG: Final[dict[str, Scope]] = {
     "spaces": "admin",
 }
 """What a route of this tag needs, other than to read."""
-_ALWAYS: Final[dict[str, Scope]] = {"keys": "admin", "admin": "admin"}
+_ALWAYS: Final[dict[str, Scope]] = {"keys": "admin", "admin": "admin", "chat": "chat"}
 """What a route of this tag needs in any case."""
 
 

@@ -1,0 +1,131 @@
+"""Stores a run's events while they come."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, Generic, TypeVar
+from uuid import UUID
+
+from citewire_http.runs.store import Batch, RunStore
+from citewire_kit.errors import CitewireError
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import Tenant
+
+_BEHIND_SECONDS: Final = 0.25
+_BEHIND_EVENTS: Final = 32
+"""What is stored is at most so far behind what was sent, while the database answers."""
+_AGAIN_SECONDS: Final = 1.0
+"""Pause after a batch that couldn't be stored."""
+
+E = TypeVar("E")
+
+log = get_logger(__name__)
+
+
+class Codec(ABC, Generic[E]):
+    """Events as they are stored: entries of JSON with a `type`, of which `done` and `error` end a run."""
+
+    version: int
+    """Of the form."""
+
+    @abstractmethod
+    def count(self, event: E) -> int:
+        """Returns how many numbers an event takes."""
+
+    @abstractmethod
+    def dump(self, events: Sequence[E]) -> list[dict[str, Any]]:
+        """Returns events as entries."""
+
+    @abstractmethod
+    def load(self, entries: Sequence[Mapping[str, Any]]) -> Iterator[E]:
+        """Yields the events that `dump` wrote.
+
+        Raises:
+            CitewireError: What ended the run, where it isn't done.
+        """
+
+
+class Recorder(Generic[E]):
+    """Stores one run's events as they come, in batches."""
+
+    def __init__(
+        self, codec: Codec[E], store: RunStore, tenant: Tenant, run_id: UUID, lose: Callable[[], None]
+    ) -> None:
+        """`lose` is called when the run turns out to have been taken for lost."""
+        self._codec = codec
+        self._store = store
+        self._tenant = tenant
+        self._run_id = run_id
+        self._lose = lose
+        self._events: list[E] = []
+        self._count = self._last = 0
+        self._batch: Batch | None = None
+        self._some, self._many, self._over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._writing: asyncio.Task[None] | None = None
+
+    def add(self, event: E) -> None:
+        """Takes an event."""
+        self._events.append(event)
+        self._count += self._codec.count(event)
+        self._some.set()
+        if self._count >= _BEHIND_EVENTS:
+            self._many.set()
+
+    def begin(self, opening: asyncio.Task[None]) -> None:
+        """Stores from now on, as soon as the exchange is opened."""
+        self._writing = asyncio.create_task(self._write(opening))
+
+    async def rest(self, error: CitewireError | None) -> list[Batch]:
+        """Ends, and returns what is left to be stored: after it nothing follows.
+
+        Args:
+            error: How the run ended; None if it is done.
+        """
+        self._over.set()
+        self._some.set()
+        self._many.set()
+        if self._writing is not None:
+            await self._writing
+        batches = [] if self._batch is None else [self._batch]
+        events = self._take()
+        if error is None:
+            return [*batches, events] if events.entries else batches
+        ended = {"type": "error", "text": error.message, "reason": error.reason}
+        return [*batches, replace(events, last=events.last + 1, entries=[*events.entries, ended])]
+
+    async def _write(self, opening: asyncio.Task[None]) -> None:
+        await asyncio.wait((opening,))
+        if opening.cancelled() or opening.exception() is not None:
+            return
+        while True:
+            await self._some.wait()
+            await _pause(self._many, _BEHIND_SECONDS)
+            if self._over.is_set():
+                return
+            self._batch = self._batch or self._take()  # one that failed is written as it was: it may stand there
+            try:
+                if not await self._store.append(self._tenant, self._run_id, self._batch):
+                    self._lose()
+                    return
+                self._batch = None
+            except CitewireError as exc:
+                log.warning("run_events_not_stored", run_id=str(self._run_id), reason=exc.reason)
+                await _pause(self._over, _AGAIN_SECONDS)
+
+    def _take(self) -> Batch:
+        events, first, self._last = self._events, self._last + 1, self._last + self._count
+        self._events, self._count = [], 0
+        if not self._over.is_set():
+            self._some.clear()
+            self._many.clear()
+        return Batch(first, self._last, self._codec.dump(events), self._codec.version)
+
+
+async def _pause(event: asyncio.Event, seconds: float) -> None:
+    """Waits for an event, or so long."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass

@@ -1,0 +1,185 @@
+"""Stored runs: their events, who reads them, and whether they are wanted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from citewire_kit.errors import Aborted, NotFound
+from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import Tenant
+
+SQL = load_queries("citewire_http.runs", "runs.sql")
+_PAGE = 64
+"""Batches that a reader takes at once."""
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events that were stored together."""
+
+    first: int
+    last: int
+    """Numbers of the first and the last event: each event has one, each piece of text too."""
+    entries: list[dict[str, Any]]
+    """As a `Codec` writes them."""
+    codec: int = 0
+    """Version of their form."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run whose events are stored."""
+
+    run_id: UUID
+    request_id: str
+    shown: Sequence[str]
+    """Names of the events that its readers are shown."""
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """The next batches of a run, and how it stands with it."""
+
+    batches: Sequence[Batch]
+    more: bool
+    """Whether further ones are stored."""
+    ended: bool
+    """Whether nothing can follow."""
+    lost: bool
+    """Whether it ended because its gateway is gone."""
+    overdue: bool
+    """Whether its gateway seems to be gone: its lease has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """What a gateway has to know of a run of its own."""
+
+    run_id: UUID
+    cancelled: bool
+    lost: bool
+    """Whether others have taken it for lost: its lease had passed."""
+    read_seconds: float | None
+    """How long ago a reader was there, at whichever gateway."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStore:
+    """See the module. All methods raise `Unavailable` if the database can't be reached."""
+
+    pool: Pool
+
+    async def append(self, tenant: Tenant, run_id: UUID, batch: Batch) -> bool:
+        """Stores a batch; returns false if the run has ended meanwhile."""
+        async with tenant_transaction(self.pool, tenant) as connection:
+            return await add_batch(connection, tenant, run_id, batch)
+
+    async def find(self, tenant: Tenant, run_id: UUID) -> StoredRun:
+        """Returns a run of the user's.
+
+        Raises:
+            NotFound: There is none, or its events aren't stored (`RUN_NOT_FOUND`).
+        """
+        async with tenant_transaction(self.pool, tenant) as connection:
+            row = await (await connection.execute(SQL["find_run"], _names(tenant, run_id))).fetchone()
+        if row is None:
+            raise no_such_run(run_id)
+        return StoredRun(*row)
+
+    async def find_running(self, tenant: Tenant, conversation_id: UUID) -> StoredRun | None:
+        """Returns the stored run that is writing the next answer of a conversation of the user's."""
+        values = {"org": tenant.org_id, "user": tenant.user_id, "conversation": conversation_id}
+        async with tenant_transaction(self.pool, tenant) as connection:
+            row = await (await connection.execute(SQL["find_conversation_run"], values)).fetchone()
+        return None if row is None else StoredRun(*row)
+
+    async def read(self, tenant: Tenant, run_id: UUID, after: int, *, touch: bool = False) -> RunPage:
+        """Returns the next batches of a run of the user's.
+
+        Args:
+            tenant: Whose run it is.
+            run_id: The run.
+            after: Number of the last event that is known.
+            touch: Whether its gateway is to know that somebody reads it.
+        """
+        values = _names(tenant, run_id) | {"after": after, "limit": _PAGE}
+        async with tenant_transaction(self.pool, tenant) as connection:
+            if touch:
+                await connection.execute(SQL["touch_run"], values)
+            rows = await (await connection.execute(SQL["read_run"], values)).fetchall()
+        if not rows:
+            raise no_such_run(run_id)
+        ended, lost, overdue = rows[0][:3]
+        batches = [Batch(*row[3:]) for row in rows if row[3] is not None]
+        more = len(batches) == _PAGE
+        return RunPage(batches, more=more, ended=ended and not more, lost=lost, overdue=overdue)
+
+    async def lose(self, tenant: Tenant, run_id: UUID) -> None:
+        """Closes a run whose lease has passed: its gateway is gone, and nobody goes on for it."""
+        async with tenant_transaction(self.pool, tenant) as connection:
+            await connection.execute(SQL["lose_run"], _names(tenant, run_id))
+
+    async def cancel(self, tenant: Tenant, run_id: UUID) -> str:
+        """Has a run of the user's stopped, wherever it is; returns the state of its exchange.
+
+        Raises:
+            NotFound: There is none (`RUN_NOT_FOUND`).
+        """
+        async with tenant_transaction(self.pool, tenant) as connection:
+            row = await (await connection.execute(SQL["cancel_run"], _names(tenant, run_id))).fetchone()
+        if row is None:
+            raise no_such_run(run_id)
+        return row[0]
+
+    async def watch(self, runs: Mapping[UUID, str], lease_seconds: float) -> list[RunState]:
+        """Renews the leases of a gateway's stored runs; returns those that it has to do something about.
+
+        Args:
+            runs: The organisation of each.
+            lease_seconds: Until they count as lost.
+        """
+        values = {"orgs": list(runs.values()), "runs": list(runs), "seconds": lease_seconds}
+        async with transaction(self.pool) as connection:
+            return [RunState(*row) for row in await (await connection.execute(SQL["watch_runs"], values)).fetchall()]
+
+    async def sweep(self, most: int = 1000) -> None:
+        """Forgets the events of runs that ended long enough ago."""
+        async with transaction(self.pool) as connection:
+            row = await (await connection.execute(SQL["sweep_run_events"], {"most": most})).fetchone()
+        if row is not None and row[0]:
+            log.info("run_events_swept", runs=row[0])
+
+
+async def add_batch(connection: Connection, tenant: Tenant, run_id: UUID, batch: Batch) -> bool:
+    """Stores a batch in a transaction of the tenant's; returns false if the run has ended."""
+    values = _names(tenant, run_id) | {
+        "first": batch.first,
+        "last": batch.last,
+        "codec": batch.codec,
+        "payload": Jsonb(batch.entries),
+    }
+    return await (await connection.execute(SQL["add_run_events"], values)).fetchone() is not None
+
+
+def no_such_run(run_id: UUID | str) -> NotFound:
+    """Returns the error for a run that isn't there, is another's, or whose events aren't stored: they look the same."""
+    return NotFound(
+        f"there is no run {str(run_id)[:64]}, or its events aren't stored (see grace_seconds and detach)",
+        reason="RUN_NOT_FOUND",
+    )
+
+
+def run_lost() -> Aborted:
+    """Returns the error of a run whose gateway is gone; nobody goes on for it."""
+    return Aborted("the answer was lost with the server that wrote it: ask again", reason="RUN_LOST")
+
+
+def _names(tenant: Tenant, run_id: UUID) -> dict[str, Any]:
+    return {"org": tenant.org_id, "user": tenant.user_id, "exchange": run_id}

@@ -1,0 +1,118 @@
+"""What stores a run's events, and what reads them on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from citewire_gateway.api.dialects.native import NativeDialect, ResumedDialect
+from citewire_gateway.chat.events import Citations, ConversationCreated, Done, Event, Tokens, Usage
+from citewire_gateway.chat.run_codec import EVENT_CODEC
+from citewire_gateway.profiles.model import EventType
+from citewire_http.streams import StreamControl
+from citewire_kit.errors import Aborted, Unavailable
+from gateway_fakes import completed, delta, started
+from pipeline_harness import FakeRunStore, PipelineHarness
+
+SHOWN = frozenset({EventType.CONVERSATION, EventType.TOKEN, EventType.USAGE})
+EVENTS: Sequence[Event] = (
+    ConversationCreated("c"),
+    Citations(()),  # isn't shown here, and so has no number
+    Tokens(("one ", "two ")),
+    Tokens(("three",)),
+    Usage(1, 2, 3),
+)
+
+
+def stored(store: FakeRunStore) -> list[Event]:
+    """What a reader makes of the batches, which have no gap."""
+    numbers = [number for batch in store.batches for number in range(batch.first, batch.last + 1)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    return [event for batch in store.batches for event in EVENT_CODEC.load(batch.entries)]
+
+
+@pytest.mark.parametrize("after", range(8))
+def test_a_resumed_stream_is_the_rest_of_the_first_one(after: int) -> None:
+    native = NativeDialect(SHOWN)
+    frames = b"".join(native.encode(event) for event in EVENTS).decode().split("\n\n")[:-1]
+    assert len(frames) == 5
+    resumed = ResumedDialect(SHOWN, after)
+    rest = b"".join(resumed.encode(event) for event in EVENTS).decode()
+    assert rest == "".join(f"{frame}\n\n" for frame in frames[after:])
+
+
+def test_a_lost_run_is_told_to_who_has_seen_more_than_was_stored() -> None:
+    lost = Aborted("the answer was lost", reason="RUN_LOST")
+    resumed = ResumedDialect(SHOWN, after=9)
+    assert b"".join(resumed.encode(event) for event in EVENTS) == b""
+    assert b"id: 10\n" in resumed.failed(lost)
+    other = ResumedDialect(SHOWN, after=6)
+    assert b"".join(other.encode(event) for event in EVENTS) == b""
+    assert other.failed(Unavailable("the model went away", reason="PROVIDER_UNAVAILABLE")).startswith(
+        b"event: done\nid: 7"
+    )
+
+
+async def test_a_stored_run_is_stored_while_it_goes() -> None:
+    harness, go_on = PipelineHarness(), asyncio.Event()
+    harness.messages = [started((1, 0)), *(delta(f"w{number} ") for number in range(100)), completed()]
+    seen: list[Event] = []
+    came = time.monotonic()
+    async for event in harness.run(grace_seconds=15.0):
+        seen.append(event)
+        if len(seen) == 20:
+            await asyncio.wait((asyncio.create_task(go_on.wait()),), timeout=0.4)
+            known = [text for each in stored(harness.run_store) if isinstance(each, Tokens) for text in each.texts]
+            assert len(known) >= 15
+    assert time.monotonic() - came >= 0.4
+    closing = harness.records.closings[0]
+    harness.run_store.batches += closing.events
+    whole = stored(harness.run_store)
+    assert isinstance(whole[-1], Done)
+    texts = [text for each in whole if isinstance(each, Tokens) for text in each.texts]
+    assert "".join(texts) == "".join(f"w{number} " for number in range(100))
+
+
+async def test_what_couldnt_be_stored_follows_without_a_gap() -> None:
+    harness = PipelineHarness()
+    harness.messages = [started((1, 0)), *(delta(f"w{number} ") for number in range(50)), completed()]
+    harness.run_store.failures = 1
+    async for _ in harness.run(grace_seconds=15.0):
+        await asyncio.sleep(0.01)
+    harness.run_store.batches += harness.records.closings[0].events
+    texts = [text for each in stored(harness.run_store) if isinstance(each, Tokens) for text in each.texts]
+    assert len(texts) == 50
+
+
+async def test_a_run_that_others_took_for_lost_is_stopped() -> None:
+    harness = PipelineHarness()
+    harness.run_store.lost = True
+    harness.control.stopped = stopped = asyncio.get_running_loop().create_future()
+    events = harness.run(grace_seconds=15.0)
+    await anext(events)
+    async with asyncio.timeout(5):
+        assert await stopped == "lost"
+    await events.aclose()
+    assert harness.control.error is not None
+    assert harness.control.error.reason == "RUN_LOST"
+
+
+async def test_a_run_without_grace_stores_nothing() -> None:
+    harness = PipelineHarness()
+    assert isinstance((await harness.events())[-1], Done)
+    assert harness.run_store.batches == []
+    assert harness.records.closings[0].events == []
+
+
+def test_grace_counts_from_the_last_reader_and_only_once_something_was_shown() -> None:
+    control = StreamControl(grace_seconds=15, committed=True)
+    assert control.patience(100.0) == 15
+    assert control.patience(110.0) == 5
+    control.see(109.0)
+    assert control.patience(110.0) == 14
+    assert StreamControl(grace_seconds=15).patience(100.0) == 0
+    assert StreamControl().patience(100.0) == 0
+    assert StreamControl(grace_seconds=float("inf")).patience(100.0) == float("inf")
