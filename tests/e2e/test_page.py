@@ -184,6 +184,44 @@ async def test_a_reload_a_deep_link_and_the_history(page: DrivenPage, stack: Loc
     await page.wait_for("!location.hash.startsWith('#/c/') && !!document.querySelector('.hello')")
 
 
+async def test_a_reload_in_the_middle_of_an_answer_goes_on(page: DrivenPage, model: ScriptedModel) -> None:
+    model.say("Word after word, ", endless=True)
+    await page.run("document.querySelector('#question').focus()")
+    await page.type_text(QUESTION)
+    await page.press("Enter")
+    long = "document.querySelector('.prose')?.textContent.length > {}"
+    await page.wait_for("location.hash.startsWith('#/c/') && " + long.format(200))
+    before = await page.run("document.querySelector('.prose').textContent.length")
+    await page.call("Page.reload")
+    await page.wait_for(long.format(before + 200))
+    assert not model.left_at
+    assert await page.run("document.querySelector('.answer').getAttribute('aria-busy')") == "true"
+    # Chromium's own client reads the run, from its first frame and without a gap.
+    numbers = await page.run(
+        """fetch('/v1/conversations/' + location.hash.slice(4)).then(response => response.json()).then(page =>
+        new Promise((resolve, reject) => {
+            const source = new EventSource(`/v1/chat/${page.run_id}/events`), numbers = []
+            const note = event => {
+                numbers.push(Number(event.lastEventId))
+                if (numbers.length == 60) { source.close(); resolve(numbers) }
+            }
+            for (const name of ['conversation', 'step', 'citations', 'token']) source.addEventListener(name, note)
+            source.onerror = reject
+        }))"""
+    )
+    assert numbers == list(range(1, 61))
+    stopped = time.monotonic()
+    await page.click(".composer .primary")
+    await page.wait_for(QUIET)
+    while not model.left_at:
+        assert time.monotonic() < stopped + 5
+        await page.run("1")
+    assert model.left_at - stopped < 1.5
+    await page.call("Page.reload")
+    await page.wait_for(long.format(before))
+    assert await page.run("document.querySelector('.answer').getAttribute('aria-busy')") == "false"
+
+
 async def test_stopping_reaches_the_model(page: DrivenPage, model: ScriptedModel) -> None:
     model.say("Word after word, ", endless=True)
     await page.run("document.querySelector('#question').focus()")
