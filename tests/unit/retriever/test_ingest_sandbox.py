@@ -447,20 +447,20 @@ async def test_quotes_are_found_in_confinement(sandbox: Sandbox, tmp_path: Path)
     assert caught.value.code is IngestCode.CORRUPT
 
 
-MALFORMED_BOXES: tuple[object, ...] = (
-    None,
-    [],
-    [[1, 2]],
-    [[1, 2, [[1, 2, 3]]]],
-    [[1, 2, [["a", 2, 3, 4]]]],
-    [[1, float("nan"), []]],
-    [[1, 2, [[0] * 4] * 501]],
-)
+NO_LINES: list[object] = []
 
 
 @pytest.mark.parametrize(
     "values",
-    MALFORMED_BOXES,
+    [
+        None,
+        [],
+        [[1, 2]],
+        [[1, 2, [[1, 2, 3]]]],
+        [[1, 2, [["a", 2, 3, 4]]]],
+        [[1, float("nan"), NO_LINES]],
+        [[1, 2, [[0] * 4] * 501]],
+    ],
 )
 def test_boxes_that_nobody_finds_are_refused(values: list[object]) -> None:
     with pytest.raises((TypeError, ValueError)):
