@@ -146,7 +146,7 @@ async def embed_and_search(
     except CitewireError as exc:
         if not words_alone:
             raise
-        log.warning("similarities_left_out", reason=exc.reason, error=exc.message)
+        log.warning("similarities_left_out", reason=exc.reason)
         return Retrieval(tuple((await retriever.search(request)).results))
     return replace(retrieval, embedding_tokens=vector.usage.input_tokens + retrieval.embedding_tokens)
 
