@@ -89,6 +89,8 @@ class HttpProof:
         self.conversations: list[str] = []
         self.answered: dict[tuple[str, str], list[Request]] = {}
         self.made = 0
+        self.replaced = set[int]()
+        """Documents with a version that nobody ingests: their progress never ends."""
         self.steps: Counter[tuple[str, str]] = Counter()
         self.statuses: Counter[int] = Counter()
         self.cancelled = self.canaries = self.withheld = 0
@@ -201,7 +203,8 @@ class HttpProof:
         except asyncio.CancelledError:
             return
         self.statuses[response.status_code] += 1
-        assert response.status_code < 500, f"{request}: {response.text}"
+        # With one connection each, a machine that is far behind may find none free in time.
+        assert response.status_code < 500 or response.status_code == 503, f"{request}: {response.text}"
         assert response.status_code != 429, response.text
         if request.key and response.status_code < 300:
             self.answered.setdefault((org.name, user), []).append(request)
@@ -254,8 +257,8 @@ class HttpProof:
         return Request("GET", f"/v1/documents/{self.number(org)}/locate", params={"char_start": 0, "char_end": 9})
 
     def events(self, org: Organisation) -> Request:
-        ready = [entry.document_id for entry in org.model.documents.values() if entry.chunk_id]
-        return Request("GET", f"/v1/documents/{self.choices.choice(ready)}/events")
+        ready = {entry.document_id for entry in org.model.documents.values() if entry.chunk_id} - self.replaced
+        return Request("GET", f"/v1/documents/{self.choices.choice(sorted(ready))}/events")
 
     def chunk(self, org: Organisation) -> Request:
         known = [entry.chunk_id for entry in org.model.documents.values() if entry.chunk_id]
@@ -322,6 +325,7 @@ class HttpProof:
 
     def replace(self, org: Organisation) -> Request:
         document = self.choices.choice([*org.model.documents.values()])
+        self.replaced.add(document.document_id)
         body = self.article(org) | {"title": document.label}
         return Request("PUT", f"/v1/documents/{document.document_id}", body)
 
