@@ -122,11 +122,7 @@ class ReplicatedStack:
 @asynccontextmanager
 async def replicated_stack(paced: PacedModelStack, folder: Path) -> AsyncGenerator[ReplicatedStack]:
     """Starts the further replicas and the gateways; yields once all of them have been used or are ready."""
-    stack = paced.stack
-    own = stack.environment
-    keys = stack.data_dir / "callers"
-    callers = {"CITEWIRE_CALLER_ISSUERS": str(keys / "issuers.json"), "CITEWIRE_CALLER_KEY": str(keys / "gateway.pem")}
-    base = {**os.environ, **own, **paced.environment, "CITEWIRE_AUTH": "off", **callers}
+    own, base = paced.stack.environment, _environment(paced)
     services: dict[str, Replica] = {}
     for name in SERVICES:
         services[name] = _replica(name, name, base, folder)
@@ -145,6 +141,17 @@ async def replicated_stack(paced: PacedModelStack, folder: Path) -> AsyncGenerat
     finally:
         for replica in replicas:
             replica.kill()
+
+
+def further_gateway(paced: PacedModelStack, folder: Path, **more: str) -> Replica:
+    """Returns a gateway beside a stack's own, on the same services and database; start it and kill it yourself."""
+    return _replica("gateway", "further", _environment(paced) | more, folder)
+
+
+def _environment(paced: PacedModelStack) -> dict[str, str]:
+    keys = paced.stack.data_dir / "callers"
+    callers = {"CITEWIRE_CALLER_ISSUERS": str(keys / "issuers.json"), "CITEWIRE_CALLER_KEY": str(keys / "gateway.pem")}
+    return {**os.environ, **paced.stack.environment, **paced.environment, "CITEWIRE_AUTH": "off", **callers}
 
 
 def _replica(service: str, name: str, base: dict[str, str], folder: Path) -> Replica:
