@@ -40,6 +40,7 @@ TABLES = (
     "idempotency_keys",
     "limits",
     "providers",
+    "run_events",
     "saved_providers",
     "provider_rules",
     "profiles",
@@ -234,13 +235,21 @@ async def test_the_role_sees_and_writes_only_its_tenants_rows(
                 "VALUES (%(org)s::text, gen_random_uuid(), 'user', 'bob', 'erased:1', 'keep', 'user', 'infinity')",
                 {"org": org},
             )
+            connection.execute(
+                "INSERT INTO chat.run_events "
+                "(org_id, exchange_id, first_sequence, last_sequence, user_id, codec, payload) "
+                "SELECT org_id, exchange_id, 1, 1, user_id, 1, '[]' FROM chat.exchanges WHERE org_id = %(org)s LIMIT 1",
+                {"org": org},
+            )
     for table in TABLES:
         count = f"SELECT count(*) FROM chat.{table}"  # noqa: S608 # names of our own tables, no input
         everything = rows(database, count)[0][0]
         assert everything >= 2, table
         assert chat_role.execute(count.encode()).fetchone() == (0,), f"{table} without a tenant"
         with chat_role.transaction():
-            chat_role.execute("SELECT set_config('citewire.org_id', 'acme', true)")
+            chat_role.execute(
+                "SELECT set_config('citewire.org_id', 'acme', true), set_config('citewire.user_id', 'user', true)"
+            )
             assert chat_role.execute(count.encode()).fetchone() == (everything // 2,), table
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         _insert_for_another_tenant(chat_role)

@@ -24,6 +24,7 @@ BOB = "bob.zeisig"
 WORDS = "Worte4711 von mir"
 NOT_EXPORTED = {
     "corpus.document_values": "how often labels stand in the documents, which are exported",
+    "chat.run_events": "answers again, for minutes: chat.messages has them",
     "corpus.accesses": "readers of documents, together: one by one they are corpus.access_readers",
     "pg_catalog.pg_statistic": "the planner's, of the tables themselves",
 }

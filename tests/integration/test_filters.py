@@ -33,10 +33,12 @@ def subject(number: int, title: str, moment: str, **fields: str) -> Subject:
 TAGS: tuple[tuple[str, ...], ...] = ((), ("a", "é"), ("2024",), ("", "a"), ("%",))
 SUBJECTS = (
     subject(1, "a", "2024-01-01T00:00:00Z"),
-    subject(2, "A", "2024-05-01T12:00:00Z", file_name="ab", type="article", url="2024", collection="a", owner="a"),
-    subject(3, "é", "2024-05-01T12:00:00.5Z", file_name="%", type="capture", url="'", collection="ab", owner="%s"),
-    subject(4, "{}", "2031-01-01T00:00:00Z", file_name="a", type="repository", url="a"),
-    subject(5, "2024", "1999-01-01T00:00:00Z", file_name='"', url="\\", collection="é", owner="null"),
+    subject(2, "A", "2024-05-01T12:00:00Z", file_name="ab", type="article", url="http://24", collection="a", owner="a"),
+    subject(
+        3, "é", "2024-05-01T12:00:00.5Z", file_name="%", type="capture", url="http://'", collection="ab", owner="%s"
+    ),
+    subject(4, "{}", "2031-01-01T00:00:00Z", file_name="a", type="repository", url="https://a"),
+    subject(5, "2024", "1999-01-01T00:00:00Z", file_name='"', url="HTTPS://\\", collection="é", owner="null"),
 )
 SELECT = sql.SQL("SELECT d.document_id, {} FROM corpus.documents d WHERE d.org_id = %(org_id)s ORDER BY 1")
 

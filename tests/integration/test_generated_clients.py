@@ -65,7 +65,7 @@ def test_a_python_client_passes_pyright(tmp_path: Path) -> None:
     requirements = Path(__file__).parent / "python-client-requirements.txt"
     generator = install_tool("openapi-python-client", "openapi-python-client", requirements)
     config = tmp_path / "config.yaml"
-    config.write_text("post_hooks: []\n")
+    config.write_text("post_hooks: []\ncontent_type_overrides: {application/x-ndjson: text/plain}\n")
     output = tmp_path / "citewire_api"
     command = [generator, "generate", "--path", DOCUMENT, "--output-path", output, "--meta", "none"]
     done = subprocess.run(

@@ -98,7 +98,12 @@ POLICY_FAULTS: list[tuple[str, Rule, str, Change, str]] = [
         "a way to the metadata service",
         policies_are_the_picture,
         "own-database",
-        lambda all_: find(all_, "NetworkPolicy", "generator")["spec"]["egress"][1]["to"][0]["ipBlock"].pop("except"),
+        lambda all_: next(
+            peer["ipBlock"]
+            for rule in find(all_, "NetworkPolicy", "generator")["spec"]["egress"]
+            for peer in rule["to"]
+            if "ipBlock" in peer
+        ).pop("except"),
         "generator: may reach 169.254.169.254",
     ),
     (

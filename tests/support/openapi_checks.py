@@ -57,7 +57,7 @@ def check_response(response: httpx.Response) -> None:
             _check(frame, frames["$ref"], where)
     elif media_type == "application/x-ndjson":
         for line in response.text.split("\n")[:-1]:
-            _check(json.loads(line), (content or {})["schema"]["$ref"], where)
+            _check(json.loads(line), (content or {})["schema"]["x-event-schema"]["$ref"], where)
     elif media_type in ("application/json", "application/problem+json"):
         if content is None:
             raise UndescribedError(f"{where}: no {media_type} is described")

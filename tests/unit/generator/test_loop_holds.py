@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator
 
@@ -54,7 +55,7 @@ async def test_a_hostile_answer_holds_the_loop_for_milliseconds(
     worst: list[float] = []
     for _ in range(2):
         with measured_holds(monkeypatch) as holds:
-            await read(generator)
+            await asyncio.create_task(read(generator))
         worst.append(max(holds))
         if worst[-1] < MOST_MS:
             break

@@ -36,6 +36,10 @@ def default(settings: type[BaseModel], field: str) -> int:
     return int(str(settings.model_fields[field].default).removesuffix(".0"))
 
 
+def maximum(settings: type[BaseModel], field: str) -> int:
+    return next(int(rule.le) for rule in settings.model_fields[field].metadata if hasattr(rule, "le"))
+
+
 def by_plan(measure: Measure, unit: int = 1) -> list[int]:
     limits = [measures[measure] for measures in DEFAULT_LIMITS.values()]
     assert all(limit.get(LimitScope.KEY, limit[LimitScope.USER]) == limit[LimitScope.USER] for limit in limits)
@@ -115,6 +119,12 @@ EXPECTED: dict[str, list[int]] = {
     "`uploads`, in an hour": by_plan(Measure.UPLOADS),
     "`upload-bytes`, in GiB an hour": by_plan(Measure.UPLOAD_BYTES, GIB),
     "`stored-bytes`, in GiB": by_plan(Measure.STORED_BYTES, GIB),
+    "`grace_seconds`: how long a chat [goes on without a reader](../explanation/runs.md)": [
+        maximum(chat.ChatRequest, "grace_seconds"),
+        default(chat.ChatRequest, "grace_seconds"),
+    ],
+    "events of a chat run, kept for who comes back": [default(GatewaySettings, "run_events_seconds")],
+    "lease of a chat run, after which it is lost with its gateway": [default(GatewaySettings, "run_lease_seconds")],
     "message of gRPC": [channel.MAX_MESSAGE_BYTES // MIB],
 }
 

@@ -35,6 +35,8 @@ _CHAT: Final = UserTables(
             # that are kept for repeated requests are the same.
             "messages",
             "idempotency_keys.response",
+            # Answers again, for the minutes in which a reader may come back for them.
+            "run_events",
         }
     ),
 )

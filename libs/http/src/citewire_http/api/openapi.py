@@ -142,6 +142,9 @@ def _complete(operation: Docs, route: APIRoute, schemas: Docs, described: Descri
         if stream:
             name = stream["schema"]["x-event-schema"]["$ref"].removeprefix(REF)
             stream["example"] = _example_stream(described.streams[name], schemas)
+        lines = response.get("content", {}).get("application/x-ndjson")
+        if lines:  # the whole is text, as a stream is; its schema is that of each line
+            lines["schema"] = {"type": "string", "x-event-schema": {"$ref": lines["schema"]["$ref"]}}
 
 
 def _dependencies(dependant: Dependant) -> Iterable[Dependant]:
