@@ -147,6 +147,10 @@ async def test_fifty_streams_of_five_systems_at_once(stack: LocalStack) -> None:
             asker = f"Q-{system.name}-{number}"
             question = f"{asker}: how are the tides at the pier and the ropes of the ferry?"
             response = await http.post(system.path, json=system.body(question))
+            for _ in range(5):
+                if response.status_code == 503:  # too many at once for a busy machine
+                    await asyncio.sleep(int(response.headers["Retry-After"]))
+                    response = await http.post(system.path, json=system.body(question))
             assert response.status_code == 200, response.text
             answer = system.read(response.text)
             assert answer.events == EVENTS[system.name], response.text
