@@ -32,6 +32,7 @@ from typing import Any, cast
 
 import httpx
 
+from api_keys import bearer
 from benchmarks.tables import describe_machine, format_table
 from callers import keyed_environment
 from deploy.rehearsal.balancer import Balancer
@@ -251,11 +252,6 @@ def missing(before: Any, after: Any, place: str = "") -> list[str]:  # noqa: ANN
             what for name in old.keys() & new.keys() for what in missing(old[name], new[name], f"{place}/{name}")
         ]
     return [] if before == after else [f"{place} was {before!r:.200} and is {after!r:.200}"]
-
-
-def bearer(key: str) -> dict[str, str]:
-    """The header that says who calls."""
-    return {"Authorization": f"Bearer {key}"}
 
 
 def client(url: str, key: str) -> httpx.AsyncClient:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import re
 
+import prometheus_client
+
 from citewire_kit.tenant import Tenant
 from corpus_rows import CorpusRows, NewDocument, Vectors
 from permission_model import ModelDocument, PermissionModel
@@ -80,3 +82,9 @@ class Organisation:
             rows.run("UPDATE corpus.versions SET size_bytes = %s WHERE document_id = %s", (len(label), number))
             rows.run("INSERT INTO corpus.texts VALUES (%s, %s, 1, 0, 0, %s)", (self.name, number, label))
             self.read(rows)
+
+
+def assert_nothing_leaked(printed: str) -> None:
+    """Asserts that no canary stands in what was printed, the log above all, or in the metrics."""
+    assert not CANARY.findall(printed), "in the log"
+    assert not CANARY.findall(prometheus_client.generate_latest().decode()), "in the metrics"

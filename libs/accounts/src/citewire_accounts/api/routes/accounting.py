@@ -18,6 +18,7 @@ from citewire_accounts.api.dependencies import (
     is_admin,
     require_admin,
 )
+from citewire_accounts.api.owners import check_owner
 from citewire_accounts.api.schemas.accounting import (
     BudgetBody,
     BudgetInfo,
@@ -312,9 +313,5 @@ def _named(owner: BudgetOwner, period: Period) -> str:
 
 def _owner(scope: BudgetScope, key_id: str | None, user: str | None) -> BudgetOwner:
     """Whose budget is meant."""
-    wrong = Violations()
-    for name, of, value in (("key_id", "key", key_id), ("user", "user", user)):
-        wrong.require(bool(value) or scope != of, name, f"is required for a {of}'s budget")
-        wrong.require(value is None or scope == of, name, f"must be absent for a budget of scope {scope}")
-    wrong.raise_if_any()
+    check_owner(scope, "budget", {"key_id": ("key", key_id), "user": ("user", user)})
     return BudgetOwner(key_id or "", user or "")

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 
 from citewire_accounts.api.dependencies import AccountsDep, TenantDep, authenticate, require_admin
+from citewire_accounts.api.owners import check_owner
 from citewire_accounts.api.schemas.limits import LimitBody, MeasureName, OwnLimitInfo, OwnLimitList, OwnScope
 from citewire_http.api.openapi import deleted, problems
 from citewire_http.api.pages import PagesDep
@@ -12,7 +13,6 @@ from citewire_http.api.parameters import Clean
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch
-from citewire_kit.errors import Violations
 from citewire_kit.plan_limits import LimitScope, Measure
 
 router = APIRouter(route_class=CancellingRoute, tags=["admin"], dependencies=[Depends(authenticate)])
@@ -72,9 +72,5 @@ async def delete_own_limit(
 
 def _subject(scope: OwnScope, user: str | None, key_id: str | None) -> str:
     """Whose limit is meant."""
-    wrong = Violations()
-    for name, of, value in (("user", "user", user), ("key_id", "key", key_id)):
-        wrong.require(bool(value) or scope != of, name, f"is required for a {of}'s limit")
-        wrong.require(value is None or scope == of, name, f"must be absent for a limit of scope {scope}")
-    wrong.raise_if_any()
+    check_owner(scope, "limit", {"user": ("user", user), "key_id": ("key", key_id)})
     return user or key_id or ""
