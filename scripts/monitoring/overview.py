@@ -77,6 +77,12 @@ OVERVIEW: Final = Dashboard(
                     unit="ops",
                     says="client: somebody left. drain: a leaving process had no time left.",
                 ),
+                Panel(
+                    "Runs, by how they ended",
+                    (Query(rate("citewire_runs_total", "outcome"), "{{outcome}}"),),
+                    unit="ops",
+                    says="lost: their gateway died.",
+                ),
             ),
         ),
         Row("Answers and their cost", (TOKENS, COST, CITATIONS)),

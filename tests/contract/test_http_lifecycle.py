@@ -335,10 +335,12 @@ async def test_exchanges_of_a_gateway_that_died_are_closed(gateway: Gateway, dat
         "SELECT 'acme', gen_random_uuid(), 'ada', 'documents', 'native', 'r', now() + make_interval(secs => s) "
         "FROM unnest(ARRAY[-1, 60]) s RETURNING 1"
     )
+    before = metric("citewire_runs_total", outcome="lost")
     assert len(rows(database, insert)) == 2
     await gateway.services.chats.sweep()  # unless the gateway's own sweeper came first
     result = rows(database, "SELECT state, reason FROM chat.exchanges ORDER BY lease_until")
     assert result == [("failed", "ORPHANED"), ("running", None)]
+    await wait_until(lambda: metric("citewire_runs_total", outcome="lost") == before + 1)
 
 
 async def test_a_client_that_does_not_read_is_given_up_at_the_deadline(database: Database, fakes: Fakes) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from citewire.generator.v1 import generator_pb2
+from prometheus_client import REGISTRY
 
 from api_keys import bearer, key_for
 from citewire_kit.postgres import open_pool, tenant_transaction
@@ -80,6 +82,7 @@ def assert_numbered(frames: list[Frame]) -> None:
 
 
 async def test_an_answer_goes_on_and_is_resumed_on_another_gateway(database: Database, fakes: Fakes) -> None:
+    before = ends()
     fakes.generator.script = answer = SlowAnswer(free=7)
     async with running_gateway(database, fakes) as first, running_gateway(database, fakes) as second:
         async with asked(first, words=7, grace_seconds=15) as (run, seen):
@@ -94,6 +97,7 @@ async def test_an_answer_goes_on_and_is_resumed_on_another_gateway(database: Dat
         whole = await resume(second, run)
         assert [frame.raw for frame in whole] == [frame.raw for frame in [*seen, *rest]]
         assert rows(database, STATES) == [("done", None)]
+        assert ends() - before == Counter(done=1)
         conversation = whole[0].data["conversation_id"]
         messages = (await second.http.get(f"/v1/conversations/{conversation}")).json()["messages"]
         assert messages[-1]["content"] == "".join(WORDS)
@@ -188,7 +192,15 @@ async def test_a_run_without_grace_is_stopped_too(database: Database, fakes: Fak
             await wait_until(lambda: answer.stopped_at is not None)
 
 
+def ends() -> Counter[str]:
+    """How many runs ended in which way, on the gateways of this process."""
+    outcomes = ("done", "cancelled", "failed", "lost")
+    values = {each: REGISTRY.get_sample_value("citewire_runs_total", {"outcome": each}) or 0 for each in outcomes}
+    return Counter({outcome: int(value) for outcome, value in values.items()})
+
+
 async def test_a_run_whose_gateway_is_gone_is_lost(database: Database, fakes: Fakes) -> None:
+    before = ends()
     fakes.generator.script = SlowAnswer(free=7)
     async with running_gateway(database, fakes) as first, running_gateway(database, fakes) as second:
         async with asked(first, words=7, grace_seconds=15) as (run, seen):
@@ -204,6 +216,7 @@ async def test_a_run_whose_gateway_is_gone_is_lost(database: Database, fakes: Fa
         await wait_until(lambda: fakes.generator.ended == ["cancelled"])
         again = await resume(second, run, "20")
         assert [frame.id for frame in again] == ["21", "22"]
+    assert ends() - before == Counter(lost=1)
 
 
 async def test_what_was_seen_whole_isnt_sent_again(database: Database, fakes: Fakes) -> None:

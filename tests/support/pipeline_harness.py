@@ -76,10 +76,12 @@ class FakeRunStore:
         """How many of the next batches can't be stored."""
         self.lost = False
         """Whether others have taken the run for lost."""
+        self.seconds = 0.0
+        """How long storing a batch takes."""
 
     async def append(self, _tenant: Tenant, _run_id: UUID, batch: Batch) -> bool:
         """See `RunStore.append`."""
-        await asyncio.sleep(0)
+        await asyncio.sleep(self.seconds)
         if self.failures:
             self.failures -= 1
             raise Unavailable("the database is away", reason="DATABASE_UNAVAILABLE")

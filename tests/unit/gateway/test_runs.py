@@ -65,15 +65,44 @@ async def test_a_stored_run_is_stored_while_it_goes() -> None:
         seen.append(event)
         if len(seen) == 20:
             await asyncio.wait((asyncio.create_task(go_on.wait()),), timeout=0.4)
-            known = [text for each in stored(harness.run_store) if isinstance(each, Tokens) for text in each.texts]
-            assert len(known) >= 15
+            assert len(texts_of(stored(harness.run_store))) >= 15
     assert time.monotonic() - came >= 0.4
     closing = harness.records.closings[0]
     harness.run_store.batches += closing.events
     whole = stored(harness.run_store)
     assert isinstance(whole[-1], Done)
-    texts = [text for each in whole if isinstance(each, Tokens) for text in each.texts]
-    assert "".join(texts) == "".join(f"w{number} " for number in range(100))
+    assert "".join(texts_of(whole)) == "".join(f"w{number} " for number in range(100))
+
+
+def texts_of(events: Sequence[Event]) -> list[str]:
+    """The pieces of text."""
+    return [text for event in events if isinstance(event, Tokens) for text in event.texts]
+
+
+async def test_what_is_shown_is_at_most_32_events_ahead_of_what_is_stored() -> None:
+    harness = PipelineHarness()
+    words = [f"w{number} " for number in range(200)]
+    pieces = [delta(word) for word in words[:100]]
+    pieces.append(delta(*words[100:]))  # who reads slowly gets many at once
+    harness.messages = [started((1, 0)), *pieces, completed()]
+    harness.run_store.seconds = 0.02
+    seen: list[Event] = []
+    async for event in harness.run(grace_seconds=15.0):
+        seen.append(event)
+        assert sum(map(EVENT_CODEC.count, seen)) - sum(map(EVENT_CODEC.count, stored(harness.run_store))) <= 32
+    assert texts_of(seen) == words
+
+
+@pytest.mark.parametrize("failures", [0, 3])
+async def test_a_database_that_doesnt_answer_holds_an_answer_for_a_second_at_most(failures: int) -> None:
+    harness = PipelineHarness()
+    harness.messages = [started((1, 0)), *(delta(f"w{number} ") for number in range(200)), completed()]
+    harness.run_store.seconds, harness.run_store.failures = (0.01, failures) if failures else (2.0, 0)
+    came = time.monotonic()
+    async for event in harness.run(grace_seconds=15.0):
+        if isinstance(event, Usage):
+            break
+    assert time.monotonic() - came < 1.5
 
 
 async def test_what_couldnt_be_stored_follows_without_a_gap() -> None:
@@ -83,8 +112,7 @@ async def test_what_couldnt_be_stored_follows_without_a_gap() -> None:
     async for _ in harness.run(grace_seconds=15.0):
         await asyncio.sleep(0.01)
     harness.run_store.batches += harness.records.closings[0].events
-    texts = [text for each in stored(harness.run_store) if isinstance(each, Tokens) for text in each.texts]
-    assert len(texts) == 50
+    assert len(texts_of(stored(harness.run_store))) == 50
 
 
 async def test_a_run_that_others_took_for_lost_is_stopped() -> None:

@@ -134,11 +134,11 @@ class ChatPipeline:
                     async for event in events:
                         run.note(event)
                         if recorder is not None:
-                            recorder.add(event)
+                            await recorder.add(event)
                         yield event
                 done = Done(run.outcome())
                 if recorder is not None:
-                    recorder.add(done)
+                    await recorder.add(done)
                 await self._close(run, "done")
                 yield done
             except (asyncio.CancelledError, GeneratorExit):

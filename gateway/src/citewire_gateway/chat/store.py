@@ -12,6 +12,7 @@ from uuid import UUID, uuid5
 from citewire.generator.v1 import generator_pb2
 from psycopg.types.json import Jsonb
 
+from citewire_http.metrics import RUNS
 from citewire_http.runs.store import SQL as RUNS_SQL
 from citewire_http.runs.store import Batch, add_batch, run_lost
 from citewire_kit.errors import FieldViolation, InvalidArgument, NotFound
@@ -237,6 +238,7 @@ class ChatStore:
             # A caller may leave while `begin` commits, before its ordinal is known: then the question is there as well.
             if exchange.conversation_id is not None and (closing.discard or closing.ordinal is not None):
                 await _write_answer(connection, exchange, closing)
+        RUNS.labels(closing.state).inc(cursor.rowcount)  # none if the sweeper took it for lost
 
     async def list_conversations(
         self, tenant: Tenant, *, shared: bool = False, part: str = "", page_size: int, page_token: str
@@ -320,6 +322,7 @@ class ChatStore:
         async with transaction(self._pool) as connection:
             row = await (await connection.execute(SQL["sweep"], {"most": most})).fetchone()
         if row is not None and any(row):
+            RUNS.labels("lost").inc(row[0])
             log.info("swept", exchanges=row[0], idempotency_keys=row[1])
 
 

@@ -12,5 +12,13 @@ SWEEPER_FAILURES = Counter(
     "citewire_sweeper_failures_total", "Rounds by the clock that failed, by what they were to do.", ["round"]
 )
 
+RUNS = Counter(
+    "citewire_runs_total",
+    "Chat runs by how they ended, counted by who closed them: `lost` ones had no gateway any more.",
+    ["outcome"],
+)
+
+for _outcome in ("done", "cancelled", "failed", "lost"):
+    RUNS.labels(_outcome)
 for _cause in ("400", "408", "414", "429", "431", "503", "full", "replaced", "body"):
     REFUSED_CONNECTIONS.labels(_cause)

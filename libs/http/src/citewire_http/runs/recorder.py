@@ -12,9 +12,13 @@ from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 
-_BEHIND_SECONDS: Final = 0.25
 _BEHIND_EVENTS: Final = 32
-"""What is stored is at most so far behind what was sent, while the database answers."""
+"""Events that may be shown and not yet stored: further ones wait, while the database answers."""
+_BATCH_EVENTS: Final = _BEHIND_EVENTS // 2
+_BATCH_SECONDS: Final = 0.2
+"""A batch is written when it has so many events, or its first is so old: before the limits, which are 32 and 250 ms."""
+_PATIENCE_SECONDS: Final = 1.0
+"""How long an event waits for a database that doesn't answer. The next ones don't, until it does."""
 _AGAIN_SECONDS: Final = 1.0
 """Pause after a batch that couldn't be stored."""
 
@@ -59,18 +63,27 @@ class Recorder(Generic[E]):
         self._run_id = run_id
         self._lose = lose
         self._events: list[E] = []
-        self._count = self._last = 0
+        self._since = 0.0  # when the first of them came
+        self._count = self._last = self._stored = 0
         self._batch: Batch | None = None
         self._some, self._many, self._over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._written = asyncio.Event()
+        self._keeps_up = True
+        self._now = asyncio.get_running_loop().time
         self._writing: asyncio.Task[None] | None = None
 
-    def add(self, event: E) -> None:
-        """Takes an event."""
+    async def add(self, event: E) -> None:
+        """Takes an event that is about to be shown; waits while too many aren't stored, if storing works."""
+        if not self._events:
+            self._since = self._now()
         self._events.append(event)
         self._count += self._codec.count(event)
         self._some.set()
-        if self._count >= _BEHIND_EVENTS:
+        if self._count >= _BATCH_EVENTS:
             self._many.set()
+        while self._keeps_up and self._last + self._count - self._stored > _BEHIND_EVENTS:
+            self._written.clear()
+            self._keeps_up = await _pause(self._written, _PATIENCE_SECONDS)
 
     def begin(self, opening: asyncio.Task[None]) -> None:
         """Stores from now on, as soon as the exchange is opened."""
@@ -99,18 +112,22 @@ class Recorder(Generic[E]):
         if opening.cancelled() or opening.exception() is not None:
             return
         while True:
-            await self._some.wait()
-            await _pause(self._many, _BEHIND_SECONDS)
+            if self._batch is None:
+                await self._some.wait()
+                await _pause(self._many, self._since + _BATCH_SECONDS - self._now())
             if self._over.is_set():
                 return
-            self._batch = self._batch or self._take()  # one that failed is written as it was: it may stand there
+            batch = self._batch = self._batch or self._take()  # one that failed may stand there: as it was
             try:
-                if not await self._store.append(self._tenant, self._run_id, self._batch):
+                if not await self._store.append(self._tenant, self._run_id, batch):
                     self._lose()
                     return
-                self._batch = None
+                self._batch, self._stored, self._keeps_up = None, batch.last, True
+                self._written.set()
             except CitewireError as exc:
                 log.warning("run_events_not_stored", run_id=str(self._run_id), reason=exc.reason)
+                self._keeps_up = False
+                self._written.set()
                 await _pause(self._over, _AGAIN_SECONDS)
 
     def _take(self) -> Batch:
@@ -122,10 +139,11 @@ class Recorder(Generic[E]):
         return Batch(first, self._last, self._codec.dump(events), self._codec.version)
 
 
-async def _pause(event: asyncio.Event, seconds: float) -> None:
-    """Waits for an event, or so long."""
+async def _pause(event: asyncio.Event, seconds: float) -> bool:
+    """Waits for an event, or so long; returns whether it came."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
     except TimeoutError:
-        pass
+        return False
+    return True

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from citewire_http.metrics import RUNS
 from citewire_kit.errors import Aborted, NotFound
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
 from citewire_kit.telemetry import get_logger
@@ -124,7 +125,8 @@ class RunStore:
     async def lose(self, tenant: Tenant, run_id: UUID) -> None:
         """Closes a run whose lease has passed: its gateway is gone, and nobody goes on for it."""
         async with tenant_transaction(self.pool, tenant) as connection:
-            await connection.execute(SQL["lose_run"], _names(tenant, run_id))
+            lost = (await connection.execute(SQL["lose_run"], _names(tenant, run_id))).rowcount
+        RUNS.labels("lost").inc(lost)
 
     async def cancel(self, tenant: Tenant, run_id: UUID) -> str:
         """Has a run of the user's stopped, wherever it is; returns the state of its exchange.
