@@ -9,7 +9,7 @@ SNIPPET_CHARACTERS = 160
 
 
 def place(source: JsonObject) -> str:
-    """Where in the document a chunk is: page, section, row, lines; empty for a document without structure.
+    """Where in the document a chunk is: page or slide, section, cells, row, lines; empty without structure.
 
     A source line is shown only where it is the best there is (source code): prose has its section.
     """
@@ -18,9 +18,13 @@ def place(source: JsonObject) -> str:
     start, end = get_int(source, "start_line"), get_int(source, "end_line")
     if page is not None:
         parts.append(f"page {page}")
+    if (slide := get_int(source, "slide")) is not None:
+        parts.append(f"slide {slide}")
     if section := get_str(source, "section"):
         parts.append(f"§ {one_line(section, 100)}")
-    if row is not None:
+    if sheet := get_str(source, "sheet"):
+        parts.append(one_line(f"{sheet}!{cells}" if (cells := get_str(source, "cell_range")) else sheet, 100))
+    elif row is not None:
         parts.append(f"row {row}")
     elif start is not None and page is None:
         parts.append(f"lines {start}–{end}" if end is not None and end > start else f"line {start}")

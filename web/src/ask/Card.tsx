@@ -198,6 +198,8 @@ function show({ anchor, target: { citation } }: OpenCard, points: Span | null, o
 export function placeText(citation: Citation): string {
   const parts = [citation.file_name && citation.file_name !== citation.title ? citation.file_name : "", citation.section?.split(" > ").at(-1) ?? ""];
   if (citation.page_number !== undefined) parts.push(words.value.page(citation.page_number));
+  else if (citation.slide !== undefined) parts.push(words.value.slide(citation.slide));
+  else if (citation.sheet !== undefined) parts.push(citation.cell_range === undefined ? citation.sheet : `${citation.sheet}!${citation.cell_range}`);
   else if (citation.row_number !== undefined) parts.push(words.value.row(citation.row_number));
   else if (citation.start_line !== undefined) parts.push(words.value.lines(citation.start_line, citation.end_line ?? citation.start_line));
   return parts.filter((part, number) => part !== "" && parts.indexOf(part) === number).join(" · ");

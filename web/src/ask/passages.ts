@@ -41,8 +41,10 @@ export function spanOf(verified: VerifiedCitation | null, chunk: Chunk | null): 
   return chunk === null ? null : { start: chunk.char_start, end: chunk.char_end };
 }
 
-/** Where an original without pages opens: at its row where that is known. */
+/** Where an original without pages opens: at its slide, cells or row where that is known. */
 export function contentPath(citation: Citation): string {
   const path = `/v1/documents/${citation.document_id}/content?version=${citation.version}`;
+  if (citation.slide !== undefined) return `${path}#slide=${citation.slide}`;
+  if (citation.sheet !== undefined) return `${path}#sheet=${encodeURIComponent(citation.sheet)}&range=${citation.cell_range ?? ""}`;
   return citation.row_number === undefined ? path : `${path}#row=${citation.row_number}`;
 }

@@ -90,6 +90,7 @@ export const de: Words = {
   uncited: "Dieser Satz nennt keine Quelle.",
   uncitedSentence: "(ohne Quelle)",
   page: (page) => `Seite ${page}`,
+  slide: (slide) => `Folie ${slide}`,
   row: (row) => `Zeile ${row}`,
   lines: (first, last) => (first === last ? `Zeile ${first}` : `Zeilen ${first}–${last}`),
   openText: "Im Text zeigen",

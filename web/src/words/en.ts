@@ -89,6 +89,7 @@ export const en = {
   uncited: "This sentence cites no source.",
   uncitedSentence: "(no source)",
   page: (page: number) => `Page ${page}`,
+  slide: (slide: number) => `Slide ${slide}`,
   row: (row: number) => `Row ${row}`,
   lines: (first: number, last: number) => (first === last ? `Line ${first}` : `Lines ${first}–${last}`),
   openText: "Show in the text",

@@ -287,10 +287,14 @@ def passage_messages(results: Sequence[retriever_pb2.SearchResult]) -> list[gene
 
 
 def _place_label(chunk: retriever_pb2.Chunk) -> str:
-    """Page, row or line as a person would say it."""
+    """Page, slide, cells, row or line as a person would say it."""
     place = chunk.place
     if place.HasField("page"):
         return f"p. {place.page}"
+    if place.HasField("slide"):
+        return f"slide {place.slide}"
+    if place.HasField("sheet"):
+        return f"{place.sheet}!{place.cell_range}" if place.HasField("cell_range") else place.sheet
     if place.HasField("row"):
         return f"row {place.row}"
     return f"line {place.start_line}" if place.HasField("start_line") else ""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
+from urllib.parse import quote
 
 from citewire.common.v1 import place_pb2
 from citewire.generator.v1 import generator_pb2
@@ -73,6 +74,10 @@ class Citation:
             return url
         if place.HasField("page"):
             return f"{url}#page={place.page}"
+        if place.HasField("slide"):
+            return f"{url}#slide={place.slide}"
+        if place.HasField("sheet"):
+            return f"{url}#sheet={quote(place.sheet, safe='')}&range={place.cell_range}"
         return f"{url}#row={place.row}" if place.HasField("row") else url  # RFC 7111
 
     @property

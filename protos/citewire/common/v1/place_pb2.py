@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x63itewire/common/v1/place.proto\x12\x12\x63itewire.common.v1\"\xb7\x01\n\x05Place\x12\x11\n\x04page\x18\x01 \x01(\rH\x00\x88\x01\x01\x12\x10\n\x03row\x18\x02 \x01(\rH\x01\x88\x01\x01\x12\x17\n\nstart_line\x18\x03 \x01(\rH\x02\x88\x01\x01\x12\x15\n\x08\x65nd_line\x18\x04 \x01(\rH\x03\x88\x01\x01\x12,\n\x05\x62oxes\x18\x11 \x01(\x0b\x32\x1d.citewire.common.v1.PageBoxesB\x07\n\x05_pageB\x06\n\x04_rowB\r\n\x0b_start_lineB\x0b\n\t_end_line\"R\n\tPageBoxes\x12\r\n\x05width\x18\x01 \x01(\x01\x12\x0e\n\x06height\x18\x02 \x01(\x01\x12&\n\x05\x62oxes\x18\x03 \x03(\x0b\x32\x17.citewire.common.v1.Box\"?\n\x03\x42ox\x12\x0c\n\x04left\x18\x01 \x01(\x01\x12\x0b\n\x03top\x18\x02 \x01(\x01\x12\r\n\x05right\x18\x03 \x01(\x01\x12\x0e\n\x06\x62ottom\x18\x04 \x01(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x63itewire/common/v1/place.proto\x12\x12\x63itewire.common.v1\"\x9b\x02\n\x05Place\x12\x11\n\x04page\x18\x01 \x01(\rH\x00\x88\x01\x01\x12\x10\n\x03row\x18\x02 \x01(\rH\x01\x88\x01\x01\x12\x17\n\nstart_line\x18\x03 \x01(\rH\x02\x88\x01\x01\x12\x15\n\x08\x65nd_line\x18\x04 \x01(\rH\x03\x88\x01\x01\x12\x12\n\x05slide\x18\x05 \x01(\rH\x04\x88\x01\x01\x12\x12\n\x05sheet\x18\x06 \x01(\tH\x05\x88\x01\x01\x12\x17\n\ncell_range\x18\x07 \x01(\tH\x06\x88\x01\x01\x12,\n\x05\x62oxes\x18\x11 \x01(\x0b\x32\x1d.citewire.common.v1.PageBoxesB\x07\n\x05_pageB\x06\n\x04_rowB\r\n\x0b_start_lineB\x0b\n\t_end_lineB\x08\n\x06_slideB\x08\n\x06_sheetB\r\n\x0b_cell_range\"R\n\tPageBoxes\x12\r\n\x05width\x18\x01 \x01(\x01\x12\x0e\n\x06height\x18\x02 \x01(\x01\x12&\n\x05\x62oxes\x18\x03 \x03(\x0b\x32\x17.citewire.common.v1.Box\"?\n\x03\x42ox\x12\x0c\n\x04left\x18\x01 \x01(\x01\x12\x0b\n\x03top\x18\x02 \x01(\x01\x12\r\n\x05right\x18\x03 \x01(\x01\x12\x0e\n\x06\x62ottom\x18\x04 \x01(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,9 +32,9 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'citewire.common.v1.place_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PLACE']._serialized_start=55
-  _globals['_PLACE']._serialized_end=238
-  _globals['_PAGEBOXES']._serialized_start=240
-  _globals['_PAGEBOXES']._serialized_end=322
-  _globals['_BOX']._serialized_start=324
-  _globals['_BOX']._serialized_end=387
+  _globals['_PLACE']._serialized_end=338
+  _globals['_PAGEBOXES']._serialized_start=340
+  _globals['_PAGEBOXES']._serialized_end=422
+  _globals['_BOX']._serialized_start=424
+  _globals['_BOX']._serialized_end=487
 # @@protoc_insertion_point(module_scope)

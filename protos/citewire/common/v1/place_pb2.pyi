@@ -7,18 +7,24 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Place(_message.Message):
-    __slots__ = ("page", "row", "start_line", "end_line", "boxes")
+    __slots__ = ("page", "row", "start_line", "end_line", "slide", "sheet", "cell_range", "boxes")
     PAGE_FIELD_NUMBER: _ClassVar[int]
     ROW_FIELD_NUMBER: _ClassVar[int]
     START_LINE_FIELD_NUMBER: _ClassVar[int]
     END_LINE_FIELD_NUMBER: _ClassVar[int]
+    SLIDE_FIELD_NUMBER: _ClassVar[int]
+    SHEET_FIELD_NUMBER: _ClassVar[int]
+    CELL_RANGE_FIELD_NUMBER: _ClassVar[int]
     BOXES_FIELD_NUMBER: _ClassVar[int]
     page: int
     row: int
     start_line: int
     end_line: int
+    slide: int
+    sheet: str
+    cell_range: str
     boxes: PageBoxes
-    def __init__(self, page: _Optional[int] = ..., row: _Optional[int] = ..., start_line: _Optional[int] = ..., end_line: _Optional[int] = ..., boxes: _Optional[_Union[PageBoxes, _Mapping]] = ...) -> None: ...
+    def __init__(self, page: _Optional[int] = ..., row: _Optional[int] = ..., start_line: _Optional[int] = ..., end_line: _Optional[int] = ..., slide: _Optional[int] = ..., sheet: _Optional[str] = ..., cell_range: _Optional[str] = ..., boxes: _Optional[_Union[PageBoxes, _Mapping]] = ...) -> None: ...
 
 class PageBoxes(_message.Message):
     __slots__ = ("width", "height", "boxes")

@@ -7,7 +7,7 @@ from pydantic import MISSING, Field, StrictInt, StrictStr, WithJsonSchema
 
 from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.profiles.model import DocumentType
-from citewire_http.api.schemas import MAX_ID, Count, RequestModel, ResponseModel, Rounded
+from citewire_http.api.schemas import MAX_ID, Count, Id, RequestModel, ResponseModel, Rounded
 
 MAX_DOCUMENT_IDS = 10_000
 
@@ -23,8 +23,23 @@ PLACE_NAMES = {
     "row_number": "place.row",
     "start_line": "place.start_line",
     "end_line": "place.end_line",
+    "slide": "place.slide",
+    "sheet": "place.sheet",
+    "cell_range": "place.cell_range",
 }
 """Where a chunk stands in the original; what its format doesn't have is left out."""
+
+
+class PlaceFields(ResponseModel):
+    """A place in the original; what its format doesn't have is left out."""
+
+    page_number: Id | MISSING = Field(default=MISSING, examples=[3])
+    row_number: Id | MISSING = Field(default=MISSING, description="Line of the sheet, from 1.")
+    start_line: Id | MISSING = MISSING
+    end_line: Id | MISSING = MISSING
+    slide: Id | MISSING = Field(default=MISSING, description="Slide of a presentation, from 1.")
+    sheet: str | MISSING = Field(default=MISSING, description="Name of the sheet in a workbook.")
+    cell_range: str | MISSING = Field(default=MISSING, description="Cells of the sheet, like `B2:D9`.")
 
 
 class ScopeFields(RequestModel):

@@ -9,7 +9,15 @@ from uuid import UUID
 from citewire.generator.v1 import generator_pb2
 from pydantic import MISSING, AfterValidator, BaseModel, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from citewire_gateway.api.schemas import PLACE_NAMES, KnownType, ScopeFields, Score, Similarity, StreamError
+from citewire_gateway.api.schemas import (
+    PLACE_NAMES,
+    KnownType,
+    PlaceFields,
+    ScopeFields,
+    Score,
+    Similarity,
+    StreamError,
+)
 from citewire_gateway.chat import events, run
 from citewire_gateway.profiles.model import EventType
 from citewire_gateway.profiles.options import ProfileOptions
@@ -162,7 +170,7 @@ class Decision(ResponseModel):
     reason: str = Field(examples=["It asks about saved content."])
 
 
-class Citation(ResponseModel):
+class Citation(PlaceFields):
     """A passage that was placed in the prompt, under the number that markers refer to."""
 
     parts = ("chunk", "result")
@@ -196,10 +204,6 @@ class Citation(ResponseModel):
     category: str | MISSING = Field(default=MISSING, description="The document's.", examples=["Food"])
     url: str | MISSING = MISSING
     section: str | MISSING = Field(default=MISSING, examples=["Results"])
-    page_number: Id | MISSING = Field(default=MISSING, examples=[3])
-    row_number: Id | MISSING = Field(default=MISSING, description="Line of the sheet, header = 1.")
-    start_line: Id | MISSING = MISSING
-    end_line: Id | MISSING = MISSING
 
 
 class CitationList(ResponseModel):
@@ -245,14 +249,12 @@ class CitedSentence(ResponseModel):
     sentence: AnswerSpan
 
 
-class QuotePlace(ResponseModel):
+class QuotePlace(PlaceFields):
     """Where the words that support a sentence stand."""
 
     chunk_id: Id = Field(examples=[1042])
     document_id: Id = Field(examples=[7])
     version: Id = Field(examples=[1])
-    page_number: Id | MISSING = Field(default=MISSING, examples=[3])
-    row_number: Id | MISSING = MISSING
     start_line: Id | MISSING = Field(default=MISSING, description="The quote's first line.")
     document_start: Count | MISSING = Field(
         default=MISSING, description="Where the quote starts in the version's stored text.", examples=[2210]

@@ -8,7 +8,7 @@ from citewire.retriever.v1 import calibration_pb2, corpus_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
 from pydantic import MISSING, BeforeValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from citewire_gateway.api.schemas import CollectionName, KnownType, Score, StreamError
+from citewire_gateway.api.schemas import CollectionName, KnownType, PlaceFields, Score, StreamError
 from citewire_gateway.profiles.model import DocumentType
 from citewire_http.api.reading import Names
 from citewire_http.api.schemas import Count, Id, JsonObject, Nothing, RequestModel, ResponseModel, Time
@@ -151,15 +151,11 @@ class PageBoxes(ResponseModel):
     boxes: list[Box] = Field(description="One per line; none if the quote isn't found on the page.")
 
 
-class SpanPlace(ResponseModel):
-    """A place in the original; what its format doesn't have is left out."""
+class SpanPlace(PlaceFields):
+    """A place in the original."""
 
     names: ClassVar[Names] = {"page_number": "page", "row_number": "row"}
 
-    page_number: Id | MISSING = Field(default=MISSING, examples=[3])
-    row_number: Id | MISSING = Field(default=MISSING, description="Line of the sheet, header = 1.")
-    start_line: Id | MISSING = MISSING
-    end_line: Id | MISSING = MISSING
     boxes: PageBoxes | MISSING = Field(default=MISSING, description="There only for a PDF that can be read in time.")
 
 

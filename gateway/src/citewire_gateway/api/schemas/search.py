@@ -6,7 +6,7 @@ from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 from pydantic import MISSING, Field, StrictBool, StrictInt, StrictStr
 
-from citewire_gateway.api.schemas import PLACE_NAMES, KnownType, ScopeFields, Score, Similarity
+from citewire_gateway.api.schemas import PLACE_NAMES, KnownType, PlaceFields, ScopeFields, Score, Similarity
 from citewire_gateway.api.schemas.chat import UncitedSentence, VerifiedSentence
 from citewire_gateway.profiles.options import RerankSeconds, SearchOptions
 from citewire_http.api.reading import Names
@@ -61,7 +61,7 @@ class SearchBody(SearchOptions, ScopeFields):
         )
 
 
-class SearchResult(ResponseModel):
+class SearchResult(PlaceFields):
     """A chunk that a search found."""
 
     parts = ("chunk",)
@@ -86,10 +86,6 @@ class SearchResult(ResponseModel):
     file_name: str = Field(examples=["report.pdf"])
     url: str | MISSING = MISSING
     section: str | MISSING = Field(default=MISSING, examples=["Results"])
-    page_number: Id | MISSING = Field(default=MISSING, examples=[3])
-    row_number: Id | MISSING = Field(default=MISSING, description="Line of the sheet, header = 1.")
-    start_line: Id | MISSING = MISSING
-    end_line: Id | MISSING = MISSING
 
     @classmethod
     def from_proto(cls, message: retriever_pb2.SearchResult, rerank_score: Rounded | None = None) -> Self:
@@ -128,7 +124,7 @@ class SearchResults(ResponseModel):
     usage: SearchUsage
 
 
-class Chunk(ResponseModel):
+class Chunk(PlaceFields):
     """A chunk with its place in its document."""
 
     names: ClassVar[Names] = {**PLACE_NAMES, "content": "text", "ref": "label"}
@@ -152,10 +148,6 @@ class Chunk(ResponseModel):
     created_at: Time | MISSING = Field(default=MISSING, examples=["2026-01-15T09:30:00Z"])
     url: str | MISSING = MISSING
     section: str | MISSING = Field(default=MISSING, examples=["Results"])
-    page_number: Id | MISSING = Field(default=MISSING, examples=[3])
-    row_number: Id | MISSING = Field(default=MISSING, description="Line of the sheet, header = 1.")
-    start_line: Id | MISSING = MISSING
-    end_line: Id | MISSING = MISSING
 
 
 class PassageBody(RequestModel):

@@ -6,8 +6,7 @@ from pathlib import PurePosixPath
 
 from citewire_retriever.ingest.document import Format
 from citewire_retriever.ingest.errors import IngestCode, IngestError
-
-SUPPORTED = "PDF, Markdown, HTML, CSV and TSV, plain text, source code"
+from citewire_retriever.ingest.kinds import BY_MEDIA_TYPE, BY_SUFFIX, HTML, PDF, SUPPORTED, TEXT, Kind
 
 BINARY_MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", "a ZIP archive (Office documents and e-books are such archives)"),
@@ -34,15 +33,6 @@ _UNSUPPORTED_SUFFIX = {
     ".xlsx": "Excel sheets", ".xls": "Excel sheets", ".ods": "OpenDocument sheets",
     ".pptx": "PowerPoint slides", ".ppt": "PowerPoint slides", ".odp": "OpenDocument slides",
     ".epub": "E-books", ".eml": "E-mails", ".msg": "E-mails",
-}  # fmt: skip
-_SUFFIX_FORMAT = {
-    **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".mdx"), Format.MARKDOWN),
-    **dict.fromkeys((".html", ".htm", ".xhtml"), Format.HTML),
-    **dict.fromkeys((".csv", ".tsv", ".tab", ".psv"), Format.SHEET),
-    **dict.fromkeys((".txt", ".text", ".log", ".rst", ".adoc", ".org", ".tex", ".json", ".jsonl", ".yaml", ".yml",
-                     ".toml", ".ini", ".cfg", ".conf", ".properties", ".xml", ".srt", ".vtt", ".diff", ".patch"),
-                    Format.TEXT),
-    ".pdf": Format.PDF,
 }  # fmt: skip
 LANGUAGES = {
     "python": (".py", ".pyi", ".pyw"),
@@ -79,15 +69,6 @@ _FILE_LANGUAGE = {"dockerfile": "docker", "makefile": "make", "rakefile": "ruby"
 _SHEBANG = re.compile(rb"#!\s*\S*?/(?:env\s+(?:-S\s+)?)?(python|node|bash|sh|ruby|php|perl)[\d.]*\s")
 _SHEBANG_LANGUAGE = {b"python": "python", b"node": "javascript", b"bash": "bash", b"sh": "bash", b"ruby": "ruby",
                      b"php": "php", b"perl": "perl"}  # fmt: skip
-_MEDIA_FORMAT = {
-    "application/pdf": Format.PDF,
-    "text/markdown": Format.MARKDOWN,
-    "text/x-markdown": Format.MARKDOWN,
-    "text/html": Format.HTML,
-    "application/xhtml+xml": Format.HTML,
-    "text/csv": Format.SHEET,
-    "text/tab-separated-values": Format.SHEET,
-}
 _MEDIA_LANGUAGE = {
     "text/x-python": "python", "application/x-python-code": "python", "text/javascript": "javascript",
     "application/javascript": "javascript", "text/typescript": "typescript", "text/x-go": "go", "text/x-java": "java",
@@ -95,12 +76,6 @@ _MEDIA_LANGUAGE = {
     "text/x-c++src": "cpp", "application/x-sh": "bash", "text/x-shellscript": "bash", "text/x-ruby": "ruby",
     "application/x-php": "php",
 }  # fmt: skip
-_OUR_MEDIA = {
-    Format.PDF: "application/pdf",
-    Format.MARKDOWN: "text/markdown",
-    Format.HTML: "text/html",
-    Format.TEXT: "text/plain",
-}
 _HTML_START = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?>(?:<!--.{0,2000}?-->\s*)*)<(?:!doctype\s+html|html)[\s>]",
     re.I | re.S,
@@ -135,18 +110,18 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
     name = PurePosixPath(file_name.replace("\\", "/")).name.lower()
     suffix = PurePosixPath(name).suffix
     if b"%PDF-" in head[:1024]:
-        return Detected(Format.PDF, _OUR_MEDIA[Format.PDF])
+        return _detected(PDF)
     _refuse_binary(head, suffix)
     if suffix == ".pdf":
         raise IngestError(IngestCode.CORRUPT, "The file is named .pdf but isn't a PDF.")
     language = _SUFFIX_LANGUAGE.get(suffix) or _FILE_LANGUAGE.get(name)
     if language is not None:
         return _code(language)
-    by_name = _SUFFIX_FORMAT.get(suffix)
-    if by_name is not Format.SHEET and _HTML_START.match(head):
-        return Detected(Format.HTML, _OUR_MEDIA[Format.HTML])
+    by_name = BY_SUFFIX.get(suffix)
+    if (by_name is None or by_name.may_be_html) and _HTML_START.match(head):
+        return _detected(HTML)
     if by_name is not None:
-        return _plain(by_name, suffix)
+        return _detected(by_name)
     return _by_media_type(head, media_type.partition(";")[0].strip().lower())
 
 
@@ -170,15 +145,12 @@ def _by_media_type(head: bytes, media_type: str) -> Detected:
     shebang = _SHEBANG.match(head[:200])
     if shebang:
         return _code(_SHEBANG_LANGUAGE[shebang.group(1)])
-    result = _MEDIA_FORMAT.get(media_type, Format.TEXT)
-    return _plain(result, ".tsv" if media_type == "text/tab-separated-values" else "")
+    return _detected(BY_MEDIA_TYPE.get(media_type, TEXT))
 
 
 def _code(language: str) -> Detected:
     return Detected(Format.CODE, f"text/x-{language}", language)
 
 
-def _plain(format: Format, suffix: str) -> Detected:
-    if format is Format.SHEET:
-        return Detected(format, "text/tab-separated-values" if suffix in {".tsv", ".tab"} else "text/csv")
-    return Detected(format, _OUR_MEDIA[format])
+def _detected(kind: Kind) -> Detected:
+    return Detected(kind.format, kind.media_types[0])

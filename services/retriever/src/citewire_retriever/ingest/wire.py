@@ -16,6 +16,9 @@ from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedD
 PREFIX_BYTES = 8
 """Length of the big-endian number of bytes before each answer."""
 
+MOST_PLACE_CHARS = 255
+"""Longest text in a place, in code points; parsers keep to it."""
+
 _MEDIA_TYPE_CHARS = 255
 
 
@@ -72,7 +75,7 @@ def decode_boxes(values: list[Any], count: int) -> list[PageBoxes]:
 
 def place_values(place: Place) -> dict[str, Any]:
     """A place as JSON values: the fields that are set, under their names in the message."""
-    return {field.name: value for field, value in place.ListFields()}
+    return {field.name: clean(value) if isinstance(value, str) else value for field, value in place.ListFields()}
 
 
 def _encode_block(block: Block) -> list[Any]:
@@ -128,7 +131,11 @@ class _BlockDecoder:
 
 def _place(values: dict[str, Any]) -> Place:
     for value in values.values():
-        _integer(value)  # a place's only member that is none, its boxes, no parser sets
+        # Numbers and short names: its only other member, its boxes, no parser sets.
+        if isinstance(value, str) and len(value) <= MOST_PLACE_CHARS:
+            _string(value)
+        else:
+            _integer(value)
     return Place(**values)
 
 

@@ -1,17 +1,40 @@
 """Bytes to text and structure: one pure function over all formats."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from mmap import mmap
+from typing import Final
 
 from citewire_retriever.ingest.decode import decode
-from citewire_retriever.ingest.detect import detect
-from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits
+from citewire_retriever.ingest.detect import Detected, detect
+from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits, too_much_text
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 
 HEAD_BYTES = 65_536
 """How much of a file is looked at to find its format."""
 _BYTES_PER_CHAR = 4
 _DEFAULT_LIMITS = ParseLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file that is to be read."""
+
+    data: bytes | mmap
+    detected: Detected
+    limits: ParseLimits
+
+    def text(self) -> str:
+        """The file as text. Raises IngestError: TOO_LARGE, EMPTY, UNSUPPORTED_FORMAT."""
+        if len(self.data) > self.limits.max_chars * _BYTES_PER_CHAR:
+            raise too_much_text(self.limits)
+        text = decode(self.data[:])
+        if len(text) > self.limits.max_chars:
+            raise too_much_text(self.limits)
+        if not text.strip():
+            raise _nothing_in_it()
+        return text
 
 
 def parse(
@@ -31,16 +54,10 @@ def parse(
     Raises:
         IngestError: With every code but TIMEOUT and INTERNAL.
     """
-    result = detect(data[:HEAD_BYTES], file_name, media_type)
-    if result.format is Format.PDF:
-        # Each parser is imported when it is needed: the worker, which reads no file itself, needs none.
-        from citewire_retriever.ingest.parsers.pdf import parse_pdf
-
-        return parse_pdf(data, limits)
-    text = _read_text(data, limits)
-    document = _parse_text(text, result.format, result.media_type, result.language, limits)
+    detected = detect(data[:HEAD_BYTES], file_name, media_type)
+    document = _READERS[detected.format](_File(data, detected, limits))
     if not document.blocks:
-        raise IngestError(IngestCode.EMPTY, "The file holds nothing but white space.")
+        raise _nothing_in_it()
     return document
 
 
@@ -51,40 +68,54 @@ def preload() -> None:
         parse(data, name)
 
 
-def _read_text(data: bytes | mmap, limits: ParseLimits) -> str:
-    most = limits.max_chars * _BYTES_PER_CHAR
-    too_large = IngestError(
-        IngestCode.TOO_LARGE, f"The file holds more than {limits.max_chars:,} characters of text: split it."
-    )
-    if len(data) > most:
-        raise too_large
-    text = decode(data[:])
-    if len(text) > limits.max_chars:
-        raise too_large
-    if not text.strip():
-        raise IngestError(IngestCode.EMPTY, "The file holds nothing but white space.")
-    return text
+def _nothing_in_it() -> IngestError:
+    return IngestError(IngestCode.EMPTY, "The file holds nothing but white space.")
 
 
-def _parse_text(text: str, text_format: Format, media_type: str, language: str, limits: ParseLimits) -> ParsedDocument:
-    match text_format:
-        case Format.MARKDOWN:
-            from citewire_retriever.ingest.parsers.markdown import parse_markdown
+# Each parser is imported when it is needed: the worker, which reads no file itself, needs none.
 
-            return parse_markdown(text, limits)
-        case Format.HTML:
-            from citewire_retriever.ingest.parsers.html import parse_html_page
 
-            return parse_html_page(text, limits)
-        case Format.SHEET:
-            from citewire_retriever.ingest.parsers.sheet import parse_sheet
+def _read_pdf(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.pdf import parse_pdf
 
-            return parse_sheet(text, limits, media_type=media_type)
-        case Format.CODE:
-            from citewire_retriever.ingest.parsers.code import parse_code
+    return parse_pdf(file.data, file.limits)
 
-            return parse_code(text, language, limits)
-        case _:
-            from citewire_retriever.ingest.parsers.plain import parse_plain
 
-            return parse_plain(text, limits, media_type=media_type)
+def _read_markdown(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.markdown import parse_markdown
+
+    return parse_markdown(file.text(), file.limits)
+
+
+def _read_html(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.html import parse_html_page
+
+    return parse_html_page(file.text(), file.limits)
+
+
+def _read_sheet(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.sheet import parse_sheet
+
+    return parse_sheet(file.text(), file.limits, media_type=file.detected.media_type)
+
+
+def _read_code(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.code import parse_code
+
+    return parse_code(file.text(), file.detected.language, file.limits)
+
+
+def _read_plain(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.plain import parse_plain
+
+    return parse_plain(file.text(), file.limits, media_type=file.detected.media_type)
+
+
+_READERS: Final[Mapping[Format, Callable[[_File], ParsedDocument]]] = {
+    Format.PDF: _read_pdf,
+    Format.MARKDOWN: _read_markdown,
+    Format.HTML: _read_html,
+    Format.SHEET: _read_sheet,
+    Format.CODE: _read_code,
+    Format.TEXT: _read_plain,
+}

@@ -1,0 +1,47 @@
+"""The kinds of files that are read, source code apart: a row for each, with what tells it from the others."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from citewire_retriever.ingest.document import Format
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of file."""
+
+    name: str
+    """As messages list it; kinds may share one."""
+    format: Format
+    """Which parser reads it."""
+    media_types: tuple[str, ...]
+    """The first is the document's; a client may also say one of the others."""
+    suffixes: tuple[str, ...]
+    """Of file names, in lower case."""
+    may_be_html: bool = True
+    """Whether a file of such a name that starts as an HTML page is one."""
+
+
+PDF: Final = Kind("PDF", Format.PDF, ("application/pdf",), (".pdf",))
+HTML: Final = Kind("HTML", Format.HTML, ("text/html", "application/xhtml+xml"), (".html", ".htm", ".xhtml"))
+TEXT: Final = Kind(
+    "plain text", Format.TEXT, ("text/plain",),
+    (".txt", ".text", ".log", ".rst", ".adoc", ".org", ".tex", ".json", ".jsonl", ".yaml", ".yml", ".toml", ".ini",
+     ".cfg", ".conf", ".properties", ".xml", ".srt", ".vtt", ".diff", ".patch"),
+)  # fmt: skip
+KINDS: Final = (
+    PDF,
+    Kind("Markdown", Format.MARKDOWN, ("text/markdown", "text/x-markdown"),
+         (".md", ".markdown", ".mdown", ".mkd", ".mdx")),
+    HTML,
+    Kind("CSV and TSV", Format.SHEET, ("text/csv",), (".csv", ".psv"), may_be_html=False),
+    Kind("CSV and TSV", Format.SHEET, ("text/tab-separated-values",), (".tsv", ".tab"), may_be_html=False),
+    TEXT,
+)  # fmt: skip
+"""In the order in which messages list them."""
+
+SUPPORTED: Final = f"{', '.join(dict.fromkeys(kind.name for kind in KINDS))}, source code"
+"""Every kind, for messages."""
+
+BY_SUFFIX: Final = {suffix: kind for kind in KINDS for suffix in kind.suffixes}
+BY_MEDIA_TYPE: Final = {media_type: kind for kind in KINDS for media_type in kind.media_types}

@@ -1,0 +1,71 @@
+"""Places of a workbook and of slides, in JSON, in links and in words."""
+
+from __future__ import annotations
+
+import pytest
+from citewire.common.v1.place_pb2 import Place
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
+
+from citewire_cli.sources import place as place_in_words
+from citewire_gateway.api.schemas import chat, library, search
+from citewire_gateway.chat import events
+from citewire_gateway.chat.answer import passage_messages
+
+CELLS = Place(row=5, sheet="Preise & Größen", cell_range="A5:D5")
+SLIDE = Place(slide=3)
+
+
+def search_result(place: Place) -> retriever_pb2.SearchResult:
+    chunk = retriever_pb2.Chunk(
+        chunk_id=1, document_id=7, version=1, title="T", file_name="f", type="file", place=place
+    )
+    return retriever_pb2.SearchResult(chunk=chunk, rank_score=0.5)
+
+
+@pytest.mark.parametrize(
+    ("place", "fields"),
+    [
+        (CELLS, {"row_number": 5, "sheet": "Preise & Größen", "cell_range": "A5:D5"}),
+        (SLIDE, {"slide": 3}),
+        (Place(page=2), {"page_number": 2}),
+    ],
+    ids=["cells", "slide", "page"],
+)
+def test_each_schema_gives_the_place_and_no_more(place: Place, fields: dict[str, object]) -> None:
+    result = search_result(place)
+    verified = events.VerifiedCitation(generator_pb2.VerifiedCitation(number=1), result.chunk)
+    bodies = [
+        search.SearchResult.from_proto(result),
+        search.Chunk.read(result.chunk),
+        chat.Citation.read(events.Citation(1, result)),
+        chat.VerifiedCitation.read(verified),
+        library.SpanPlace.read(place),
+    ]
+    names = set(library.SpanPlace.model_fields) - {"boxes"}
+    for body in bodies:
+        members = body.members()
+        assert {name: value for name, value in members.items() if name in names} == fields, type(body)
+
+
+@pytest.mark.parametrize(
+    ("place", "fragment"),
+    [(CELLS, "#sheet=Preise%20%26%20Gr%C3%B6%C3%9Fen&range=A5:D5"), (SLIDE, "#slide=3")],
+    ids=["cells", "slide"],
+)
+def test_links_open_there(place: Place, fragment: str) -> None:
+    assert events.Citation(1, search_result(place)).url == f"/v1/documents/7/content?version=1{fragment}"
+
+
+@pytest.mark.parametrize(
+    ("place", "label", "words"),
+    [
+        (CELLS, "Preise & Größen!A5:D5", "Preise & Größen!A5:D5"),
+        (SLIDE, "slide 3", "slide 3"),
+    ],
+    ids=["cells", "slide"],
+)
+def test_a_person_and_a_model_read_it(place: Place, label: str, words: str) -> None:
+    result = search_result(place)
+    assert passage_messages([result])[0].place_label == label
+    assert place_in_words(search.SearchResult.from_proto(result).members()) == words
