@@ -147,6 +147,34 @@ async def test_an_update_changes_what_the_mask_names(me: Caller, owner: psycopg.
     assert [violation.field for violation in blank.value.violations] == ["document.title"]
 
 
+async def test_a_file_that_was_moved_keeps_its_document(me: Caller, owner: psycopg.Connection) -> None:
+    named = await me.upload(pb.UploadHeader(file_name="old/plan.md"), b"# Words")
+    titled = await me.upload(pb.UploadHeader(file_name="old/b.md", title="Given"), b"# Words")
+    owner.execute("UPDATE corpus.versions SET status = 'ready'")
+    owner.execute("UPDATE corpus.documents SET live_version = 1")
+
+    async def move(document_id: int, name: str) -> pb.Document:
+        document = pb.Document(document_id=document_id, file_name=name)
+        request = pb.UpdateDocumentRequest(document=document, update_mask=FieldMask(paths=["file_name"]))
+        return (await me.unary(me.running.corpus.UpdateDocument, request)).document
+
+    moved = await move(titled.document_id, "new/b.MD")
+    assert (moved.file_name, moved.title, moved.version) == ("new/b.MD", "Given", 1)
+    header = (
+        await me.stream(me.running.corpus.DownloadDocument, pb.DownloadDocumentRequest(document_id=titled.document_id))
+    )[0].header
+    assert header.file_name == "new/b.MD"
+    renamed = await move(named.document_id, "new/plan.md")
+    # Chunks are embedded with the title, and this one was the file's name.
+    assert (renamed.file_name, renamed.title, renamed.version) == ("new/plan.md", "new/plan.md", 2)
+    names = rows(owner, "SELECT file_name FROM corpus.versions ORDER BY 1")
+    assert names == [("new/b.MD",), ("new/plan.md",), ("new/plan.md",)]
+    for name in ("plan.py", "plan", "../plan.md", ""):
+        with pytest.raises(CitewireError) as refused:
+            await move(named.document_id, name)
+        assert [violation.field for violation in refused.value.violations] == ["document.file_name"]
+
+
 async def test_a_deleted_document_leaves_nothing(me: Caller, owner: psycopg.Connection) -> None:
     document = await me.upload(pb.UploadHeader(file_name="f"), b"x")
     request = pb.DeleteDocumentRequest(document_id=document.document_id)

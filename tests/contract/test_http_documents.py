@@ -302,7 +302,9 @@ async def test_a_document_is_read_changed_retried_and_deleted(gateway: Gateway) 
     patched = await gateway.http.patch(path, json={"tags": ["new"], "metadata": {"a": 1}, "collection": None})
     assert patched.json()["tags"] == ["new"]
     assert sorted(gateway.fakes.corpus.updates[0].update_mask.paths) == ["collection", "metadata", "tags"]
-    for body in ({}, {"title": None}, {"title": ""}, {"nonsense": 1}):
+    moved = await gateway.http.patch(path, json={"file_name": "b/a.md"})
+    assert (moved.status_code, list(gateway.fakes.corpus.updates[1].update_mask.paths)) == (200, ["file_name"])
+    for body in ({}, {"title": None}, {"title": ""}, {"nonsense": 1}, {"file_name": None}, {"file_name": ""}):
         assert (await gateway.http.patch(path, json=body)).status_code == 422
     retried = await gateway.http.post(f"{path}:retry")
     assert (retried.status_code, retried.headers["location"]) == (202, path)

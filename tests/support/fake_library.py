@@ -73,7 +73,7 @@ class FakeLibrary:
             key = request.headers["idempotency-key"]
             if key in self._keys:
                 return reply_json({"id": self._keys[key], "version": 1, "status": "pending"}, 202)
-            document = StoredDocument(len(self._keys) + 1, "", b"", {}, key)
+            document = StoredDocument(max(self.documents, default=0) + 1, "", b"", {}, key)
             _read_form(request, document)
             if not document.content:
                 problem = [{"field": "file", "message": "must not be empty"}]
@@ -86,6 +86,10 @@ class FakeLibrary:
     def _put(self, request: Request) -> Reply:
         with self._lock:
             document = self.documents[int(request.path.rpartition("/")[2])]
+            key = request.headers["idempotency-key"]
+            if key in self._keys:
+                return reply_json(document.as_json("pending"), 202)
+            self._keys[key] = document.id
             _read_form(request, document)
             document.steps = self._states(document.file_name)
             self.versions += 1

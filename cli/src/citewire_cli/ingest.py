@@ -166,12 +166,15 @@ async def _send(api: Api, source: Source, target: Target, digest: str, replaces:
     key = idempotency_key(digest, source.name, target, replaces)
     answer = await _request(api, path, source, target, key)
     try:
-        return await api.call("GET", f"/v1/documents/{get_int(answer, 'id')}")
+        document = await api.call("GET", f"/v1/documents/{get_int(answer, 'id')}")
+        if get_str(document, "sha256") == digest and get_str(document, "file_name") == source.name:
+            return document
     except CliError as error:
         if error.code is not ExitCode.NOT_FOUND:
             raise
-    # The key is remembered, its document has been deleted since: the person wants it back.
-    return await _request(api, "/v1/documents", source, target, f"{key}-{time.time_ns():x}")
+        path = "/v1/documents"
+    # The key is remembered, and its document was deleted, moved or changed since: the person wants it as it is now.
+    return await _request(api, path, source, target, f"{key}-{time.time_ns():x}")
 
 
 async def _request(api: Api, path: str, source: Source, target: Target, key: str) -> JsonObject:

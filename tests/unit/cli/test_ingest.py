@@ -241,6 +241,13 @@ def test_document_that_was_deleted_comes_back(library: FakeLibrary, run: Run, fo
     assert library.names() == ["docs/b.md"]
 
 
+def test_file_that_changes_back_and_forth_is_sent_each_time(library: FakeLibrary, run: Run, folder: Path) -> None:
+    for content in (b"one", b"two", b"one", b"two"):
+        (folder / "b.md").write_bytes(content)
+        assert run("ingest", str(folder / "b.md"), "--update").exit_code == 0
+        assert [document.content for document in library.documents.values()] == [content]
+
+
 def test_document_that_failed_is_tried_again(gateway: FakeGateway, run: Run, folder: Path) -> None:
     library = FakeLibrary(gateway, lambda _name: ["pending", "failed"])
     assert run("ingest", str(folder / "b.md"), "--no-wait").exit_code == 0

@@ -11,7 +11,7 @@ from citewire.retriever.v1 import calibration_pb2, corpus_pb2, corpus_pb2_grpc, 
 from google.protobuf import struct_pb2
 
 from citewire_kit import client
-from citewire_kit.errors import Unavailable, Unimplemented
+from citewire_kit.errors import InvalidArgument, Unavailable, Unimplemented, Violations
 from citewire_kit.fair_calls import FairCalls
 from citewire_kit.user_rows import UserRow
 
@@ -127,8 +127,15 @@ class CorpusClient:
         return await self._calls.unary(self._stub.ListDocuments, request, timeout=self._seconds)
 
     async def update(self, request: corpus_pb2.UpdateDocumentRequest) -> corpus_pb2.Document:
-        """Changes a document's description."""
-        return (await self._calls.unary(self._stub.UpdateDocument, request, timeout=self._seconds)).document
+        """Changes a document's description. Raises `InvalidArgument` that names the document's fields as JSON does."""
+        try:
+            return (await self._calls.unary(self._stub.UpdateDocument, request, timeout=self._seconds)).document
+        except InvalidArgument as error:
+            wrong = Violations()
+            for violation in error.violations:
+                wrong.add(violation.field.removeprefix("document."), violation.message)
+            wrong.raise_if_any()
+            raise
 
     async def delete(self, document_id: int) -> None:
         """Deletes a document with all its versions."""

@@ -100,6 +100,8 @@ class Changes:
     collection: str | None = None
     readers: tuple[str, ...] | None = None
     """As of `NewContent`."""
+    file_name: str | None = None
+    """Its path where the file was moved; a title that was the old name becomes the new one."""
 
 
 @dataclass(frozen=True, slots=True)

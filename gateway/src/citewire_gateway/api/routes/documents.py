@@ -123,11 +123,12 @@ async def get_document(document_id: str, services: ServicesDep) -> Document:
 async def patch_document(
     document_id: str, services: ServicesDep, body: Annotated[DocumentPatch, Depends(JsonBody(DocumentPatch))]
 ) -> Document:
-    """Changes title, url, tags, metadata, collection or readers, without a new version."""
+    """Changes title, url, tags, metadata, collection, readers or file name, without sending the file again."""
     if not body.model_fields_set:
-        raise invalid_field("body", "must name at least one of title, url, tags, metadata, collection, readers")
-    if "title" in body.model_fields_set and body.title is None:
-        raise invalid_field("title", "must not be null")
+        raise invalid_field("body", f"must name at least one of {', '.join(DocumentPatch.model_fields)}")
+    for name in ("title", "file_name"):
+        if name in body.model_fields_set and getattr(body, name) is None:
+            raise invalid_field(name, "must not be null")
     return Document.read(await services.corpus.update(body.to_proto(_id(document_id))))
 
 

@@ -20,6 +20,7 @@ Points = Annotated[float, Field(examples=[72.0])]
 Tag = Annotated[StrictStr, Field(min_length=1, max_length=MAX_TAG)]
 Title = Annotated[StrictStr, Field(min_length=1, max_length=500)]
 Url = Annotated[StrictStr, Field(max_length=2048)]
+FileName = Annotated[StrictStr, Field(min_length=1, max_length=1000, examples=["handbook/travel.md"])]
 
 
 class DocumentStatus(StrEnum):
@@ -126,6 +127,9 @@ class DocumentPatch(RequestModel):
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] | None = None
     collection: CollectionName | None = Field(default=None, description="null takes it out of its collection.")
     readers: Readers | None = Field(default=None, description="null: whoever may read its collection.")
+    file_name: FileName | None = Field(
+        default=None, description="Its path now, with the same ending: a file that was moved needs no new version."
+    )
 
     def to_proto(self, document_id: int) -> corpus_pb2.UpdateDocumentRequest:
         """The mask names the fields that were given; null empties one."""

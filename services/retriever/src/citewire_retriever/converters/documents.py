@@ -36,7 +36,7 @@ MAX_SPAN: Final = 8000
 """Code points of a span that is located."""
 _MAX_SEARCHED: Final = 200
 _MAX_GRANTS: Final = 1000
-_CHANGEABLE: Final = ("title", "url", "tags", "metadata", "collection", "readers")
+_CHANGEABLE: Final = ("title", "url", "tags", "metadata", "collection", "readers", "file_name")
 
 
 def upload_from_proto(message: pb.UploadDocumentRequest) -> NewContent:
@@ -192,6 +192,7 @@ def changes_from_proto(message: pb.UpdateDocumentRequest) -> tuple[int, Changes]
     readers = _acl(violations, "document.metadata", metadata)
     if "readers" in paths:
         readers = check_readers(violations, "document.readers", document.readers)
+    name = check_file_name(violations, "document.file_name", document.file_name) if "file_name" in paths else None
     changes = Changes(
         title=check_title(violations, "document.title", document.title, needed=True) if "title" in paths else None,
         url=check_url(violations, "document.url", document.url) if "url" in paths else None,
@@ -201,6 +202,7 @@ def changes_from_proto(message: pb.UpdateDocumentRequest) -> tuple[int, Changes]
             check_collection(violations, "document.collection", document.collection) if "collection" in paths else None
         ),
         readers=readers,
+        file_name=name,
     )
     violations.raise_if_any()
     return document.document_id, changes

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from citewire.retriever.v1.corpus_pb2 import (
     DOCUMENT_STATUS_FAILED,
@@ -18,7 +18,7 @@ from citewire.retriever.v1.corpus_pb2 import (
     WatchDocumentResponse,
 )
 
-from citewire_kit.errors import InvalidArgument, NotFound, PermissionDenied
+from citewire_kit.errors import InvalidArgument, NotFound, PermissionDenied, invalid_field
 from citewire_kit.fair import FairShares
 from citewire_kit.pace import Pace, no_place, paced
 from citewire_kit.telemetry import get_logger
@@ -142,12 +142,19 @@ class CorpusService:
         return documents, paging.encode(bound, [last.created_at.ToJsonString(), last.document_id])
 
     async def update(self, tenant: Tenant, document_id: int, changes: Changes) -> Document:
-        """Changes a document. Raises `NotFound`, or `InvalidArgument` if the metadata isn't what its type asks.
+        """Changes a document.
 
-        A new title may store too much, as the version is copied: `ResourceExhausted` (reason `STORAGE_FULL`).
+        Raises:
+            NotFound: There is none.
+            InvalidArgument: The metadata isn't what its type asks, or the file name has another ending.
+            ResourceExhausted: A new title copies the version, which may store too much (reason `STORAGE_FULL`).
         """
-        if changes.metadata is not None:
-            check_metadata((await self.get(tenant, document_id)).type, changes.metadata)
+        if changes.metadata is not None or changes.file_name is not None:
+            document = await self.get(tenant, document_id)
+            if changes.metadata is not None:
+                check_metadata(document.type, changes.metadata)
+            if changes.file_name is not None:
+                _check_ending(document.file_name, changes.file_name)
         return _existing(await self._documents.update(tenant, document_id, changes), document_id).document
 
     async def delete(self, tenant: Tenant, document_id: int) -> None:
@@ -328,3 +335,11 @@ def _existing(state: WatchDocumentResponse | None, document_id: int) -> WatchDoc
     if state is None:
         raise documents_not_found([document_id])
     return state
+
+
+def _check_ending(name: str, new_name: str) -> None:
+    """A file's name tells how it is read: one that would be read in another way is another file."""
+    ending = PurePosixPath(name).suffix
+    if PurePosixPath(new_name).suffix.lower() != ending.lower():
+        right = f"must end in {ending}, as it does now" if ending else "must have no ending, as it has none now"
+        raise invalid_field("document.file_name", f"{right}: upload what is read in another way as a new document")

@@ -90,19 +90,22 @@ class PostgresDocuments:
                 "collection_id": collection_id,
             }
             access["access_id"] = await intern_access(connection, access, changes.readers)
-            await write_document(
+            written = await write_document(
                 connection,
                 _SQL["update_document"],
                 {
                     **access,
                     "title": changes.title,
+                    "file_name": changes.file_name,
                     "url": changes.url,
                     "tags": None if changes.tags is None else list(changes.tags),
                     "metadata": json_text(changes.metadata),
                 },
             )
+            if changes.file_name is not None:
+                await connection.execute(_SQL["rename_versions"], {**key, "file_name": changes.file_name})
             # Chunks are embedded with the title. What is still waiting, or has failed, will be or may be as it is.
-            if changes.title not in (None, title) and status in ("processing", "ready"):
+            if written is not None and written[0] != title and status in ("processing", "ready"):
                 size_bytes = await _ingest_again(connection, tenant, key, latest_version)
                 await self._storage.settle(connection, tenant, document_id, size_bytes)
             return await read_document(connection, tenant, document_id)

@@ -56,10 +56,12 @@ WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s
 FOR NO KEY UPDATE OF d, v
 
 -- name: update_document
--- NULL leaves a field as it is. What is given here enrichment never changes again.
+-- NULL leaves a field as it is. What is given here enrichment never changes again. A title that was the file's name
+-- follows it.
 UPDATE corpus.documents
-SET title = coalesce(%(title)s, title),
+SET title = coalesce(%(title)s, CASE WHEN NOT title_given AND title = file_name THEN %(file_name)s END, title),
     title_given = title_given OR %(title)s IS NOT NULL,
+    file_name = coalesce(%(file_name)s, file_name),
     url = coalesce(%(url)s, url),
     tags = coalesce(%(tags)s::text[], tags),
     metadata = coalesce(%(metadata)s::jsonb, metadata),
@@ -67,6 +69,11 @@ SET title = coalesce(%(title)s, title),
     collection_id = CASE WHEN %(set_collection)s THEN %(collection_id)s ELSE collection_id END,
     access_id = %(access_id)s,
     updated_at = now()
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s
+RETURNING title
+
+-- name: rename_versions
+UPDATE corpus.versions SET file_name = %(file_name)s
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s
 
 -- name: delete_document
