@@ -15,6 +15,7 @@ from citewire_kit.postgres import Pool, open_pool, tenant_transaction
 from citewire_kit.tenant import Tenant
 from citewire_retriever.filters import Operator, comparison
 from citewire_retriever.model import Scope, SearchQuery
+from citewire_retriever.store.filter_sql import VISIBLE
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.tuning import SearchTuning
 from corpus_rows import CorpusRows
@@ -228,6 +229,36 @@ async def test_a_walk_is_planned_once_and_what_depends_on_sizes_each_time(rows: 
         planned = await cursor.fetchall()
     await pool.close()
     assert planned == [("filtered", False, True), ("scan", False, True), ("walk", True, False)]
+
+
+async def test_a_small_organisations_scan_is_planned_once_and_reads_its_own_rows(
+    rows: CorpusRows, database: Database
+) -> None:
+    """Whoever shares its partition: a plan for an organisation of average size reads the partition whole."""
+    random = np.random.default_rng(14)
+    mate = partition_mate("acme", database.dsn("postgres"))
+    with rows.bulk():
+        fill(rows, "acme", clustered(random, 3000), each=20)
+        fill(rows, mate, clustered(random, 40), each=20)
+    read = "SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE relname LIKE 'vectors!_1!_p%%' ESCAPE '!'"
+    [(before,)] = rows.all(read)
+    pool = await open_pool(database.dsn("citewire_corpus"), max_size=1, name="test", resolved=VISIBLE)
+    store = PostgresSearch(pool, DEFAULT)
+    for vector in clustered(random, 12):
+        snapshot = await store.search(Tenant(mate, "user", "pro"), query(vector))
+        assert snapshot.exact
+        assert len(snapshot.ranked) == 10
+    async with pool.connection() as connection:
+        cursor = await connection.execute(
+            "SELECT generic_plans, custom_plans, pg_stat_force_next_flush() FROM pg_prepared_statements"
+            " WHERE statement LIKE '%%nearest AS MATERIALIZED%%'"
+        )
+        planned = [row[:2] for row in await cursor.fetchall()]
+        await connection.execute("SELECT 1")  # which writes the statistics
+    await pool.close()
+    assert planned == [(12, 0)]
+    [(after,)] = rows.all(read)
+    assert after - before <= 3040  # once, while it is counted
 
 
 async def test_busy_connections_dont_look_like_a_database_that_is_away(database: Database) -> None:

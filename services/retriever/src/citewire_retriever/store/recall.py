@@ -61,6 +61,7 @@ class PostgresRecall:
             "ef_search": str(sample.way.ef_search_first),
             "max_scan_tuples": str(self._tuning.max_scan_tuples),
             "enable_sort": "off",
+            "enable_seqscan": "on",
             "plans": plans(once=False),
         }
         async with tenant_transaction(self._pool, sample.tenant, statement_seconds=self._seconds) as connection:

@@ -48,8 +48,13 @@ class SearchStatements:
         row = (await fetch(self.connection, statement, {"org_id": self.tenant.org_id}))[0]
         return Sizes(row[0], row[1], partition_rows=max(int(row[2]), row[1]), hidden=row[3])
 
-    async def prepare(self, way: IndexSearch | None) -> _Cursor:
-        """Asks for the spaces that serve, and makes the transaction's settings for the ranking."""
+    async def prepare(self, way: IndexSearch | None, *, once: bool) -> _Cursor:
+        """Asks for the spaces that serve, and makes the transaction's settings for the ranking.
+
+        Args:
+            way: As for `rank`.
+            once: See `plans`.
+        """
         return await self.connection.execute(
             _SQL["prepare_search"],
             {
@@ -57,29 +62,31 @@ class SearchStatements:
                 "ef_search": str(way.ef_search_first if way else self.tuning.ef_search_first),
                 "max_scan_tuples": str(self.tuning.max_scan_tuples),
                 "enable_sort": "off" if way else "on",
-                "plans": plans(once=way is not None and not self.query.scope.narrowed),
+                "enable_seqscan": "off" if once and way is None else "on",
+                "plans": plans(once=once),
             },
         )
 
-    async def rank(self, way: IndexSearch | None, *, hidden: bool) -> _Cursor:
+    async def rank(self, way: IndexSearch | None, *, hidden: bool, once: bool) -> _Cursor:
         """Asks for the nearest; by the graph, the last column is `found_again`.
 
         Args:
             way: Through the graph; None: by a scan.
             hidden: Whether part of the library is hidden from the caller: a scan then reads only what isn't.
+            once: As for `prepare`.
         """
         query = self.query
+        values: dict[str, Any] = {"top_k": query.top_k, "vector": self._vector()}
         if way is None:
             name = "nearest_documents" if query.by_document else "nearest_chunks"
-            return await self._execute(name, order="by_scan", hidden=hidden, top_k=query.top_k, vector=self._vector())
+            return await self._execute(name, order="by_scan", hidden=hidden, once=once, **values)
         return await self._execute(
             "walked_documents" if query.by_document else "walked_chunks",
             after="walk",
             order="by_scan" if way.scans else "by_index",
-            hidden=False,
+            once=once,
             **walk_values(way, top_k=query.top_k, by_document=query.by_document),
-            vector=self._vector(),
-            top_k=query.top_k,
+            **values,
         )
 
     async def ask_recent(self) -> _Cursor | None:
@@ -108,9 +115,19 @@ class SearchStatements:
         return half_vector(np.frombuffer(self.query.vector, dtype="<f4"))
 
     async def _execute(
-        self, name: str, *, after: str = "", order: str = "", hidden: bool = False, **values: object
+        self,
+        name: str,
+        *,
+        after: str = "",
+        order: str = "",
+        hidden: bool = False,
+        once: bool = False,
+        **values: object,
     ) -> _Cursor:
-        """Sends a query of `search.sql` with its blanks filled, after another one that it continues."""
+        """Sends a query of `search.sql` with its blanks filled, after another one that it continues.
+
+        Its only plan is kept from its first use on, as planning over all partitions takes 10 ms; others from the sixth.
+        """
         if self.query.scope.narrowed:
             parameters = Parameters()
             scope = only_visible(scope_condition(self.query.scope, self.tenant.user_id, parameters), hidden=hidden)
@@ -118,7 +135,9 @@ class SearchStatements:
             values.update(parameters.values)
         else:
             statement = _unscoped(name, self.table, self.shape, after, order, hidden=hidden)
-        return await self.connection.execute(statement, {"org_id": self.tenant.org_id, **values})
+        return await self.connection.execute(
+            statement, {"org_id": self.tenant.org_id, **values}, prepare=True if once else None
+        )
 
 
 async def scope_size(connection: Connection, tenant: Tenant, scope: Scope) -> tuple[int, int]:

@@ -165,12 +165,14 @@ ORDER BY s.space_id = o.live_space_id DESC
 -- The spaces that serve, as above, and on the way the settings for the rest of the transaction: walk the graph on until
 -- enough rows pass the filters, in relaxed order; compile nothing. Sorting is disabled for the graph alone: the planner
 -- can't know that the scope is large enough for it. Its plan doesn't depend on whose chunks are wanted, so it is made once
--- for a connection; a scan's does.
+-- for a connection. That of a small organisation's scan neither, if tables aren't read whole: how much others have in the same
+-- partition would decide that.
 WITH settings AS MATERIALIZED (
     SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true),
            set_config('hnsw.ef_search', %(ef_search)s, true),
            set_config('hnsw.max_scan_tuples', %(max_scan_tuples)s, true),
            set_config('enable_sort', %(enable_sort)s, true),
+           set_config('enable_seqscan', %(enable_seqscan)s, true),
            set_config('plan_cache_mode', %(plans)s, true),
            set_config('jit', 'off', true)
 )
