@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingest_files import make_pdf
+from zip_packages import docx, paragraph
 
 Hostile = Callable[[int], tuple[str, bytes]]
 """Makes a file of about so many bytes; returns its name and content."""
@@ -67,6 +68,14 @@ def _wide_markdown_table(size: int) -> tuple[str, bytes]:
     return "a.md", f"{'|aa' * columns}|\n{'|--' * columns}|\n{'|b1' * columns}|\n".encode()
 
 
+_WORD_ROW = f"<w:tr><w:tc>{paragraph('a')}</w:tc><w:tc><w:tcPr><w:vMerge/></w:tcPr><w:p/></w:tc></w:tr>"
+
+
+def _document(piece: str, *, before: str = "", after: str = "") -> Hostile:
+    """A Word document of one piece, again and again; its size is that of the text, which a ZIP hides."""
+    return lambda size: ("a.docx", docx(before + piece * (size // len(piece)) + after))
+
+
 def _many_pages(size: int) -> tuple[str, bytes]:
     return "a.pdf", make_pdf([[(72, 700, 10, "regular", f"Page {index} says this.")] for index in range(size // 350)])
 
@@ -99,6 +108,13 @@ def _nested_objects(size: int) -> tuple[str, bytes]:
 
 
 HOSTILE: dict[str, Hostile] = {
+    "Word: paragraphs": _document(paragraph("Some words, and more of them.")),
+    "Word: runs": _document("<w:r><w:t>a </w:t></w:r>", before="<w:p>", after="</w:p>"),
+    "Word: rows of a table": _document(_WORD_ROW, before="<w:tbl>", after="</w:tbl>"),
+    "Word: cells of a row": _document("<w:tc><w:p/></w:tc>", before="<w:tbl><w:tr>", after="</w:tr></w:tbl>"),
+    "Word: text boxes": _document(
+        "<w:txbxContent><w:p><w:r><w:t>a</w:t></w:r></w:p></w:txbxContent>", before="<w:p>", after="</w:p>"
+    ),
     "HTML: nested tables": _nested("a.html", "<table><tr><td>a<td>", "</table>", most=None),
     "HTML: towers of tables": _nested("a.html", "<table><tr><td>a</td><td>", "</td></tr></table>", most=200),
     "HTML: nested lists": _nested("a.html", "<ul><li>a", "</li></ul>", most=200),

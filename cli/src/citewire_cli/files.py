@@ -47,6 +47,8 @@ _MAGIC = (
     (b"ID3", "an audio file"),
     (b"{\\rtf", "an RTF document"),
 )
+_PACKAGES = (b"word/",)
+"""Parts of ZIP archives that are documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,8 @@ def why_unreadable(head: bytes) -> str:
     if not head:
         return "it is empty"
     if b"%PDF-" in head[:1024] or head.startswith(_MARKS):
+        return ""
+    if head.startswith(b"PK\x03\x04") and any(part in head for part in _PACKAGES):
         return ""
     for magic, kind in _MAGIC:
         if head.startswith(magic):

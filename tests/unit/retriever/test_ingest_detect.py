@@ -5,8 +5,10 @@ import pytest
 from citewire_retriever.ingest.detect import detect
 from citewire_retriever.ingest.document import Format
 from citewire_retriever.ingest.errors import IngestCode, IngestError
+from zip_packages import package
 
 PDF = b"%PDF-1.7\n"
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
 HTML = b"<!DOCTYPE html>\n<html><body>Hi</body></html>"
 
 
@@ -44,7 +46,7 @@ def test_formats(head: bytes, name: str, media_type: str, expected: Format) -> N
         (b"", "a.md", IngestCode.EMPTY),
         (b"hello", "a.pdf", IngestCode.CORRUPT),
         (HTML, "download.pdf", IngestCode.CORRUPT),
-        (b"PK\x03\x04....", "report.docx", IngestCode.UNSUPPORTED_FORMAT),
+        (b"hello", "report.docx", IngestCode.CORRUPT),
         (b"PK\x03\x04....", "report.md", IngestCode.UNSUPPORTED_FORMAT),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old.doc", IngestCode.UNSUPPORTED_FORMAT),
         (b"\x89PNG\r\n\x1a\n", "picture.txt", IngestCode.UNSUPPORTED_FORMAT),
@@ -59,9 +61,30 @@ def test_refusals(head: bytes, name: str, code: IngestCode) -> None:
     assert caught.value.message.endswith(".")
 
 
+def test_old_office_documents_say_what_to_do() -> None:
+    with pytest.raises(IngestError, match=r"an old Word document: save it as \.docx or PDF") as caught:
+        detect(OLE, "letter.doc")
+    assert caught.value.code is IngestCode.UNSUPPORTED_FORMAT
+    with pytest.raises(IngestError, match=r"an old Excel workbook: save it as \.xlsx") as caught:
+        detect(OLE + "Workbook".encode("utf-16-le"), "letter.docx")
+    assert caught.value.code is IngestCode.UNSUPPORTED_FORMAT
+
+
+@pytest.mark.parametrize("name", ["letter.docx", "letter"])
+def test_a_protected_document_says_so(name: str) -> None:
+    with pytest.raises(IngestError, match="protected by a password") as caught:
+        detect(OLE + "EncryptedPackage".encode("utf-16-le"), name)
+    assert caught.value.code is IngestCode.PASSWORD_REQUIRED
+
+
+@pytest.mark.parametrize(("name", "media_type"), [("letter", ""), ("letter.txt", "text/plain"), ("a.zip", "")])
+def test_a_package_is_known_by_its_parts(name: str, media_type: str) -> None:
+    assert detect(package({"[Content_Types].xml": "", "word/document.xml": ""}), name, media_type).format is Format.DOCX
+
+
 def test_an_unsupported_format_says_what_is_supported() -> None:
-    with pytest.raises(IngestError, match="Word documents") as caught:
-        detect(b"PK\x03\x04", "a.docx")
+    with pytest.raises(IngestError, match="E-books") as caught:
+        detect(b"PK\x03\x04", "a.epub")
     assert "Markdown" in caught.value.message
 
 

@@ -6,12 +6,23 @@ from pathlib import PurePosixPath
 
 from citewire_retriever.ingest.document import Format
 from citewire_retriever.ingest.errors import IngestCode, IngestError
-from citewire_retriever.ingest.kinds import BY_MEDIA_TYPE, BY_SUFFIX, HTML, PDF, SUPPORTED, TEXT, Kind
+from citewire_retriever.ingest.kinds import (
+    BY_MEDIA_TYPE,
+    BY_SUFFIX,
+    HTML,
+    KINDS,
+    PACKAGES,
+    PDF,
+    SUPPORTED,
+    TEXT,
+    Kind,
+)
 
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 BINARY_MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", "a ZIP archive (Office documents and e-books are such archives)"),
     (b"PK\x05\x06", "an empty ZIP archive"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document"),
+    (_OLE, "an old Office document"),
     (b"\x89PNG\r\n\x1a\n", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
     (b"GIF8", "a GIF image"),
@@ -29,11 +40,17 @@ BINARY_MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"{\\rtf", "an RTF document"),
 )
 _UNSUPPORTED_SUFFIX = {
-    ".docx": "Word documents", ".doc": "Word documents", ".odt": "OpenDocument texts", ".rtf": "RTF documents",
-    ".xlsx": "Excel sheets", ".xls": "Excel sheets", ".ods": "OpenDocument sheets",
-    ".pptx": "PowerPoint slides", ".ppt": "PowerPoint slides", ".odp": "OpenDocument slides",
-    ".epub": "E-books", ".eml": "E-mails", ".msg": "E-mails",
+    ".odt": "OpenDocument texts", ".rtf": "RTF documents", ".xlsx": "Excel sheets", ".ods": "OpenDocument sheets",
+    ".pptx": "PowerPoint slides", ".odp": "OpenDocument slides", ".epub": "E-books", ".eml": "E-mails",
+    ".msg": "E-mails",
 }  # fmt: skip
+_OLD_OFFICE = {
+    ".doc": ("an old Word document", ".docx"), ".dot": ("an old Word document", ".docx"),
+    ".xls": ("an old Excel workbook", ".xlsx"), ".xlt": ("an old Excel workbook", ".xlsx"),
+    ".ppt": ("an old PowerPoint presentation", ".pptx"), ".pps": ("an old PowerPoint presentation", ".pptx"),
+}  # fmt: skip
+_OLE_STREAMS = {"WordDocument": ".doc", "Workbook": ".xls", "PowerPoint Document": ".ppt"}
+"""Names of streams that tell what an OLE file is; today's Office writes such files only to encrypt others."""
 LANGUAGES = {
     "python": (".py", ".pyi", ".pyw"),
     "javascript": (".js", ".mjs", ".cjs", ".jsx"),
@@ -76,6 +93,9 @@ _MEDIA_LANGUAGE = {
     "text/x-c++src": "cpp", "application/x-sh": "bash", "text/x-shellscript": "bash", "text/x-ruby": "ruby",
     "application/x-php": "php",
 }  # fmt: skip
+_ZIP = b"PK\x03\x04"
+_MEMBER = re.compile(rb"PK\x03\x04(?=.{22}(..)..(.{0,99}))", re.S)
+"""A member's header in a ZIP archive: the length of its name, and the name with what follows."""
 _HTML_START = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?>(?:<!--.{0,2000}?-->\s*)*)<(?:!doctype\s+html|html)[\s>]",
     re.I | re.S,
@@ -103,7 +123,7 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
         media_type: What the client believes; used only where content and name don't tell.
 
     Raises:
-        IngestError: EMPTY, CORRUPT (named .pdf and isn't one), UNSUPPORTED_FORMAT.
+        IngestError: EMPTY, CORRUPT (named as a PDF or package and isn't one), PASSWORD_REQUIRED, UNSUPPORTED_FORMAT.
     """
     if not head:
         raise IngestError(IngestCode.EMPTY, "The file is empty.")
@@ -111,6 +131,9 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
     suffix = PurePosixPath(name).suffix
     if b"%PDF-" in head[:1024]:
         return _detected(PDF)
+    package = _package(head, suffix, media_type)
+    if package is not None:
+        return _detected(package)
     _refuse_binary(head, suffix)
     if suffix == ".pdf":
         raise IngestError(IngestCode.CORRUPT, "The file is named .pdf but isn't a PDF.")
@@ -123,6 +146,40 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
     if by_name is not None:
         return _detected(by_name)
     return _by_media_type(head, media_type.partition(";")[0].strip().lower())
+
+
+def _package(head: bytes, suffix: str, media_type: str) -> Kind | None:
+    """The kind of a ZIP package: by its parts, else by its name where nothing speaks against that."""
+    named = BY_SUFFIX.get(suffix) or BY_MEDIA_TYPE.get(media_type.partition(";")[0].strip().lower())
+    if named is not None and named.format not in PACKAGES:
+        named = None
+    if head.startswith(_OLE):
+        _refuse_ole(head, suffix, named)
+    if not head.startswith(_ZIP):
+        if named is not None and suffix in named.suffixes:
+            raise IngestError(IngestCode.CORRUPT, f"The file is named {suffix} but isn't one: save or export it again.")
+        return None
+    names = [each.group(2)[: int.from_bytes(each.group(1), "little")] for each in _MEMBER.finditer(head)]
+    for kind in KINDS:
+        if kind.member and any(name.startswith(kind.member) for name in names):
+            return kind
+    return named
+
+
+def _refuse_ole(head: bytes, suffix: str, named: Kind | None) -> None:
+    """Says which old Office document a file is, or that it is a newer one behind a password."""
+    stream = next((old for name, old in _OLE_STREAMS.items() if name.encode("utf-16-le") in head), None)
+    if stream is None and (named is not None or "EncryptedPackage".encode("utf-16-le") in head):
+        raise IngestError(
+            IngestCode.PASSWORD_REQUIRED,
+            "The document is protected by a password: save it without one and upload it again.",
+        )
+    old = _OLD_OFFICE.get(suffix) or _OLD_OFFICE.get(stream or "")
+    if old is not None:
+        kind, newer = old
+        raise IngestError(
+            IngestCode.UNSUPPORTED_FORMAT, f"The file is {kind}: save it as {newer} or PDF and upload that."
+        )
 
 
 def _refuse_binary(head: bytes, suffix: str) -> None:

@@ -18,6 +18,7 @@ class Format(StrEnum):
     PDF = "pdf"
     SHEET = "sheet"
     CODE = "code"
+    DOCX = "docx"
 
 
 class BlockKind(StrEnum):

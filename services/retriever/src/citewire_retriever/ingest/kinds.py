@@ -20,8 +20,11 @@ class Kind:
     """Of file names, in lower case."""
     may_be_html: bool = True
     """Whether a file of such a name that starts as an HTML page is one."""
+    member: bytes = b""
+    """How the name of a part begins that only such a ZIP package has; packages that say their media type need none."""
 
 
+_OOXML: Final = "application/vnd.openxmlformats-officedocument"
 PDF: Final = Kind("PDF", Format.PDF, ("application/pdf",), (".pdf",))
 HTML: Final = Kind("HTML", Format.HTML, ("text/html", "application/xhtml+xml"), (".html", ".htm", ".xhtml"))
 TEXT: Final = Kind(
@@ -36,12 +39,17 @@ KINDS: Final = (
     HTML,
     Kind("CSV and TSV", Format.SHEET, ("text/csv",), (".csv", ".psv"), may_be_html=False),
     Kind("CSV and TSV", Format.SHEET, ("text/tab-separated-values",), (".tsv", ".tab"), may_be_html=False),
+    Kind("Word (DOCX)", Format.DOCX, (f"{_OOXML}.wordprocessingml.document",), (".docx", ".docm", ".dotx", ".dotm"),
+         member=b"word/"),
     TEXT,
 )  # fmt: skip
 """In the order in which messages list them."""
 
 SUPPORTED: Final = f"{', '.join(dict.fromkeys(kind.name for kind in KINDS))}, source code"
 """Every kind, for messages."""
+
+PACKAGES: Final = frozenset({Format.DOCX})
+"""Formats of files that are ZIP archives."""
 
 BY_SUFFIX: Final = {suffix: kind for kind in KINDS for suffix in kind.suffixes}
 BY_MEDIA_TYPE: Final = {media_type: kind for kind in KINDS for media_type in kind.media_types}

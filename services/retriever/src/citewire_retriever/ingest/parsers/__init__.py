@@ -99,6 +99,12 @@ def _read_sheet(file: _File) -> ParsedDocument:
     return parse_sheet(file.text(), file.limits, media_type=file.detected.media_type)
 
 
+def _read_docx(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.docx import parse_docx
+
+    return parse_docx(file.data, file.limits)
+
+
 def _read_code(file: _File) -> ParsedDocument:
     from citewire_retriever.ingest.parsers.code import parse_code
 
@@ -117,5 +123,6 @@ _READERS: Final[Mapping[Format, Callable[[_File], ParsedDocument]]] = {
     Format.HTML: _read_html,
     Format.SHEET: _read_sheet,
     Format.CODE: _read_code,
+    Format.DOCX: _read_docx,
     Format.TEXT: _read_plain,
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Protocol, cast
+from typing import IO, Protocol, cast
 
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 
@@ -31,6 +31,18 @@ class Element(Protocol):
         """The element around this one."""
         ...
 
+    def clear(self) -> None:
+        """Takes away all that is in it."""
+        ...
+
+    def __getitem__(self, index: int) -> "Element":
+        """A child."""
+        ...
+
+    def __delitem__(self, index: int) -> None:
+        """Takes a child away."""
+        ...
+
     def __iter__(self) -> Iterator["Element"]:
         """The children."""
         ...
@@ -57,6 +69,10 @@ class Walk(Protocol):
 
 
 _etree = import_module("lxml.etree")
+_XML = {"resolve_entities": False, "no_network": True, "remove_comments": True, "remove_pis": True}
+
+XmlError = cast("type[Exception]", _etree.XMLSyntaxError)
+"""What broken XML raises, and XML beyond the library's limits: 256 levels, 10 MB of text in a row."""
 
 
 def parse_html(data: bytes) -> Element | None:
@@ -80,3 +96,13 @@ def parse_html(data: bytes) -> Element | None:
 def walk(element: Element) -> Walk:
     """Walks over an element and everything below it."""
     return cast("Walk", _etree.iterwalk(element, events=("start", "end")))
+
+
+def parse_xml(data: bytes) -> Element:
+    """Parses XML; no entity is expanded, and nothing is ever fetched. Raises XmlError."""
+    return cast("Element", _etree.fromstring(data, _etree.XMLParser(**_XML)))
+
+
+def iterate_xml(stream: IO[bytes]) -> Iterator[tuple[str, Element]]:
+    """Parses XML as it comes: ("start" | "end", element); as, and raising, as `parse_xml`."""
+    return cast("Iterator[tuple[str, Element]]", _etree.iterparse(stream, events=("start", "end"), **_XML))

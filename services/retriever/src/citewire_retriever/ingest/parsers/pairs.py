@@ -1,7 +1,13 @@
 """Table rows as text."""
 
+import re
+from typing import Final
+
 LABEL_LIMIT = 200
 """Code points of a column's name or a heading's label that are kept."""
+
+NUMBER: Final = re.compile(r"[-+(]?[$€£]?\d[\d.,' ]*%?\)?")
+"""What a cell holds that is a number, and so no column's name."""
 
 
 def one_line(text: str) -> str:

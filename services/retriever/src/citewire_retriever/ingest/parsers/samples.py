@@ -1,5 +1,8 @@
 """A small file of each kind, with what its parser can do: reading them imports all that reading others needs."""
 
+import io
+from zipfile import ZIP_DEFLATED, ZipFile
+
 from citewire_retriever.ingest.detect import LANGUAGES
 
 _MARKDOWN = """---
@@ -52,6 +55,19 @@ startxref
 %%EOF
 """
 
+
+def _package(parts: dict[str, str]) -> bytes:
+    """A ZIP package of parts."""
+    data = io.BytesIO()
+    with ZipFile(data, "w", ZIP_DEFLATED) as archive:
+        for name, text in parts.items():
+            archive.writestr(name, text)
+    return data.getvalue()
+
+
+_DOCX = """<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p><w:r><w:t>Text
+</w:t></w:r></w:p><w:tbl><w:tr><w:tc><w:p><w:r><w:t>a</w:t></w:r></w:p></w:tc></w:tr></w:tbl></w:body></w:document>"""
+
 FILES: dict[str, bytes] = {
     "a.md": _MARKDOWN.encode(),
     "a.html": _HTML.encode(),
@@ -61,6 +77,7 @@ FILES: dict[str, bytes] = {
     "cyrillic.txt": "Это довольно длинный текст, по которому видно кодировку.".encode("cp1251"),
     "wide.txt": "Text".encode("utf-16"),
     "a.pdf": _PDF,
+    "a.docx": _package({"word/document.xml": _DOCX}),
     **{f"a{suffixes[0]}": b"class A { f() { } }\n# a\ndef f(): 1\n" for suffixes in LANGUAGES.values()},
 }
 """By name."""

@@ -11,13 +11,12 @@ from citewire.common.v1.place_pb2 import Place
 
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
 from citewire_retriever.ingest.errors import IngestCode, IngestError
-from citewire_retriever.ingest.parsers.pairs import one_line, pairs
+from citewire_retriever.ingest.parsers.pairs import NUMBER, one_line, pairs
 
 _DELIMITERS = "\t;|,"
 _SNIFF_CHARS = 65_536
 _SNIFF_ROWS = 200
 _EXCEL_HINT = re.compile(r"sep=([^\n])\n", re.I)
-_NUMBER = re.compile(r"[-+(]?[$€£]?\d[\d.,' ]*%?\)?")
 
 # A cell may be as long as the whole text, which has its own limit; the module's default of 128 KiB is a surprise.
 csv.field_size_limit(2**31 - 1)
@@ -56,7 +55,7 @@ def parse_sheet(text: str, limits: ParseLimits, *, media_type: str = "text/csv")
 
 def _add_body(builder: TextBuilder, header: tuple[int, list[str]], rows: Iterator[tuple[int, list[str]]]) -> None:
     number, names = header
-    if all(_NUMBER.fullmatch(name) for name in names if name):
+    if all(NUMBER.fullmatch(name) for name in names if name):
         # A row of numbers names no columns: the data starts here.
         _add(builder, number, pairs([], names))
         names = []

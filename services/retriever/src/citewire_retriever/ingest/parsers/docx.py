@@ -1,0 +1,173 @@
+"""Word documents (DOCX): paragraphs, lists and tables under their headings.
+
+Read from the package's own parts: libraries for DOCX give neither list numbers, nor text boxes, footnotes and tracked
+changes, and inflate all of a file. Names of elements and styles are ECMA-376's.
+"""
+
+from mmap import mmap
+from typing import Final
+
+from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
+from citewire_retriever.ingest.parsers.docx_numbers import Numbers
+from citewire_retriever.ingest.parsers.docx_styles import Styles
+from citewire_retriever.ingest.parsers.docx_text import Paragraph, children, find, read_paragraphs, value
+from citewire_retriever.ingest.parsers.lxml_facade import Element
+from citewire_retriever.ingest.parsers.package import Package, attribute, local
+from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
+from citewire_retriever.ingest.parsers.tables import Cell, add_rows, mark_header
+
+MEDIA_TYPE: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+_MOST_COLUMNS: Final = 1000
+
+
+def parse_docx(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
+    """Parses a Word document.
+
+    Headings are what their style's outline level says, whatever language the style's name is in. List items have their
+    numbers, notes follow the paragraph that refers to them, and so do text boxes. Left out: headers and footers, tables
+    of contents, what tracked changes delete, hidden text.
+
+    Raises:
+        IngestError: CORRUPT, PASSWORD_REQUIRED, TOO_LARGE.
+    """
+    package = Package(data, "Word document")
+    main = package.related("", "officeDocument") or "word/document.xml"
+    reader = _Reader(package, main, limits)
+    for _, element in package.elements(main, frozenset({"p", "tbl"})):
+        reader.read(element)
+    title = reader.title or package.title() or reader.first_heading
+    return ParsedDocument(Format.DOCX, MEDIA_TYPE, reader.builder.text(), tuple(reader.builder.blocks), title=title)
+
+
+class _Reader:
+    def __init__(self, package: Package, main: str, limits: ParseLimits) -> None:
+        self.builder = TextBuilder(limits)
+        self.styles = Styles(package.related_tree(main, "styles"))
+        self.numbers = Numbers(package.related_tree(main, "numbering"), self.styles)
+        self.notes = {
+            (kind, attribute(note, "id")): note
+            for kind in ("footnote", "endnote")
+            for note in children(package.related_tree(main, f"{kind}s"))
+        }
+        self.title: str | None = None
+        self.first_heading: str | None = None
+
+    def read(self, element: Element) -> None:
+        if local(element.tag) == "tbl":
+            self._table(element)
+            return
+        self._paragraphs(read_paragraphs(element))
+
+    def _paragraphs(self, paragraphs: list[Paragraph]) -> None:
+        """A paragraph, then what hangs on it: its text boxes and notes."""
+        for paragraph in paragraphs:
+            self._paragraph(paragraph)
+            for note in paragraph.notes:
+                body = self.notes.pop(note, None)  # once, should several refer to it
+                for each in children(body):
+                    if local(each.tag) == "p":
+                        self._paragraphs(read_paragraphs(each))
+
+    def _paragraph(self, paragraph: Paragraph) -> None:
+        text = paragraph.text.strip()
+        style = self.styles.of(paragraph.element)
+        number = self.numbers.next(paragraph.element)
+        if not text or style.is_contents:
+            return
+        if style.level:
+            label = one_line(f"{number} {text}" if number and number != "-" else text)
+            self._write(BlockKind.HEADING, label, level=style.level)
+            if style.is_title:
+                self.title = self.title or label
+            self.first_heading = self.first_heading or label
+            return
+        self._write(BlockKind.PARAGRAPH, f"{number} {text}" if number else text, "\n" if number else "\n\n")
+
+    def _table(self, table: Element) -> None:
+        grid = _Grid(self.numbers)
+        notes = [note for row in _below(table, "tr") for note in grid.add(row)]
+        add_rows(self.builder, mark_header(grid.rows, grid.header_rows))
+        for note in notes:
+            for each in children(self.notes.pop(note, None)):
+                self._paragraphs(read_paragraphs(each))
+
+    def _write(self, kind: BlockKind, text: str, separator: str = "\n\n", *, level: int = 0) -> None:
+        start, end = self.builder.write(text, separator=separator)
+        label = text[:LABEL_LIMIT] if level else ""
+        self.builder.add(Block(kind, start, end, level=level, label=label))
+
+
+class _Grid:
+    """A table's cells by row and column; a cell across several is the same object in each."""
+
+    def __init__(self, numbers: Numbers) -> None:
+        self.rows: list[list[Cell]] = []
+        self.header_rows = 0
+        self._numbers = numbers
+
+    def add(self, row: Element) -> list[tuple[str, str]]:
+        """Adds a row; returns the notes that it refers to."""
+        properties = find(row, "trPr")
+        if find(properties, "del") is not None:
+            return []
+        above = self.rows[-1] if self.rows else []
+        notes: list[tuple[str, str]] = []
+        cells: list[Cell] = [Cell("", head=False)] * min(_count(properties, "gridBefore", 0), _MOST_COLUMNS)
+        for element in _below(row, "tc"):
+            cell_properties = find(element, "tcPr")
+            span = min(_count(cell_properties, "gridSpan", 1), _MOST_COLUMNS)
+            merged = find(cell_properties, "vMerge")
+            if merged is not None and value(merged, "continue") == "continue" and len(cells) < len(above):
+                cell = above[len(cells)]
+            else:
+                cell = Cell(self._text(element, notes), head=False)
+            cells += [cell] * span
+            if len(cells) > _MOST_COLUMNS:
+                break
+        if cells:
+            self.rows.append(cells)
+            marked = find(properties, "tblHeader")
+            if (
+                marked is not None
+                and value(marked, "1") not in {"0", "false"}
+                and self.header_rows == len(self.rows) - 1
+            ):
+                self.header_rows += 1
+        return notes
+
+    def _text(self, cell: Element, notes: list[tuple[str, str]]) -> str:
+        texts: list[str] = []
+        for element in cell.iter():
+            if local(element.tag) == "p" and not _inside_paragraph(element, cell):
+                for paragraph in read_paragraphs(element):
+                    number = self._numbers.next(paragraph.element) if paragraph.text.strip() else ""
+                    texts.append(f"{number} {paragraph.text}" if number not in {"", "-"} else paragraph.text)
+                    notes += paragraph.notes
+        return one_line(" ".join(texts))
+
+
+def _inside_paragraph(element: Element, cell: Element) -> bool:
+    """Whether a paragraph stands in another, as that of a text box does, within a cell."""
+    around = element.getparent()
+    while around is not None and around is not cell:
+        if local(around.tag) == "p":
+            return True
+        around = around.getparent()
+    return False
+
+
+def _below(element: Element, tag: str) -> list[Element]:
+    """Rows of a table or cells of a row, also in content controls; not those of tables inside."""
+    results: list[Element] = []
+    for each in element:
+        name = local(each.tag)
+        if name == tag:
+            results.append(each)
+        elif name in {"sdt", "sdtContent", "customXml", "ins", "moveTo"}:
+            results += _below(each, tag)
+    return results
+
+
+def _count(properties: Element | None, name: str, default: int) -> int:
+    text = value(find(properties, name), "")
+    return int(text) if text.isdecimal() and text.isascii() and len(text) < 6 else default

@@ -1,0 +1,72 @@
+"""The text of a Word paragraph as Word shows it."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from citewire_retriever.ingest.parsers.lxml_facade import Element, walk
+from citewire_retriever.ingest.parsers.package import attribute, local
+
+_LEFT_OUT: Final = frozenset(
+    {"del", "moveFrom", "delText", "instrText", "delInstrText", "fldData", "Fallback", "rt", "pPr", "tblPr"}
+)
+_SIGNS: Final = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+_OFF: Final = frozenset({"0", "false", "off"})
+
+
+@dataclass(slots=True)
+class Paragraph:
+    """A paragraph's text, and what it refers to."""
+
+    element: Element
+    text: str = ""
+    notes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """``footnote`` or ``endnote``, and the note's id."""
+    pieces: list[str] = field(default_factory=list[str])
+
+
+def read_paragraphs(element: Element) -> list[Paragraph]:
+    """A paragraph, and behind it those of its text boxes; in one walk, as they may be nested."""
+    results = [Paragraph(element)]
+    stack = [results[0]]
+    events = walk(element)
+    for event, each in events:
+        tag = local(each.tag)
+        if event == "end":
+            if tag == "p" and each is not element:
+                stack.pop()
+            continue
+        if tag in _LEFT_OUT or (tag == "r" and _is_hidden(each)):
+            events.skip_subtree()
+        elif tag == "p" and each is not element:
+            stack.append(Paragraph(each))
+            results.append(stack[-1])
+        elif tag == "t":
+            stack[-1].pieces.append(each.text or "")
+        elif tag in _SIGNS and attribute(each, "type") != "page":
+            stack[-1].pieces.append(_SIGNS[tag])
+        elif tag in {"footnoteReference", "endnoteReference"}:
+            stack[-1].notes.append((tag.removesuffix("Reference"), attribute(each, "id")))
+    for paragraph in results:
+        paragraph.text = "".join(paragraph.pieces)
+        paragraph.pieces.clear()
+    return results
+
+
+def find(element: Element | None, name: str) -> Element | None:
+    """The first child of a name."""
+    return next((each for each in element if local(each.tag) == name), None) if element is not None else None
+
+
+def children(element: Element | None) -> list[Element]:
+    """The children of an element; none if there is none."""
+    return list(element) if element is not None else []
+
+
+def value(element: Element | None, default: str = "") -> str:
+    """The attribute ``val``."""
+    return default if element is None else attribute(element, "val", default)
+
+
+def _is_hidden(run: Element) -> bool:
+    vanish = find(find(run, "rPr"), "vanish")
+    return vanish is not None and value(vanish, "1") not in _OFF

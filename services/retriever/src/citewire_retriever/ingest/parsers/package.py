@@ -1,0 +1,213 @@
+"""The ZIP packages of Office documents and e-books: their parts as streams of XML, within bounds.
+
+Python's zipfile inflates as it is read, and libxml2 gives elements while it parses; so memory is bounded by the largest
+paragraph, table row or the like, whatever the file says of itself. No entity is expanded, nothing outside is read.
+"""
+
+import io
+import zlib
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from mmap import mmap
+from pathlib import PurePosixPath
+from typing import IO, Final
+from zipfile import BadZipFile, ZipFile
+
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.parsers.lxml_facade import Element, XmlError, iterate_xml, parse_xml
+
+MOST_INFLATED: Final = 512 * 1024 * 1024
+"""Bytes that are read of a package, inflated."""
+_MOST_OF_A_TREE: Final = 64 * 1024 * 1024
+_FREE: Final = 16 * 1024 * 1024
+_MOST_RATIO: Final = 200  # Office's own XML shrinks to a tenth or a thirtieth, a bomb to a thousandth
+_ENCRYPTED: Final = 0x1
+
+
+class Package:
+    """A package, and how much may still be read of it."""
+
+    def __init__(self, data: bytes | mmap, kind: str) -> None:
+        """Takes the file, and what it is called in errors, like ``Word document``.
+
+        Raises:
+            IngestError: CORRUPT if it isn't a whole ZIP archive.
+        """
+        self.kind = kind
+        self._left = MOST_INFLATED
+        with self._explained():
+            self._zip = ZipFile(io.BufferedReader(_Bytes(data)))
+        self._members = {member.filename: member for member in self._zip.infolist()}
+
+    def __contains__(self, name: str) -> bool:
+        """Whether it has a part."""
+        return name in self._members
+
+    def read(self, name: str, most: int = _MOST_OF_A_TREE) -> bytes:
+        """A part's bytes. Raises as `elements`; TOO_LARGE if there are more than `most`."""
+        with self._explained(), self._open(name) as stream:
+            data = stream.read(most + 1)
+        if len(data) > most:
+            raise self._too_large()
+        return data
+
+    def tree(self, name: str) -> Element | None:
+        """A small part as a tree; None if the package has none of that name. Raises as `elements`."""
+        if name not in self:
+            return None
+        with self._explained():
+            return parse_xml(self.read(name))
+
+    def elements(
+        self, name: str, whole: frozenset[str], begun: frozenset[str] = frozenset()
+    ) -> Iterator[tuple[str, Element]]:
+        """A part's elements, piece by piece; each is emptied when the next one is asked for.
+
+        Args:
+            name: The part.
+            whole: Local names: such an element comes as ("end", element), whole, unless it is inside of another.
+            begun: Local names: such an element comes as ("start", element), with its attributes but without what is in
+                it, and as ("end", element), emptied, unless it is inside of a whole one.
+
+        Raises:
+            IngestError: CORRUPT if the part is missing or broken, TOO_LARGE, PASSWORD_REQUIRED.
+        """
+        inside = 0
+        with self._explained(), self._open(name) as stream:
+            for event, element in iterate_xml(stream):
+                tag = local(element.tag)
+                is_whole = tag in whole
+                if event == "start":
+                    inside += is_whole
+                    if not inside and tag in begun:
+                        yield event, element
+                    continue
+                inside -= is_whole
+                if inside:
+                    continue
+                if is_whole or tag in begun:
+                    yield event, element
+                _forget(element)
+
+    def relations(self, part: str) -> dict[str, tuple[str, str]]:
+        """What a part refers to within the package: the last word of the relation's type, and the part, by id."""
+        path = PurePosixPath(part)
+        root = self.tree(str(path.parent / "_rels" / f"{path.name}.rels"))
+        results: dict[str, tuple[str, str]] = {}
+        for each in root.iter() if root is not None else ():
+            if local(each.tag) == "Relationship" and each.get("TargetMode", "") != "External":
+                kind = each.get("Type", "").rpartition("/")[2]
+                results[each.get("Id", "")] = (kind, _resolved(path.parent, each.get("Target", "")))
+        return results
+
+    def related(self, part: str, kind: str) -> str | None:
+        """The first part of a kind that a part refers to, and that is there; the package itself is the part ``""``."""
+        return next((name for each, name in self.relations(part).values() if each == kind and name in self), None)
+
+    def related_tree(self, part: str, kind: str) -> Element | None:
+        """That part as a tree; None if there is none."""
+        name = self.related(part, kind)
+        return None if name is None else self.tree(name)
+
+    def title(self) -> str | None:
+        """What the document's properties call it."""
+        root = self.related_tree("", "core-properties")
+        titles = (" ".join((each.text or "").split()) for each in root.iter("{*}title")) if root is not None else ()
+        return next((title for title in titles if title), None)
+
+    def _open(self, name: str) -> IO[bytes]:
+        member = self._members.get(name)
+        if member is None:
+            raise self._broken()
+        if member.flag_bits & _ENCRYPTED:
+            raise password_required(self.kind)
+        if member.file_size > _FREE and member.file_size > _MOST_RATIO * max(member.compress_size, 1):
+            raise self._too_large()
+        self._left -= member.file_size
+        if self._left < 0:
+            raise self._too_large()
+        return self._zip.open(member)
+
+    @contextmanager
+    def _explained(self) -> Generator[None]:
+        try:
+            yield
+        except (BadZipFile, XmlError, zlib.error, EOFError, NotImplementedError, ValueError, OSError) as error:
+            raise self._broken() from error
+
+    def _broken(self) -> IngestError:
+        return IngestError(IngestCode.CORRUPT, f"The {self.kind} is damaged or cut off: save or export it again.")
+
+    def _too_large(self) -> IngestError:
+        return IngestError(IngestCode.TOO_LARGE, f"The {self.kind} inflates to more than can be read: split it.")
+
+
+def password_required(kind: str) -> IngestError:
+    """The error for a document that is encrypted."""
+    return IngestError(
+        IngestCode.PASSWORD_REQUIRED, f"The {kind} is protected by a password: save it without one and upload it again."
+    )
+
+
+@lru_cache(maxsize=4096)
+def local(tag: object) -> str:
+    """A tag's or attribute's name without its namespace: strict and transitional documents have different ones."""
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
+
+
+def attribute(element: Element, name: str, default: str = "") -> str:
+    """An attribute by its local name."""
+    for key, value in element.attrib.items():
+        if local(key) == name:
+            return value
+    return default
+
+
+def relation_id(element: Element, name: str = "id") -> str:
+    """The id of what an element refers to: its attribute in the namespace of relationships."""
+    return next((value for key, value in element.attrib.items() if key.endswith(f"/relationships}}{name}")), "")
+
+
+def _resolved(folder: PurePosixPath, target: str) -> str:
+    parts: list[str] = []
+    for part in (PurePosixPath("/") / folder / target).parts[1:]:
+        if part != "..":
+            parts.append(part)
+        elif parts:
+            parts.pop()
+    return "/".join(parts)
+
+
+def _forget(element: Element) -> None:
+    """Frees an element and those before it: a document of a million rows is never whole in memory."""
+    element.clear()
+    parent = element.getparent()
+    if parent is not None:
+        while parent[0] is not element:
+            del parent[0]
+
+
+class _Bytes(io.RawIOBase):
+    """Bytes, or a map of a file, as a file; nothing is copied."""
+
+    def __init__(self, data: bytes | mmap) -> None:
+        self._data, self._at = data, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._data)}[whence]
+        if self._at < 0:
+            raise ValueError("before the beginning")
+        return self._at
+
+    def readinto(self, buffer: "memoryview | bytearray") -> int:  # pyright: ignore[reportIncompatibleMethodOverride] # narrower than the buffer protocol
+        part = self._data[self._at : self._at + len(buffer)]
+        buffer[: len(part)] = part
+        self._at += len(part)
+        return len(part)

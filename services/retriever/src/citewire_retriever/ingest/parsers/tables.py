@@ -1,0 +1,104 @@
+"""Tables as rows that say what they mean: each value under its column's name."""
+
+from dataclasses import dataclass
+
+from citewire.common.v1.place_pb2 import Place
+
+from citewire_retriever.ingest.document import Block, BlockKind, TextBuilder
+from citewire_retriever.ingest.parsers.pairs import NUMBER, pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell; one that spans rows or columns is the same object in each."""
+
+    text: str
+    """On one line."""
+    head: bool
+    """Whether it names its column or row."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A row as text."""
+
+    text: str
+    """``column: value`` pairs, or values."""
+    wide: bool
+    """Whether it is one cell across the table: a title, not data."""
+
+
+def table_rows(grid: list[list[Cell]]) -> list[TableRow]:
+    """The rows of a table that aren't empty, in order.
+
+    The first rows of headings only make the header, joined from the top down; rows above them, and later ones, that are
+    one wide cell have no columns. Without a header, a row is ``heading: values`` if it starts with a heading cell, and
+    else its values.
+    """
+    first = next((index for index, cells in enumerate(grid) if not _is_wide(cells)), len(grid))
+    depth = _header_depth(grid[first:])
+    header = _header(grid[first : first + depth])
+    rows = [_row(header, cells) for cells in [*grid[:first], *grid[first + depth :]]]
+    if depth and not any(row.text for row in rows):
+        rows = [TableRow(" | ".join(name for name in header if name), wide=False)]
+    return [row for row in rows if row.text]
+
+
+def mark_header(grid: list[list[Cell]], depth: int) -> list[list[Cell]]:
+    """The same table with its first `depth` rows as its header; where none is said to be one, the first may be.
+
+    It is if there are others, and each of its cells (the first one apart) holds words and none a number.
+    """
+    if not depth and len(grid) > 1 and len(grid[0]) > 1 and not _is_wide(grid[0]):
+        first = grid[0]
+        depth = int(all(cell.text for cell in first[1:]) and not any(NUMBER.fullmatch(cell.text) for cell in first))
+    marked: dict[int, Cell] = {}
+    for row in grid[:depth]:
+        marked.update((id(cell), Cell(cell.text, head=True)) for cell in row)
+    return [[marked.get(id(cell), cell) for cell in row] if index < depth else row for index, row in enumerate(grid)]
+
+
+def add_rows(builder: TextBuilder, grid: list[list[Cell]], place: Place | None = None) -> None:
+    """Adds a table's rows, each a block of its own."""
+    for row in table_rows(grid):
+        start, end = builder.write(row.text)
+        kind = BlockKind.PARAGRAPH if row.wide else BlockKind.ROW
+        builder.add(Block(kind, start, end, place=place or Place()))
+
+
+def _is_wide(cells: list[Cell]) -> bool:
+    """Whether a row is one cell across all columns: a title, not data."""
+    return all(cell is cells[0] for cell in cells)
+
+
+def _row(header: list[str], cells: list[Cell]) -> TableRow:
+    if _is_wide(cells):
+        return TableRow(cells[0].text, wide=True)
+    if header:
+        return TableRow(pairs(header, [cell.text for cell in cells]), wide=False)
+    texts = [
+        cell.text for index, cell in enumerate(cells) if cell.text and (index == 0 or cell is not cells[index - 1])
+    ]
+    if len(texts) > 1 and (cells[0].head or texts[0].endswith(":")):
+        return TableRow(f"{texts[0].removesuffix(':')}: {' | '.join(texts[1:])}", wide=False)
+    return TableRow(" | ".join(texts), wide=False)
+
+
+def _header_depth(grid: list[list[Cell]]) -> int:
+    depth = 0
+    for cells in grid:
+        if _is_wide(cells) or not all(cell.head for cell in cells):
+            break
+        depth += 1
+    return depth
+
+
+def _header(rows: list[list[Cell]]) -> list[str]:
+    """The columns' names: the texts above each other, each of them once."""
+    columns: list[dict[str, None]] = []
+    for row in rows:
+        columns += [{} for _ in range(len(row) - len(columns))]
+        for texts, cell in zip(columns, row, strict=False):
+            if cell.text:
+                texts[cell.text] = None
+    return [" / ".join(texts) for texts in columns]
