@@ -33,6 +33,7 @@ TABLES = (
     "conversation_shares",
     "erasure_checks",
     "erasures",
+    "feedback",
     "groups",
     "group_members",
     "messages",
@@ -204,6 +205,9 @@ async def test_the_role_sees_and_writes_only_its_tenants_rows(
         sharing = f"/v1/conversations/{asked.json()['conversation_id']}/sharing"
         shared = await gateway.http.put(sharing, json={"organisation": True}, headers=bearer(key))
         assert shared.status_code == 200
+        answer = f"/v1/conversations/{asked.json()['conversation_id']}/answers/{asked.json()['exchange_id']}"
+        rated = await gateway.http.put(f"{answer}/feedback", json={"rating": "up"}, headers=bearer(key))
+        assert rated.status_code == 200
         own = {"provider": "openai", "api_key": "sk-canary"}
         assert (await gateway.http.put("/v1/providers/chat", json=own, headers=bearer(key))).status_code == 200
         assert (await gateway.http.put("/v1/providers/chat/spare", json=own, headers=bearer(key))).status_code == 200

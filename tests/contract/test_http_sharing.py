@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
 
-from api_keys import bearer, key_for
 from citewire_gateway.chat.reading import WITHHELD, withheld_answers
 from citewire_gateway.chat.store import AnswerSources, ChatStore, Readers
 from citewire_kit.errors import NotFound
@@ -16,34 +15,14 @@ from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import Tenant
 from gateway_fake_servers import running_fakes
 from gateway_fakes import result
-from gateway_process import Gateway, rows, running_gateway
+from gateway_process import rows, running_gateway
+from people_calls import People
 
 if TYPE_CHECKING:
     from databases import Database
 
 ANSWER = 'Revenue grew by "12" %.'
 SECRET = "The figure is 4711."
-
-
-class People:
-    """Callers of one gateway, each with a key."""
-
-    def __init__(self, gateway: Gateway, database: Database) -> None:
-        self.gateway = gateway
-        self._database = database
-        self._headers: dict[str, dict[str, str]] = {}
-
-    async def add(self, org: str, user: str) -> None:
-        self._headers[user] = bearer((await key_for(self._database, org, user))["key"])
-
-    async def call(self, user: str, method: str, path: str, **options: Any) -> Any:  # noqa: ANN401 # a response, read loosely
-        headers = self._headers[user] | options.pop("headers", {})
-        return await self.gateway.http.request(method, path, headers=headers, **options)
-
-    async def ask(self, user: str, question: str = "How much?", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 # a request's
-        response = await self.call(user, "POST", "/v1/chat", json={"question": question, "stream": False, **fields})
-        assert response.status_code == 200, response.text
-        return response.json()
 
 
 @pytest.fixture

@@ -39,12 +39,14 @@ if TYPE_CHECKING:
     from databases import Database
     from proof_scale import PrintTable, ProofScale
 
+ANSWER = re.compile(r'"conversation_id":\s*"([0-9a-f-]{36})",\s*"exchange_id":\s*"([0-9a-f-]{36})"')
+RATING = "/v1/conversations/{conversation_id}/answers/{exchange_id}/feedback"
 ROLES = {"member": "editor"}
 ELSEWHERE = {
     "system": "nothing of a tenant's",
     "page": "nothing of a tenant's",
     "keys": "names and digests of keys",
-    "admin": "accounts; the audit trail is asked for here",
+    "admin": "accounts; the audit trail and feedback are asked for here",
     "accounting": "numbers",
     "erasures": "tests of erasure",
     "profiles": "the operator's and the organisation's texts",
@@ -90,6 +92,8 @@ class HttpProof:
         self.vectors = clustered(np.random.default_rng(1), 200)
         self.keys: dict[tuple[str, str], dict[str, str]] = {}
         self.conversations: list[str] = []
+        self.answers: list[tuple[str, str]] = []
+        """Conversation and exchange of each."""
         self.answered: dict[tuple[str, str], list[Request]] = {}
         self.made = 0
         self.replaced = set[int]()
@@ -112,6 +116,7 @@ class HttpProof:
             ("GET", "/v1/conversations/{conversation_id}"): lambda _: self.conversation("GET"),
             ("GET", "/v1/conversations/{conversation_id}/export"): lambda _: self.export(),
             ("GET", "/v1/conversations/{conversation_id}/sharing"): lambda _: self.conversation("GET", "/sharing"),
+            ("GET", "/v1/feedback"): lambda _: Request("GET", "/v1/feedback", params={"page_size": 200}),
             ("GET", "/v1/admin/audit"): lambda _: Request("GET", "/v1/admin/audit", params={"page_size": 200}),
         }
         self.writes: dict[tuple[str, str], Callable[[Organisation], Request]] = {
@@ -122,6 +127,8 @@ class HttpProof:
             ("POST", "/api/chat/"): lambda _: Request("POST", "/api/chat/", {"question": "which beacons?"}),
             ("POST", "/api/chat/query"): lambda _: Request("POST", "/api/chat/query", {"question": "which beacons?"}),
             ("PUT", "/v1/conversations/{conversation_id}/sharing"): lambda _: self.share(),
+            ("PUT", RATING): lambda _: self.rate("PUT", {"rating": "up"}),
+            ("DELETE", RATING): lambda _: self.rate("DELETE"),
             ("PATCH", "/v1/conversations/{conversation_id}"): lambda _: self.conversation("PATCH", body={"title": "T"}),
             ("DELETE", "/v1/conversations/{conversation_id}"): lambda _: self.conversation("DELETE"),
             ("POST", "/v1/documents"): self.put,
@@ -243,6 +250,8 @@ class HttpProof:
             if conversation not in self.conversations:
                 self.conversations.append(conversation)
 
+        self.answers += ANSWER.findall(text)
+
     def list_documents(self, org: Organisation) -> Request:
         params = {"page_size": 200, "q": self.choices.choice(("", "canary"))}
         collection = self.choices.choice(("", *org.collections))
@@ -311,6 +320,10 @@ class HttpProof:
     def conversation(self, method: str, rest: str = "", body: Any = None) -> Request:  # noqa: ANN401 # a body as JSON
         number = self.choices.choice(self.conversations or [str(uuid.UUID(int=1))])
         return Request(method, f"/v1/conversations/{number}{rest}", body)
+
+    def rate(self, method: str, body: Any = None) -> Request:  # noqa: ANN401 # a body as JSON
+        conversation, exchange = self.choices.choice(self.answers or [(str(uuid.UUID(int=1)),) * 2])
+        return Request(method, f"/v1/conversations/{conversation}/answers/{exchange}/feedback", body)
 
     def export(self) -> Request:
         format = self.choices.choice(("json", "markdown"))
@@ -393,7 +406,7 @@ async def test_no_route_tells_what_the_grants_dont_allow(
         )
         run = HttpProof(gateway, retriever, rows, proof.random())
         described = (await gateway.http.get("/openapi.json")).json()
-        covered = (run.reads.keys() | run.writes.keys()) - {("GET", "/v1/admin/audit")}
+        covered = (run.reads.keys() | run.writes.keys()) - {("GET", "/v1/admin/audit"), ("GET", "/v1/feedback")}
         assert content_routes(described) == covered
         await run.people(database)
         while run.steps.total() < proof.pick(scaled_down=150, full=10_000):

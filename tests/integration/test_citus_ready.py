@@ -88,6 +88,7 @@ QUERY_FILES = (
     ("citewire_accounts.tenants", "accounts.sql"),
     ("citewire_accounts.tenants", "audit.sql"),
     ("citewire_accounts.tenants", "erasures.sql"),
+    ("citewire_accounts.tenants", "feedback.sql"),
     ("citewire_accounts.tenants", "groups.sql"),
     ("citewire_accounts.tenants", "identity.sql"),
     ("citewire_accounts.tenants", "limits.sql"),

@@ -40,6 +40,8 @@ class Office:
         sharing = f"/v1/conversations/{asked.json()['conversation_id']}/sharing"
         readers = {"users": ["carol" if user == "mallory" else "bob.zeisig"], "groups": [text]}
         assert (await self.call(user, "PUT", sharing, json=readers)).status_code == 200
+        rating = f"/v1/conversations/{asked.json()['conversation_id']}/answers/{asked.json()['exchange_id']}/feedback"
+        assert (await self.call(user, "PUT", rating, json={"rating": "down", "comment": text})).status_code == 200
         call = (
             "INSERT INTO ledger.calls (org_id, call_id, user_id, process, purpose, provider, model, own, input_tokens,"
             " reserved_nano, lease_until)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, cast
@@ -53,8 +53,10 @@ class FakeRecords(ChatStore):
         await self.log.note("history")
         return [(1, "user", "Earlier?"), (2, "assistant", "Yes.")]
 
-    async def answer_sources(self, tenant: Tenant, conversation_id: UUID) -> list[AnswerSources]:
-        return []
+    async def answer_sources(
+        self, tenant: Tenant, conversation_ids: Collection[UUID]
+    ) -> dict[UUID, list[AnswerSources]]:
+        return {}
 
     async def begin(self, exchange: Exchange) -> int:
         await self.log.wait("begin")

@@ -23,6 +23,7 @@ from citewire_accounts.api.routes import (
     providers,
     retention,
 )
+from citewire_accounts.api.routes import feedback as accounts_feedback
 from citewire_accounts.app import Application, build_accounts, make_local_tenant
 from citewire_gateway.api import openapi
 from citewire_gateway.api.audited import audited
@@ -38,6 +39,7 @@ from citewire_gateway.api.routes import (
     collections,
     conversations,
     documents,
+    feedback,
     openai,
     page,
     profiles,
@@ -97,6 +99,8 @@ ROUTES = (
     exports,
     collections,
     conversations,
+    feedback,
+    accounts_feedback,
     profiles,
     providers,
     keys,

@@ -64,6 +64,7 @@ AUDITED: Final[Mapping[tuple[str, str], tuple[Action, str]]] = {
         Action.CONVERSATION_SHARE,
         "conversation:{conversation_id}",
     ),
+    ("GET", "/v1/feedback"): (Action.FEEDBACK_LIST, ""),
     ("GET", "/v1/profiles/{name}"): (Action.PROFILE_READ, "profile:{name}"),
     ("PUT", "/v1/profiles/{name}"): (Action.PROFILE_SET, "profile:{name}"),
     ("DELETE", "/v1/profiles/{name}"): (Action.PROFILE_DELETE, "profile:{name}"),

@@ -90,12 +90,26 @@ ORDER BY updated_at DESC, conversation_id DESC
 LIMIT %(limit)s
 
 -- name: list_messages
--- Oldest first; the cursor is the last ordinal of the page before.
-SELECT ordinal, role, content, state, details, created_at
-FROM chat.messages
-WHERE org_id = %(org)s AND conversation_id = %(conversation)s AND ordinal > %(after)s
-ORDER BY ordinal
+-- Oldest first, with the caller's own feedback; the cursor is the last ordinal of the page before.
+SELECT m.ordinal, m.role, m.content, m.state, m.details, m.created_at, m.exchange_id,
+       f.rating, f.reasons, f.comment, f.updated_at
+FROM chat.messages m
+LEFT JOIN chat.feedback f
+    ON f.org_id = m.org_id AND f.conversation_id = m.conversation_id AND f.ordinal = m.ordinal AND f.user_id = %(user)s
+WHERE m.org_id = %(org)s AND m.conversation_id = %(conversation)s AND m.ordinal > %(after)s
+ORDER BY m.ordinal
 LIMIT %(limit)s
+
+-- name: list_answers
+SELECT a.conversation_id, c.profile, coalesce(q.content, ''),
+       a.ordinal, a.role, a.content, a.state, a.details, a.created_at, a.exchange_id
+FROM chat.messages a
+JOIN unnest(%(conversations)s::uuid[], %(ordinals)s::integer[]) AS rated (conversation_id, ordinal)
+    USING (conversation_id, ordinal)
+JOIN chat.conversations c ON c.org_id = a.org_id AND c.conversation_id = a.conversation_id
+LEFT JOIN chat.messages q
+    ON q.org_id = a.org_id AND q.conversation_id = a.conversation_id AND q.ordinal = a.ordinal - 1 AND q.role = 'user'
+WHERE a.org_id = %(org)s AND a.role = 'assistant'
 
 -- name: get_conversation
 -- The caller's own, or one that is shared with them, with a group of theirs, or with everybody.
@@ -126,12 +140,12 @@ LIMIT %(limit)s
 -- name: answer_sources
 -- For each answer: whose passages it was written from, and whether its model had read what was said before (NULL: an
 -- answer of a version that didn't note it).
-SELECT ordinal, (details ->> 'history')::int,
+SELECT conversation_id, ordinal, (details ->> 'history')::int,
        ARRAY(SELECT DISTINCT (citation ->> 'document_id')::bigint
              FROM jsonb_array_elements(coalesce(details -> 'citations', '[]')) AS citation)
 FROM chat.messages
-WHERE org_id = %(org)s AND conversation_id = %(conversation)s AND role = 'assistant'
-ORDER BY ordinal
+WHERE org_id = %(org)s AND conversation_id = ANY (%(conversations)s::uuid[]) AND role = 'assistant'
+ORDER BY conversation_id, ordinal
 
 -- name: hold_conversation
 SELECT FROM chat.conversations

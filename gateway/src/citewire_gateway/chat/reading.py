@@ -8,7 +8,16 @@ from uuid import UUID
 
 from citewire.generator.v1 import generator_pb2
 
-from citewire_gateway.chat.store import AnswerSources, ChatStore, Conversation, Exchange, StoredMessage, chat_message
+from citewire_accounts.tenants.feedback import RatedAnswer
+from citewire_gateway.chat.store import (
+    AnswerSources,
+    AskedAnswer,
+    ChatStore,
+    Conversation,
+    Exchange,
+    StoredMessage,
+    chat_message,
+)
 from citewire_gateway.clients.retriever import Retriever
 from citewire_kit.errors import NotFound
 from citewire_kit.tenant import Tenant
@@ -34,11 +43,18 @@ class ConversationReader:
         conversation, messages, more = await self.store.get_conversation(
             tenant, conversation_id, page_size=page_size, after=after
         )
-        withheld = await self._withheld(tenant, conversation_id)
-        messages = [
-            withhold(message) if message.ordinal in withheld else _without_scripts(message) for message in messages
+        withheld = (await self._withheld(tenant, [conversation_id]))[conversation_id]
+        return conversation, [_shown(message, withheld) for message in messages], more
+
+    async def rated(self, tenant: Tenant, rated: Sequence[RatedAnswer]) -> list[tuple[RatedAnswer, AskedAnswer]]:
+        """Returns what was said where somebody of the organisation rated an answer, as an admin may see it."""
+        answers = await self.store.rated_answers(tenant, [(entry.conversation_id, entry.ordinal) for entry in rated])
+        withheld = await self._withheld(tenant, {conversation_id for conversation_id, _ in answers})
+        return [
+            (entry, replace(answer, message=_shown(answer.message, withheld[entry.conversation_id])))
+            for entry in rated
+            if (answer := answers.get((entry.conversation_id, entry.ordinal))) is not None  # else deleted meanwhile
         ]
-        return conversation, messages, more
 
     async def export(self, tenant: Tenant, user_id: str) -> AsyncGenerator[UserRow, None]:
         """Yields all messages of a user as the tenant, who may be an admin, may see them."""
@@ -55,15 +71,20 @@ class ConversationReader:
                         break
                     for message in messages:
                         after = message.ordinal
-                        record = {"conversation_id": str(number)} | asdict(message)
-                        yield UserRow("chat.messages", record | {"created_at": message.created_at.isoformat()})
+                        record = {"conversation_id": str(number)} | asdict(replace(message, feedback=None))
+                        del record["feedback"]  # a row of its own, beside the others of the user
+                        record |= {
+                            "created_at": message.created_at.isoformat(),
+                            "exchange_id": str(message.exchange_id),
+                        }
+                        yield UserRow("chat.messages", record)
 
     async def history(self, exchange: Exchange, most: int) -> Sequence[generator_pb2.Message]:
         """Returns the last complete messages of the conversation that the exchange continues, oldest first."""
         messages = await self.store.history(exchange, most)
         if not messages or exchange.conversation_id is None:
             return []
-        withheld = await self._withheld(exchange.tenant, exchange.conversation_id)
+        withheld = (await self._withheld(exchange.tenant, [exchange.conversation_id]))[exchange.conversation_id]
         return [chat_message(role, WITHHELD if ordinal in withheld else content) for ordinal, role, content in messages]
 
     async def may_read(self, document_ids: Collection[int]) -> bool:
@@ -74,10 +95,14 @@ class ConversationReader:
         """Says whether the caller may see all documents that a run's stored events name."""
         return await self.may_read(documents_in(list(entries)))
 
-    async def _withheld(self, tenant: Tenant, conversation_id: UUID) -> set[int]:
-        sources = await self.store.answer_sources(tenant, conversation_id)
-        named = set[int]().union(*(answer.document_ids for answer in sources))
-        return withheld_answers(sources, await self.retriever.find_documents(named) if named else set())
+    async def _withheld(self, tenant: Tenant, conversation_ids: Collection[UUID]) -> dict[UUID, set[int]]:
+        """Returns, for each conversation, the ordinals of the answers that the tenant may not read."""
+        sources = await self.store.answer_sources(tenant, conversation_ids)
+        named = {
+            document_id for answers in sources.values() for answer in answers for document_id in answer.document_ids
+        }
+        visible = await self.retriever.find_documents(named) if named else set[int]()
+        return {number: withheld_answers(sources.get(number, ()), visible) for number in conversation_ids}
 
 
 def withheld_answers(answers: Iterable[AnswerSources], visible: Collection[int]) -> set[int]:
@@ -105,6 +130,10 @@ def documents_in(value: object) -> set[int]:
         named = {int(str(member)) for name, member in members.items() if name == "document_id" and member}
         return named.union(*map(documents_in, members.values()))
     return set[int]().union(*map(documents_in, cast("list[object]", value))) if isinstance(value, list) else set()
+
+
+def _shown(message: StoredMessage, withheld: Collection[int]) -> StoredMessage:
+    return withhold(message) if message.ordinal in withheld else _without_scripts(message)
 
 
 def _without_scripts(message: StoredMessage) -> StoredMessage:

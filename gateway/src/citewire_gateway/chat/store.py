@@ -3,8 +3,8 @@
 import base64
 import binascii
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID, uuid5
@@ -12,10 +12,11 @@ from uuid import UUID, uuid5
 from citewire.generator.v1 import generator_pb2
 from psycopg.types.json import Jsonb
 
+from citewire_accounts.tenants.feedback import Feedback, conversation_not_found
 from citewire_http.metrics import RUNS
 from citewire_http.runs.store import SQL as RUNS_SQL
 from citewire_http.runs.store import Batch, add_batch, run_lost
-from citewire_kit.errors import FieldViolation, InvalidArgument, NotFound
+from citewire_kit.errors import FieldViolation, InvalidArgument
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
@@ -27,10 +28,6 @@ State = Literal["done", "cancelled", "failed"]
 _TITLE_CHARS = 80
 _CHAT_IDS = UUID("8f0cfe5e-2a39-4b7c-9d0b-7c35a5a8c1de")
 """Namespace of conversations that a client's chat ids stand for."""
-_ENDS: Mapping[str, str] = {
-    "cancelled": "_This answer was broken off by who asked._",
-    "failed": "_This answer broke off._",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +121,18 @@ class StoredMessage:
     state: str
     details: dict[str, Any]
     created_at: datetime
+    exchange_id: UUID
+    feedback: Feedback | None = None
+    """What the conversation's user thinks of the answer; None for every other reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedAnswer:
+    """An answer with what was asked."""
+
+    profile: str
+    question: str
+    message: StoredMessage
 
 
 class ChatStore:
@@ -152,7 +161,7 @@ class ChatStore:
             if exchange.conversation_id is not None and not exchange.creates:
                 cursor = await connection.execute(SQL["has_conversation"], values)
                 if await cursor.fetchone() is None:
-                    raise _not_found(exchange.conversation_id)
+                    raise conversation_not_found(exchange.conversation_id)
             await connection.execute(SQL["open_exchange"], values)
 
     async def find_chat(self, tenant: Tenant, chat_id: str) -> tuple[UUID, bool]:
@@ -181,12 +190,17 @@ class ChatStore:
             rows = await (await connection.execute(SQL["history"], values)).fetchall()
         return [(ordinal, role, content) for ordinal, role, content in reversed(rows)]
 
-    async def answer_sources(self, tenant: Tenant, conversation_id: UUID) -> list[AnswerSources]:
-        """Returns what the answers of a conversation were written from, in their order; the caller may read it."""
-        values = _names(tenant) | {"conversation": conversation_id}
+    async def answer_sources(
+        self, tenant: Tenant, conversation_ids: Collection[UUID]
+    ) -> dict[UUID, list[AnswerSources]]:
+        """Returns what the answers of conversations were written from, in their order; the caller may read them."""
+        values = _names(tenant) | {"conversations": list(conversation_ids)}
         async with tenant_transaction(self._pool, tenant) as connection:
             rows = await (await connection.execute(SQL["answer_sources"], values)).fetchall()
-        return [AnswerSources(*row) for row in rows]
+        sources: dict[UUID, list[AnswerSources]] = {}
+        for conversation_id, *columns in rows:
+            sources.setdefault(conversation_id, []).append(AnswerSources(*columns))
+        return sources
 
     async def begin(self, exchange: Exchange) -> int:
         """Writes the question into its conversation, which is created if need be; returns the answer's ordinal."""
@@ -203,7 +217,7 @@ class ChatStore:
             query = SQL["begin_new"] if exchange.creates else SQL["begin_next"]
             row = await (await connection.execute(query, values)).fetchone()
         if row is None:  # deleted since the exchange was opened
-            raise _not_found(exchange.conversation_id)
+            raise conversation_not_found(exchange.conversation_id)
         return int(row[0])
 
     async def close(self, exchange: Exchange, closing: Closing) -> None:
@@ -276,9 +290,21 @@ class ChatStore:
         async with tenant_transaction(self._pool, tenant) as connection:
             row = await (await connection.execute(SQL["get_conversation"], values)).fetchone()
             if row is None:
-                raise _not_found(conversation_id)
+                raise conversation_not_found(conversation_id)
             rows = await (await connection.execute(SQL["list_messages"], values)).fetchall()
-        return Conversation(*row), [StoredMessage(*message) for message in rows[:page_size]], len(rows) > page_size
+        return Conversation(*row), [_message(row) for row in rows[:page_size]], len(rows) > page_size
+
+    async def rated_answers(
+        self, tenant: Tenant, answers: Collection[tuple[UUID, int]]
+    ) -> dict[tuple[UUID, int], AskedAnswer]:
+        """Returns answers by conversation and ordinal, of anybody in the organisation, without those that are gone."""
+        values = _names(tenant) | {
+            "conversations": [each for each, _ in answers],
+            "ordinals": [at for _, at in answers],
+        }
+        async with tenant_transaction(self._pool, tenant) as connection:
+            rows = await (await connection.execute(SQL["list_answers"], values)).fetchall()
+        return {(row[0], row[3]): AskedAnswer(row[1], row[2], StoredMessage(*row[3:])) for row in rows}
 
     async def rename_conversation(self, tenant: Tenant, conversation_id: UUID, title: str) -> Conversation:
         """Changes a conversation's title."""
@@ -286,7 +312,7 @@ class ChatStore:
         async with tenant_transaction(self._pool, tenant) as connection:
             row = await (await connection.execute(SQL["rename_conversation"], values)).fetchone()
         if row is None:
-            raise _not_found(conversation_id)
+            raise conversation_not_found(conversation_id)
         return Conversation(*row)
 
     async def readers(self, tenant: Tenant, conversation_id: UUID) -> Readers:
@@ -314,7 +340,7 @@ class ChatStore:
         values = _names(tenant) | {"conversation": conversation_id}
         async with tenant_transaction(self._pool, tenant) as connection:
             if await (await connection.execute(SQL["delete_conversation"], values)).fetchone() is None:
-                raise _not_found(conversation_id)
+                raise conversation_not_found(conversation_id)
             await connection.execute(RUNS_SQL["delete_conversation_events"], values)
 
     async def sweep(self, most: int = 1000) -> None:
@@ -326,8 +352,16 @@ class ChatStore:
             log.info("swept", exchanges=row[0], idempotency_keys=row[1])
 
 
+def _message(row: Sequence[Any]) -> StoredMessage:
+    message, (rating, reasons, comment, updated_at) = StoredMessage(*row[:7]), row[7:]
+    return message if rating is None else replace(message, feedback=Feedback(rating, reasons, comment, updated_at))
+
+
 async def _write_answer(connection: Connection, exchange: Exchange, closing: Closing) -> None:
-    values = _names(exchange.tenant) | {"conversation": exchange.conversation_id, "exchange": exchange.exchange_id}
+    values = _names(exchange.tenant) | {
+        "conversation": exchange.conversation_id,
+        "exchange": exchange.exchange_id,
+    }
     if closing.discard:
         await connection.execute(SQL["discard_conversation" if exchange.creates else "discard_question"], values)
         return
@@ -343,19 +377,11 @@ async def _write_answer(connection: Connection, exchange: Exchange, closing: Clo
 
 async def _hold(connection: Connection, values: Mapping[str, Any]) -> None:
     if await (await connection.execute(SQL["hold_conversation"], values)).fetchone() is None:
-        raise _not_found(values["conversation"])
+        raise conversation_not_found(values["conversation"])
 
 
 def _names(tenant: Tenant) -> dict[str, Any]:
     return {"org": tenant.org_id, "user": tenant.user_id, "groups": list(tenant.groups)}
-
-
-def _not_found(conversation_id: UUID) -> NotFound:
-    return NotFound(
-        f"there is no conversation {conversation_id}",
-        reason="CONVERSATION_NOT_FOUND",
-        metadata={"conversation_id": str(conversation_id)},
-    )
 
 
 def _cursor(last: Conversation) -> str:
@@ -392,37 +418,3 @@ def chat_message(role: str, content: str) -> generator_pb2.Message:
     """Returns a message of a conversation; `role` is `user` or `assistant`."""
     proto_role = generator_pb2.ROLE_USER if role == "user" else generator_pb2.ROLE_ASSISTANT
     return generator_pb2.Message(role=proto_role, content=content)
-
-
-def markdown(conversation: Conversation, messages: Sequence[StoredMessage]) -> str:
-    """Writes a conversation as Markdown: questions, answers, and under each answer its sources."""
-    head = f"# {conversation.title}\n\nProfile {conversation.profile}, {conversation.created_at:%Y-%m-%d %H:%M} UTC"
-    return "\n\n".join([head, *(_markdown_message(message) for message in messages)]) + "\n"
-
-
-def _markdown_message(message: StoredMessage) -> str:
-    if message.role == "user":
-        return f"## {_quoted(message.content)}"
-    parts = [message.content]
-    if message.state in _ENDS:
-        parts.append(_ENDS[message.state])
-    citations: Sequence[Mapping[str, Any]] = message.details.get("citations", ())
-    cited = set(message.details.get("cited", ()))
-    shown = [citation for citation in citations if citation["index"] in cited] or list(citations)
-    if shown:
-        parts.append("Sources:\n\n" + "\n".join(_source(citation) for citation in shown))
-    return "\n\n".join(part for part in parts if part)
-
-
-def _quoted(question: str) -> str:
-    """The question's first line as a heading, the others below it."""
-    first, _, rest = question.strip().partition("\n")
-    return f"{first}\n\n{rest.strip()}" if rest.strip() else first
-
-
-def _source(citation: Mapping[str, Any]) -> str:
-    place = citation.get("page_number")
-    at = f", p. {place}" if place else ""
-    name = str(citation.get("ref") or citation.get("title"))
-    url = citation.get("url")
-    return f"{citation['index']}. [{name}]({url}){at}" if url else f"{citation['index']}. {name}{at}"

@@ -19,6 +19,7 @@ from citewire_accounts.tenants.accounts import AccountStore
 from citewire_accounts.tenants.audit import AuditReader, AuditRetention
 from citewire_accounts.tenants.erasures import EraseDocuments, Erasures
 from citewire_accounts.tenants.exports import Rows, UserExports
+from citewire_accounts.tenants.feedback import FeedbackStore
 from citewire_accounts.tenants.groups import GroupStore
 from citewire_accounts.tenants.identity import IdentityStore
 from citewire_accounts.tenants.limits import LimitSettingStore
@@ -83,6 +84,7 @@ async def build_accounts(
         own_limits=own_limits,
         erasures=Erasures(pool, application.erase_documents, accounts, application.settle_seconds),
         exports=UserExports(pool, application.export_messages, application.export_documents),
+        feedback=FeedbackStore(pool),
         retention=Retention(pool, trail, application.erase_old_documents),
         accounts=accounts,
         providers=TenantProviders(

@@ -9,17 +9,19 @@ from fastapi.responses import JSONResponse
 from pydantic import MISSING, Field, StrictBool, StrictStr
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate
+from citewire_accounts.api.schemas.feedback import FeedbackInfo
+from citewire_accounts.tenants.feedback import Feedback, conversation_not_found
 from citewire_gateway.api.dependencies import ServicesDep
 from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.chat import store
-from citewire_gateway.chat.store import markdown
+from citewire_gateway.chat.markdown import markdown
 from citewire_http.api.openapi import deleted, problems
 from citewire_http.api.parameters import PageSize, PageToken, SearchText
 from citewire_http.api.reading import time_text
 from citewire_http.api.schemas import RequestModel, ResponseModel, Time, Uuid
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
-from citewire_kit.errors import NotFound, Violations, invalid_field
+from citewire_kit.errors import Violations, invalid_field
 from citewire_kit.tenant import Tenant, is_token
 
 
@@ -64,6 +66,10 @@ class StoredAnswer(AnswerDetails):
     content: str = Field(examples=["Revenue grew by 12 %."])
     created_at: Time = Field(examples=["2026-01-15T09:31:02Z"])
     state: Literal["complete", "cancelled", "failed"] = Field(examples=["complete"])
+    exchange_id: Uuid = Field(
+        description="The run that wrote it; feedback names it.", examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e12"]
+    )
+    feedback: FeedbackInfo | MISSING = Field(default=MISSING, description="The caller's own.")
     withheld: Literal[True] | MISSING = Field(
         default=MISSING,
         description="There only if `content` is a note in place of the answer: it was written from a document that the "
@@ -254,24 +260,34 @@ def _stored(
 ) -> Response:
     """A conversation with messages, which are sent as they are stored."""
     body = (
-        _conversation(conversation, tenant).members() | {"messages": [_message(message) for message in messages]} | more
+        _conversation(conversation, tenant).members()
+        | {"messages": [message_body(each, each.feedback) for each in messages]}
+        | more
     )
     return JSONResponse(body, headers=headers)
 
 
-def _message(message: store.StoredMessage) -> dict[str, Any]:
-    head = {"role": message.role, "content": message.content, "created_at": time_text(message.created_at)}
+def message_body(message: store.StoredMessage, feedback: Feedback | None) -> dict[str, Any]:
+    """Returns a message as JSON's values, with feedback on it; what is stored with an answer is sent as it is."""
+    head: dict[str, Any] = {
+        "role": message.role,
+        "content": message.content,
+        "created_at": time_text(message.created_at),
+    }
     if message.role == "user":
         return head
     details = {name: value for name, value in message.details.items() if name != "schema_version"}
-    return head | {"state": message.state} | details
+    head |= {"state": message.state, "exchange_id": str(message.exchange_id)}
+    if feedback is not None:
+        head["feedback"] = FeedbackInfo.read(feedback).members()
+    return head | details
 
 
 def _id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError as exc:
-        raise NotFound(f"there is no conversation {text[:64]}", reason="CONVERSATION_NOT_FOUND") from exc
+        raise conversation_not_found(text) from exc
 
 
 def _ordinal(token: str) -> int:

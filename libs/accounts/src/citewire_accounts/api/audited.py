@@ -44,6 +44,14 @@ AUDITED_ACCOUNTS: Final[Mapping[tuple[str, str], tuple[Action, str]]] = {
     ("GET", "/v1/admin/limits"): (Action.LIMIT_LIST, ""),
     ("PUT", "/v1/admin/limits"): (Action.LIMIT_SET, ""),
     ("DELETE", "/v1/admin/limits"): (Action.LIMIT_DELETE, ""),
+    ("PUT", "/v1/conversations/{conversation_id}/answers/{exchange_id}/feedback"): (
+        Action.FEEDBACK_SET,
+        "answer:{conversation_id}/{exchange_id}",
+    ),
+    ("DELETE", "/v1/conversations/{conversation_id}/answers/{exchange_id}/feedback"): (
+        Action.FEEDBACK_DELETE,
+        "answer:{conversation_id}/{exchange_id}",
+    ),
     ("GET", "/v1/admin/groups"): (Action.GROUP_LIST, ""),
     ("POST", "/v1/admin/groups"): (Action.GROUP_CREATE, ""),
     ("DELETE", "/v1/admin/groups/{name}"): (Action.GROUP_DELETE, "group:{name}"),

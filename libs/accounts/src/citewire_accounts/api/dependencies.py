@@ -19,6 +19,7 @@ from citewire_accounts.tenants.accounts import AccountStore
 from citewire_accounts.tenants.audit import AuditReader
 from citewire_accounts.tenants.erasures import Erasures
 from citewire_accounts.tenants.exports import UserExports
+from citewire_accounts.tenants.feedback import FeedbackStore
 from citewire_accounts.tenants.groups import GroupStore
 from citewire_accounts.tenants.identity import Caller, IdentityStore
 from citewire_accounts.tenants.limits import LimitSettingStore
@@ -52,6 +53,7 @@ class AccountServices:
     own_limits: LimitSettingStore
     erasures: Erasures
     exports: UserExports
+    feedback: FeedbackStore
     retention: Retention
     accounts: AccountStore
     providers: TenantProviders

@@ -74,7 +74,12 @@ def read_token(token: str, q: str) -> tuple[str, ...]:
             return tuple(map(str, key))
     except (ValueError, binascii.Error, RecursionError):
         pass
-    raise InvalidArgument(
+    raise wrong_token()
+
+
+def wrong_token() -> InvalidArgument:
+    """Returns the error of a page token that the list didn't give (reason `INVALID_PAGE_TOKEN`)."""
+    return InvalidArgument(
         "the page token isn't one that this list gave",
         reason="INVALID_PAGE_TOKEN",
         violations=[FieldViolation("page_token", "must be the next_page_token of the page before, with the same q")],
