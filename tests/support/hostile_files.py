@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingest_files import make_pdf
-from zip_packages import docx, paragraph
+from zip_packages import docx, paragraph, xlsx
 
 Hostile = Callable[[int], tuple[str, bytes]]
 """Makes a file of about so many bytes; returns its name and content."""
@@ -76,6 +76,16 @@ def _document(piece: str, *, before: str = "", after: str = "") -> Hostile:
     return lambda size: ("a.docx", docx(before + piece * (size // len(piece)) + after))
 
 
+def _workbook(piece: str, *, before: str = "", after: str = "", behind: str = "") -> Hostile:
+    """A workbook of one piece, again and again, as many times behind its rows."""
+
+    def make(size: int) -> tuple[str, bytes]:
+        count = size // len(piece + behind)
+        return "a.xlsx", xlsx(before + piece * count + after, behind=behind * count)
+
+    return make
+
+
 def _many_pages(size: int) -> tuple[str, bytes]:
     return "a.pdf", make_pdf([[(72, 700, 10, "regular", f"Page {index} says this.")] for index in range(size // 350)])
 
@@ -108,6 +118,9 @@ def _nested_objects(size: int) -> tuple[str, bytes]:
 
 
 HOSTILE: dict[str, Hostile] = {
+    "Excel: rows": _workbook("<row><c><v>1.5</v></c><c><v>2</v></c></row>"),
+    "Excel: cells of a row": _workbook('<c t="inlineStr"><is><t>a</t></is></c>', before="<row>", after="</row>"),
+    "Excel: merged cells": _workbook("<row><c><v>1</v></c></row>", behind='<mergeCell ref="A1:A1048576"/>'),
     "Word: paragraphs": _document(paragraph("Some words, and more of them.")),
     "Word: runs": _document("<w:r><w:t>a </w:t></w:r>", before="<w:p>", after="</w:p>"),
     "Word: rows of a table": _document(_WORD_ROW, before="<w:tbl>", after="</w:tbl>"),

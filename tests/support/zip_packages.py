@@ -46,3 +46,18 @@ def docx(body: str, **parts: str) -> bytes:
 def paragraph(text: str, properties: str = "") -> str:
     """A paragraph of a Word document."""
     return f"<w:p><w:pPr>{properties}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def xlsx(rows: str, *, shared: str = "", behind: str = "") -> bytes:
+    """A workbook of one sheet: its rows, shared texts, and what stands behind the rows."""
+    return package(
+        {
+            "_rels/.rels": relations({"r": ("officeDocument", "xl/workbook.xml")}),
+            "xl/workbook.xml": f'<workbook xmlns:r="{R}"><sheets><sheet name="S" r:id="r1"/></sheets></workbook>',
+            "xl/_rels/workbook.xml.rels": relations(
+                {"r1": ("worksheet", "worksheets/sheet1.xml"), "r2": ("sharedStrings", "sharedStrings.xml")}
+            ),
+            "xl/worksheets/sheet1.xml": f"<worksheet><sheetData>{rows}</sheetData>{behind}</worksheet>",
+            "xl/sharedStrings.xml": f"<sst>{shared}</sst>",
+        }
+    )

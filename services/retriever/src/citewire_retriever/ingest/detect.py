@@ -40,7 +40,7 @@ BINARY_MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"{\\rtf", "an RTF document"),
 )
 _UNSUPPORTED_SUFFIX = {
-    ".odt": "OpenDocument texts", ".rtf": "RTF documents", ".xlsx": "Excel sheets", ".ods": "OpenDocument sheets",
+    ".odt": "OpenDocument texts", ".rtf": "RTF documents", ".ods": "OpenDocument sheets",
     ".pptx": "PowerPoint slides", ".odp": "OpenDocument slides", ".epub": "E-books", ".eml": "E-mails",
     ".msg": "E-mails",
 }  # fmt: skip

@@ -19,6 +19,7 @@ class Format(StrEnum):
     SHEET = "sheet"
     CODE = "code"
     DOCX = "docx"
+    WORKBOOK = "workbook"
 
 
 class BlockKind(StrEnum):

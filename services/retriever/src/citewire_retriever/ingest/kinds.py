@@ -41,6 +41,8 @@ KINDS: Final = (
     Kind("CSV and TSV", Format.SHEET, ("text/tab-separated-values",), (".tsv", ".tab"), may_be_html=False),
     Kind("Word (DOCX)", Format.DOCX, (f"{_OOXML}.wordprocessingml.document",), (".docx", ".docm", ".dotx", ".dotm"),
          member=b"word/"),
+    Kind("Excel (XLSX)", Format.WORKBOOK, (f"{_OOXML}.spreadsheetml.sheet",), (".xlsx", ".xlsm", ".xltx", ".xltm"),
+         member=b"xl/"),
     TEXT,
 )  # fmt: skip
 """In the order in which messages list them."""
@@ -48,7 +50,7 @@ KINDS: Final = (
 SUPPORTED: Final = f"{', '.join(dict.fromkeys(kind.name for kind in KINDS))}, source code"
 """Every kind, for messages."""
 
-PACKAGES: Final = frozenset({Format.DOCX})
+PACKAGES: Final = frozenset({Format.DOCX, Format.WORKBOOK})
 """Formats of files that are ZIP archives."""
 
 BY_SUFFIX: Final = {suffix: kind for kind in KINDS for suffix in kind.suffixes}

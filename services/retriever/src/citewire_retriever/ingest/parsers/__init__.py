@@ -105,6 +105,12 @@ def _read_docx(file: _File) -> ParsedDocument:
     return parse_docx(file.data, file.limits)
 
 
+def _read_workbook(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.xlsx import parse_xlsx
+
+    return parse_xlsx(file.data, file.limits)
+
+
 def _read_code(file: _File) -> ParsedDocument:
     from citewire_retriever.ingest.parsers.code import parse_code
 
@@ -124,5 +130,6 @@ _READERS: Final[Mapping[Format, Callable[[_File], ParsedDocument]]] = {
     Format.SHEET: _read_sheet,
     Format.CODE: _read_code,
     Format.DOCX: _read_docx,
+    Format.WORKBOOK: _read_workbook,
     Format.TEXT: _read_plain,
 }

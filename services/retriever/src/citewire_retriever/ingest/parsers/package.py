@@ -49,8 +49,14 @@ class Package:
         with self._explained(), self._open(name) as stream:
             data = stream.read(most + 1)
         if len(data) > most:
-            raise self._too_large()
+            raise self.too_large()
         return data
+
+    @contextmanager
+    def stream(self, name: str) -> Generator[IO[bytes]]:
+        """A part's bytes as they are inflated. Raises as `elements`."""
+        with self._explained(), self._open(name) as stream:
+            yield stream
 
     def tree(self, name: str) -> Element | None:
         """A small part as a tree; None if the package has none of that name. Raises as `elements`."""
@@ -119,14 +125,14 @@ class Package:
     def _open(self, name: str) -> IO[bytes]:
         member = self._members.get(name)
         if member is None:
-            raise self._broken()
+            raise self.broken()
         if member.flag_bits & _ENCRYPTED:
             raise password_required(self.kind)
         if member.file_size > _FREE and member.file_size > _MOST_RATIO * max(member.compress_size, 1):
-            raise self._too_large()
+            raise self.too_large()
         self._left -= member.file_size
         if self._left < 0:
-            raise self._too_large()
+            raise self.too_large()
         return self._zip.open(member)
 
     @contextmanager
@@ -134,12 +140,14 @@ class Package:
         try:
             yield
         except (BadZipFile, XmlError, zlib.error, EOFError, NotImplementedError, ValueError, OSError) as error:
-            raise self._broken() from error
+            raise self.broken() from error
 
-    def _broken(self) -> IngestError:
+    def broken(self) -> IngestError:
+        """The error for a package that isn't as its format has it."""
         return IngestError(IngestCode.CORRUPT, f"The {self.kind} is damaged or cut off: save or export it again.")
 
-    def _too_large(self) -> IngestError:
+    def too_large(self) -> IngestError:
+        """The error for a package that holds more than can be read."""
         return IngestError(IngestCode.TOO_LARGE, f"The {self.kind} inflates to more than can be read: split it.")
 
 

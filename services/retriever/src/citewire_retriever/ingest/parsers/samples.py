@@ -68,6 +68,15 @@ def _package(parts: dict[str, str]) -> bytes:
 _DOCX = """<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p><w:r><w:t>Text
 </w:t></w:r></w:p><w:tbl><w:tr><w:tc><w:p><w:r><w:t>a</w:t></w:r></w:p></w:tc></w:tr></w:tbl></w:body></w:document>"""
 
+_RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_WORKBOOK = {
+    "xl/workbook.xml": f'<workbook xmlns:r="{_RELATION}"><sheets><sheet name="S" r:id="r"/></sheets></workbook>',
+    "xl/_rels/workbook.xml.rels": f"""<Relationships><Relationship Id="r" Type="{_RELATION}/worksheet" Target="s.xml"/>
+<Relationship Id="t" Type="{_RELATION}/styles" Target="t.xml"/></Relationships>""",
+    "xl/s.xml": """<worksheet><sheetData><row><c><v>1</v></c><c s="0"><v>1.5</v></c></row></sheetData></worksheet>""",
+    "xl/t.xml": '<styleSheet><cellXfs><xf numFmtId="15"/></cellXfs></styleSheet>',
+}
+
 FILES: dict[str, bytes] = {
     "a.md": _MARKDOWN.encode(),
     "a.html": _HTML.encode(),
@@ -78,6 +87,7 @@ FILES: dict[str, bytes] = {
     "wide.txt": "Text".encode("utf-16"),
     "a.pdf": _PDF,
     "a.docx": _package({"word/document.xml": _DOCX}),
+    "a.xlsx": _package(_WORKBOOK),
     **{f"a{suffixes[0]}": b"class A { f() { } }\n# a\ndef f(): 1\n" for suffixes in LANGUAGES.values()},
 }
 """By name."""

@@ -1,0 +1,157 @@
+"""Rows of a workbook's sheets as text: what spreadsheets of every format have in common."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Final
+
+from citewire.common.v1.place_pb2 import Place
+
+from citewire_retriever.ingest.document import Block, BlockKind, TextBuilder
+from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, NUMBER, one_line
+
+MOST_COLUMNS: Final = 16_384
+_MOST_SHEET_NAME: Final = 255
+_LOOKED_AT: Final = 50
+_MOST_LETTERS: Final = 26
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Cells that are merged; the first one holds the value. All ends are inclusive."""
+
+    first_row: int
+    last_row: int
+    first_column: int
+    last_column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row's number, and its cells that hold anything by column, from 1 and in order, as they are shown."""
+
+    number: int
+    cells: dict[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What is known of a sheet before its rows are read."""
+
+    name: str
+    hidden: bool
+    merges: list[Merge]
+
+
+def add_sheet(builder: TextBuilder, sheet: Sheet, rows: Iterator[Row]) -> None:
+    """Adds a sheet: its name as a heading, and a block for each row that holds anything.
+
+    The header is found as in CSV: the first row about as wide as the others, unless it holds numbers. Below an empty
+    row, a row of words above one with numbers is the header of a new table.
+    """
+    name = one_line(sheet.name)[:_MOST_SHEET_NAME]
+    writer = _Writer(builder, name)
+    rows = _filled(rows, sheet.merges)
+    sample = list(islice(rows, _LOOKED_AT))
+    if not sample:
+        return
+    label = (f"{name} (hidden)" if sheet.hidden else name)[:LABEL_LIMIT] or "Sheet"
+    start, end = builder.write(label)
+    builder.add(Block(BlockKind.HEADING, start, end, level=1, label=label, place=Place(sheet=name)))
+    widths = sorted(len(row.cells) for row in sample)
+    usual = max(set(widths), key=widths.count)
+    merged = {(merge.first_row, merge.first_column): merge for merge in sheet.merges}
+    everything = chain(sample, rows)
+    upcoming = deque(islice(everything, 1))
+    before: Row | None = None
+    while upcoming:
+        row = upcoming.popleft()
+        upcoming.extend(islice(everything, 1))
+        following = upcoming[0] if upcoming else None
+        new_table = before is None or not writer.header_seen or row.number > before.number + 1
+        if new_table and _is_header(row, following, usual, first=not writer.header_seen):
+            writer.begin(row, merged, alone=following is None)
+        else:
+            writer.add(row)
+        before = row
+
+
+class _Writer:
+    def __init__(self, builder: TextBuilder, sheet: str) -> None:
+        self.header_seen = False
+        self._builder = builder
+        self._sheet = sheet
+        self._names: dict[int, str] = {}
+
+    def begin(self, row: Row, merged: dict[tuple[int, int], Merge], *, alone: bool) -> None:
+        """Takes a row as the header of those that follow."""
+        self.header_seen = True
+        self._names = {}
+        columns = list(row.cells)
+        for column, behind in zip(columns, [*columns[1:], MOST_COLUMNS + 1], strict=True):
+            merge = merged.get((row.number, column))
+            last = min(merge.last_column, behind - 1) if merge is not None else column
+            self._names.update(dict.fromkeys(range(column, last + 1), one_line(row.cells[column])[:LABEL_LIMIT]))
+        if alone:
+            self._write(row, "\n".join(row.cells.values()))
+
+    def add(self, row: Row) -> None:
+        """Adds a row: pairs under a header, else its values."""
+        if not self._names or (len(row.cells) == 1 < len(self._names) and min(row.cells) not in self._names):
+            self._write(row, "\n".join(row.cells.values()))
+            return
+        pairs = (f"{self._names.get(column) or column_name(column)}: {text}" for column, text in row.cells.items())
+        self._write(row, "\n".join(pairs))
+
+    def _write(self, row: Row, text: str) -> None:
+        first, last = column_name(min(row.cells)), column_name(max(row.cells))
+        cells = f"{first}{row.number}" if first == last else f"{first}{row.number}:{last}{row.number}"
+        start, end = self._builder.write(text)
+        place = Place(row=row.number, cell_range=cells)
+        if self._sheet:
+            place.sheet = self._sheet
+        self._builder.add(Block(BlockKind.ROW, start, end, place=place))
+
+
+def _is_header(row: Row, following: Row | None, usual: int, *, first: bool) -> bool:
+    """Whether a row names columns: words only, as wide as most rows; a later one only above a row with numbers."""
+    if any(NUMBER.fullmatch(text) for text in row.cells.values()):
+        return False
+    if first:
+        return 2 * len(row.cells) >= usual and (len(row.cells) > 1 or usual == 1)
+    numbers = following is not None and any(NUMBER.fullmatch(text) for text in following.cells.values())
+    return numbers and len(row.cells) > 1 and following is not None and row.number + 1 == following.number
+
+
+def _filled(rows: Iterator[Row], merges: list[Merge]) -> Iterator[Row]:
+    """Rows with the values of cells that are merged with those above them. Rows must come in order for that."""
+    downwards = sorted((merge for merge in merges if merge.last_row > merge.first_row), key=lambda each: each.first_row)
+    pending = deque(downwards)
+    reaching: dict[int, tuple[int, str]] = {}  # column -> the last row that a value reaches down to, and the value
+    for row in rows:
+        reaching = {column: value for column, value in reaching.items() if value[0] >= row.number}
+        cells = {column: text for column, (_, text) in reaching.items()} | row.cells
+        while pending and pending[0].first_row <= row.number:
+            merge = pending.popleft()
+            text = row.cells.get(merge.first_column, "") if merge.first_row == row.number else ""
+            if text:
+                reaching[merge.first_column] = merge.last_row, text
+        yield Row(row.number, dict(sorted(cells.items())) if len(cells) > len(row.cells) else row.cells)
+
+
+def column_name(number: int) -> str:
+    """A column's letters: 1 is A, 27 is AA."""
+    letters = ""
+    while number:
+        number, letter = divmod(number - 1, _MOST_LETTERS)
+        letters = chr(ord("A") + letter) + letters
+    return letters
+
+
+def column_number(letters: str) -> int:
+    """The column of letters: A is 1, AA is 27."""
+    number = 0
+    for letter in letters:
+        number = number * _MOST_LETTERS + ord(letter) - ord("A") + 1
+    return number

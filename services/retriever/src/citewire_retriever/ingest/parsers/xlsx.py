@@ -1,0 +1,169 @@
+"""Excel workbooks (XLSX): each row of each sheet under its header, as the sheet shows it.
+
+Read from the package's own parts, row by row: openpyxl and python-calamine give values, and dates and numbers as shown
+need the formats beside them, without the whole workbook in memory. Names of elements are ECMA-376's.
+"""
+
+import re
+from collections.abc import Iterator
+from math import isfinite
+from mmap import mmap
+from typing import IO, Final
+
+from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits, TextBuilder
+from citewire_retriever.ingest.parsers.cell_formats import BUILT_IN, general, show
+from citewire_retriever.ingest.parsers.lxml_facade import Element
+from citewire_retriever.ingest.parsers.package import Package, attribute, local, relation_id
+from citewire_retriever.ingest.parsers.workbook import MOST_COLUMNS, Merge, Row, Sheet, add_sheet, column_number
+
+MEDIA_TYPE: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+_REFERENCE: Final = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})")
+_MERGE: Final = re.compile(rb'<(?:\w{1,20}:)?mergeCell\s+ref="([A-Z]{1,3}\d{1,7}):([A-Z]{1,3}\d{1,7})"')
+_MOST_MERGES: Final = 100_000
+_PIECE: Final = 1024 * 1024
+_ESCAPE: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
+_TRUE: Final = frozenset({"1", "true"})
+
+
+def parse_xlsx(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
+    """Parses a workbook.
+
+    A formula's value is the one that was stored with it. A cell that is merged with those below it says the same in
+    each row. A sheet that is hidden is read, and its heading says so.
+
+    Raises:
+        IngestError: CORRUPT, PASSWORD_REQUIRED, TOO_LARGE.
+    """
+    package = Package(data, "workbook")
+    main = package.related("", "officeDocument") or "xl/workbook.xml"
+    root = package.tree(main)
+    if root is None:
+        raise package.broken()
+    reader = _Reader(package, main, root, limits)
+    builder = TextBuilder(limits)
+    parts = package.relations(main)
+    for each in root.iter("{*}sheet"):
+        kind, part = parts.get(relation_id(each), ("", ""))
+        if kind == "worksheet" and part in package:
+            hidden = attribute(each, "state", "visible") != "visible"
+            sheet = Sheet(attribute(each, "name"), hidden, reader.merges(part))
+            add_sheet(builder, sheet, reader.rows(part))
+    return ParsedDocument(Format.WORKBOOK, MEDIA_TYPE, builder.text(), tuple(builder.blocks), title=package.title())
+
+
+class _Reader:
+    def __init__(self, package: Package, main: str, root: Element, limits: ParseLimits) -> None:
+        self._package = package
+        self._limits = limits
+        properties = next(iter(root.iter("{*}workbookPr")), None)
+        self._from_1904 = properties is not None and attribute(properties, "date1904") in _TRUE
+        self._formats = _formats(package.related_tree(main, "styles"))
+        self._shared = self._read_shared(package.related(main, "sharedStrings"))
+
+    def rows(self, part: str) -> Iterator[Row]:
+        """The rows of a sheet that hold anything."""
+        number = 0
+        for _, element in self._package.elements(part, frozenset({"row"})):
+            text = element.get("r", "")
+            number = int(text) if text.isdecimal() and text.isascii() and len(text) < 8 else number + 1
+            cells: dict[int, str] = {}
+            column = 0
+            for cell in element:
+                column = _column(cell.get("r", "")) or column + 1
+                shown = self._shown(cell) if column <= MOST_COLUMNS else ""
+                if shown.strip():
+                    cells[column] = shown.strip()
+            if cells:
+                yield Row(number, cells)
+
+    def merges(self, part: str) -> list[Merge]:
+        """Merged cells; they stand behind the rows, so that the sheet is inflated for them alone."""
+        with self._package.stream(part) as stream:
+            return list(_find_merges(stream))
+
+    def _shown(self, cell: Element) -> str:
+        kind = cell.get("t", "n")
+        if kind == "inlineStr":
+            return "".join(_rich_text(each) for each in cell if local(each.tag) == "is")
+        value = next((each.text or "" for each in cell if local(each.tag) == "v"), "")
+        if kind == "s":
+            index = int(value) if value.isdecimal() and value.isascii() and len(value) < 10 else -1
+            return self._shared[index] if 0 <= index < len(self._shared) else ""
+        if kind == "b":
+            return "TRUE" if value in _TRUE else "FALSE" if value else ""
+        if kind in {"str", "e", "d"}:
+            return _unescaped(value)
+        try:
+            number = float(value)
+        except ValueError:
+            return value
+        if not isfinite(number):
+            return value
+        style = cell.get("s", "0")
+        code = self._formats.get(style, "General")
+        return general(number) if code == "General" else show(number, code, from_1904=self._from_1904)
+
+    def _read_shared(self, part: str | None) -> list[str]:
+        """The texts that cells refer to by number."""
+        results: list[str] = []
+        if part is not None:
+            left = self._limits.max_chars
+            for _, element in self._package.elements(part, frozenset({"si"})):
+                results.append(_rich_text(element))
+                left -= len(results[-1]) + 1
+                if left < 0:
+                    raise self._package.too_large()
+        return results
+
+
+def _formats(root: Element | None) -> dict[str, str]:
+    """Format codes by a cell's style."""
+    if root is None:
+        return {}
+    own = {attribute(each, "numFmtId"): attribute(each, "formatCode") for each in root.iter("{*}numFmt")}
+    used = next(iter(root.iter("{*}cellXfs")), None)
+    results: dict[str, str] = {}
+    for index, each in enumerate(used if used is not None else ()):
+        number = attribute(each, "numFmtId", "0")
+        built_in = BUILT_IN.get(int(number), "General") if number.isdecimal() and len(number) < 5 else "General"
+        results[str(index)] = own.get(number, built_in)
+    return results
+
+
+def _rich_text(element: Element) -> str:
+    """The runs of a text, without its readings (furigana)."""
+    pieces: list[str] = []
+    for each in element:
+        tag = local(each.tag)
+        if tag == "t":
+            pieces.append(each.text or "")
+        elif tag == "r":
+            pieces += [text.text or "" for text in each if local(text.tag) == "t"]
+    return _unescaped("".join(pieces))
+
+
+def _unescaped(text: str) -> str:
+    """Characters that XML can't hold are written as ``_x000D_``."""
+    return _ESCAPE.sub(lambda match: chr(int(match.group(1), 16)), text) if "_x" in text else text
+
+
+def _column(reference: str) -> int:
+    match = _REFERENCE.fullmatch(reference)
+    return column_number(match.group(1)) if match is not None else 0
+
+
+def _find_merges(stream: IO[bytes]) -> Iterator[Merge]:
+    rest = b""
+    count = 0
+    while piece := stream.read(_PIECE):
+        data = rest + piece
+        end = 0
+        for match in _MERGE.finditer(data):
+            end = match.end()
+            first, last = (_REFERENCE.fullmatch(corner.decode()) for corner in match.groups())
+            if first is not None and last is not None and count < _MOST_MERGES:
+                count += 1
+                yield Merge(
+                    int(first[2]), int(last[2]), column_number(first[1]), min(column_number(last[1]), MOST_COLUMNS)
+                )
+        rest = data[max(end, len(data) - 100) :]
