@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingest_files import make_pdf
-from zip_packages import docx, paragraph, xlsx
+from zip_packages import docx, paragraph, pptx, xlsx
 
 Hostile = Callable[[int], tuple[str, bytes]]
 """Makes a file of about so many bytes; returns its name and content."""
@@ -76,6 +76,11 @@ def _document(piece: str, *, before: str = "", after: str = "") -> Hostile:
     return lambda size: ("a.docx", docx(before + piece * (size // len(piece)) + after))
 
 
+def _slide(piece: str, *, before: str = "", after: str = "") -> Hostile:
+    """A presentation of one slide that holds one piece, again and again."""
+    return lambda size: ("a.pptx", pptx(before + piece * (size // len(piece)) + after))
+
+
 def _workbook(piece: str, *, before: str = "", after: str = "", behind: str = "") -> Hostile:
     """A workbook of one piece, again and again, as many times behind its rows."""
 
@@ -118,6 +123,13 @@ def _nested_objects(size: int) -> tuple[str, bytes]:
 
 
 HOSTILE: dict[str, Hostile] = {
+    "PowerPoint: paragraphs": _slide("<p><r><t>Some words.</t></r></p>", before="<sp>", after="</sp>"),
+    "PowerPoint: shapes": _slide("<sp><ph type='title'/><p><r><t>a</t></r></p></sp>"),
+    "PowerPoint: rows of a table": _slide(
+        "<tr><tc/><tc vMerge='1'/><tc><p><r><t>a</t></r></p></tc></tr>",
+        before="<graphicFrame><tbl>",
+        after="</tbl></graphicFrame>",
+    ),
     "Excel: rows": _workbook("<row><c><v>1.5</v></c><c><v>2</v></c></row>"),
     "Excel: cells of a row": _workbook('<c t="inlineStr"><is><t>a</t></is></c>', before="<row>", after="</row>"),
     "Excel: merged cells": _workbook("<row><c><v>1</v></c></row>", behind='<mergeCell ref="A1:A1048576"/>'),

@@ -48,6 +48,21 @@ def paragraph(text: str, properties: str = "") -> str:
     return f"<w:p><w:pPr>{properties}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
+def pptx(*slides: str) -> bytes:
+    """A presentation: what is in each slide."""
+    ids = "".join(f'<sldId r:id="r{number}"/>' for number in range(len(slides)))
+    return package(
+        {
+            "_rels/.rels": relations({"r": ("officeDocument", "ppt/presentation.xml")}),
+            "ppt/presentation.xml": f'<presentation xmlns:r="{R}"><sldIdLst>{ids}</sldIdLst></presentation>',
+            "ppt/_rels/presentation.xml.rels": relations(
+                {f"r{number}": ("slide", f"slides/slide{number}.xml") for number in range(len(slides))}
+            ),
+            **{f"ppt/slides/slide{number}.xml": f"<sld>{slide}</sld>" for number, slide in enumerate(slides)},
+        }
+    )
+
+
 def xlsx(rows: str, *, shared: str = "", behind: str = "") -> bytes:
     """A workbook of one sheet: its rows, shared texts, and what stands behind the rows."""
     return package(

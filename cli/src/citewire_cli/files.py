@@ -47,7 +47,7 @@ _MAGIC = (
     (b"ID3", "an audio file"),
     (b"{\\rtf", "an RTF document"),
 )
-_PACKAGES = (b"word/", b"xl/")
+_PACKAGES = (b"word/", b"xl/", b"ppt/")
 """Parts of ZIP archives that are documents."""
 
 

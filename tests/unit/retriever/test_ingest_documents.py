@@ -17,8 +17,8 @@ from citewire_retriever.ingest.parsers import parse
 from ingest_files import check_document, words
 from proof_scale import ProofScale
 
-READ_NOW = {"pdf", "md", "csv", "html", "txt", "code", "constructed", "docx", "xlsx"}
-LATER = {"pptx", "epub", "eml"}
+READ_NOW = {"pdf", "md", "csv", "html", "txt", "code", "constructed", "docx", "xlsx", "pptx"}
+LATER = {"epub", "eml"}
 RULES = ChunkRules(max_tokens=254)
 
 

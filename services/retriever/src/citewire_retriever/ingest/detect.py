@@ -41,7 +41,7 @@ BINARY_MAGIC: tuple[tuple[bytes, str], ...] = (
 )
 _UNSUPPORTED_SUFFIX = {
     ".odt": "OpenDocument texts", ".rtf": "RTF documents", ".ods": "OpenDocument sheets",
-    ".pptx": "PowerPoint slides", ".odp": "OpenDocument slides", ".epub": "E-books", ".eml": "E-mails",
+    ".odp": "OpenDocument slides", ".epub": "E-books", ".eml": "E-mails",
     ".msg": "E-mails",
 }  # fmt: skip
 _OLD_OFFICE = {

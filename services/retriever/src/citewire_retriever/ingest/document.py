@@ -20,6 +20,7 @@ class Format(StrEnum):
     CODE = "code"
     DOCX = "docx"
     WORKBOOK = "workbook"
+    SLIDES = "slides"
 
 
 class BlockKind(StrEnum):

@@ -43,6 +43,8 @@ KINDS: Final = (
          member=b"word/"),
     Kind("Excel (XLSX)", Format.WORKBOOK, (f"{_OOXML}.spreadsheetml.sheet",), (".xlsx", ".xlsm", ".xltx", ".xltm"),
          member=b"xl/"),
+    Kind("PowerPoint (PPTX)", Format.SLIDES, (f"{_OOXML}.presentationml.presentation",),
+         (".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm"), member=b"ppt/"),
     TEXT,
 )  # fmt: skip
 """In the order in which messages list them."""
@@ -50,7 +52,7 @@ KINDS: Final = (
 SUPPORTED: Final = f"{', '.join(dict.fromkeys(kind.name for kind in KINDS))}, source code"
 """Every kind, for messages."""
 
-PACKAGES: Final = frozenset({Format.DOCX, Format.WORKBOOK})
+PACKAGES: Final = frozenset({Format.DOCX, Format.WORKBOOK, Format.SLIDES})
 """Formats of files that are ZIP archives."""
 
 BY_SUFFIX: Final = {suffix: kind for kind in KINDS for suffix in kind.suffixes}

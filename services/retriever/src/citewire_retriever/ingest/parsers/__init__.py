@@ -111,6 +111,12 @@ def _read_workbook(file: _File) -> ParsedDocument:
     return parse_xlsx(file.data, file.limits)
 
 
+def _read_slides(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.pptx import parse_pptx
+
+    return parse_pptx(file.data, file.limits)
+
+
 def _read_code(file: _File) -> ParsedDocument:
     from citewire_retriever.ingest.parsers.code import parse_code
 
@@ -131,5 +137,6 @@ _READERS: Final[Mapping[Format, Callable[[_File], ParsedDocument]]] = {
     Format.CODE: _read_code,
     Format.DOCX: _read_docx,
     Format.WORKBOOK: _read_workbook,
+    Format.SLIDES: _read_slides,
     Format.TEXT: _read_plain,
 }

@@ -19,7 +19,7 @@ from citewire_retriever.ingest.parsers.lxml_facade import Element, XmlError, ite
 
 MOST_INFLATED: Final = 512 * 1024 * 1024
 """Bytes that are read of a package, inflated."""
-_MOST_OF_A_TREE: Final = 64 * 1024 * 1024
+_MOST_OF_A_TREE: Final = 32 * 1024 * 1024
 _FREE: Final = 16 * 1024 * 1024
 _MOST_RATIO: Final = 200  # Office's own XML shrinks to a tenth or a thirtieth, a bomb to a thousandth
 _ENCRYPTED: Final = 0x1

@@ -76,6 +76,13 @@ _WORKBOOK = {
     "xl/s.xml": """<worksheet><sheetData><row><c><v>1</v></c><c s="0"><v>1.5</v></c></row></sheetData></worksheet>""",
     "xl/t.xml": '<styleSheet><cellXfs><xf numFmtId="15"/></cellXfs></styleSheet>',
 }
+_SLIDES = {
+    "ppt/presentation.xml": f'<presentation xmlns:r="{_RELATION}"><sldId r:id="r"/></presentation>',
+    "ppt/_rels/presentation.xml.rels": f"""<Relationships><Relationship Id="r" Type="{_RELATION}/slide"
+Target="slide.xml"/></Relationships>""",
+    "ppt/slide.xml": """<sld><sp><p><r><t>Text</t></r></p></sp>
+<graphicFrame><tbl><tr><tc/></tr></tbl></graphicFrame></sld>""",
+}
 
 FILES: dict[str, bytes] = {
     "a.md": _MARKDOWN.encode(),
@@ -88,6 +95,7 @@ FILES: dict[str, bytes] = {
     "a.pdf": _PDF,
     "a.docx": _package({"word/document.xml": _DOCX}),
     "a.xlsx": _package(_WORKBOOK),
+    "a.pptx": _package(_SLIDES),
     **{f"a{suffixes[0]}": b"class A { f() { } }\n# a\ndef f(): 1\n" for suffixes in LANGUAGES.values()},
 }
 """By name."""
