@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from citewire.common.v1.place_pb2 import Place
 from citewire.retriever.v1 import corpus_pb2 as pb
+from citewire.retriever.v1 import retriever_pb2
 
 from citewire_kit.errors import CitewireError, Code
 from citewire_retriever.ingest.parsers import parse
@@ -80,6 +81,19 @@ async def test_what_is_no_pdf_has_its_place(me: Caller, owner: psycopg.Connectio
     publish(owner, document_id, "a: 1\na: 2", [(0, 4, {"row": 2}), (5, 9, {"row": 3})])
     assert await locate(me, document_id, 5, 9) == [Place(row=3)]
     assert await locate(me, document_id, 3, 6) == [Place(row=2), Place(row=3)]
+
+
+async def test_a_part_of_a_chunk_has_its_own_place(me: Caller, owner: psycopg.Connection) -> None:
+    document_id = (await me.upload(pb.UploadHeader(file_name="a.json"), b"{}")).document_id
+    publish(owner, document_id, "a: 1\na: 2\nb: 3", [(0, 14, {"record_path": "[0:2]"})])
+    places = [[start, {"record_path": path}] for start, path in ((0, "[0].a"), (5, "[1].a"), (10, "[1].b"))]
+    owner.execute("UPDATE corpus.chunks SET places = %s", (json.dumps(places),))
+    assert await locate(me, document_id, 6, 9) == [Place(record_path="[1].a")]
+    assert await locate(me, document_id, 0, 6) == [Place(record_path="[0].a"), Place(record_path="[1].a")]
+    (row,) = owner.execute("SELECT chunk_id FROM corpus.chunks").fetchall()
+    request = retriever_pb2.GetChunksRequest(chunk_ids=[row[0]])
+    (chunk,) = (await me.unary(me.running.retriever.GetChunks, request)).chunks
+    assert [[part.start, {"record_path": part.place.record_path}] for part in chunk.places] == places
 
 
 async def test_a_damaged_pdf_has_its_page(me: Caller, owner: psycopg.Connection) -> None:

@@ -9,13 +9,17 @@ SNIPPET_CHARACTERS = 160
 
 
 def place(source: JsonObject) -> str:
-    """Where in the document a chunk is: page or slide, section, cells, row, lines; empty without structure.
+    """Where in the document a chunk is: part, page or slide, section, cells, row, path, time, lines.
+
+    Empty without structure.
 
     A source line is shown only where it is the best there is (source code): prose has its section.
     """
     parts: list[str] = []
     page, row = get_int(source, "page_number"), get_int(source, "row_number")
     start, end = get_int(source, "start_line"), get_int(source, "end_line")
+    if part := get_str(source, "part"):
+        parts.append(one_line(part, 100))
     if page is not None:
         parts.append(f"page {page}")
     if (slide := get_int(source, "slide")) is not None:
@@ -26,9 +30,21 @@ def place(source: JsonObject) -> str:
         parts.append(one_line(f"{sheet}!{cells}" if (cells := get_str(source, "cell_range")) else sheet, 100))
     elif row is not None:
         parts.append(f"row {row}")
+    elif (cell := get_int(source, "cell")) is not None:
+        parts.append(f"cell {cell}")
+    elif path := get_str(source, "record_path"):
+        parts.append(one_line(path, 100))
+    elif (seconds := get_float(source, "start_seconds")) is not None:
+        parts.append(clock(seconds))
     elif start is not None and page is None:
         parts.append(f"lines {start}–{end}" if end is not None and end > start else f"line {start}")
     return ", ".join(parts)
+
+
+def clock(seconds: float) -> str:
+    """A time from the beginning, as players show it: ``00:01:05``."""
+    whole = int(seconds)
+    return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
 def source_lines(number: int, source: JsonObject, text: str, *, limit: int = SNIPPET_CHARACTERS) -> list[Text]:

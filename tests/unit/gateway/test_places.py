@@ -14,6 +14,10 @@ from citewire_gateway.chat.answer import passage_messages
 
 CELLS = Place(row=5, sheet="Preise & Größen", cell_range="A5:D5")
 SLIDE = Place(slide=3)
+CELL = Place(cell=4)
+RECORD = Place(record_path="orders[3].customer", start_line=7, end_line=9)
+CUE = Place(start_seconds=65.5, end_seconds=68)
+ATTACHED = Place(part="Bericht 1.pdf", page=2)
 
 
 def search_result(place: Place) -> retriever_pb2.SearchResult:
@@ -29,8 +33,12 @@ def search_result(place: Place) -> retriever_pb2.SearchResult:
         (CELLS, {"row_number": 5, "sheet": "Preise & Größen", "cell_range": "A5:D5"}),
         (SLIDE, {"slide": 3}),
         (Place(page=2), {"page_number": 2}),
+        (CELL, {"cell": 4}),
+        (Place(record_path="a[0].b"), {"record_path": "a[0].b"}),
+        (CUE, {"start_seconds": 65.5, "end_seconds": 68.0}),
+        (ATTACHED, {"part": "Bericht 1.pdf", "page_number": 2}),
     ],
-    ids=["cells", "slide", "page"],
+    ids=["cells", "slide", "page", "cell", "record", "cue", "attached"],
 )
 def test_each_schema_gives_the_place_and_no_more(place: Place, fields: dict[str, object]) -> None:
     result = search_result(place)
@@ -50,8 +58,15 @@ def test_each_schema_gives_the_place_and_no_more(place: Place, fields: dict[str,
 
 @pytest.mark.parametrize(
     ("place", "fragment"),
-    [(CELLS, "#sheet=Preise%20%26%20Gr%C3%B6%C3%9Fen&range=A5:D5"), (SLIDE, "#slide=3")],
-    ids=["cells", "slide"],
+    [
+        (CELLS, "#sheet=Preise%20%26%20Gr%C3%B6%C3%9Fen&range=A5:D5"),
+        (SLIDE, "#slide=3"),
+        (CELL, "#cell=4"),
+        (RECORD, "#path=orders%5B3%5D.customer"),
+        (CUE, "#t=65.5"),
+        (ATTACHED, "#part=Bericht%201.pdf"),
+    ],
+    ids=["cells", "slide", "cell", "record", "cue", "attached"],
 )
 def test_links_open_there(place: Place, fragment: str) -> None:
     assert events.Citation(1, search_result(place)).url == f"/v1/documents/7/content?version=1{fragment}"
@@ -62,8 +77,12 @@ def test_links_open_there(place: Place, fragment: str) -> None:
     [
         (CELLS, "Preise & Größen!A5:D5", "Preise & Größen!A5:D5"),
         (SLIDE, "slide 3", "slide 3"),
+        (CELL, "cell 4", "cell 4"),
+        (RECORD, "orders[3].customer", "orders[3].customer"),
+        (CUE, "0:01:05", "00:01:05"),
+        (ATTACHED, "Bericht 1.pdf, p. 2", "Bericht 1.pdf, page 2"),
     ],
-    ids=["cells", "slide"],
+    ids=["cells", "slide", "cell", "record", "cue", "attached"],
 )
 def test_a_person_and_a_model_read_it(place: Place, label: str, words: str) -> None:
     result = search_result(place)

@@ -163,6 +163,20 @@ def test_a_quote_above_a_definition_has_its_own_line() -> None:
     assert VerifiedCitation(verified, code).place.start_line == 11
 
 
+def test_a_quote_has_the_place_of_its_part() -> None:
+    places = [(0, "[3].opened", 7), (START, "[4].rooms", 9)]
+    parts = [
+        retriever_pb2.TextPlace(start=start, place=place_pb2.Place(record_path=path, start_line=line, end_line=line))
+        for start, path, line in places
+    ]
+    chunk = with_fields(CHUNK, place=place_pb2.Place(record_path="[3:5]", start_line=7, end_line=9), places=parts)
+    assert VerifiedCitation(VERIFIED, chunk).place == place_pb2.Place(record_path="[4].rooms", start_line=9)
+    first = with_fields(VERIFIED, quote_start=START - 5)
+    assert VerifiedCitation(first, chunk).place.record_path == "[3].opened"
+    alone = with_fields(CHUNK, place=place_pb2.Place(record_path="[3]", start_line=7, end_line=9))
+    assert VerifiedCitation(VERIFIED, alone).place == place_pb2.Place(record_path="[3]", start_line=7)
+
+
 @pytest.mark.parametrize("profile", [SOURCES, SELF_RAG, LIBRARY, GROUNDED, DOCUMENTS])
 def test_profiles_that_are_kept_ask_for_verification(profile: Profile) -> None:
     assert profile.answer.verify_citations

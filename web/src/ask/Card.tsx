@@ -34,7 +34,7 @@ function CardOf({ open }: { open: OpenCard }) {
   const span = spanOf(verified, chunk ?? null);
   useEffect(() => {
     // Asked now, so that the page is marked as soon as it is shown; whoever shows it says what went wrong.
-    if (span !== null && citation.page_number !== undefined) locate(citation.document_id, citation.version, span).catch(() => undefined);
+    if (span !== null && hasPages(citation)) locate(citation.document_id, citation.version, span).catch(() => undefined);
   }, [citation, span?.start, span?.end]);
   useLayoutEffect(() => {
     if (box.current !== null) placeBy(box.current, open.anchor);
@@ -173,7 +173,7 @@ function OriginalLink({ open, span }: { open: OpenCard; span: Span | null }) {
   const { citation } = open.target;
   const url = citation.url === undefined ? null : safeUrl(citation.url);
   if (url !== null) return <a href={url} target="_blank" rel="noopener noreferrer">{words.value.openLink}</a>;
-  if (citation.page_number !== undefined) return <button type="button" onClick={() => show(open, span, true)}>{words.value.openOriginal}</button>;
+  if (hasPages(citation)) return <button type="button" onClick={() => show(open, span, true)}>{words.value.openOriginal}</button>;
   const path = contentPath(citation);
   if (apiKey.value === null) return <a href={path} target="_blank" rel="noopener">{words.value.openOriginal}</a>;
   const save = async () => saveResponse(await client.send("GET", path), citation.file_name || "document");
@@ -188,19 +188,32 @@ function show({ anchor, target: { citation } }: OpenCard, points: Span | null, o
     title: citation.title || citation.file_name,
     place: placeText(citation),
     points,
-    original: citation.page_number === undefined ? null : original,
+    original: hasPages(citation) ? original : null,
     page: citation.page_number ?? 1,
     opener: anchor,
   });
 }
 
+/** Whether the original is a PDF: an attachment's pages are none of the file's. */
+function hasPages(citation: Citation): boolean {
+  return citation.page_number !== undefined && citation.part === undefined;
+}
+
+/** A time from the beginning, as players show it. */
+function clock(seconds: number): string {
+  return [seconds / 3600, (seconds / 60) % 60, seconds % 60].map((part) => String(Math.floor(part)).padStart(2, "0")).join(":");
+}
+
 /** Where a passage stands, as a person would say it. */
 export function placeText(citation: Citation): string {
-  const parts = [citation.file_name && citation.file_name !== citation.title ? citation.file_name : "", citation.section?.split(" > ").at(-1) ?? ""];
+  const parts = [citation.file_name && citation.file_name !== citation.title ? citation.file_name : "", citation.part ?? "", citation.section?.split(" > ").at(-1) ?? ""];
   if (citation.page_number !== undefined) parts.push(words.value.page(citation.page_number));
   else if (citation.slide !== undefined) parts.push(words.value.slide(citation.slide));
   else if (citation.sheet !== undefined) parts.push(citation.cell_range === undefined ? citation.sheet : `${citation.sheet}!${citation.cell_range}`);
   else if (citation.row_number !== undefined) parts.push(words.value.row(citation.row_number));
+  else if (citation.cell !== undefined) parts.push(words.value.cell(citation.cell));
+  else if (citation.record_path !== undefined) parts.push(citation.record_path);
+  else if (citation.start_seconds !== undefined) parts.push(clock(citation.start_seconds));
   else if (citation.start_line !== undefined) parts.push(words.value.lines(citation.start_line, citation.end_line ?? citation.start_line));
   return parts.filter((part, number) => part !== "" && parts.indexOf(part) === number).join(" · ");
 }

@@ -41,9 +41,13 @@ export function spanOf(verified: VerifiedCitation | null, chunk: Chunk | null): 
   return chunk === null ? null : { start: chunk.char_start, end: chunk.char_end };
 }
 
-/** Where an original without pages opens: at its slide, cells or row where that is known. */
+/** Where an original without pages opens: at its part, slide, cells, row, path or time where that is known. */
 export function contentPath(citation: Citation): string {
   const path = `/v1/documents/${citation.document_id}/content?version=${citation.version}`;
+  if (citation.part !== undefined) return `${path}#part=${encodeURIComponent(citation.part)}`;
+  if (citation.cell !== undefined) return `${path}#cell=${citation.cell}`;
+  if (citation.record_path !== undefined) return `${path}#path=${encodeURIComponent(citation.record_path)}`;
+  if (citation.start_seconds !== undefined) return `${path}#t=${citation.start_seconds}`;
   if (citation.slide !== undefined) return `${path}#slide=${citation.slide}`;
   if (citation.sheet !== undefined) return `${path}#sheet=${encodeURIComponent(citation.sheet)}&range=${citation.cell_range ?? ""}`;
   return citation.row_number === undefined ? path : `${path}#row=${citation.row_number}`;

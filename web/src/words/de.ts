@@ -91,6 +91,7 @@ export const de: Words = {
   uncitedSentence: "(ohne Quelle)",
   page: (page) => `Seite ${page}`,
   slide: (slide) => `Folie ${slide}`,
+  cell: (cell) => `Zelle ${cell}`,
   row: (row) => `Zeile ${row}`,
   lines: (first, last) => (first === last ? `Zeile ${first}` : `Zeilen ${first}–${last}`),
   openText: "Im Text zeigen",

@@ -90,6 +90,7 @@ export const en = {
   uncitedSentence: "(no source)",
   page: (page: number) => `Page ${page}`,
   slide: (slide: number) => `Slide ${slide}`,
+  cell: (cell: number) => `Cell ${cell}`,
   row: (row: number) => `Row ${row}`,
   lines: (first: number, last: number) => (first === last ? `Line ${first}` : `Lines ${first}–${last}`),
   openText: "Show in the text",

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
+from citewire.common.v1 import place_pb2
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
@@ -287,8 +289,12 @@ def passage_messages(results: Sequence[retriever_pb2.SearchResult]) -> list[gene
 
 
 def _place_label(chunk: retriever_pb2.Chunk) -> str:
-    """Page, slide, cells, row or line as a person would say it."""
-    place = chunk.place
+    """Page, slide, cells, row, path, time or line as a person would say it, behind the part that it is in."""
+    inner = _inner_label(chunk.place)
+    return f"{chunk.place.part}, {inner}" if chunk.place.part and inner else chunk.place.part or inner
+
+
+def _inner_label(place: place_pb2.Place) -> str:
     if place.HasField("page"):
         return f"p. {place.page}"
     if place.HasField("slide"):
@@ -297,4 +303,10 @@ def _place_label(chunk: retriever_pb2.Chunk) -> str:
         return f"{place.sheet}!{place.cell_range}" if place.HasField("cell_range") else place.sheet
     if place.HasField("row"):
         return f"row {place.row}"
+    if place.HasField("cell"):
+        return f"cell {place.cell}"
+    if place.HasField("record_path"):
+        return place.record_path
+    if place.HasField("start_seconds"):
+        return str(timedelta(seconds=int(place.start_seconds)))
     return f"line {place.start_line}" if place.HasField("start_line") else ""

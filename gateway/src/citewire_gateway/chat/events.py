@@ -72,12 +72,20 @@ class Citation:
         url = chunk.url or f"/v1/documents/{chunk.document_id}/content?version={chunk.version}"
         if "#" in url:
             return url
+        if place.HasField("part"):  # what else a place says is about the part
+            return f"{url}#part={quote(place.part, safe='')}"
         if place.HasField("page"):
             return f"{url}#page={place.page}"
         if place.HasField("slide"):
             return f"{url}#slide={place.slide}"
         if place.HasField("sheet"):
             return f"{url}#sheet={quote(place.sheet, safe='')}&range={place.cell_range}"
+        if place.HasField("cell"):
+            return f"{url}#cell={place.cell}"
+        if place.HasField("record_path"):
+            return f"{url}#path={quote(place.record_path, safe='')}"
+        if place.HasField("start_seconds"):  # a media fragment
+            return f"{url}#t={place.start_seconds:g}"
         return f"{url}#row={place.row}" if place.HasField("row") else url  # RFC 7111
 
     @property
@@ -124,8 +132,10 @@ class VerifiedCitation:
     def place(self) -> place_pb2.Place:
         """Where the quote begins in the original; where the chunk does, if it has no quote or isn't the stored text."""
         place, text, verified = place_pb2.Place(), self.chunk.text, self.verified
-        place.CopyFrom(self.chunk.place)
-        if verified.quote and self.chunk.verbatim and place.HasField("end_line"):
+        parts = [part.place for part in self.chunk.places if verified.quote and part.start <= verified.quote_start]
+        place.CopyFrom(parts[-1] if parts else self.chunk.place)
+        rendered = parts or place.HasField("record_path")  # its lines are the file's, and not the text's
+        if verified.quote and self.chunk.verbatim and place.HasField("end_line") and not rendered:
             # Counted from the end: a chunk's first line may be that of a definition below its comment.
             place.start_line = place.end_line - text.count("\n", verified.quote_start, len(text) - 1)
         place.ClearField("end_line")

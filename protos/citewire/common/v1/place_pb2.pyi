@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Place(_message.Message):
-    __slots__ = ("page", "row", "start_line", "end_line", "slide", "sheet", "cell_range", "boxes")
+    __slots__ = ("page", "row", "start_line", "end_line", "slide", "sheet", "cell_range", "cell", "record_path", "start_seconds", "end_seconds", "part", "boxes")
     PAGE_FIELD_NUMBER: _ClassVar[int]
     ROW_FIELD_NUMBER: _ClassVar[int]
     START_LINE_FIELD_NUMBER: _ClassVar[int]
@@ -15,6 +15,11 @@ class Place(_message.Message):
     SLIDE_FIELD_NUMBER: _ClassVar[int]
     SHEET_FIELD_NUMBER: _ClassVar[int]
     CELL_RANGE_FIELD_NUMBER: _ClassVar[int]
+    CELL_FIELD_NUMBER: _ClassVar[int]
+    RECORD_PATH_FIELD_NUMBER: _ClassVar[int]
+    START_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    END_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
     BOXES_FIELD_NUMBER: _ClassVar[int]
     page: int
     row: int
@@ -23,8 +28,13 @@ class Place(_message.Message):
     slide: int
     sheet: str
     cell_range: str
+    cell: int
+    record_path: str
+    start_seconds: float
+    end_seconds: float
+    part: str
     boxes: PageBoxes
-    def __init__(self, page: _Optional[int] = ..., row: _Optional[int] = ..., start_line: _Optional[int] = ..., end_line: _Optional[int] = ..., slide: _Optional[int] = ..., sheet: _Optional[str] = ..., cell_range: _Optional[str] = ..., boxes: _Optional[_Union[PageBoxes, _Mapping]] = ...) -> None: ...
+    def __init__(self, page: _Optional[int] = ..., row: _Optional[int] = ..., start_line: _Optional[int] = ..., end_line: _Optional[int] = ..., slide: _Optional[int] = ..., sheet: _Optional[str] = ..., cell_range: _Optional[str] = ..., cell: _Optional[int] = ..., record_path: _Optional[str] = ..., start_seconds: _Optional[float] = ..., end_seconds: _Optional[float] = ..., part: _Optional[str] = ..., boxes: _Optional[_Union[PageBoxes, _Mapping]] = ...) -> None: ...
 
 class PageBoxes(_message.Message):
     __slots__ = ("width", "height", "boxes")

@@ -26,6 +26,11 @@ PLACE_NAMES = {
     "slide": "place.slide",
     "sheet": "place.sheet",
     "cell_range": "place.cell_range",
+    "cell": "place.cell",
+    "record_path": "place.record_path",
+    "start_seconds": "place.start_seconds",
+    "end_seconds": "place.end_seconds",
+    "part": "place.part",
 }
 """Where a chunk stands in the original; what its format doesn't have is left out."""
 
@@ -40,6 +45,13 @@ class PlaceFields(ResponseModel):
     slide: Id | MISSING = Field(default=MISSING, description="Slide of a presentation, from 1.")
     sheet: str | MISSING = Field(default=MISSING, description="Name of the sheet in a workbook.")
     cell_range: str | MISSING = Field(default=MISSING, description="Cells of the sheet, like `B2:D9`.")
+    cell: Id | MISSING = Field(default=MISSING, description="Cell of a notebook, from 1.")
+    record_path: str | MISSING = Field(
+        default=MISSING, description="Path of a record or value, like `orders[3].customer`; XPath in XML."
+    )
+    start_seconds: float | MISSING = Field(default=MISSING, description="When its first words are said.")
+    end_seconds: float | MISSING = MISSING
+    part: str | MISSING = Field(default=MISSING, description="File within the file, such as an e-mail's attachment.")
 
 
 class ScopeFields(RequestModel):

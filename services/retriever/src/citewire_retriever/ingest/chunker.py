@@ -17,6 +17,7 @@ from citewire_retriever.ingest.document import LineIndex, ParsedDocument
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.grouping import Group, group, is_in_path, leaves, take_apart
 from citewire_retriever.ingest.packing import Sizes, pack
+from citewire_retriever.ingest.places import PlacedParts, whole
 
 _CHARS_PER_TOKEN = 16
 _LEAST_ROOM = 8
@@ -72,8 +73,7 @@ class _Chunker:
         groups = await asyncio.to_thread(group, self.document)
         await self._fit(groups)
         cuts = await self._pack(list(leaves(groups)))
-        lines = LineIndex(self.document.text) if self.document.has_lines else None
-        return await asyncio.to_thread(self._finish, cuts, lines)
+        return await asyncio.to_thread(self._finish, cuts)
 
     async def _fit(self, groups: list[Group]) -> None:
         """Cuts until every piece fits its group's room. Counts all that is open at a time: the counter is remote."""
@@ -202,8 +202,10 @@ class _Chunker:
                 IngestCode.TOO_LARGE, f"The document becomes more than {self.rules.max_chunks:,} passages: split it."
             )
 
-    def _finish(self, cuts: Sequence[_Cut], lines: LineIndex | None) -> list[Chunk]:
-        return [_chunk(index, cut, lines) for index, cut in enumerate(cuts)]
+    def _finish(self, cuts: Sequence[_Cut]) -> list[Chunk]:
+        lines = LineIndex(self.document.text) if self.document.has_lines else None
+        parts = PlacedParts(self.document)
+        return [_chunk(index, cut, lines, parts) for index, cut in enumerate(cuts)]
 
 
 def _shrink(each: Group, cuts: list[_Cut]) -> bool:
@@ -222,11 +224,12 @@ def _shortened(header: str, share: float) -> str:
     return (short.rpartition(" ")[0] or short).rstrip(" >\n")
 
 
-def _chunk(index: int, cut: _Cut, lines: LineIndex | None) -> Chunk:
+def _chunk(index: int, cut: _Cut, lines: LineIndex | None, parts: PlacedParts) -> Chunk:
     each = cut.group
     start, end = each.span or (cut.start, cut.end)
+    places = parts.within(start, end) if each.span is None else ()
     place = Place()
-    place.CopyFrom(each.place)
+    place.CopyFrom(whole(places) if places else each.place)
     if lines is not None:
         place.start_line, place.end_line = lines.line_of(start), lines.line_of(max(start, end - 1))
         is_first = cut.start == each.pieces[0].start
@@ -240,6 +243,7 @@ def _chunk(index: int, cut: _Cut, lines: LineIndex | None) -> Chunk:
         content_hash=hashlib.sha256(text.encode("utf-8")).digest(),
         section=each.section,
         place=place,
+        places=places if len(places) > 1 else (),
         char_start=start,
         char_end=end,
         verbatim=each.span is None,

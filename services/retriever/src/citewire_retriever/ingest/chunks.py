@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from citewire.common.v1.place_pb2 import Place
 
+from citewire_retriever.ingest.places import Parts
+
 TokenCounter = Callable[[Sequence[str]], Awaitable[list[int]]]
 """Counts the tokens of each text as the embedding model sees it, special tokens excluded; an empty text has 0."""
 
@@ -59,6 +61,8 @@ class Chunk:
     """Whether the text is the stored text between char_start and char_end."""
     header: str
     """What is embedded before the text, by `embedding_input`; shortened to its share of the window."""
+    places: Parts = ()
+    """Places of its parts, where they are several and the text holds them; empty if all of it has the one place."""
 
 
 def embedding_input(header: str, text: str) -> str:

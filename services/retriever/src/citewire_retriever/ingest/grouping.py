@@ -10,6 +10,7 @@ from citewire_retriever.headings import SEPARATOR
 from citewire_retriever.ingest.cutting import Piece
 from citewire_retriever.ingest.document import Block, BlockKind, ParsedDocument
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT
+from citewire_retriever.ingest.places import shared
 
 _MAX_PATH = 1000
 _WORD = re.compile(r"\w+")
@@ -91,7 +92,7 @@ def _groups(document: ParsedDocument) -> Iterator[Group]:
             yield _alone(document.text, block, section)
             current = None
             continue
-        place = _without_lines(block.place)
+        place = shared(block.place)
         if current is None or current.place != place:
             current = Group(document.text, [_piece(block)], section, place)
             yield current
@@ -107,15 +108,6 @@ def _alone(text: str, block: Block, section: str) -> Group:
         return Group(block.text, [piece], path, block.place, (block.start, block.end))
     definition = block if block.kind is BlockKind.DEFINITION else None
     return Group(text, [_piece(block)], path, block.place, definition=definition)
-
-
-def _without_lines(place: Place) -> Place:
-    """What blocks that share a chunk must have in common: all but their lines."""
-    shared = Place()
-    shared.CopyFrom(place)
-    shared.ClearField("start_line")
-    shared.ClearField("end_line")
-    return shared
 
 
 def _piece(block: Block) -> Piece:

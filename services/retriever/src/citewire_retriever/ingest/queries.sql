@@ -183,10 +183,11 @@ WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(vers
 -- name: insert_chunks
 INSERT INTO corpus.chunks
     (org_id, document_id, version, chunk_index, text, token_count, content_hash, section, char_start,
-     char_end, verbatim, place)
+     char_end, verbatim, place, places)
 SELECT %(org_id)s, %(document_id)s, %(version)s, fresh.*
 FROM unnest(%(indices)s::int[], %(texts)s::text[], %(token_counts)s::int[], %(hashes)s::bytea[], %(sections)s::text[],
-            %(char_starts)s::int[], %(char_ends)s::int[], %(verbatims)s::boolean[], %(places)s::jsonb[]) AS fresh
+            %(char_starts)s::int[], %(char_ends)s::int[], %(verbatims)s::boolean[], %(place)s::jsonb[],
+            %(places)s::jsonb[]) AS fresh
 RETURNING chunk_index, chunk_id
 
 -- name: insert_terms

@@ -447,8 +447,13 @@ def _columns(chunks: Sequence[Chunk]) -> dict[str, list[Any]]:
         "char_starts": [chunk.char_start for chunk in chunks],
         "char_ends": [chunk.char_end for chunk in chunks],
         "verbatims": [chunk.verbatim for chunk in chunks],
-        "places": [Jsonb(place_values(chunk.place)) for chunk in chunks],
+        "place": [Jsonb(place_values(chunk.place)) for chunk in chunks],
+        "places": [_parts(chunk) for chunk in chunks],
     }
+
+
+def _parts(chunk: Chunk) -> Jsonb | None:
+    return Jsonb([[start, place_values(place)] for start, place in chunk.places]) if chunk.places else None
 
 
 def _terms(chunks: Sequence[Chunk], ids: Mapping[int, int]) -> dict[str, Any]:

@@ -131,11 +131,11 @@ class _BlockDecoder:
 
 def _place(values: dict[str, Any]) -> Place:
     for value in values.values():
-        # Numbers and short names: its only other member, its boxes, no parser sets.
+        # Numbers and short texts: its only other member, its boxes, no parser sets.
         if isinstance(value, str) and len(value) <= MOST_PLACE_CHARS:
             _string(value)
         else:
-            _integer(value)
+            _length(value)
     return Place(**values)
 
 

@@ -1,7 +1,7 @@
 """The bytes of documents in Postgres."""
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 import psycopg
@@ -147,12 +147,16 @@ class PostgresContent:
                 yield part
 
     async def find_chunks(self, tenant: Tenant, text: Original, start: int, end: int) -> list[tuple[int, int, Place]]:
-        """Returns spans and places of the chunks that a span of a text is in; else of the chunk that follows it."""
+        """Returns spans and places of the chunks, or their parts, that a span of a text is in.
+
+        A span in no chunk is a heading's: the place is then that of the chunk that follows it.
+        """
         values = {"document_id": text.document_id, "version": text.version, "char_start": start, "char_end": end}
         async with tenant_transaction(self._pool, tenant) as connection:
             cursor = await connection.execute(_SQL["find_chunks"], {"org_id": tenant.org_id, **values})
-            chunks = [(int(row[0]), int(row[1]), Place(**row[2])) for row in await cursor.fetchall()]
-        return chunks[:-1] if len(chunks) > 1 and chunks[-1][0] >= end else chunks
+            rows = await cursor.fetchall()
+        chunks = rows[:-1] if len(rows) > 1 and rows[-1][0] >= end else rows
+        return [part for row in chunks for part in _placed_parts(row, start, end)]
 
     async def read_span(self, tenant: Tenant, text: Original, start: int, end: int) -> tuple[int, str]:
         """Returns a part of a text that holds a span, as far as the text does, and where that part starts."""
@@ -180,6 +184,16 @@ class PostgresContent:
         if len(results) != end - first:
             raise NotFound("the document was deleted while it was read", reason="VERSION_NOT_FOUND")
         return results
+
+
+def _placed_parts(row: Sequence[Any], start: int, end: int) -> list[tuple[int, int, Place]]:
+    """A chunk, or those of its parts that a span has something of."""
+    first, last, place, places = row
+    if not places or first >= end:
+        return [(first, last, Place(**place))]
+    bounds = [first + each for each, _ in places] + [last]
+    parts = [(begin, stop, Place(**each)) for begin, stop, (_, each) in zip(bounds, bounds[1:], places, strict=False)]
+    return [part for part in parts if part[0] < end and part[1] > start]
 
 
 async def _made_before(connection: Connection, tenant: Tenant, content: NewContent) -> int | None:

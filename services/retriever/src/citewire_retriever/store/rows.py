@@ -18,7 +18,7 @@ from citewire.retriever.v1.corpus_pb2 import (
     IngestStage,
     WatchDocumentResponse,
 )
-from citewire.retriever.v1.retriever_pb2 import Chunk
+from citewire.retriever.v1.retriever_pb2 import Chunk, TextPlace
 
 from citewire_kit.enums import enum_number
 from citewire_kit.postgres import load_queries
@@ -79,6 +79,7 @@ def chunk(row: Sequence[Any]) -> Chunk:
         content_hash=row[6].hex(),
         section=section,
         place=row[8],
+        places=[TextPlace(start=start, place=place) for start, place in row[20] or ()],
         char_start=row[9],
         char_end=row[10],
         title=title,
@@ -140,5 +141,5 @@ class Shape:
 
 
 _SEARCH: Final = queries("search")
-WHOLE: Final = Shape(_SEARCH["chunk_columns"], _SEARCH["chunk_sources"], 20, whole=True)
+WHOLE: Final = Shape(_SEARCH["chunk_columns"], _SEARCH["chunk_sources"], 21, whole=True)
 KEYS: Final = Shape(_SEARCH["key_columns"], _SEARCH["key_sources"], 4, whole=False)

@@ -5,7 +5,7 @@
 -- name: chunk_columns
 c.chunk_id, c.document_id, c.version, c.chunk_index, c.text, c.token_count, c.content_hash, c.section, c.place,
 c.char_start, c.char_end, d.title, d.file_name, d.url, d.type, d.created_at,
-c.version IS NOT DISTINCT FROM d.live_version, d.metadata, c.verbatim, d.tags
+c.version IS NOT DISTINCT FROM d.live_version, d.metadata, c.verbatim, d.tags, c.places
 
 -- name: chunk_sources
 JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
