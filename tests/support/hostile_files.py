@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from ingest_files import make_pdf
@@ -21,12 +22,12 @@ def _repeated(name: str, piece: str, *, before: str = "", after: str = "") -> Ho
     return make
 
 
-def _numbered(name: str, piece: str, *, before: str = "") -> Hostile:
+def _numbered(name: str, piece: str, *, before: str = "", after: str = "") -> Hostile:
     """A file of pieces that differ by a number."""
 
     def make(size: int) -> tuple[str, bytes]:
         count = max(1, size // len(piece.format(100_000)))
-        return name, (before + "".join(piece.format(index) for index in range(count))).encode()
+        return name, (before + "".join(piece.format(index) for index in range(count)) + after).encode()
 
     return make
 
@@ -56,6 +57,15 @@ def _indented_list(size: int) -> tuple[str, bytes]:
 
 def _deep_data(size: int) -> tuple[str, bytes]:
     return "a.json", b'{"a":[' * (size // 8) + b"1" + b"]}" * (size // 8)
+
+
+def _notebook(cell: str) -> Hostile:
+    """A notebook of one cell, again and again."""
+
+    def make(size: int) -> tuple[str, bytes]:
+        return "a.ipynb", f'{{"cells":[{",".join([cell] * max(1, size // len(cell)))}]}}'.encode()
+
+    return make
 
 
 def _wide_sheet(size: int) -> tuple[str, bytes]:
@@ -196,6 +206,45 @@ HOSTILE: dict[str, Hostile] = {
     "text: cyrillic bytes": lambda size: ("a.txt", "слово за ".encode("cp1251") * (size // 9)),
     "JSON: deep": _deep_data,
     "JSON: one long line": _repeated("a.json", '{"a":1},'),
+    "JSON: records": _numbered("a.json", '{{"id":{0},"name":"n{0}"}},', before="["),
+    "JSON: lines": _numbered("a.jsonl", '{{"id":{0},"name":"n{0}"}}\n'),
+    "JSON: many keys": lambda size: (
+        "a.json",
+        json.dumps({f"k{index}": index for index in range(size // 16)}).encode(),
+    ),
+    "JSON: lists of one": _nested("a.jsonl", "[", "]", "1", most=60),
+    "JSON: open brackets": _repeated("a.json", "["),
+    "JSON: backslashes": _repeated("a.json", "\\\\", before='["', after='"]'),
+    "JSON: long keys": lambda size: ("a.json", json.dumps([{"k" * 1000: {"b": 1}}] * (size // 1020)).encode()),
+    "JSON: large and small": _repeated("a.jsonl", f'{{"a":"{"some words " * 60}"}}\n3\n'),
+    "YAML: items": _numbered("a.yaml", "- id: {0}\n  name: n{0}\n"),
+    "YAML: anchors": _numbered("a.yaml", "k{0}: &a{0} v\nl{0}: *a{0}\n"),
+    "YAML: laughs": _repeated("a.yaml", "- [*a, *a, *a, *a, *a, *a, *a]\n", before="- &a [x, x]\n"),
+    "YAML: nested brackets": _nested("a.yaml", "[", "]"),
+    "YAML: nested braces": _nested("a.yaml", "{a: ", "}"),
+    "YAML: nested items": _nested("a.yaml", "- ", ""),
+    "YAML: documents": _repeated("a.yaml", "--- a\n"),
+    "YAML: folded lines": _repeated("a.yaml", "  some words\n\n", before="a: >\n"),
+    "YAML: quotes": _repeated("a.yaml", "a\n", before="'", after="'"),
+    "YAML: tags": _repeated("a.yaml", "- !<tag:a> b\n"),
+    "XML: elements": _numbered("a.xml", "<item><id>{0}</id><name>n{0}</name></item>", before="<a>"),
+    "XML: elements to their end": _repeated("a.xml", "<b>x</b>", before="<a>", after="</a>"),
+    "XML: nested elements": _nested("a.xml", "<a>", "</a>"),
+    "XML: attributes": _numbered("a.xml", "k{}='1' ", before="<a ", after="/>"),
+    "XML: mixed text": _repeated("a.xml", "x<b>y</b>", before="<a>", after="</a>"),
+    "XML: entities": _repeated("a.xml", "&e;", before='<!DOCTYPE a [<!ENTITY e "eeeeeeee">]><a>', after="</a>"),
+    "XML: declared entities": _numbered("a.xml", "<!ENTITY e{} 'x'>", before="<!DOCTYPE a [", after="]><a>&e1;</a>"),
+    "XML: comments": _repeated("a.xml", "<!-- c -->", before="<a>x", after="</a>"),
+    "notebook: cells": _notebook('{"cell_type":"code","source":"x = 1"}'),
+    "notebook: headings": _notebook('{"cell_type":"markdown","source":"# Heading"}'),
+    "notebook: outputs": _notebook(
+        '{"cell_type":"code","outputs":[{"output_type":"stream","text":"a\\rb\\u001b[0m"}]}'
+    ),
+    "notebook: one output": lambda size: (
+        "a.ipynb",
+        json.dumps({"cells": [{"cell_type": "code", "outputs": [{"text": "\x1b[0;" * (size // 8)}]}]}).encode(),
+    ),
+    "notebook: nested": _nested("a.ipynb", "[", "]", "1"),
     "CSV: rows": _numbered("a.csv", "{},some words,2\n", before="a,b,c\n"),
     "CSV: columns": _wide_sheet,
     "CSV: quotes": _repeated("a.csv", '"a""b",', before="a,b\n"),

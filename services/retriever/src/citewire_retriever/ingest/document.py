@@ -21,6 +21,8 @@ class Format(StrEnum):
     DOCX = "docx"
     WORKBOOK = "workbook"
     SLIDES = "slides"
+    NOTEBOOK = "notebook"
+    DATA = "data"
 
 
 class BlockKind(StrEnum):

@@ -29,8 +29,8 @@ PDF: Final = Kind("PDF", Format.PDF, ("application/pdf",), (".pdf",))
 HTML: Final = Kind("HTML", Format.HTML, ("text/html", "application/xhtml+xml"), (".html", ".htm", ".xhtml"))
 TEXT: Final = Kind(
     "plain text", Format.TEXT, ("text/plain",),
-    (".txt", ".text", ".log", ".rst", ".adoc", ".org", ".tex", ".json", ".jsonl", ".yaml", ".yml", ".toml", ".ini",
-     ".cfg", ".conf", ".properties", ".xml", ".srt", ".vtt", ".diff", ".patch"),
+    (".txt", ".text", ".log", ".rst", ".adoc", ".org", ".tex", ".toml", ".ini", ".cfg", ".conf", ".properties", ".srt",
+     ".vtt", ".diff", ".patch"),
 )  # fmt: skip
 KINDS: Final = (
     PDF,
@@ -45,6 +45,11 @@ KINDS: Final = (
          member=b"xl/"),
     Kind("PowerPoint (PPTX)", Format.SLIDES, (f"{_OOXML}.presentationml.presentation",),
          (".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm"), member=b"ppt/"),
+    Kind("Jupyter notebooks", Format.NOTEBOOK, ("application/x-ipynb+json",), (".ipynb",)),
+    Kind("JSON", Format.DATA, ("application/json", "text/json"), (".json", ".geojson")),
+    Kind("JSON", Format.DATA, ("application/jsonl", "application/x-ndjson"), (".jsonl", ".ndjson")),
+    Kind("YAML", Format.DATA, ("application/yaml", "application/x-yaml", "text/yaml"), (".yaml", ".yml")),
+    Kind("XML", Format.DATA, ("application/xml", "text/xml"), (".xml",)),
     TEXT,
 )  # fmt: skip
 """In the order in which messages list them."""

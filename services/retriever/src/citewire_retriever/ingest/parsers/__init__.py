@@ -123,6 +123,18 @@ def _read_code(file: _File) -> ParsedDocument:
     return parse_code(file.text(), file.detected.language, file.limits)
 
 
+def _read_notebook(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.notebook import parse_notebook
+
+    return parse_notebook(file.data, file.limits)
+
+
+def _read_data(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.data import parse_data
+
+    return parse_data(file.text(), file.limits, media_type=file.detected.media_type)
+
+
 def _read_plain(file: _File) -> ParsedDocument:
     from citewire_retriever.ingest.parsers.plain import parse_plain
 
@@ -138,5 +150,7 @@ _READERS: Final[Mapping[Format, Callable[[_File], ParsedDocument]]] = {
     Format.DOCX: _read_docx,
     Format.WORKBOOK: _read_workbook,
     Format.SLIDES: _read_slides,
+    Format.NOTEBOOK: _read_notebook,
+    Format.DATA: _read_data,
     Format.TEXT: _read_plain,
 }

@@ -67,6 +67,9 @@ def _package(parts: dict[str, str]) -> bytes:
 
 _DOCX = """<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p><w:r><w:t>Text
 </w:t></w:r></w:p><w:tbl><w:tr><w:tc><w:p><w:r><w:t>a</w:t></w:r></w:p></w:tc></w:tr></w:tbl></w:body></w:document>"""
+_NOTEBOOK = """{"nbformat": 4, "cells": [{"cell_type": "markdown", "source": "# T"}, {"cell_type": "code",
+"source": "1 + 1", "outputs": [{"data": {"text/plain": "2"}}]}, {"cell_type": "raw", "source": "r"}]}
+"""
 
 _RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _WORKBOOK = {
@@ -96,6 +99,11 @@ FILES: dict[str, bytes] = {
     "a.docx": _package({"word/document.xml": _DOCX}),
     "a.xlsx": _package(_WORKBOOK),
     "a.pptx": _package(_SLIDES),
+    "a.ipynb": _NOTEBOOK.encode(),
+    "a.json": b'{"a": ["\\u00fc", 1.5e3, true, null, {"b c": "d"}]}',
+    "a.jsonl": b'{"a": 1}\n{"a": 2}\n',
+    "a.yaml": b"a: &a [1, 2.5]\nb: |\n  text\nc: *a\n---\n- !!str 2026-01-01\n",
+    "a.xml": b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY e "x">]><a b="c">&e;<!-- d --><![CDATA[e]]></a>',
     **{f"a{suffixes[0]}": b"class A { f() { } }\n# a\ndef f(): 1\n" for suffixes in LANGUAGES.values()},
 }
 """By name."""

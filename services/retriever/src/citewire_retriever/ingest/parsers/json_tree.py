@@ -1,0 +1,135 @@
+"""JSON and JSON Lines as a tree that knows its lines, read in time that grows with the file's length."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Final
+
+from citewire_retriever.ingest.decode import clean
+from citewire_retriever.ingest.document import LineIndex, ParseLimits, check_blocks
+from citewire_retriever.ingest.parsers.records import MOST_DEPTH, Node
+
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_WORD: Final = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null|NaN|-?Infinity")
+_SIGN: Final = re.compile(r'[\[\]{}"]')
+_PLAIN_KEY: Final = re.compile(r"[^\W\d][\w-]*")
+_VALUES_PER_BLOCK: Final = 4
+_scan_string: Callable[[str, int, bool], tuple[str, int]] = vars(json.decoder)["scanstring"]  # in C
+
+
+class NotJsonError(Exception):
+    """The text isn't JSON."""
+
+
+def read_json(text: str, limits: ParseLimits, *, many: bool = False) -> Node:
+    """Reads one value; or any number one after the other, which are the elements of the root.
+
+    Raises:
+        NotJsonError: The text has another syntax.
+        IngestError: TOO_LARGE if it has many more values than the limits allow blocks.
+    """
+    return _Reader(text, limits).read(many=many)
+
+
+def key_step(key: str) -> str:
+    """What a key adds to a path."""
+    return f".{key}" if _PLAIN_KEY.fullmatch(key) else f"[{json.dumps(key, ensure_ascii=False)}]"
+
+
+class _Reader:
+    def __init__(self, text: str, limits: ParseLimits) -> None:
+        self.text = text
+        self.limits = limits
+        # All of a file without line ends is on line 1: that says nothing.
+        self.lines = LineIndex(text) if "\n" in text.strip() else None
+        self.values = 0
+
+    def read(self, *, many: bool) -> Node:
+        root, position = Node("", is_list=True), self._skip(0)
+        while position < len(self.text) and (many or not root.children):
+            element, position = self._value(position, Node(f"[{len(root.children)}]"), 0)
+            root.children.append(element)
+            position = self._skip(position)
+            if many and self.text.startswith(",", position):  # some separate lines by commas
+                position = self._skip(position + 1)
+        if not root.children or position < len(self.text):
+            raise NotJsonError
+        if many:
+            return root
+        root.children[0].step = ""
+        return root.children[0]
+
+    def _value(self, position: int, node: Node, depth: int) -> tuple[Node, int]:
+        """Reads the value that starts here into a node; returns it, and where it ends. `depth` bounds the recursion."""
+        text = self.text
+        self.values += 1
+        check_blocks(self.values // _VALUES_PER_BLOCK, self.limits)
+        start, sign = position, text[position : position + 1]
+        if sign == '"':
+            value, position = self._string(position)
+            node.value = clean(value)
+        elif sign in {"[", "{"} and depth == MOST_DEPTH:
+            position = self._end_of_nested(position)
+            node.value = text[start:position]
+        elif sign in {"[", "{"}:
+            node.is_list = sign == "["
+            position = self._children(position + 1, node, "]" if node.is_list else "}", depth + 1)
+        else:
+            word = _WORD.match(text, position)
+            if word is None:
+                raise NotJsonError
+            node.value, position = "" if word.group() == "null" else word.group(), word.end()
+        if self.lines is not None:
+            node.first_line, node.last_line = self.lines.line_of(start), self.lines.line_of(position - 1)
+        return node, position
+
+    def _children(self, position: int, node: Node, closing: str, depth: int) -> int:
+        """Reads members or elements up to behind the closing sign."""
+        text = self.text
+        position = self._skip(position)
+        if text.startswith(closing, position):
+            return position + 1
+        while True:
+            if node.is_list:
+                child = Node(f"[{len(node.children)}]")
+            else:
+                if not text.startswith('"', position):
+                    raise NotJsonError
+                key, position = self._string(position)
+                key = clean(key)
+                child = Node(key_step(key), key or '""')
+                position = self._skip(position)
+                if not text.startswith(":", position):
+                    raise NotJsonError
+                position = self._skip(position + 1)
+            child, position = self._value(position, child, depth)
+            node.children.append(child)
+            position = self._skip(position)
+            if text.startswith(closing, position):
+                return position + 1
+            if not text.startswith(",", position):
+                raise NotJsonError
+            position = self._skip(position + 1)
+
+    def _end_of_nested(self, position: int) -> int:
+        """Where an object or list ends, without looking at what it holds."""
+        depth = 0
+        while match := _SIGN.search(self.text, position):
+            sign, position = match.group(), match.end()
+            if sign == '"':
+                _, position = self._string(position - 1)
+                continue
+            depth += 1 if sign in "[{" else -1
+            if depth == 0:
+                return position
+        raise NotJsonError
+
+    def _string(self, position: int) -> tuple[str, int]:
+        try:
+            return _scan_string(self.text, position + 1, False)
+        except ValueError:
+            raise NotJsonError from None
+
+    def _skip(self, position: int) -> int:
+        match = _SPACE.match(self.text, position)
+        return position if match is None else match.end()

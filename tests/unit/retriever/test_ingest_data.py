@@ -1,0 +1,246 @@
+"""JSON, JSON Lines, YAML and XML: a record shares a chunk with its like, and every line has its own path."""
+
+import asyncio
+import json
+import random
+import re
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import pytest
+import yaml
+
+from citewire_retriever.ingest.chunker import chunk
+from citewire_retriever.ingest.chunks import Chunk, ChunkRules
+from citewire_retriever.ingest.document import Block, ParsedDocument, ParseLimits
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.places import covering_path
+from ingest_files import parse_bytes, text_of
+
+Json: TypeAlias = Any
+RULES = ChunkRules(max_tokens=254)
+_STEP = re.compile(r"\.?([^.\[]+)|\[(\d+)\]|\[(\".*?(?<!\\)\")\]")
+
+
+async def count(texts: Sequence[str]) -> list[int]:
+    return [len(text) // 4 for text in texts]
+
+
+def chunks_of(document: ParsedDocument) -> list[Chunk]:
+    return asyncio.run(chunk(document, "A title", RULES, count))
+
+
+def lines_of(document: ParsedDocument) -> Iterator[Block]:
+    """The smallest blocks."""
+    for block in document.blocks:
+        if block.kind != "heading":
+            yield from block.children or (block,)
+
+
+def value_at(value: Json, path: str) -> Json:
+    """What stands at a path, by means other than the parser's."""
+    for key, number, quoted in _STEP.findall("" if path == "$" else path):
+        value = value[key] if key else value[int(number)] if number else value[json.loads(quoted)]
+    return value
+
+
+def shown(value: Json) -> str:
+    """A value as a person would write it."""
+    if isinstance(value, list):
+        return ", ".join(shown(each) for each in cast("list[Json]", value))
+    return value.strip() if isinstance(value, str) else json.dumps(value)
+
+
+def invented(seed: int) -> dict[str, Any]:
+    """Nested data with odd keys and texts of several scripts."""
+    dice = random.Random(seed)
+
+    def value(depth: int) -> Json:
+        match dice.randrange(7 if depth else 5):
+            case 0:
+                return dice.randrange(10**6)
+            case 1:
+                return dice.choice([True, False, 1.5, -0.25])
+            case 2:
+                return dice.choice(["Größe", "東京", "a\nb", 'say "x"', "Привет мир", "x" * 30, "back\\slash"])
+            case 3:
+                return " ".join(dice.choice(["tea", "cake", "sea", "north"]) for _ in range(dice.randrange(1, 200)))
+            case 4:
+                return [dice.choice(["red", "blue", "green"]) for _ in range(dice.randrange(1, 4))]
+            case 5:
+                return [value(depth - 1) for _ in range(dice.randrange(1, 9))]
+            case _:
+                keys = ["id", "name", "a b", "a.b", "x[0]", "naïve", "日本", 'q"q', "_k", "0"]
+                return {key: value(depth - 1) for key in dice.sample(keys, dice.randrange(1, 6))}
+
+    return {f"part{index}": value(4) for index in range(20)}
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("indent", [None, 2])
+def test_every_json_line_holds_the_value_at_its_path(tmp_path: Path, seed: int, indent: int | None) -> None:
+    data = invented(seed)
+    text = json.dumps(data, indent=indent, ensure_ascii=bool(seed % 2))
+    document = parse_bytes(tmp_path, "a.json", text)
+    source = text.split("\n")
+    for line in lines_of(document):
+        value = shown(value_at(data, line.place.record_path))
+        assert text_of(document, line).endswith(value)
+        assert line.place.HasField("start_line") == (indent is not None)
+        if indent is not None and re.fullmatch(r"[\w -]+", value, re.ASCII):
+            assert value in "\n".join(source[line.place.start_line - 1 : line.place.end_line])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_chunks_name_what_holds_them_and_parts_name_the_exact_value(tmp_path: Path, seed: int) -> None:
+    data = invented(seed)
+    document = parse_bytes(tmp_path, "a.json", json.dumps(data))
+    for each in chunks_of(document):
+        path, _, slice_end = each.place.record_path.partition(":")
+        whole = value_at(data, path.rpartition("[")[0] if slice_end else path)
+        if slice_end:
+            whole = whole[int(path.rpartition("[")[2]) : int(slice_end.removesuffix("]"))]
+        assert whole is not None
+        bounds = [start for start, _ in each.places] + [len(each.text)]
+        for (start, place), end in zip(each.places, bounds[1:], strict=True):
+            value = value_at(data, place.record_path)
+            part = each.text[start:end].strip()
+            assert part.endswith(shown(value)) or part in shown(value) or not isinstance(value, str | int | float)
+
+
+def test_a_minified_file_becomes_chunks_with_paths(tmp_path: Path) -> None:
+    orders = [{"id": number, "customer": f"Customer {number}", "paid": number % 2 == 0} for number in range(500)]
+    document = parse_bytes(tmp_path, "a.json", json.dumps({"orders": orders}, separators=(",", ":")))
+    chunks = chunks_of(document)
+    assert len(chunks) < 120  # small records share one
+    first = chunks[0]
+    assert first.place.record_path.startswith("orders[0:")
+    exact = dict(first.places)
+    assert exact[first.text.index("customer: Customer 3")].record_path == "orders[3].customer"
+    assert not first.place.HasField("start_line")
+
+
+def test_large_records_are_sections_of_their_own(tmp_path: Path) -> None:
+    records = [{"id": index, "text": "Some long words. " * 60} for index in range(3)]
+    chunks = chunks_of(parse_bytes(tmp_path, "a.json", json.dumps({"items": records})))
+    assert {each.section.split(" > ")[1] for each in chunks} == {"[0]", "[1]", "[2]"}
+    assert all(each.place.record_path.startswith(f"items{each.section.split(' > ')[1]}") for each in chunks)
+
+
+def test_json_lines_have_numbers_and_lines(tmp_path: Path) -> None:
+    document = parse_bytes(tmp_path, "a.jsonl", '{"name": "Tea"}\n\n{"name": "Cake", "price": 2}\n')
+    assert [(line.place.record_path, line.place.start_line) for line in lines_of(document)] == [
+        ("[0].name", 1),
+        ("[1].name", 3),
+        ("[1].price", 3),
+    ]
+
+
+def test_what_is_no_json_is_read_as_text(tmp_path: Path) -> None:
+    document = parse_bytes(tmp_path, "a.json", '// settings\n{"a": 1,}\n')
+    assert document.media_type == "text/plain"
+    assert document.text.startswith("// settings")
+
+
+def test_values_deeper_than_anyone_reads_stay_as_they_are(tmp_path: Path) -> None:
+    document = parse_bytes(tmp_path, "a.json", '{"a":[' * 5000 + "1" + "]}" * 5000)
+    assert len(document.blocks) < 70
+    assert all(len(block.place.record_path) <= 250 for block in document.blocks)
+    assert '"a":[{"a":' in text_of(document, document.blocks[-1])
+
+
+def test_too_many_values_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(IngestError) as caught:
+        parse_bytes(tmp_path, "a.json", json.dumps(list(range(5000))), limits=ParseLimits(max_blocks=100))
+    assert caught.value.code is IngestCode.TOO_LARGE
+
+
+def test_empty_values_are_empty(tmp_path: Path) -> None:
+    with pytest.raises(IngestError) as caught:
+        parse_bytes(tmp_path, "a.json", '{"a": [], "b": {"c": null}, "d": ""}')
+    assert caught.value.code is IngestCode.EMPTY
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_yaml_line_holds_the_value_at_its_path(tmp_path: Path, seed: int) -> None:
+    data = invented(seed)
+    text = yaml.safe_dump(data, allow_unicode=bool(seed % 2), default_flow_style=seed % 3 == 0)
+    document = parse_bytes(tmp_path, "a.yaml", text)
+    for line in lines_of(document):
+        value = value_at(data, line.place.record_path)
+        assert text_of(document, line).lower().endswith(shown(value).lower())
+        assert 1 <= line.place.start_line <= line.place.end_line <= text.count("\n") + 1
+
+
+def test_a_billion_laughs_stay_a_few(tmp_path: Path) -> None:
+    laughs = "a: &a [lol, lol, lol]\n" + "".join(
+        f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
+        for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+    )
+    assert len(parse_bytes(tmp_path, "a.yaml", laughs).text) < 400
+
+
+def test_an_alias_of_a_value_is_the_value(tmp_path: Path) -> None:
+    document = parse_bytes(tmp_path, "a.yaml", "host: &host db.example\nreplica:\n  host: *host\n")
+    assert document.text == "host: db.example\nreplica.host: db.example"
+
+
+def test_yaml_tags_make_no_objects_and_templates_are_text(tmp_path: Path) -> None:
+    assert parse_bytes(tmp_path, "a.yaml", "a: !!python/object/apply:os.system [ls]\n").text == "a: ls"
+    assert parse_bytes(tmp_path, "b.yaml", "{{- if x }}\nname: {{ .Values.name }}\n").media_type == "text/plain"
+
+
+def test_several_yaml_documents_have_numbers(tmp_path: Path) -> None:
+    document = parse_bytes(tmp_path, "a.yml", "kind: Pod\n---\nkind: Service\n")
+    assert [(line.place.record_path, line.place.start_line) for line in lines_of(document)] == [
+        ("[0].kind", 1),
+        ("[1].kind", 3),
+    ]
+
+
+CATALOGUE = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE catalog [<!ENTITY lol "lol"><!ENTITY more "&lol;&lol;">]>
+<c:catalog xmlns:c="urn:c" version="2">
+  <book id="b1">
+    <title>Tea &amp; cake &more;</title><price currency="EUR">5</price>
+  </book>
+  <book id="b2"><title>A <b>bold</b> claim</title></book>
+  <empty/>
+</c:catalog>
+"""
+
+
+def test_every_xml_line_holds_the_value_at_its_path(tmp_path: Path) -> None:
+    document = parse_bytes(tmp_path, "a.xml", CATALOGUE)
+    lines = {line.place.record_path: (text_of(document, line), line.place.start_line) for line in lines_of(document)}
+    assert lines["/c:catalog/book[1]/title"] == ("book.title: Tea & cake &more;", 5)
+    assert lines["/c:catalog/book[1]/price/@currency"] == ("book.price.currency: EUR", 5)
+    assert lines["/c:catalog/book[2]/title"] == ("book.title: A bold claim", 7)
+    etree: Any = import_module("lxml.etree")
+    tree = etree.fromstring(CATALOGUE.encode(), etree.XMLParser(resolve_entities=False))
+    for path, (text, _) in lines.items():
+        value = str(tree.xpath(f"string({path})", namespaces={"c": "urn:c"}))
+        assert "&more;" in text or text.endswith(value)
+
+
+def test_broken_xml_is_text(tmp_path: Path) -> None:
+    assert parse_bytes(tmp_path, "a.xml", "<a><b>some words</a>").media_type == "text/plain"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "covering"),
+    [
+        ("orders[3]", "orders[7]", "orders[3:8]"),
+        ("orders[3].name", "orders[3].price", "orders[3]"),
+        ("orders[3].name", "orders[5].name", "orders[3:6]"),
+        ("name", "price", "$"),
+        ("[0]", "[9].x", "[0:10]"),
+        ('["a.b"].c', '["a.b"].d', '["a.b"]'),
+        ("/a/b[1]/c", "/a/b[2]", "/a"),
+        ("a.b", "a.b", "a.b"),
+    ],
+)
+def test_paths_of_several_values(first: str, last: str, covering: str) -> None:
+    assert covering_path(first, last) == covering
