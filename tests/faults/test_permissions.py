@@ -1,7 +1,8 @@
 """Random grants and revocations over every call of the retriever: nothing that the rules don't allow comes out of it.
 
 Callers of two organisations share a retriever with one connection, alone and through PgBouncer in transaction mode.
-Some of their calls are cancelled. What an answer names must be what its caller may see by the grants that are stored.
+Some of their calls are cancelled, and now and then their tokens name other groups. What an answer names must be what
+its caller may see by the grants that are stored.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import psycopg
 import pytest
 from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import corpus_pb2 as pb
@@ -25,7 +25,7 @@ from citewire_kit.errors import CitewireError
 from citewire_kit.tenant import Tenant
 from corpus_rows import CorpusRows
 from permission_library import CANARY, ORGS, SUBJECTS, Organisation, assert_nothing_leaked
-from pgbouncer import pgbouncer
+from pgbouncer import pgbouncer, prepare_nothing
 from retriever_process import Caller, Retriever, running_retriever
 from search_library import DIMENSIONS, SPACE, clustered
 
@@ -62,6 +62,7 @@ class Proof:
         self.cancelled = 0
         self.refused = 0
         self.canaries = 0
+        self.moves = 0
         self.reads: dict[str, Callable[[Caller, Organisation], Awaitable[Answers]]] = {
             "GetDocument": self.get,
             "ListDocuments": self.list_documents,
@@ -91,9 +92,12 @@ class Proof:
         }
 
     async def step(self) -> None:
-        """Some reads at once, one of them perhaps cancelled, and a change."""
+        """Some reads at once, one of them perhaps cancelled, and a change; now and then somebody is in other groups."""
         for org in self.orgs:
             org.refill(self.rows, self.choices, self.vectors)
+        if self.choices.random() < 0.3:
+            before, since = self.choices.choice(self.orgs).join_and_leave(self.choices)
+            self.moves += before.groups != since.groups
         burst = [self.read() for _ in range(self.choices.choice((1, 2, 4)))]
         await asyncio.gather(*burst)
         await self.write()
@@ -342,7 +346,7 @@ async def test_no_call_tells_what_the_grants_dont_allow(
         target = database
         if pooler:
             target = stack.enter_context(pgbouncer(database))
-            _prepare_nothing(monkeypatch)
+            prepare_nothing(monkeypatch)
         rows = stack.enter_context(CorpusRows(database.owner_dsn, dimensions=DIMENSIONS))
         async with running_retriever(target, pool_max_size=1) as running:
             run = Proof(running, rows, proof.random())
@@ -358,18 +362,9 @@ async def test_no_call_tells_what_the_grants_dont_allow(
     assert_nothing_leaked("".join(capfd.readouterr()))
     assert run.canaries > run.steps.total() / 2
     assert run.cancelled
+    assert run.moves
     print_table(
         f"{run.steps.total()} calls of ten callers of two organisations, {pooler or 'no pooler'}, seed {proof.seed}",
-        ["cancelled", "refused", "canaries told, all allowed"],
-        [[run.cancelled, run.refused, run.canaries]],
+        ["cancelled", "refused", "changes of groups", "canaries told, all allowed"],
+        [[run.cancelled, run.refused, run.moves, run.canaries]],
     )
-
-
-def _prepare_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Debian's PgBouncer is older than 1.21, which knows prepared statements."""
-    connect = psycopg.AsyncConnection.connect
-
-    async def unprepared(*args: Any, **options: Any) -> Any:  # noqa: ANN401 # whatever psycopg takes
-        return await connect(*args, **{**options, "prepare_threshold": None})
-
-    monkeypatch.setattr(psycopg.AsyncConnection, "connect", unprepared)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 
 import prometheus_client
 
@@ -20,6 +21,7 @@ PEOPLE = (
     ("eve", ("editor",), ()),
 )
 SUBJECTS = ("everyone", "group:hr", "group:dev", "group:a, b", "user:bob", "user:eve", "user:carl")
+GROUPS = ("hr", "dev", "a, b")
 CANARY = re.compile(r"canary(?:acme|globex)\w+?x\b")
 """Title, tag, words and bytes of a document, or the name of a collection."""
 _DOCUMENTS = 15
@@ -56,6 +58,14 @@ class Organisation:
                 (self.name,),
             )
         }
+
+    def join_and_leave(self, choices: random.Random) -> tuple[Tenant, Tenant]:
+        """Puts one of the callers into other groups; returns who it was before and is since."""
+        number = choices.randrange(len(self.callers))
+        before = self.callers[number]
+        groups = tuple(choices.sample(GROUPS, choices.randrange(len(GROUPS) + 1)))
+        self.callers[number] = replace(before, groups=groups)
+        return before, self.callers[number]
 
     def named(self, caller: Tenant) -> set[str]:
         """The canaries that a caller may read: titles of documents and names of collections."""

@@ -11,11 +11,14 @@ import time
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
+import pytest
 
 from databases import Database
 
+_ROLES = ("citewire_corpus", "citewire_chat")
 _PORT = 6432  # only the name of a socket in a folder of its own
 _SETTINGS = """\
 [databases]
@@ -51,7 +54,7 @@ def pgbouncer(database: Database) -> Generator[PooledDatabase]:
     folder.chmod(0o777)
     settings = folder / "pgbouncer.ini"
     settings.write_text(_SETTINGS.format(server=database.server.socket_dir, port=_PORT, folder=folder), "utf-8")
-    (folder / "users.txt").write_text('"citewire_corpus" ""\n', "utf-8")
+    (folder / "users.txt").write_text("".join(f'"{role}" ""\n' for role in _ROLES), "utf-8")
     user = ["-u", "nobody"] if os.geteuid() == 0 else []
     process = subprocess.Popen(["pgbouncer", *user, str(settings)], stderr=subprocess.DEVNULL)
     try:
@@ -62,6 +65,16 @@ def pgbouncer(database: Database) -> Generator[PooledDatabase]:
         process.kill()
         process.wait(10)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def prepare_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Lets psycopg prepare no statement: Debian's PgBouncer is older than 1.21, which knows prepared statements."""
+    connect = psycopg.AsyncConnection.connect
+
+    async def unprepared(*args: Any, **options: Any) -> Any:  # noqa: ANN401 # whatever psycopg takes
+        return await connect(*args, **{**options, "prepare_threshold": None})
+
+    patch.setattr(psycopg.AsyncConnection, "connect", unprepared)
 
 
 def _wait_for(pooled: PooledDatabase, process: subprocess.Popen[bytes]) -> None:
