@@ -152,7 +152,7 @@ def print_table(pytestconfig: pytest.Config) -> PrintTable:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[EmbeddedPostgres]:
     """A Postgres 18 with pgvector for the whole session. Crash tests start one of their own, with `durable=True`."""
-    with start_embedded_postgres() as server:
+    with start_embedded_postgres(in_memory=True) as server:
         yield server
 
 

@@ -39,6 +39,9 @@ os.execv(sys.argv[4], sys.argv[4:])
 """
 
 _FAST_AND_FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+_MEMORY = Path("/dev/shm")  # noqa: S108 # folders in it are made by mkdtemp
+_ENOUGH_MEMORY = 4 * 2**30
+"""Bytes that must be free there: a container's may have 64 MiB, and its tests' servers then use the disk."""
 
 
 _MEMORY_IN_USE = "pre-existing shared memory block"
@@ -67,10 +70,12 @@ class _Account:
 class EmbeddedPostgres:
     """One running server. Start it with `start_embedded_postgres`."""
 
-    def __init__(self, *, home: Path, binaries: Path, account: _Account, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, *, home: Path, data: Path, binaries: Path, account: _Account, settings: Mapping[str, str]
+    ) -> None:
         self.home = home
         self.binaries = binaries
-        self.data = home / "data"
+        self.data = data
         self.log = home / "postgres.log"
         self._account = account
         self._settings = dict(settings)
@@ -190,12 +195,18 @@ class EmbeddedPostgres:
 
 @contextlib.contextmanager
 def start_embedded_postgres(
-    *, durable: bool = False, settings: Mapping[str, str] | None = None, keep: Path | None = None
+    *,
+    durable: bool = False,
+    in_memory: bool = False,
+    settings: Mapping[str, str] | None = None,
+    keep: Path | None = None,
 ) -> Generator[EmbeddedPostgres]:
     """A new, empty server in a folder of its own that is removed afterwards.
 
     Args:
         durable: keep fsync on, as in production. Off by default: tests that crash no server gain by it.
+        in_memory: keep the data in memory where there is room: a database is hundreds of files, and on a disk making
+            and dropping one costs ten times the CPU.
         settings: further server settings, by name.
         keep: a folder to use and to leave there; what it holds already is served again.
     """
@@ -203,14 +214,22 @@ def start_embedded_postgres(
     # Not pytest's tmp_path: that is closed to the account that the server runs as, and too long for a socket's name.
     home = keep or Path(tempfile.mkdtemp(prefix="cw-pg-"))
     home.mkdir(parents=True, exist_ok=True)
+    memory = Path(tempfile.mkdtemp(prefix="cw-pg-", dir=_MEMORY)) if in_memory and _has_memory() else None
     try:
-        os.chown(home, account.uid, account.gid)
+        for folder in filter(None, (home, memory)):
+            os.chown(folder, account.uid, account.gid)
         shutil.rmtree(home / "wheel", ignore_errors=True)  # of an earlier time
         server = EmbeddedPostgres(
             home=home,
+            data=(memory or home) / "data",
             binaries=_binaries_for(account, home) / "bin",
             account=account,
-            settings={"max_connections": "200", **({} if durable else _FAST_AND_FORGETFUL), **(settings or {})},
+            settings={
+                "max_connections": "200",
+                **({} if durable else _FAST_AND_FORGETFUL),
+                **({"max_wal_size": "256MB"} if memory else {}),  # the log is in memory too
+                **(settings or {}),
+            },
         )
         if not server.data.exists():
             server.initialise()
@@ -220,8 +239,15 @@ def start_embedded_postgres(
         finally:
             server.stop()
     finally:
+        if memory is not None:
+            shutil.rmtree(memory, ignore_errors=True)
         if keep is None:
             shutil.rmtree(home, ignore_errors=True)
+
+
+def _has_memory() -> bool:
+    """Says whether there is a file system in memory with room for the data of some servers."""
+    return _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ENOUGH_MEMORY
 
 
 def _binaries_for(account: _Account, home: Path) -> Path:
