@@ -93,17 +93,22 @@ async def test_a_version_that_is_superseded_leaves_no_vectors(
     harness: IngestHarness, database: HasDsn, further: tuple[SecondModel, str]
 ) -> None:
     told, url = further
+    told.gate.clear()
     async with embedder_with_two_models(url, FakeModel(window=WINDOW)) as embedder:
         document_id = await harness.upload("about.md", article(3))
-        async with running_worker(worker_settings(database, embedder, more_models=MODEL)):
+        # Neither the backfill nor a lease that passes ends what the worker itself should end.
+        settings = worker_settings(database, embedder, more_models=MODEL, backfill_seconds=0, lease_seconds=600)
+        async with running_worker(settings):
             await harness.until(document_id, "ready")
+            await wait_until(lambda: told.calls > 0)  # the first version is being embedded
             await harness.upload("about.md", article(2), document_id=document_id)
             await harness.until(document_id, "ready", 2)
+            told.gate.set()
 
             async def both_ended() -> bool:
                 return [await embed_job(harness, document_id, version) for version in (1, 2)] == ["done", "done"]
 
-            await wait_until(both_ended, seconds=40)
+            await wait_until(both_ended)
         (table,) = await harness.rows("SELECT table_name FROM corpus.spaces WHERE model = %s", MODEL)
         held = await harness.rows(f"SELECT DISTINCT version FROM corpus.{table['table_name']}")  # noqa: S608 # our own name
         assert [row["version"] for row in held] == [2]

@@ -30,6 +30,9 @@ class SecondModel:
         self.status = 200
         self.texts: list[str] = []
         self.calls = 0
+        self.gate = threading.Event()
+        """While it is clear, the server answers nothing."""
+        self.gate.set()
 
 
 @contextmanager
@@ -41,6 +44,7 @@ def second_model_server() -> Generator[tuple[SecondModel, str]]:
         def do_POST(self) -> None:  # the base's name
             texts: list[str] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
             told.calls += 1
+            told.gate.wait(60)
             vector = [1.0] * SIZE
             data = [{"index": place, "embedding": vector} for place in range(len(texts))]
             body = json.dumps({"data": data} if told.status == 200 else {"error": "no"}).encode()

@@ -239,6 +239,8 @@ class Worker:
         try:
             return "done" if await self._run_charged(job) else "passed_on"
         except LeaseLostError:
+            # It may be the version alone that is gone or superseded: whoever takes the job next ends it.
+            await self._release(job, uncount=False)
             return "lost"
         except EnrichmentError as error:
             return await self._end(self._fail_enrichment(job, error), "failed")
@@ -364,11 +366,11 @@ class Worker:
         # Spread by id, so that what failed together doesn't come back together.
         return delay * (1 + (job.job_id % 16) / 64)
 
-    async def _release(self, job: Job) -> None:
-        """Gives a job back on the way out. If that fails, its lease passes soon enough."""
+    async def _release(self, job: Job, *, uncount: bool = True) -> None:
+        """Gives a job back, if it is still ours. If that fails, its lease passes soon enough."""
         with suppress(LeaseLostError, CitewireError, TimeoutError):
             async with asyncio.timeout(_RELEASE_SECONDS):
-                await self._store.retry(job, delay_seconds=0, uncount=True)
+                await self._store.retry(job, delay_seconds=0, uncount=uncount)
 
     async def _listen(self) -> None:
         """Wakes the serving loops when jobs are queued."""
