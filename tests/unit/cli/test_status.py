@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +16,7 @@ from citewire_cli.monitor.samples import quantile, read_samples
 from citewire_cli.monitor.scrape import PROCESSES, metrics_addresses
 from citewire_cli.settings import ClientSettings
 from cli_types import Run
-from fake_gateway import FakeGateway, Reply, fake_gateway, reply_json, reply_problem
+from fake_gateway import FakeGateway, Reply, Request, fake_gateway, reply_json, reply_problem
 from fake_library import FakeLibrary, StoredDocument
 
 CHECKS = {"status": "ready", "embedder": "ok", "database": "ok"}
@@ -177,6 +179,27 @@ def test_without_a_gateway_its_services_are_shown_all_the_same(options: list[str
 def test_a_key_that_is_refused_is_an_error(gateway: FakeGateway, options: list[str], run: Run) -> None:
     gateway.on("GET", "/v1/documents", reply_problem(401, "Who are you?"))
     assert run("status", *options).exit_code == 4
+
+
+def test_an_error_waits_for_the_processes_that_are_still_asked(
+    gateway: FakeGateway, processes: dict[str, FakeGateway], options: list[str], run: Run
+) -> None:
+    refused, answered = threading.Event(), threading.Event()
+
+    def refuse(_: Request) -> Reply:
+        refused.set()
+        return reply_problem(401, "Who are you?")
+
+    def late(_: Request) -> Reply:
+        refused.wait(20)
+        time.sleep(0.3)  # by then, a command that waits for nobody has ended
+        answered.set()
+        return text(f"process_start_time_seconds {START}\n")
+
+    gateway.on("GET", "/v1/documents", refuse)
+    processes["worker"].on("GET", "/metrics", late)
+    assert run("status", *options).exit_code == 4
+    assert answered.is_set()
 
 
 def test_a_bad_address_is_wrong_usage(run: Run) -> None:

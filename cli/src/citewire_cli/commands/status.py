@@ -86,7 +86,13 @@ class _StatusReader:
         settings = self._settings
         local = _local_processes(settings)
         addresses = metrics_addresses(settings, self._environ, local, self._metrics)
-        scrapes, answered = await asyncio.gather(scrape_all(addresses), self._ask())
+        scraping = asyncio.create_task(scrape_all(addresses))
+        try:
+            answered = await self._ask()
+        except CliError:
+            await scraping  # ended while it connects, it would leave sockets open
+            raise
+        scrapes = await scraping
         now = {name: scrape.samples for name, scrape in scrapes.items() if scrape.samples is not None}
         since = {
             name: samples.since(self._before[name]) if name in self._before else samples
