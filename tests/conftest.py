@@ -15,6 +15,7 @@ from types import FrameType
 from typing import cast
 
 import pytest
+from xdist.remote import Producer
 from xdist.workermanage import WorkerController
 
 from benchmarks.tables import format_table
@@ -25,6 +26,7 @@ from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 from network_guard import block_network, forget_environment
 from paced_model_stack import PacedModelStack, paced_model_stack
 from proof_scale import PrintTable, ProofScale
+from stack_scheduling import StackScheduling
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = "citewire_template"
@@ -81,6 +83,12 @@ def _keep_children_from_ignoring_signals() -> None:
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, _leave_be)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> StackScheduling | None:
+    """Lets files that share a stack run in one process; with another `--dist` than ours, xdist decides."""
+    return StackScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(optionalhook=True)
