@@ -17,8 +17,7 @@ from citewire_accounts.tenants.identity import IdentityStore, make_key
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import LOCAL_TENANT, Tenant
 from gateway_fake_servers import running_fakes
-from gateway_process import Gateway, rows, running_gateway
-from waiting import wait_until
+from gateway_process import Gateway, rows, running_gateway, until_rows
 
 if TYPE_CHECKING:
     from databases import Database
@@ -401,7 +400,7 @@ async def test_with_auth_off_everyone_is_the_local_tenant(database: Database) ->
             assert (await gateway.http.post("/v1/chat", json=QUESTION, headers=headers)).status_code == 200
         assert set(fakes.generator.tenants) == {LOCAL_TENANT}
         query = "SELECT org_id, plan FROM chat.plans"
-        await wait_until(lambda: rows(database, query) == [("local", "pro")])
+        await until_rows(database, query, [("local", "pro")])
         assert rows(database, "SELECT user_id, roles FROM chat.users") == [("local", ["owner"])]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from gateway_fake_servers import Fakes, running_fakes
 from gateway_fakes import result
-from gateway_process import Gateway, rows, running_gateway
+from gateway_process import Gateway, rows, running_gateway, write
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ async def test_a_deletion_is_remembered_until_no_chat_can_still_write_what_it_re
         assert rows(database, "SELECT next_at < now() + interval '2 minutes' FROM chat.erasure_checks") == [(True,)]
         assert fakes.corpus.erased  # not yet
         fakes.corpus.erased = {("local", 7): 60}
-        rows(database, "UPDATE chat.erasure_checks SET next_at = now() RETURNING 1")
+        await write(database, "UPDATE chat.erasure_checks SET next_at = now() RETURNING 1")
         await wait_until(lambda: not fakes.corpus.erased)
     assert SECRET not in str(rows(database, "SELECT * FROM chat.messages"))
 

@@ -12,7 +12,7 @@ from citewire.generator.v1 import generator_pb2
 from citewire_kit.errors import Unavailable
 from gateway_fake_servers import running_fakes
 from gateway_fakes import completed, delta, started
-from gateway_process import Gateway, rows, running_gateway
+from gateway_process import Gateway, rows, running_gateway, until_rows, write
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ async def test_a_chat_that_was_cut_may_be_asked_again(gateway: Gateway, database
                 break
         running = await gateway.http.post("/v1/chat", json=QUESTION, headers=KEY)
         assert (running.status_code, running.json()["reason"]) == (409, "IDEMPOTENCY_IN_PROGRESS")
-    await wait_until(lambda: rows(database, "SELECT count(*) FROM chat.idempotency_keys") == [(0,)])
+    await until_rows(database, "SELECT count(*) FROM chat.idempotency_keys", [(0,)])
     gateway.fakes.generator.script = script
     again = await gateway.stream("/v1/chat", QUESTION, headers=KEY)
     assert again[-1].event == "done"
@@ -134,10 +134,10 @@ async def test_a_key_that_its_gateway_took_along_is_free_after_its_lease(gateway
     await gateway.http.post("/v1/documents", json=TEXT, headers=KEY)
     # As a gateway that was killed in the middle would have left it.
     take = "UPDATE chat.idempotency_keys SET response = NULL, lease_until = now() + interval '1 hour' RETURNING 1"
-    assert rows(database, take) == [(1,)]
+    assert await write(database, take) == [(1,)]
     held = await gateway.http.post("/v1/documents", json=TEXT, headers=KEY)
     assert held.json()["reason"] == "IDEMPOTENCY_IN_PROGRESS"
-    rows(database, "UPDATE chat.idempotency_keys SET lease_until = now() - interval '1 second' RETURNING 1")
+    await write(database, "UPDATE chat.idempotency_keys SET lease_until = now() - interval '1 second' RETURNING 1")
     assert (await gateway.http.post("/v1/documents", json=TEXT, headers=KEY)).status_code == 202
     assert len(gateway.fakes.corpus.puts) == 2
 
@@ -146,7 +146,7 @@ async def test_old_answers_are_forgotten(gateway: Gateway, database: Database) -
     await gateway.http.post("/v1/documents", json=TEXT, headers=KEY)
     hours_left = "SELECT round(extract(epoch FROM lease_until - now()) / 3600) FROM chat.idempotency_keys"
     assert rows(database, hours_left) == [(24,)]
-    rows(database, "UPDATE chat.idempotency_keys SET lease_until = now() - interval '1 second' RETURNING 1")
+    await write(database, "UPDATE chat.idempotency_keys SET lease_until = now() - interval '1 second' RETURNING 1")
     await gateway.services.chats.sweep()
     assert rows(database, "SELECT count(*) FROM chat.idempotency_keys") == [(0,)]
 

@@ -14,8 +14,8 @@ from prometheus_client import REGISTRY
 from citewire_kit.errors import Unavailable
 from gateway_fake_servers import Fakes, running_fakes
 from gateway_fakes import completed, delta, started
-from gateway_process import Gateway, Json, frames_of, rows, running_gateway
-from waiting import wait_until
+from gateway_process import Gateway, Json, frames_of, rows, running_gateway, until_rows, write
+from waiting import BUSY_SECONDS, wait_until
 
 if TYPE_CHECKING:
     from databases import Database
@@ -56,13 +56,6 @@ def metric(name: str, **labels: str) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
-async def until_rows(database: Database, statement: str, expected: list[tuple[object, ...]]) -> None:
-    async def there() -> bool:
-        return await asyncio.to_thread(rows, database, statement) == expected
-
-    await wait_until(there)
-
-
 async def read_until(response: httpx.Response, text: str) -> str:
     seen = ""
     async for piece in response.aiter_text():
@@ -81,10 +74,10 @@ async def test_a_client_that_leaves_stops_everything_at_once(
     async with gateway.http.stream("POST", path, json=QUESTION) as response:
         await read_until(response, " two")
         assert metric("citewire_streams_in_flight", dialect=dialect) == 1
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(BUSY_SECONDS):
         await gateway.fakes.generator.ended_event.wait()
     assert gateway.fakes.generator.ended == ["cancelled"]
-    await wait_until(lambda: metric("citewire_streams_in_flight", dialect=dialect) == 0, 1)
+    await wait_until(lambda: metric("citewire_streams_in_flight", dialect=dialect) == 0, BUSY_SECONDS)
     assert metric("citewire_streams_cancelled_total", cause="client") == before + 1
     await until_rows(database, "SELECT state, reason, estimated FROM chat.exchanges", [("cancelled", "client", True)])
 
@@ -121,10 +114,10 @@ async def test_a_client_that_leaves_without_a_stream_stops_everything_too(gatewa
     question_task = asyncio.create_task(gateway.http.post("/v1/chat", json={**QUESTION, "stream": False}))
     await wait_until(lambda: bool(gateway.fakes.generator.requests))
     question_task.cancel()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(BUSY_SECONDS):
         await gateway.fakes.generator.ended_event.wait()
     await until_rows(database, "SELECT state FROM chat.exchanges", [("cancelled",)])
-    await wait_until(lambda: metric("citewire_streams_in_flight", dialect="json") == 0, 1)
+    await wait_until(lambda: metric("citewire_streams_in_flight", dialect="json") == 0, BUSY_SECONDS)
 
 
 @pytest.mark.parametrize(("path", "dialect"), DIALECTS)
@@ -188,8 +181,8 @@ async def test_without_a_service_new_requests_are_503_until_it_is_back(
     async def works() -> bool:
         return (await gateway.http.post("/v1/chat", json=QUESTION)).status_code == 200
 
-    await wait_until(works, 10)
-    await wait_until(lambda: _is_ready(gateway), 10)
+    await wait_until(works)
+    await wait_until(lambda: _is_ready(gateway))
 
 
 async def _is_ready(gateway: Gateway) -> bool:
@@ -336,7 +329,7 @@ async def test_exchanges_of_a_gateway_that_died_are_closed(gateway: Gateway, dat
         "FROM unnest(ARRAY[-1, 60]) s RETURNING 1"
     )
     before = metric("citewire_runs_total", outcome="lost")
-    assert len(rows(database, insert)) == 2
+    assert len(await write(database, insert)) == 2
     await gateway.services.chats.sweep()  # unless the gateway's own sweeper came first
     result = rows(database, "SELECT state, reason FROM chat.exchanges ORDER BY lease_until")
     assert result == [("failed", "ORPHANED"), ("running", None)]
@@ -358,7 +351,7 @@ async def test_a_client_that_does_not_read_is_given_up_at_the_deadline(database:
             writer.write(head.encode() + body)
             await writer.drain()
             assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
-            await wait_until(lambda: fakes.generator.ended != [], 10)
+            await wait_until(lambda: fakes.generator.ended != [])
             await until_rows(database, "SELECT state, reason FROM chat.exchanges", [("cancelled", "deadline")])
         finally:
             writer.transport.abort()

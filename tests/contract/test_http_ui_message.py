@@ -16,8 +16,7 @@ from citewire.generator.v1 import generator_pb2
 from citewire_kit.errors import Unavailable
 from gateway_fake_servers import running_fakes
 from gateway_fakes import completed, delta, result, started
-from gateway_process import Gateway, rows, running_gateway
-from waiting import wait_until
+from gateway_process import Gateway, rows, running_gateway, until_rows
 
 if TYPE_CHECKING:
     from databases import Database
@@ -175,7 +174,7 @@ async def test_the_ai_package_comes_back_and_its_chat_is_a_conversation(
     )
     assert process.stdout is not None
     assert await process.stdout.readline() == b"left\n"
-    await wait_until(lambda: rows(database, "SELECT count(read_at) FROM chat.exchanges") == [(1,)])
+    await until_rows(database, "SELECT count(read_at) FROM chat.exchanges", [(1,)])
     go_on.set()
     read = json.loads(await process.stdout.readline())
     assert await process.wait() == 0

@@ -10,9 +10,8 @@ import pytest
 
 from citewire_accounts.tenants.retention import Retention
 from citewire_retriever.store import documents
-from gateway_process import rows
+from gateway_process import rows, until_rows
 from office import CANARY, Office, running_office
-from waiting import wait_until
 
 if TYPE_CHECKING:
     from databases import Database
@@ -58,7 +57,7 @@ async def test_old_documents_go_with_what_answers_say_of_them_and_others_stay(of
     told = (
         "SELECT count(*) FROM chat.messages WHERE org_id = 'acme' AND role = 'assistant' AND NOT details ? 'withheld'"
     )
-    await wait_until(lambda: rows(office.database, told) == [(0,)])
+    await until_rows(office.database, told, [(0,)])
     await office.gateway.services.trail.flush()
     events = await office.call("ada", "GET", "/v1/admin/audit", params={"action": "document.expire"})
     assert [event["objects"] for event in events.json()["events"]] == [["documents:2"]]

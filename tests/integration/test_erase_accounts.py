@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from gateway_process import rows
+from gateway_process import rows, until_rows
 from office import CANARY, Office, running_office
-from waiting import wait_until
 
 if TYPE_CHECKING:
     from databases import Database
@@ -39,7 +38,7 @@ async def test_nothing_of_a_user_is_left_but_accounts_without_the_name(office: O
     assert (await office.call("bob.zeisig", "POST", "/v1/erasures", json=body)).status_code == 403
     asked = await office.call("ada", "POST", "/v1/erasures", json=body)
     assert (asked.status_code, asked.json()["state"]) == (202, "running")
-    await wait_until(lambda: rows(office.database, RUNNING) == [(0,)])
+    await until_rows(office.database, RUNNING, [(0,)])
     assert (await office.call("bob.zeisig", "GET", "/v1/documents")).status_code == 401
     erasure = (await office.call("ada", "GET", f"/v1/erasures/{asked.json()['id']}")).json()
     assert (erasure["state"], erasure["erased_documents"], "user" in erasure) == ("done", 1, False)
@@ -78,7 +77,7 @@ async def test_nothing_of_an_organisation_is_left(office: Office) -> None:
     unknown = await office.call("ada", "POST", "/v1/erasures", json={"user": "mallory"})
     assert (unknown.status_code, unknown.json()["reason"]) == (404, "USER_NOT_FOUND")
     assert (await office.call("ada", "POST", "/v1/erasures", json={"organisation": "acme"})).status_code == 202
-    await wait_until(lambda: rows(office.database, "SELECT count(*) FROM chat.erasures") == [(0,)])
+    await until_rows(office.database, "SELECT count(*) FROM chat.erasures", [(0,)])
     assert (await office.call("ada", "GET", "/v1/documents")).status_code == 401
     for text in (CANARY, "Adas words"):
         assert await asyncio.to_thread(office.places, text) == set()
@@ -113,5 +112,5 @@ async def test_an_erasure_goes_on_where_the_retriever_was_away(office: Office) -
         assert rows(office.database, RUNNING) == [(1,)]
         connection.execute("ALTER FUNCTION corpus.away(text, text) RENAME TO forget_user")
         connection.execute("UPDATE chat.erasures SET next_at = now()")
-    await wait_until(lambda: rows(office.database, RUNNING) == [(0,)])
+    await until_rows(office.database, RUNNING, [(0,)])
     assert await asyncio.to_thread(office.places, CANARY) == set()

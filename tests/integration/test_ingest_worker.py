@@ -78,11 +78,12 @@ async def test_a_new_version_replaces_the_old_one_only_when_it_is_ready(
         await harness.until(document_id, "ready")
         model.gate.clear()
         await harness.upload("about.md", article(6, name="new"), document_id=document_id)
+        # Not until the model computes: on a busy machine that may be for the measurement of the space.
+        await harness.until(document_id, "processing", 2)
         async with asyncio.timeout(20):
             await model.computing.wait()
         document = await harness.document(document_id)
         assert (document["live_version"], document["latest_version"]) == (1, 2)
-        assert (await harness.version(document_id, 2))["status"] == "processing"
         old = len(await harness.chunks(document_id, 1))
         assert len(await harness.vectors(document_id, 1)) == old
         model.gate.set()

@@ -21,6 +21,7 @@ from citewire_http.server import Drain, GatewayServer
 from databases import HasDsn
 from gateway_fake_servers import Fakes
 from openapi_checks import CheckedClient
+from waiting import wait_until
 
 Json = dict[str, Any]
 
@@ -113,3 +114,17 @@ def rows(database: HasDsn, statement: str) -> list[tuple[Any, ...]]:
     """What the owner of the database sees, whatever the tenant."""
     with psycopg.connect(database.dsn("postgres"), autocommit=True) as connection:
         return connection.execute(statement.encode()).fetchall()
+
+
+async def write(database: HasDsn, statement: str) -> list[tuple[Any, ...]]:
+    """Changes rows, as the owner. A gateway of this event loop that holds one of them goes on, and lets it go."""
+    return await asyncio.to_thread(rows, database, statement)
+
+
+async def until_rows(database: HasDsn, statement: str, expected: list[tuple[Any, ...]]) -> None:
+    """Waits until a statement gives these rows, and lets the gateway of this event loop work meanwhile."""
+
+    async def there() -> bool:
+        return await asyncio.to_thread(rows, database, statement) == expected
+
+    await wait_until(there)
