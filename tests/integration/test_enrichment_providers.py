@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,11 +16,8 @@ from citewire.generator.v1 import generator_pb2 as generator_pb
 from citewire.generator.v1 import generator_pb2_grpc as pb_grpc
 from citewire.retriever.v1 import corpus_pb2 as pb
 
-from callers import KEYED
 from citewire_kit import client
 from citewire_kit.errors import CitewireError
-from citewire_kit.server import GrpcServer
-from citewire_kit.settings import ServiceSettings
 from citewire_kit.tenant import Tenant, current_tenant, use_tenant
 from databases import Database, HasDsn
 from enrichment_library import ANSWER, EnrichmentLibrary, answer
@@ -29,6 +26,7 @@ from generator_server import running_generator
 from generator_with_ledger import MODEL, write_catalogue
 from ingest_harness import ACME, OTHER, WINDOW, embedder_address, running_worker, worker_settings
 from raw_upstream import Exchange, RawUpstream
+from worker_upstream import worker_upstream
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -46,17 +44,8 @@ class Generator(pb_grpc.GeneratorServiceServicer):
         return generator_pb.EnrichResponse(category="food", provider="p", model="m")
 
 
-@asynccontextmanager
-async def serving(generator: Generator) -> AsyncGenerator[str]:
-    settings = ServiceSettings(port=0, metrics_port=0, drain_seconds=0.1, leave_seconds=0, **KEYED)
-    server = GrpcServer(settings, service="generator")
-    server.add(pb_grpc.add_GeneratorServiceServicer_to_server, generator, "citewire.generator.v1.GeneratorService")
-    port = await server.start()
-    server.set_serving(True)
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        await server.drain_and_stop()
+def serving(generator: Generator) -> AbstractAsyncContextManager[str]:
+    return worker_upstream("generator", pb_grpc.add_GeneratorServiceServicer_to_server, generator)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias
 
 import grpc
@@ -14,14 +14,12 @@ from citewire.common.v1 import common_pb2
 from citewire.embedder.v1 import embedder_pb2 as pb
 from citewire.embedder.v1 import embedder_pb2_grpc as pb_grpc
 
-from callers import KEYED
 from citewire_kit.errors import CitewireError, FailedPrecondition
-from citewire_kit.server import GrpcServer
-from citewire_kit.settings import ServiceSettings
 from citewire_kit.tenant import Tenant, current_tenant
 from citewire_retriever.ingest.model import VersionToIngest
 from databases import HasDsn
 from ingest_harness import ACME, OTHER, IngestHarness, article, running_worker, worker_settings
+from worker_upstream import worker_upstream
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 OWN_SPACE = common_pb2.EmbeddingSpace(model="own-model", revision="own", dimensions=4)
@@ -65,17 +63,8 @@ def make_embedder() -> Embedder:
     return Embedder()  # pyright: ignore[reportAbstractUsage] # the worker calls nothing else
 
 
-@asynccontextmanager
-async def serving(embedder: Embedder) -> AsyncGenerator[str]:
-    settings = ServiceSettings(port=0, metrics_port=0, drain_seconds=0.1, leave_seconds=0, **KEYED)
-    server = GrpcServer(settings, service="embedder")
-    server.add(pb_grpc.add_EmbedderServiceServicer_to_server, embedder, "citewire.embedder.v1.EmbedderService")
-    port = await server.start()
-    server.set_serving(True)
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        await server.drain_and_stop()
+def serving(embedder: Embedder) -> AbstractAsyncContextManager[str]:
+    return worker_upstream("embedder", pb_grpc.add_EmbedderServiceServicer_to_server, embedder)
 
 
 @pytest.fixture

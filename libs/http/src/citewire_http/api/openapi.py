@@ -71,8 +71,7 @@ def streamed(name: str, description: str, *statuses: int) -> Docs:
 
 def event_stream(name: str, description: str, **dialects: str) -> Docs:
     """Returns the content of a response that is a stream, each frame of the schema `name`; or that of a dialect."""
-    # OpenAPI 3.1 has no word for a stream's items: the schema is that of each frame.
-    schema = {"type": "string", "description": description, "x-event-schema": {"$ref": f"{REF}{name}"}}
+    schema = _text_of(f"{REF}{name}") | {"description": description}
     for dialect, other in dialects.items():
         schema[f"x-event-schema-{dialect.replace('_', '-')}"] = {"$ref": f"{REF}{other}"}
     return {"text/event-stream": {"schema": schema}}
@@ -143,8 +142,13 @@ def _complete(operation: Docs, route: APIRoute, schemas: Docs, described: Descri
             name = stream["schema"]["x-event-schema"]["$ref"].removeprefix(REF)
             stream["example"] = _example_stream(described.streams[name], schemas)
         lines = response.get("content", {}).get("application/x-ndjson")
-        if lines:  # the whole is text, as a stream is; its schema is that of each line
-            lines["schema"] = {"type": "string", "x-event-schema": {"$ref": lines["schema"]["$ref"]}}
+        if lines:
+            lines["schema"] = _text_of(lines["schema"]["$ref"])
+
+
+def _text_of(ref: str) -> Docs:
+    """Text whose frames or lines each follow a schema: OpenAPI 3.1 has no word for a stream's items."""
+    return {"type": "string", "x-event-schema": {"$ref": ref}}
 
 
 def _dependencies(dependant: Dependant) -> Iterable[Dependant]:
