@@ -35,6 +35,8 @@ class StoredDocument:
             "sha256": hashlib.sha256(self.content).hexdigest(),
             "metadata": json.loads(self.form.get("metadata", "{}")),
             "collection": self.form.get("collection"),
+            "readers": json.loads(self.form.get("readers", "[]")),
+            **({"url": self.form["url"]} if self.form.get("url") else {}),
             "chunks": 3 if status == "ready" else 0,
         }
         if status == "failed":
@@ -62,6 +64,7 @@ class FakeLibrary:
         gateway.on("PUT", r"/v1/documents/\d+", self._put)
         gateway.on("GET", "/v1/documents", self._list)
         gateway.on("GET", r"/v1/documents/\d+", self._get)
+        gateway.on("PATCH", r"/v1/documents/\d+", self._patch)
         gateway.on("DELETE", r"/v1/documents/\d+", self._delete)
         gateway.on("POST", r"/v1/documents/\d+:retry", self._retry)
 
@@ -116,6 +119,18 @@ class FakeLibrary:
                     document.steps.pop(0)  # time passes for who waits
             token = str(offset + size) if offset + size < len(expected) else ""
             return reply_json({"documents": expected[offset : offset + size], "next_page_token": token})
+
+    def _patch(self, request: Request) -> Reply:
+        with self._lock:
+            document = self.documents.get(int(request.path.rpartition("/")[2]))
+            if document is None:
+                return reply_problem(404, "No such document", reason="DOCUMENT_NOT_FOUND")
+            changes = json.loads(request.body)
+            document.file_name = changes.pop("file_name", document.file_name)
+            document.form |= {
+                name: json.dumps(value) if name == "readers" else value for name, value in changes.items()
+            }
+            return reply_json(document.as_json(document.steps[0]))
 
     def _delete(self, request: Request) -> Reply:
         with self._lock:

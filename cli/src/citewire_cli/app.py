@@ -22,6 +22,7 @@ from citewire_cli.commands import (
     search,
     spaces,
     status,
+    sync,
     up,
     usage,
 )
@@ -40,6 +41,7 @@ app = typer.Typer(
 
 app.command("up")(up.up_command)
 app.command("ingest")(ingest.ingest_command)
+app.command("sync")(sync.sync_command)
 app.command("ask")(ask.ask)
 app.command("search")(search.search)
 app.add_typer(documents.documents_app, name="documents")

@@ -6,12 +6,13 @@ import os
 import platform
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from citewire_cli.errors import CliError, ExitCode
+from citewire_cli.ignored import IGNORE_FILE, IgnoreRules
 from citewire_cli.output import checked_text
 
 SKIPPED_FOLDERS = {
@@ -66,38 +67,43 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A file or folder that isn't uploaded, and why."""
+    """A file or folder that isn't uploaded, and why; `unseen` says that nobody knows now what is in it."""
 
     path: Path
     reason: str
+    unseen: bool = False
 
     def as_json(self) -> dict[str, object]:
         """As `--json` prints it."""
         return {"path": str(self.path), "reason": self.reason}
 
 
-def find_sources(paths: Iterable[Path], root: Path | None = None) -> tuple[list[Source], list[LeftOut]]:
+def find_sources(
+    paths: Iterable[Path], root: Path | None = None, why_not_taken: Callable[[Path], LeftOut | None] | None = None
+) -> tuple[list[Source], list[LeftOut]]:
     """The files under `paths`, sorted within each folder, none twice; and what was left out.
 
     A folder's files are taken if they hold text or are PDFs, whatever they are called; a file that is named itself is
-    always taken, and the gateway decides. Hidden files and folders, and folders of dependencies and build results,
-    aren't. Symbolic links to folders aren't followed.
+    always taken, and the gateway decides. Hidden files and folders, folders of dependencies and build results, and
+    what a folder's `.citewireignore` names, aren't. Symbolic links to folders aren't followed.
 
     Args:
         paths: files and folders.
         root: names are relative to this folder. By default they begin with the name of the repository that holds a
             path, else with that of the folder that was given; a file outside of both has its own name.
+        why_not_taken: looks into a file, as this module's own does by default.
 
     Raises:
-        CliError: a path doesn't exist (usage).
+        CliError: a path doesn't exist, or a folder's rules can't be read (usage).
     """
+    look = why_not_taken or inspect
     sources: dict[Path, Source] = {}
     left_out: list[LeftOut] = []
     for path in paths:
         if not path.exists():
             raise CliError("No such file or folder", str(path), ExitCode.USAGE)
         base = root or _base(_absolute(path))
-        for entry in _walk(path) if path.is_dir() else (path,):
+        for entry in _walk(path, look, IgnoreRules(path)) if path.is_dir() else (path,):
             if isinstance(entry, LeftOut):
                 left_out.append(entry)
                 continue
@@ -137,22 +143,41 @@ def fingerprint(folder: Path) -> str:
     return hashlib.sha256(os.fsencode(f"{platform.node()}\0{folder}")).hexdigest()[:16]
 
 
-def _walk(folder: Path) -> Iterator[Path | LeftOut]:
+def inspect(file: Path) -> LeftOut | None:
+    """Why a file isn't a document; None if it may be one. Only its first bytes are read."""
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            return LeftOut(file, "it is no regular file")
+        with file.open("rb") as content:
+            reason = why_unreadable(content.read(_HEAD_BYTES))
+    except FileNotFoundError:
+        return LeftOut(file, "it is a link to nothing")
+    except OSError as error:
+        return LeftOut(file, f"it cannot be read: {error.strerror}", unseen=True)
+    return LeftOut(file, reason) if reason else None
+
+
+def _walk(
+    folder: Path, why_not_taken: Callable[[Path], LeftOut | None], rules: IgnoreRules
+) -> Iterator[Path | LeftOut]:
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
-        yield LeftOut(folder, f"it cannot be read: {error.strerror}")
+        yield LeftOut(folder, f"it cannot be read: {error.strerror}", unseen=True)
         return
     for entry in entries:
-        reason = _why_not_entered(entry)
+        if entry.name == IGNORE_FILE:
+            continue
+        is_folder = entry.is_dir()
+        reason = _why_not_entered(entry) or (
+            f"{IGNORE_FILE} names it" if rules.ignores(entry, is_folder=is_folder) else ""
+        )
         if reason:
             yield LeftOut(entry, reason)
-        elif entry.is_dir():
-            yield from _walk(entry)
-        elif unreadable := _why_not_taken(entry):
-            yield LeftOut(entry, unreadable)
+        elif is_folder:
+            yield from _walk(entry, why_not_taken, IgnoreRules(entry, rules))
         else:
-            yield entry
+            yield why_not_taken(entry) or entry
 
 
 def _why_not_entered(entry: Path) -> str:
@@ -161,18 +186,6 @@ def _why_not_entered(entry: Path) -> str:
     if not entry.is_dir():
         return ""
     return "it is a link to a folder" if entry.is_symlink() else _described(SKIPPED_FOLDERS.get(entry.name))
-
-
-def _why_not_taken(file: Path) -> str:
-    try:
-        if not stat.S_ISREG(file.stat().st_mode):
-            return "it is no regular file"
-        with file.open("rb") as content:
-            return why_unreadable(content.read(_HEAD_BYTES))
-    except FileNotFoundError:
-        return "it is a link to nothing"
-    except OSError as error:
-        return f"it cannot be read: {error.strerror}"
 
 
 def _described(kind: str | None) -> str:

@@ -6,7 +6,7 @@ import json
 import mimetypes
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,12 +14,12 @@ from typing import Protocol, cast
 
 from citewire_cli.api import Api
 from citewire_cli.errors import CliError, ExitCode
-from citewire_cli.files import Source, fingerprint
+from citewire_cli.files import Source
 from citewire_cli.jsonio import JsonObject, get_int, get_object, get_str
-from citewire_cli.library import Library, every_document, read_library
+from citewire_cli.library import every_document, read_library
 
 UPLOADS_AT_ONCE = 4
-UPLOAD_TRIES = 5
+TRIES = 5
 KEY_LEASE_SECONDS = 150.0
 """How long an earlier try may still hold its key: the gateway's lease is 120 s for one that was killed meanwhile."""
 POLL_SECONDS = 0.3
@@ -65,6 +65,22 @@ class Target:
     update: bool = False
 
 
+class KnownDocuments(Protocol):
+    """What the library has, as far as it may be what a file is."""
+
+    def find(self, source: Source, sha256: str) -> JsonObject | None:
+        """The document that a file with these bytes is already."""
+        ...
+
+    def named(self, source: Source) -> int | None:
+        """The document that a changed file is a new version of."""
+        ...
+
+    def form(self, source: Source) -> dict[str, str]:
+        """Fields of the upload by which the file is known later; `path` is one of them."""
+        ...
+
+
 class Observer(Protocol):
     """Told about progress."""
 
@@ -103,6 +119,24 @@ async def ingest(
     """
     library = await read_library(api, target.collection)
     outcomes = [Outcome(library.place(source)) for source in sources]
+    await send_all(api, outcomes, target, library, observer, patience=patience if wait else None)
+    return outcomes
+
+
+async def send_all(
+    api: Api,
+    outcomes: Sequence[Outcome],
+    target: Target,
+    library: KnownDocuments,
+    observer: Observer,
+    *,
+    patience: float | None,
+) -> None:
+    """Uploads what the library doesn't have, a few at a time, and waits as `ingest` does; with no patience, it doesn't.
+
+    Raises:
+        CliError: as `ingest`.
+    """
     todo = deque(outcomes)
     waiting: asyncio.Queue[Outcome | None] = asyncio.Queue()
 
@@ -111,7 +145,7 @@ async def ingest(
             outcome = todo.popleft()
             await _upload(api, outcome, target, library)
             observer.uploaded(outcome)
-            if outcome.error is None and wait:
+            if outcome.error is None and patience is not None:
                 waiting.put_nowait(outcome)
 
     async def uploaders() -> None:
@@ -123,10 +157,9 @@ async def ingest(
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(uploaders())
-            group.create_task(_wait_for_all(api, waiting, observer, patience))
+            group.create_task(wait_for_all(api, waiting, observer, patience or 0.0))
     except BaseExceptionGroup as failures:
-        raise _first(failures) from None
-    return outcomes
+        raise first_of(failures) from None
 
 
 def idempotency_key(content_sha256: str, name: str, target: Target, replaces: int | None = None) -> str:
@@ -135,16 +168,17 @@ def idempotency_key(content_sha256: str, name: str, target: Target, replaces: in
     return f"citewire-ingest-{hashlib.sha256(parts.encode()).hexdigest()}"
 
 
-async def _upload(api: Api, outcome: Outcome, target: Target, library: Library) -> None:
+async def _upload(api: Api, outcome: Outcome, target: Target, library: KnownDocuments) -> None:
     """Uploads one file; a refusal is the outcome's error, a gateway that is away or refuses us is raised."""
     source = outcome.source
     try:
-        digest = await asyncio.to_thread(_sha256, source.path)
+        digest = await asyncio.to_thread(sha256_of, source.path)
         document = library.find(source, digest)
         if document is None:
             earlier = library.named(source)
             outcome.beside = earlier is not None and not target.update
-            document = await _send(api, source, target, digest, earlier if target.update else None)
+            replaces = earlier if target.update else None
+            document = await _send(api, source, target, library.form(source), digest, replaces)
         if get_str(document, "status") == "failed":
             document = await _retry(api, document)
     except OSError as error:
@@ -160,11 +194,14 @@ async def _upload(api: Api, outcome: Outcome, target: Target, library: Library) 
     outcome.status = get_str(document, "status") or "pending"
 
 
-async def _send(api: Api, source: Source, target: Target, digest: str, replaces: int | None) -> JsonObject:
+async def _send(
+    api: Api, source: Source, target: Target, described: Mapping[str, str], digest: str, replaces: int | None
+) -> JsonObject:
     """Sends a file; the document as it stands now."""
     path = "/v1/documents" if replaces is None else f"/v1/documents/{replaces}"
     key = idempotency_key(digest, source.name, target, replaces)
-    answer = await _request(api, path, source, target, key)
+    form = _form(target, described)
+    answer = await _request(api, path, source, form, key)
     try:
         document = await api.call("GET", f"/v1/documents/{get_int(answer, 'id')}")
         if get_str(document, "sha256") == digest and get_str(document, "file_name") == source.name:
@@ -174,36 +211,52 @@ async def _send(api: Api, source: Source, target: Target, digest: str, replaces:
             raise
         path = "/v1/documents"
     # The key is remembered, and its document was deleted, moved or changed since: the person wants it as it is now.
-    return await _request(api, path, source, target, f"{key}-{time.time_ns():x}")
+    return await _request(api, path, source, form, f"{key}-{time.time_ns():x}")
 
 
-async def _request(api: Api, path: str, source: Source, target: Target, key: str) -> JsonObject:
-    form = {"path": source.name, "metadata": json.dumps({"root": fingerprint(source.root)})}
+def _form(target: Target, described: Mapping[str, str]) -> dict[str, str]:
+    form = dict(described)
     if target.collection is not None:
         form["collection"] = target.collection
     if target.tags:
         form["tags"] = json.dumps(list(target.tags))
+    return form
+
+
+async def _request(api: Api, path: str, source: Source, form: Mapping[str, str], key: str) -> JsonObject:
     # The same boundary for the same key: a repetition is the same request, byte for byte.
     boundary = hashlib.sha256(key.encode()).hexdigest()
     headers = {"Idempotency-Key": key, "Content-Type": f"multipart/form-data; boundary={boundary}"}
     method = "POST" if path == "/v1/documents" else "PUT"
     media_type = mimetypes.guess_type(source.name)[0] or "application/octet-stream"
+
+    async def send() -> JsonObject:
+        with source.path.open("rb") as content:
+            files = {"file": (source.path.name, content, media_type)}
+            return await api.call(method, path, files=files, form=form, headers=headers)
+
+    return await persistently(send)
+
+
+async def persistently(send: Callable[[], Awaitable[JsonObject]]) -> JsonObject:
+    """Sends a request that may be repeated, as a key or its kind makes that harmless, until the gateway answers.
+
+    Raises:
+        CliError: it refuses, or has been away or overloaded for several tries.
+    """
     began, delay, failures = time.monotonic(), 0.5, 0
     while True:
-        with source.path.open("rb") as content:
-            try:
-                files = {"file": (source.path.name, content, media_type)}
-                return await api.call(method, path, files=files, form=form, headers=headers)
-            except CliError as error:
-                # The key makes a repetition harmless, also when the answer to the first try was lost.
-                if error.reason == "IDEMPOTENCY_IN_PROGRESS":
-                    if time.monotonic() - began > KEY_LEASE_SECONDS:
-                        raise
-                else:
-                    failures += 1
-                    if error.code is not ExitCode.UNREACHABLE or failures == UPLOAD_TRIES:
-                        raise
-                delay = max(delay, min(error.retry_after or 0.0, 30.0))
+        try:
+            return await send()
+        except CliError as error:
+            if error.reason == "IDEMPOTENCY_IN_PROGRESS":
+                if time.monotonic() - began > KEY_LEASE_SECONDS:
+                    raise
+            else:
+                failures += 1
+                if error.code is not ExitCode.UNREACHABLE or failures == TRIES:
+                    raise
+            delay = max(delay, min(error.retry_after or 0.0, 30.0))
         await asyncio.sleep(delay)
         delay = min(delay * 2, 8.0)
 
@@ -218,7 +271,7 @@ async def _retry(api: Api, document: JsonObject) -> JsonObject:
         return document
 
 
-async def _wait_for_all(api: Api, arriving: asyncio.Queue[Outcome | None], observer: Observer, patience: float) -> None:
+async def wait_for_all(api: Api, arriving: asyncio.Queue[Outcome | None], observer: Observer, patience: float) -> None:
     """Looks again and again until nothing is left; gives up after `patience` seconds without progress."""
     waiting: list[Outcome] = []
     uploading = True
@@ -297,12 +350,14 @@ async def _settled(api: Api, outcome: Outcome) -> bool:
     return outcome.status in {"ready", "failed"}
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The digest of a file's bytes, in hexadecimal."""
     with path.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def _first(failure: BaseException) -> BaseException:
+def first_of(failure: BaseException) -> BaseException:
+    """The first error in a group of them."""
     while isinstance(failure, BaseExceptionGroup):
         failure = cast("BaseExceptionGroup[BaseException]", failure).exceptions[0]
     return failure

@@ -1,5 +1,6 @@
 """The documents that the gateway has: reading the list, and looking a file up in it."""
 
+import json
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 
@@ -61,6 +62,10 @@ class Library:
         """The document that this file is a new version of: from the same place, else the newest of the same name."""
         document = next(iter(self._candidates(source)), None)
         return None if document is None else get_int(document, "id")
+
+    def form(self, source: Source) -> dict[str, str]:
+        """Fields of an upload by which the file is found again from any folder."""
+        return {"path": source.name, "metadata": json.dumps({"root": fingerprint(source.root)})}
 
     def _candidates(self, source: Source) -> list[JsonObject]:
         there = self._by_place.get((fingerprint(source.root), source.name))

@@ -84,7 +84,9 @@ def test_content_decides_and_not_the_name(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path, *_: object) -> object:
+    def refuse(path: Path, *_: object, **__: object) -> object:
+        if path.name == ".citewireignore":
+            raise FileNotFoundError
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
     monkeypatch.setattr(Path, "open", refuse)  # root could read a file of mode 0
@@ -337,7 +339,7 @@ def test_lost_answer_does_not_double_the_document(
 def test_key_that_an_earlier_try_still_holds_is_waited_for(
     library: FakeLibrary, gateway: FakeGateway, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "UPLOAD_TRIES", 1)
+    monkeypatch.setattr(engine, "TRIES", 1)
     library_post = gateway.answer_of("POST", "/v1/documents")
     busy = reply_problem(409, "Conflict", reason="IDEMPOTENCY_IN_PROGRESS")
     answers = iter([busy, None])
@@ -360,7 +362,7 @@ def test_not_authorised_ends_at_once(
 
 
 def test_unreachable(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "UPLOAD_TRIES", 1)
+    monkeypatch.setattr(engine, "TRIES", 1)
     assert run("ingest", str(folder), "--url", "http://127.0.0.1:1").exit_code == 3
 
 

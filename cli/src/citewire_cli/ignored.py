@@ -1,0 +1,46 @@
+"""`.citewireignore`: what a folder keeps out of the library, in the syntax of `.gitignore`."""
+
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+
+from citewire_cli.errors import CliError, ExitCode
+
+IGNORE_FILE = ".citewireignore"
+
+
+class IgnoreRules:
+    """The rules of a folder and of those above it; what a folder says itself goes before what one above says."""
+
+    def __init__(self, folder: Path, above: "IgnoreRules | None" = None) -> None:
+        """Reads the folder's own rules, if it has any.
+
+        Args:
+            folder: where the rules hold; patterns are relative to it.
+            above: the rules of the folder above.
+
+        Raises:
+            CliError: they can't be read, or one of them isn't a pattern (usage).
+        """
+        self._folder = folder
+        self._above = above
+        self._spec = _read(folder / IGNORE_FILE)
+
+    def ignores(self, path: Path, *, is_folder: bool) -> bool:
+        """Whether a path below the folder is kept out. What lies in a folder that is kept out isn't asked about."""
+        if self._spec is not None:
+            name = path.relative_to(self._folder).as_posix()
+            decision = self._spec.check_file(f"{name}/" if is_folder else name).include
+            if decision is not None:
+                return decision
+        return self._above is not None and self._above.ignores(path, is_folder=is_folder)
+
+
+def _read(file: Path) -> GitIgnoreSpec | None:
+    try:
+        return GitIgnoreSpec.from_lines(file.read_text(encoding="utf-8").splitlines())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "a line of it is no pattern, or it isn't UTF-8"
+        raise CliError(f"{IGNORE_FILE} cannot be read", f"{file}: {why}", ExitCode.USAGE) from None

@@ -1,0 +1,1 @@
+"""Keeps a collection in step with a folder: `citewire sync`."""

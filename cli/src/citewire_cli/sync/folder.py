@@ -1,0 +1,153 @@
+"""A folder as a source: its files as they are now, read only where they changed since the last look."""
+
+import grp
+import os
+import pwd
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from citewire_cli.errors import CliError, ExitCode
+from citewire_cli.files import LeftOut, find_sources, fingerprint, inspect
+from citewire_cli.ingest import sha256_of
+from citewire_cli.sync.plan import SyncFile
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a folder holds."""
+
+    files: dict[str, SyncFile]
+    """By their path in the folder."""
+    left_out: list[LeftOut]
+    unseen: tuple[str, ...]
+    """Paths of files and folders that couldn't be looked at."""
+
+    def is_unseen(self, path: str) -> bool:
+        """Whether nobody can tell now whether there is such a file."""
+        return any(path == place or path.startswith(f"{place}/") for place in self.unseen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was found in a file when it had this size and these times."""
+
+    state: tuple[int, ...]
+    left_out: LeftOut | None
+    sha256: str = ""
+
+
+class Folder:
+    """See the module."""
+
+    def __init__(self, root: Path, *, url_prefix: str = "", permissions: bool = False) -> None:
+        """Reads nothing yet.
+
+        Args:
+            root: the folder.
+            url_prefix: what stands before a file's path in its address; empty for files without one.
+            permissions: whether a file's readers are those whom the file system names.
+
+        Raises:
+            CliError: it is no folder (usage).
+        """
+        if not root.is_dir():
+            raise CliError("No such folder", str(root), ExitCode.USAGE)
+        self.root = Path(os.path.abspath(root))  # noqa: PTH100 # not resolved: the name is the one that is seen
+        self._url_prefix = url_prefix
+        self._permissions = permissions
+        self._looks: dict[Path, _Look] = {}
+
+    @property
+    def default_name(self) -> str:
+        """Tells this folder of this machine from any other, without telling where it is."""
+        return f"folder-{fingerprint(self.root)}"
+
+    def read(self) -> Listing:
+        """Looks at every file, and reads those that changed.
+
+        Raises:
+            CliError: the folder is gone, or its rules can't be read (usage).
+        """
+        before, self._looks = self._looks, {}
+
+        def why_not_taken(file: Path) -> LeftOut | None:
+            look = before.get(file)
+            state = _state(file)
+            if look is None or look.state != state:
+                look = _look(file, state)
+            self._looks[file] = look
+            return look.left_out
+
+        if not self.root.is_dir():
+            raise CliError("The folder is gone", str(self.root), ExitCode.USAGE)
+        sources, left_out = find_sources([self.root], self.root, why_not_taken)
+        files: dict[str, SyncFile] = {}
+        for source in sources:
+            try:
+                readers = _readers(source.path, self.root) if self._permissions else ()
+            except OSError as error:
+                left_out.append(LeftOut(source.path, f"it cannot be read: {error.strerror}", unseen=True))
+                continue
+            url = self._url_prefix + quote(source.name) if self._url_prefix else ""
+            files[source.name] = SyncFile(source, self._looks[source.path].sha256, url, readers)
+        unseen = [entry for entry in left_out if entry.unseen]
+        if any(entry.path == self.root for entry in unseen):
+            raise CliError("The folder cannot be read", f"{self.root}: {unseen[0].reason}", ExitCode.USAGE)
+        return Listing(files, left_out, tuple(entry.path.relative_to(self.root).as_posix() for entry in unseen))
+
+
+def _state(file: Path) -> tuple[int, ...]:
+    try:
+        status = file.stat()
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _look(file: Path, state: tuple[int, ...]) -> _Look:
+    left_out = inspect(file)
+    if left_out is not None:
+        return _Look(state, left_out)
+    try:
+        return _Look(state, None, sha256_of(file))
+    except OSError as error:
+        return _Look((), LeftOut(file, f"it cannot be read: {error.strerror}", unseen=True))
+
+
+def _readers(file: Path, root: Path) -> tuple[str, ...]:
+    """Whom the file's mode lets read it, and its folders' modes let reach it; empty for everybody."""
+    readers: set[str] | None = None
+    for place in (file, *file.parents):
+        allowed = _allowed(place.stat(), stat.S_IROTH if place == file else stat.S_IXOTH)
+        if allowed is not None:
+            readers = allowed if readers is None else readers & allowed
+        if place == root:
+            break
+    if readers is None:
+        return ()
+    # Somebody in both a file's group and its folder's can read it too: who that is isn't known here, so that nobody is
+    # let in whom the folder may keep out.
+    return tuple(sorted(readers or {_owner(file.stat())}))
+
+
+def _allowed(status: os.stat_result, others: int) -> set[str] | None:
+    """Subjects whom a mode lets in; None for everybody."""
+    if status.st_mode & others:
+        return None
+    return {_owner(status), _group(status)} if status.st_mode & (others << 3) else {_owner(status)}
+
+
+def _owner(status: os.stat_result) -> str:
+    try:
+        return f"user:{pwd.getpwuid(status.st_uid).pw_name}"
+    except KeyError:
+        return f"user:{status.st_uid}"
+
+
+def _group(status: os.stat_result) -> str:
+    try:
+        return f"group:{grp.getgrgid(status.st_gid).gr_name}"
+    except KeyError:
+        return f"group:{status.st_gid}"

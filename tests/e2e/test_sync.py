@@ -1,0 +1,180 @@
+"""`citewire sync` against the running stack: a folder and its collection, whatever happens to either."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import random
+import signal
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+
+from local_stack import LocalStack
+from proof_scale import PrintTable, ProofScale
+
+SECONDS = 30
+ENDINGS = (".md", ".txt", ".csv")
+
+
+def command(folder: Path, collection: str, *options: str) -> list[str]:
+    """Runs in a process of its own, as people and CronJobs run it."""
+    return [sys.executable, "-m", "citewire_cli", "sync", str(folder), "-c", collection, *options]
+
+
+@asynccontextmanager
+async def running(stack: LocalStack, *arguments: str) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """The command; what it says comes through its output."""
+    process = await asyncio.create_subprocess_exec(
+        *arguments, "--url", stack.base_url, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+async def library(api: httpx.AsyncClient, collection: str) -> dict[str, list[str]]:
+    """The digests of a collection's documents by their names; a name that is there twice has two."""
+    documents: dict[str, list[str]] = {}
+    params: dict[str, str | int] = {"collection": collection, "page_size": 500}
+    while True:
+        page = (await api.get("/v1/documents", params=params)).raise_for_status().json()
+        for document in page["documents"]:
+            documents.setdefault(document["file_name"], []).append(document["sha256"])
+        if not page.get("next_page_token"):
+            return documents
+        params["page_token"] = page["next_page_token"]
+
+
+def held(folder: Path) -> dict[str, list[str]]:
+    """What the library should hold of a folder."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): [hashlib.sha256(path.read_bytes()).hexdigest()] for path in files}
+
+
+async def until(look: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Waits until something holds."""
+    try:
+        async with asyncio.timeout(SECONDS):
+            while not await look():  # noqa: ASYNC110 # it is another process that brings it about
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(what) from None
+
+
+async def test_what_changes_is_searchable_and_what_vanishes_is_not(
+    stack: LocalStack, api: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    (tmp_path / "old.md").write_text("# Moorings\n\nThe mooring rope is made of hemp.\n")
+
+    async def finds(words: str, name: str) -> bool:
+        body = {"query": "What is the mooring rope made of?", "collection": "followed", "top_k": 5}
+        response = await api.post("/v1/search", json=body)
+        if response.status_code == 404:
+            return False  # the collection comes with its first document
+        results = response.raise_for_status().json()["results"]
+        return any(words in result["content"] and result["file_name"] == name for result in results)
+
+    async with running(stack, *command(tmp_path, "followed", "--watch")) as process:
+        await until(lambda: finds("hemp", "old.md"), "it is there at first")
+        (tmp_path / "old.md").write_text("# Moorings\n\nThe mooring rope is made of nylon.\n" + "More words. " * 8000)
+        await until(lambda: finds("nylon", "old.md"), "a new version replaces it")
+        assert not await finds("hemp", "old.md")
+        (tmp_path / "new").mkdir()
+        (tmp_path / "old.md").rename(tmp_path / "new/moved.md")
+        await until(lambda: finds("nylon", "new/moved.md"), "it follows its file")
+        assert list(await library(api, "followed")) == ["new/moved.md"]
+        (tmp_path / "new/moved.md").unlink()
+
+        async def gone() -> bool:
+            return not await library(api, "followed")
+
+        await until(gone, "it goes with its file")
+        process.send_signal(signal.SIGINT)
+        output = (await process.communicate())[0].decode()
+    assert process.returncode == 130
+    assert output.splitlines()[-1] == "Interrupted."
+    assert "moved old.md → new/moved.md" in output
+    assert "Traceback" not in output
+
+
+class Edits:
+    """Random edits of a folder: new files, changes, moves, swaps, copies, deletions."""
+
+    def __init__(self, folder: Path, chance: random.Random) -> None:
+        self._folder = folder
+        self._chance = chance
+        self.count = 0
+
+    def make(self) -> None:
+        """Makes one of them."""
+        self.count += 1
+        files = sorted(path for path in self._folder.rglob("*") if path.is_file())
+        kinds = [self._write, self._write, *([self._change, self._move, self._copy, self._delete] if files else [])]
+        if len(files) > 60:
+            kinds = [self._delete]
+        self._chance.choice(kinds)(files)
+
+    def _path(self, ending: str = "") -> Path:
+        folder = self._folder / self._chance.choice(["", "a", "a/b", "ü ö", "c"])
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{self._chance.randrange(30)}{ending or self._chance.choice(ENDINGS)}"
+
+    def _write(self, _: list[Path]) -> None:
+        self._path().write_text(f"Line {self._chance.randrange(40)},of a few\nand another,here\n")
+
+    def _change(self, files: list[Path]) -> None:
+        with self._chance.choice(files).open("a") as file:
+            file.write(f"more {self._chance.randrange(9)}\n")
+
+    def _move(self, files: list[Path]) -> None:
+        old = self._chance.choice(files)
+        old.replace(self._path(self._chance.choice(["", old.suffix, old.suffix])))
+
+    def _copy(self, files: list[Path]) -> None:
+        self._path().write_bytes(self._chance.choice(files).read_bytes())
+
+    def _delete(self, files: list[Path]) -> None:
+        self._chance.choice(files).unlink()
+
+
+async def test_the_library_ends_as_the_folder_whatever_is_killed(
+    stack: LocalStack, api: httpx.AsyncClient, tmp_path: Path, proof: ProofScale, print_table: PrintTable
+) -> None:
+    chance = proof.random()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    edits, runs, kills = Edits(folder, chance), 0, 0
+    total = proof.pick(scaled_down=100, full=10_000)
+    while edits.count < total:
+        for _ in range(min(chance.randrange(1, 30), total - edits.count)):
+            edits.make()
+        runs += 1
+        async with running(stack, *command(folder, "edited", "--allow-deletions")) as process:
+            if chance.random() < 0.5:
+                # Half of the runs are killed on their way, while the folder goes on changing.
+                await asyncio.sleep(chance.uniform(0.3, 2.5))
+                edits.make()
+                if process.returncode is None:
+                    os.kill(process.pid, signal.SIGKILL)
+                    kills += 1
+            await process.communicate()
+    async with running(stack, *command(folder, "edited", "--allow-deletions")) as process:
+        output = (await process.communicate())[0].decode()
+    assert process.returncode == 0, output
+    assert await library(api, "edited") == held(folder)
+    async with running(stack, *command(folder, "edited", "--dry-run")) as process:
+        output = (await process.communicate())[0].decode()
+    assert output == f"{len(held(folder))} unchanged. Nothing was done.\n"
+    print_table(
+        f"A folder's edits, seed {proof.seed}",
+        ("edits", "runs", "killed", "files at the end"),
+        [(edits.count, runs, kills, len(held(folder)))],
+    )
