@@ -132,6 +132,8 @@ def _nested_objects(size: int) -> tuple[str, bytes]:
     return "a.pdf", whole.replace(b"/MediaBox", b"/Odd " + b"[" * depth + b"]" * depth + b" /MediaBox", 1)
 
 
+_MULTIPART = "Subject: a\nContent-Type: multipart/mixed; boundary=m\n\n"
+_ATTACHED = "--m\nContent-Type: text/plain; name=a.txt\n\ntext\n"
 HOSTILE: dict[str, Hostile] = {
     "PowerPoint: paragraphs": _slide("<p><r><t>Some words.</t></r></p>", before="<sp>", after="</sp>"),
     "PowerPoint: shapes": _slide("<sp><ph type='title'/><p><r><t>a</t></r></p></sp>"),
@@ -245,6 +247,24 @@ HOSTILE: dict[str, Hostile] = {
         json.dumps({"cells": [{"cell_type": "code", "outputs": [{"text": "\x1b[0;" * (size // 8)}]}]}).encode(),
     ),
     "notebook: nested": _nested("a.ipynb", "[", "]", "1"),
+    "mail: headers": _numbered("a.eml", "X-{0}: a\n", before="Subject: a\n", after="\ntext"),
+    "mail: receivers": _repeated("a.eml", "a <b@c.example>, ", before="To: ", after="\n\ntext"),
+    "mail: comments in a header": _repeated("a.eml", "(", before="To: ", after="\n\ntext"),
+    "mail: encoded words": _repeated("a.eml", "=?utf-8?q?a?= ", before="Subject: ", after="\n\ntext"),
+    "mail: long continuation": _repeated("a.eml", " a\n", before="Subject: a\n", after="\ntext"),
+    "mail: parts": _repeated("a.eml", "--m\n\ntext\n", before=_MULTIPART, after="--m--\n"),
+    "mail: attachments": _repeated("a.eml", _ATTACHED, before=_MULTIPART, after="--m--\n"),
+    "mail: nested parts": _nested("a.eml", "Content-Type: multipart/mixed; boundary=m\n\n--m\n", "\n--m--\n"),
+    "mail: nested messages": _nested("a.eml", "Subject: a\nContent-Type: message/rfc822\n\n", ""),
+    "mail: parameters": _numbered("a.eml", "; a{0}=b", before="Content-Type: text/plain", after="\n\ntext"),
+    "mail: file names": _repeated(
+        "a.eml", "%C3%A4", before="Content-Disposition: attachment; filename*=utf-8''", after="\n\ntext"
+    ),
+    "mail: quotes": _repeated("a.eml", "> a quoted line\n", before="Subject: a\n\n"),
+    "mail: forwarded": _repeated("a.eml", "-----Original Message-----\ntext\n", before="Subject: a\n\n"),
+    "mail: quoted-printable": _repeated(
+        "a.eml", "=C3=A4=\n", before="Subject: a\nContent-Transfer-Encoding: quoted-printable\n\n"
+    ),
     "CSV: rows": _numbered("a.csv", "{},some words,2\n", before="a,b,c\n"),
     "CSV: columns": _wide_sheet,
     "CSV: quotes": _repeated("a.csv", '"a""b",', before="a,b\n"),

@@ -56,7 +56,8 @@ def check_document(document: ParsedDocument) -> None:
             assert block.place.HasField("start_line")
             assert block.place.HasField("end_line")
             assert first <= block.place.start_line <= block.place.end_line, block
-        assert not block.place.HasField("page") or 1 <= block.place.page <= (document.pages or 0)
+        inside = block.place.part  # its pages are none of the file's
+        assert not block.place.HasField("page") or inside or 1 <= block.place.page <= (document.pages or 0)
     assert "\0" not in document.text
     document.text.encode("utf-8")
 

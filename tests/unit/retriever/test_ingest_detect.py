@@ -51,7 +51,6 @@ def test_formats(head: bytes, name: str, media_type: str, expected: Format) -> N
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old.doc", IngestCode.UNSUPPORTED_FORMAT),
         (b"\x89PNG\r\n\x1a\n", "picture.txt", IngestCode.UNSUPPORTED_FORMAT),
         (b"{\\rtf1", "letter.rtf", IngestCode.UNSUPPORTED_FORMAT),
-        (b"From: a@b.example", "mail.eml", IngestCode.UNSUPPORTED_FORMAT),
     ],
 )
 def test_refusals(head: bytes, name: str, code: IngestCode) -> None:

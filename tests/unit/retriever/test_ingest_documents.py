@@ -18,7 +18,7 @@ from ingest_files import check_document, words
 from proof_scale import ProofScale
 
 READ_NOW = {"pdf", "md", "csv", "html", "txt", "code", "constructed", "docx", "xlsx", "pptx"}
-LATER = {"epub", "eml"}
+LATER = {"epub"}
 RULES = ChunkRules(max_tokens=254)
 
 

@@ -17,6 +17,8 @@ _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _SAMPLE = 65_536
+# Codecs of names and literals. Nobody's files are in them, and some take very long.
+_NO_CHARSETS = frozenset({"punycode", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs", "oem"})
 # Control characters that no text file has a use for. Tab, LF, FF and CR are not among them.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _MAX_CONTROL_SHARE = 0.01
@@ -44,6 +46,16 @@ def decode(data: bytes, *, what: str = "file") -> str:
             f"The {what} holds binary data, not text in a known encoding: save it as UTF-8 text.",
         )
     return clean(text)
+
+
+def decode_as(data: bytes, encoding: str) -> str | None:
+    """Decodes text whose encoding is declared; None if that isn't a known one, or the bytes aren't text in it."""
+    try:
+        name = codecs.lookup(encoding).name
+        text = data.decode(name) if name not in _NO_CHARSETS else None
+    except (LookupError, ValueError):  # also codecs that aren't of texts
+        return None
+    return None if text is None or _is_binary(text) else clean(text)
 
 
 def clean(text: str) -> str:

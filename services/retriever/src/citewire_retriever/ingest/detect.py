@@ -41,8 +41,8 @@ BINARY_MAGIC: tuple[tuple[bytes, str], ...] = (
 )
 _UNSUPPORTED_SUFFIX = {
     ".odt": "OpenDocument texts", ".rtf": "RTF documents", ".ods": "OpenDocument sheets",
-    ".odp": "OpenDocument slides", ".epub": "E-books", ".eml": "E-mails",
-    ".msg": "E-mails",
+    ".odp": "OpenDocument slides", ".epub": "E-books",
+    ".msg": "Outlook's messages",
 }  # fmt: skip
 _OLD_OFFICE = {
     ".doc": ("an old Word document", ".docx"), ".dot": ("an old Word document", ".docx"),

@@ -23,6 +23,7 @@ class Format(StrEnum):
     SLIDES = "slides"
     NOTEBOOK = "notebook"
     DATA = "data"
+    MAIL = "mail"
 
 
 class BlockKind(StrEnum):

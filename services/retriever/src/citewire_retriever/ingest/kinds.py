@@ -46,6 +46,7 @@ KINDS: Final = (
     Kind("PowerPoint (PPTX)", Format.SLIDES, (f"{_OOXML}.presentationml.presentation",),
          (".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm"), member=b"ppt/"),
     Kind("Jupyter notebooks", Format.NOTEBOOK, ("application/x-ipynb+json",), (".ipynb",)),
+    Kind("e-mails (EML)", Format.MAIL, ("message/rfc822",), (".eml",)),
     Kind("JSON", Format.DATA, ("application/json", "text/json"), (".json", ".geojson")),
     Kind("JSON", Format.DATA, ("application/jsonl", "application/x-ndjson"), (".jsonl", ".ndjson")),
     Kind("YAML", Format.DATA, ("application/yaml", "application/x-yaml", "text/yaml"), (".yaml", ".yml")),

@@ -129,6 +129,12 @@ def _read_notebook(file: _File) -> ParsedDocument:
     return parse_notebook(file.data, file.limits)
 
 
+def _read_mail(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.mail import parse_mail
+
+    return parse_mail(file.data, file.limits, parse)
+
+
 def _read_data(file: _File) -> ParsedDocument:
     from citewire_retriever.ingest.parsers.data import parse_data
 
@@ -152,5 +158,6 @@ _READERS: Final[Mapping[Format, Callable[[_File], ParsedDocument]]] = {
     Format.SLIDES: _read_slides,
     Format.NOTEBOOK: _read_notebook,
     Format.DATA: _read_data,
+    Format.MAIL: _read_mail,
     Format.TEXT: _read_plain,
 }

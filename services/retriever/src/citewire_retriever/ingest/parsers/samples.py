@@ -67,6 +67,36 @@ def _package(parts: dict[str, str]) -> bytes:
 
 _DOCX = """<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p><w:r><w:t>Text
 </w:t></w:r></w:p><w:tbl><w:tr><w:tc><w:p><w:r><w:t>a</w:t></w:r></w:p></w:tc></w:tr></w:tbl></w:body></w:document>"""
+_MAIL = """From: =?utf-8?q?J=C3=B6?= <a@b.example>
+To: "c, d" <c@d.example>, e@f.example
+Date: Mon, 2 Nov 2026 10:00:00 +0100
+Subject: =?iso-8859-1?b?R3L832U=?=
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="m"
+
+--m
+Content-Type: text/plain; charset=iso-8859-1
+Content-Transfer-Encoding: quoted-printable
+
+Gr=FC=DFe
+--m
+Content-Type: text/html
+
+<p>Text</p>
+--m
+Content-Type: text/csv; name="a.csv"
+Content-Disposition: attachment; filename*=utf-8''%C3%A4.csv
+Content-Transfer-Encoding: base64
+
+YSxiCjEsMgo=
+--m
+Content-Type: message/rfc822
+
+Subject: Inner
+
+Text
+--m--
+"""
 _NOTEBOOK = """{"nbformat": 4, "cells": [{"cell_type": "markdown", "source": "# T"}, {"cell_type": "code",
 "source": "1 + 1", "outputs": [{"data": {"text/plain": "2"}}]}, {"cell_type": "raw", "source": "r"}]}
 """
@@ -101,6 +131,7 @@ FILES: dict[str, bytes] = {
     "a.pptx": _package(_SLIDES),
     "a.ipynb": _NOTEBOOK.encode(),
     "a.json": b'{"a": ["\\u00fc", 1.5e3, true, null, {"b c": "d"}]}',
+    "a.eml": _MAIL.encode(),
     "a.jsonl": b'{"a": 1}\n{"a": 2}\n',
     "a.yaml": b"a: &a [1, 2.5]\nb: |\n  text\nc: *a\n---\n- !!str 2026-01-01\n",
     "a.xml": b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY e "x">]><a b="c">&e;<!-- d --><![CDATA[e]]></a>',

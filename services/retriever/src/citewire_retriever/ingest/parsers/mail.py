@@ -1,0 +1,257 @@
+"""E-mails (EML): who wrote what to whom, the text, and the attachments that can be read as parts of the document."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from email import message_from_bytes
+from email.errors import HeaderParseError
+from email.message import EmailMessage
+from email.policy import EmailPolicy
+from mmap import mmap
+from pathlib import PurePosixPath
+from typing import Final, cast
+
+from citewire.common.v1.place_pb2 import Place
+
+from citewire_retriever.ingest.decode import clean, decode, decode_as
+from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.parsers.html import parse_html_page
+from citewire_retriever.ingest.parsers.nesting import embed
+from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
+from citewire_retriever.ingest.parsers.plain import parse_plain
+
+MEDIA_TYPE: Final = "message/rfc822"
+_HEADER_CHARS: Final = 4_000
+"""Of a header, what is read: parsing one that its sender made up takes time that grows faster than its length."""
+_MOST_ATTACHMENTS: Final = 100
+_MOST_NESTED: Final = 3
+"""Messages within messages that are read."""
+_NAME_CHARS: Final = 100
+_SHOWN: Final = ("From", "To", "Cc", "Date", "Subject")
+_KNOWN: Final = (*_SHOWN, "Received", "Return-Path", "MIME-Version", "Message-ID", "Content-Type")
+_FORWARDED: Final = re.compile(
+    r"-{2,10} ?(?:Original Message|Forwarded message|Original-Nachricht|Ursprüngliche Nachricht"
+    r"|Weitergeleitete Nachricht|Message d'origine|Message transféré) ?-{2,10}\s*",
+    re.I,
+)
+_MOST_LINE: Final = 100
+
+Parse = Callable[[bytes, str, str, ParseLimits], ParsedDocument]
+"""Reads a file of a name and media type."""
+
+
+class _BoundedPolicy(EmailPolicy):
+    """Reads headers up to a length, and in UTF-8 where they aren't ASCII."""
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[:_HEADER_CHARS].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+_POLICY: Final = _BoundedPolicy()
+
+
+@dataclass(slots=True)
+class _Contents:
+    """What a message holds."""
+
+    plain: list[str] = field(default_factory=list[str])
+    html: list[str] = field(default_factory=list[str])
+    attachments: list[tuple[str, bytes | EmailMessage, str]] = field(
+        default_factory=list[tuple[str, bytes | EmailMessage, str]]
+    )
+    """Name, content and media type, in order."""
+
+
+def parse_mail(data: bytes | mmap, limits: ParseLimits, parse: Parse) -> ParsedDocument:
+    """Parses an e-mail.
+
+    Its subject is the title. Sender, receivers, date and subject are the first paragraph, with the names of the
+    attachments; then comes the text, of the HTML where no plain one came with it. Quoted lines keep their `>`, and
+    what is forwarded or answered below a line that says so is a section of that name. An attachment that can be read
+    is a section with its own places, and its name as their `part`; others are named as not read.
+
+    Args:
+        data: The file.
+        limits: Bounds on the whole.
+        parse: Reads attachments.
+
+    Raises:
+        IngestError: CORRUPT if it isn't an e-mail; EMPTY; TOO_LARGE.
+    """
+    try:
+        message = cast("EmailMessage", message_from_bytes(data[:], policy=_POLICY))
+    except RecursionError:
+        raise IngestError(IngestCode.CORRUPT, "The e-mail's parts are nested too deeply to be read.") from None
+    if not any(name in message for name in _KNOWN):
+        raise IngestError(IngestCode.CORRUPT, "The file is named as an e-mail but has no header of one.")
+    writer = _Writer(limits, parse)
+    writer.write(message, "", 0)
+    if not writer.builder.blocks:
+        raise IngestError(IngestCode.EMPTY, "The e-mail has neither text nor attachments.")
+    title = one_line(_header(message, "Subject"))[:LABEL_LIMIT] or None
+    return ParsedDocument(Format.MAIL, MEDIA_TYPE, writer.builder.text(), tuple(writer.builder.blocks), title=title)
+
+
+class _Writer:
+    def __init__(self, limits: ParseLimits, parse: Parse) -> None:
+        self.builder = TextBuilder(limits)
+        self.parse = parse
+        self.names: Counter[str] = Counter()
+        self.attachments = 0
+
+    def write(self, message: EmailMessage, part: str, depth: int) -> None:
+        """Writes a message; `part` is its name where it is an attachment of another."""
+        place = Place(part=part) if part else Place()
+        contents = _contents(message)
+        attachments = [
+            (self._name(part, name), data, media_type)
+            for name, data, media_type in contents.attachments[:_MOST_ATTACHMENTS]
+        ]
+        lines = [f"{name}: {value}" for name in _SHOWN if (value := one_line(_header(message, name)))]
+        if attachments:
+            names = [PurePosixPath(name).name for name, _, _ in attachments]
+            if more := len(contents.attachments) - len(attachments):
+                names.append(f"{more} more")
+            lines.append(f"Attachments: {', '.join(names)}")
+        self._paragraph("\n".join(lines), place)
+        if any(text.strip() for text in contents.plain):
+            for text in contents.plain:
+                self._text(text, place, 2 * depth + 1)
+        else:
+            for text in contents.html:
+                self._html(text, place, 2 * depth)
+        for name, data, media_type in attachments:
+            self._attachment(name, data, media_type, depth)
+
+    def _attachment(self, name: str, data: bytes | EmailMessage, media_type: str, depth: int) -> None:
+        level, place, label = 2 * depth + 1, Place(part=name), PurePosixPath(name).name
+        self.attachments += 1
+        inner = self._read(data, label, media_type) if self.attachments <= _MOST_ATTACHMENTS else None
+        is_message = isinstance(data, EmailMessage) and depth < _MOST_NESTED
+        if inner is None and not is_message:
+            self._paragraph(f"{label} (not read)", place)
+            return
+        heading = self.builder.write(label)
+        self.builder.add(Block(BlockKind.HEADING, *heading, level=level, label=label, place=place))
+        if inner is not None:
+            embed(self.builder, inner, place, deeper=level)
+        elif isinstance(data, EmailMessage):
+            self.write(data, name, depth + 1)
+
+    def _read(self, data: bytes | EmailMessage, name: str, media_type: str) -> ParsedDocument | None:
+        """A file that is attached; None if it can't be read, whatever the reason."""
+        if isinstance(data, EmailMessage):
+            return None
+        try:
+            return self.parse(data, name, media_type, self.builder.limits)
+        except IngestError:
+            return None
+
+    def _html(self, text: str, place: Place, level: int) -> None:
+        try:
+            page = parse_html_page(text, self.builder.limits)
+        except IngestError as error:
+            if error.code is IngestCode.TOO_LARGE:
+                raise
+            return  # a page without words, such as a picture
+        embed(self.builder, page, place, deeper=level)
+
+    def _text(self, text: str, place: Place, level: int) -> None:
+        """Writes plain text; where another message begins in it, a section does."""
+        start = position = 0
+        while position < len(text):
+            newline = text.find("\n", position)
+            end = len(text) if newline < 0 else newline
+            if end - position <= _MOST_LINE and _FORWARDED.fullmatch(text, position, end):
+                self._plain(text[start:position], place)
+                label = one_line(text[position:end])
+                heading = self.builder.write(label)
+                self.builder.add(Block(BlockKind.HEADING, *heading, level=level, label=label.strip("- "), place=place))
+                start = end
+            position = end + 1
+        self._plain(text[start:], place)
+
+    def _plain(self, text: str, place: Place) -> None:
+        if text.strip():
+            embed(self.builder, _without_lines(parse_plain(text.strip("\n"), self.builder.limits)), place)
+
+    def _paragraph(self, text: str, place: Place) -> None:
+        if text:
+            self.builder.add(Block(BlockKind.PARAGRAPH, *self.builder.write(text), place=place))
+
+    def _name(self, part: str, name: str) -> str:
+        """A name that no other attachment has, behind that of the message that it is attached to."""
+        base = f"{part}/{name}" if part else name
+        self.names[base] += 1
+        number = self.names[base]
+        if number == 1:
+            return base
+        stem, dot, suffix = base.rpartition(".")
+        return f"{stem} ({number}).{suffix}" if dot else f"{base} ({number})"
+
+
+def _without_lines(document: ParsedDocument) -> ParsedDocument:
+    """A text whose lines are nobody's: those of a message aren't those of its file."""
+    for block in document.blocks:
+        block.place.Clear()
+    return document
+
+
+def _contents(message: EmailMessage) -> _Contents:
+    contents = _Contents()
+    for part in _leaves(message):
+        media_type = part.get_content_type()
+        name = _file_name(part)
+        if media_type == MEDIA_TYPE and part.is_multipart():
+            inner = cast("EmailMessage", part.get_payload(0))
+            subject = one_line(_header(inner, "Subject")).replace("/", "-")[:_NAME_CHARS]
+            contents.attachments.append((name or f"{subject or 'message'}.eml", inner, media_type))
+            continue
+        data = part.get_payload(decode=True)
+        if not isinstance(data, bytes) or not data:
+            continue
+        is_text = media_type in {"text/plain", "text/html"}
+        if not is_text or name or part.get_content_disposition() == "attachment":
+            if name:
+                contents.attachments.append((name, data, media_type))
+        else:
+            (contents.plain if media_type == "text/plain" else contents.html).append(_decoded(part, data))
+    return contents
+
+
+def _leaves(message: EmailMessage) -> Iterator[EmailMessage]:
+    """The parts that hold something, in order; messages within it as they are."""
+    stack = [message]
+    while stack:
+        part = stack.pop()
+        if part.get_content_maintype() == "multipart" and part.is_multipart():
+            stack += reversed(cast("list[EmailMessage]", part.get_payload()))
+        else:
+            yield part
+
+
+def _file_name(part: EmailMessage) -> str:
+    try:
+        name = part.get_filename() or ""
+    except (HeaderParseError, ValueError, LookupError, AttributeError, IndexError):  # what made-up headers raise
+        name = ""
+    name = one_line(clean(name)).replace("\\", "/").rpartition("/")[2]
+    stem, dot, suffix = name.rpartition(".")
+    return f"{stem[:_NAME_CHARS]}.{suffix[:_NAME_CHARS]}" if dot else name[:_NAME_CHARS]
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    try:
+        return clean(str(message.get(name, "")))
+    except (HeaderParseError, ValueError, LookupError, AttributeError, IndexError, RecursionError):
+        return ""  # what made-up headers raise
+
+
+def _decoded(part: EmailMessage, data: bytes) -> str:
+    try:
+        return decode_as(data, part.get_content_charset() or "") or decode(data, what="e-mail")
+    except IngestError:
+        return ""
