@@ -6,6 +6,7 @@ from contextlib import aclosing
 
 import numpy as np
 import pytest
+from prometheus_client import REGISTRY
 
 from citewire_kit.errors import Unavailable
 from citewire_retriever.ingest.document import ParseLimits
@@ -96,6 +97,52 @@ async def test_a_new_version_replaces_the_old_one_only_when_it_is_ready(
     assert (await harness.version(document_id, 1))["superseded_at"] is not None
     sweep = await harness.row("SELECT *, next_run_at - now() AS wait FROM corpus.ingest_jobs WHERE kind = 'sweep'")
     assert (sweep["version"], sweep["state"], sweep["wait"].days) == (1, "queued", 29)
+
+
+def embedded_chunks() -> float:
+    """How many chunks the worker has had embedded; the model is given other texts too, to measure its space."""
+    return REGISTRY.get_sample_value("citewire_ingest_chunks_total") or 0
+
+
+async def test_a_new_version_is_embedded_where_it_differs(
+    harness: IngestHarness, database: HasDsn, embedder: str
+) -> None:
+    first = article(12)
+    second = first.replace("Sentence 3 of topic 5 says", "Sentence 3 of topic 5 denies")
+    gone = second.index("## Part 9")
+    second = second[:gone] + second[second.index("## Part 10") :]
+    changed = await harness.upload("a.md", first)
+    async with running_worker(worker_settings(database, embedder)):
+        await harness.until(changed, "ready")
+        before = {(row["section"], row["text"]) for row in await harness.chunks(changed)}
+        computed = embedded_chunks()
+        await harness.upload("a.md", second, document_id=changed)
+        await harness.until(changed, "ready", 2)
+        after = await harness.chunks(changed, 2)
+        others = [row for row in after if (row["section"], row["text"]) not in before]
+        assert embedded_chunks() - computed == len(others) < len(after) / 4
+        fresh = await harness.upload("b.md", second)
+        await harness.until(fresh, "ready")
+        expected = [row["embedding"] for row in await harness.vectors(fresh)]
+        assert [row["embedding"] for row in await harness.vectors(changed)] == expected
+        # The title stands above every chunk.
+        computed = embedded_chunks()
+        await harness.upload("a.md", second.replace("# All about topic", "# Some about topic", 1), document_id=changed)
+        await harness.until(changed, "ready", 3)
+        assert embedded_chunks() - computed == len(await harness.chunks(changed, 3))
+
+
+async def test_chunks_that_were_stored_before_are_embedded_once_more(
+    harness: IngestHarness, database: HasDsn, embedder: str
+) -> None:
+    document_id = await harness.upload("a.md", article(2))
+    async with running_worker(worker_settings(database, embedder)):
+        await harness.until(document_id, "ready")
+        await harness.owner.execute("UPDATE corpus.chunks SET input_hash = NULL")  # as of chunks from before
+        computed = embedded_chunks()
+        await harness.upload("a.md", article(2), document_id=document_id)
+        await harness.until(document_id, "ready", 2)
+    assert embedded_chunks() - computed == len(await harness.vectors(document_id))
 
 
 async def test_a_bad_file_fails_with_its_code_and_leaves_the_live_version(

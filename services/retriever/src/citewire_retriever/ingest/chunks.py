@@ -1,5 +1,6 @@
 """What a document is cut into, and what of it is embedded."""
 
+import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -68,3 +69,8 @@ class Chunk:
 def embedding_input(header: str, text: str) -> str:
     """What is embedded for a chunk: the document's title and section above the text."""
     return f"{header}\n{text}" if header else text
+
+
+def input_hash(chunk: Chunk) -> bytes:
+    """Tells what is embedded for a chunk from all else that may be: 16 bytes."""
+    return hashlib.sha256(embedding_input(chunk.header, chunk.text).encode()).digest()[:16]

@@ -25,6 +25,7 @@ WAIT_SECONDS: Final = Histogram(
     buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 1800),
 )
 CHUNKS: Final = Counter("citewire_ingest_chunks_total", "Chunks that were embedded and stored.")
+REUSED: Final = Counter("citewire_ingest_chunks_reused_total", "Chunks whose vector the version before had already.")
 EXPIRED: Final = Counter("citewire_ingest_leases_expired_total", "Jobs taken back from workers that went silent.")
 BACKFILL_QUEUED: Final = Counter("citewire_backfill_documents_total", "Documents that lacked vectors, and were queued.")
 BACKFILL_CHUNKS: Final = Counter("citewire_backfill_chunks_total", "Missing vectors of chunks that were made.")

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from citewire_kit.tracing import get_tracer
 from citewire_retriever.headings import heading
 from citewire_retriever.ingest import metrics
 from citewire_retriever.ingest.chunker import chunk
-from citewire_retriever.ingest.chunks import Chunk, embedding_input
+from citewire_retriever.ingest.chunks import Chunk, embedding_input, input_hash
 from citewire_retriever.ingest.document import ParsedDocument
 from citewire_retriever.ingest.embedder_client import GrpcEmbedder
 from citewire_retriever.ingest.errors import IngestCode, IngestError
@@ -33,6 +33,7 @@ from citewire_retriever.ingest.settings import WorkerSettings
 from citewire_retriever.ingest.spool import spooled
 from citewire_retriever.ingest.store import PostgresJobStore
 from citewire_retriever.ingest.turn import Turn
+from citewire_retriever.store.vectors import Float32
 
 log = get_logger(__name__)
 _tracer: Final = get_tracer(__name__)
@@ -209,24 +210,59 @@ class Pipeline:
             await self._store.clear(job)
         first = resumed or 0
         await self._store.progress(job, "embed", first, len(chunks))
-        batches = _batches(chunks[first:], self._settings.batch_chunks)
+        # A new version is embedded only where it differs from the live one.
+        live = await self._store.live_inputs(job) if job.version > 1 else {}
+        batches = [_Batch.of(group, live) for group in _batches(chunks[first:], self._settings.batch_chunks)]
         step = self._settings.stream_batches
         stop = asyncio.Event()
         for start in range(0, len(batches), step):
             group = batches[start : start + step]
-            texts = [[embedding_input(each.header, each.text) for each in batch] for batch in group]
             done = 0
+            texts = [batch.texts for batch in group if batch.texts]
             async with aclosing(self._embedder.embed(cut.window, texts, stop=stop)) as answers:
-                async for vectors in answers:
-                    await self._store.stage(job, table, group[done], vectors, len(chunks))
-                    metrics.CHUNKS.inc(len(group[done]))
-                    turn.embedded(sum(each.token_count for each in group[done]))
+                for batch in group:
+                    vectors = await anext(answers, None) if batch.texts else ()
+                    if vectors is None:
+                        break  # it was told to stop
+                    await self._store.stage(job, table, batch.chunks, batch.merged(vectors), len(chunks))
+                    batch.count(turn)
                     done += 1
                     if not stop.is_set() and start + done < len(batches) and await turn.is_over():
                         stop.set()
+                if texts and done == len(group):
+                    await anext(answers, None)  # so that the call ends by itself
             if stop.is_set():
                 return first, start + done == len(batches)
         return first, True
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Chunks that are stored together."""
+
+    chunks: list[Chunk]
+    live: list[int | None]
+    """Of each the chunk of the live version that was embedded as it is, if there is one."""
+    texts: list[str]
+    """What is embedded for the others."""
+
+    @classmethod
+    def of(cls, chunks: list[Chunk], live: Mapping[bytes, int]) -> "_Batch":
+        known = [live.get(input_hash(each)) if live else None for each in chunks]
+        texts = [embedding_input(c.header, c.text) for c, earlier in zip(chunks, known, strict=True) if earlier is None]
+        return cls(chunks, known, texts)
+
+    def merged(self, vectors: Iterable[Float32]) -> list[Float32 | int]:
+        """Of each chunk its vector, or the chunk that has it."""
+        fresh = iter(vectors)
+        return [next(fresh) if earlier is None else earlier for earlier in self.live]
+
+    def count(self, turn: Turn) -> None:
+        """Counts what was embedded, and what needn't be."""
+        fresh = [c.token_count for c, earlier in zip(self.chunks, self.live, strict=True) if earlier is None]
+        metrics.CHUNKS.inc(len(fresh))
+        metrics.REUSED.inc(len(self.chunks) - len(fresh))
+        turn.embedded(sum(fresh))
 
 
 def _no_provider(version: VersionToIngest) -> str:

@@ -183,11 +183,11 @@ WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(vers
 -- name: insert_chunks
 INSERT INTO corpus.chunks
     (org_id, document_id, version, chunk_index, text, token_count, content_hash, section, char_start,
-     char_end, verbatim, place, places)
+     char_end, verbatim, place, places, input_hash)
 SELECT %(org_id)s, %(document_id)s, %(version)s, fresh.*
 FROM unnest(%(indices)s::int[], %(texts)s::text[], %(token_counts)s::int[], %(hashes)s::bytea[], %(sections)s::text[],
             %(char_starts)s::int[], %(char_ends)s::int[], %(verbatims)s::boolean[], %(place)s::jsonb[],
-            %(places)s::jsonb[]) AS fresh
+            %(places)s::jsonb[], %(input_hashes)s::bytea[]) AS fresh
 RETURNING chunk_index, chunk_id
 
 -- name: insert_terms
@@ -198,6 +198,19 @@ FROM unnest(%(chunk_ids)s::bigint[], %(terms)s::text[]) AS fresh (chunk_id, term
 -- name: insert_vector
 INSERT INTO {vectors} (org_id, chunk_id, document_id, version, embedding)
 VALUES (%(org_id)s, %(chunk_id)s, %(document_id)s, %(version)s, %(embedding)s::halfvec)
+
+-- name: live_inputs
+-- What the chunks of the version that is searched now were embedded as.
+SELECT c.input_hash, c.chunk_id
+FROM corpus.documents d
+JOIN corpus.chunks c ON c.org_id = d.org_id AND c.document_id = d.document_id AND c.version = d.live_version
+WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s AND c.input_hash IS NOT NULL
+
+-- name: copy_vectors
+INSERT INTO {vectors} (org_id, chunk_id, document_id, version, embedding)
+SELECT v.org_id, fresh.chunk_id, %(document_id)s, %(version)s, v.embedding
+FROM unnest(%(chunk_ids)s::bigint[], %(from_chunk_ids)s::bigint[]) AS fresh (chunk_id, from_chunk_id)
+JOIN {vectors} v ON v.org_id = %(org_id)s AND v.chunk_id = fresh.from_chunk_id
 
 -- name: insert_missing_vector
 -- Two jobs may be on the same version, one after its upload and one that found vectors missing.

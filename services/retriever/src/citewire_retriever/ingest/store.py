@@ -1,6 +1,6 @@
 """Jobs and what ingest writes, in Postgres."""
 
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, LiteralString
 
@@ -9,11 +9,11 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from psycopg.types.json import Jsonb
 
-from citewire_kit.errors import Internal, NotFound, Unavailable
+from citewire_kit.errors import FailedPrecondition, Internal, NotFound, Unavailable
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Plan, Tenant
-from citewire_retriever.ingest.chunks import Chunk, embedding_input
+from citewire_retriever.ingest.chunks import Chunk, embedding_input, input_hash
 from citewire_retriever.ingest.errors import IngestError
 from citewire_retriever.ingest.model import (
     Job,
@@ -33,7 +33,7 @@ from citewire_retriever.ingest.model import (
 from citewire_retriever.ingest.wire import place_values
 from citewire_retriever.lexical import weigh_chunk
 from citewire_retriever.model import Space, Stage
-from citewire_retriever.store.vectors import half_vector, sparse_vector
+from citewire_retriever.store.vectors import Float32, half_vector, sparse_vector
 
 log = get_logger(__name__)
 
@@ -209,18 +209,50 @@ class PostgresJobStore:
         async with self._holding(job, "progress", values, statement_seconds=_LONG_STATEMENT) as connection:
             await connection.execute(_SQL["delete_chunks"], _key(job))
 
-    async def stage(self, job: Job, table: VectorTable, chunks: Sequence[Chunk], vectors: Vectors, total: int) -> None:
-        """Stores a batch of chunks with their vectors. No search sees them before the version is live."""
+    async def live_inputs(self, job: Job) -> dict[bytes, int]:
+        """What the live version's chunks were embedded as (`input_hash`), with one chunk's id for each."""
+        async with _tenants(self._pool, job, statement_seconds=_LONG_STATEMENT) as connection:
+            cursor = await connection.execute(_SQL["live_inputs"], _key(job), binary=True)
+            return dict(await cursor.fetchall())
+
+    async def stage(
+        self,
+        job: Job,
+        table: VectorTable,
+        chunks: Sequence[Chunk],
+        vectors: Iterable[Float32 | int],
+        total: int,
+    ) -> None:
+        """Stores a batch of chunks with their vectors. No search sees them before the version is live.
+
+        Args:
+            job: The job.
+            table: Where the vectors go.
+            chunks: The batch.
+            vectors: Of each chunk its vector, or the id of the live version's chunk that has the same one.
+            total: How many chunks the version has.
+
+        Raises:
+            FailedPrecondition: The live version has become another one, and its vectors are gone.
+        """
         done = chunks[-1].index + 1
         async with self._holding(job, "progress", {"stage": "embed", "done": done, "total": total}) as connection:
             cursor = await connection.execute(_SQL["insert_chunks"], {**_key(job), **_columns(chunks)})
             ids: dict[int, int] = dict(await cursor.fetchall())
             await connection.execute(_SQL["insert_terms"], {**_key(job), **_terms(chunks, ids)})
-            rows = [
-                {**_key(job), "chunk_id": ids[chunk.index], "embedding": half_vector(vector)}
-                for chunk, vector in zip(chunks, vectors, strict=True)
-            ]
+            rows: list[dict[str, Any]] = []
+            copies: dict[int, int] = {}
+            for chunk, vector in zip(chunks, vectors, strict=True):
+                if isinstance(vector, int):
+                    copies[ids[chunk.index]] = vector
+                else:
+                    rows.append({**_key(job), "chunk_id": ids[chunk.index], "embedding": half_vector(vector)})
             await connection.cursor().executemany(_with_table(_SQL["insert_vector"], table), rows)
+            if copies:
+                values = {**_key(job), "chunk_ids": list(copies), "from_chunk_ids": list(copies.values())}
+                cursor = await connection.execute(_with_table(_SQL["copy_vectors"], table), values)
+                if cursor.rowcount != len(copies):
+                    raise FailedPrecondition("another version of the document went live", reason="WRONG_STATE")
 
     async def publish(self, job: Job, publication: Publication) -> Published:
         """Makes the version the live one and ends the job, all in one transaction.
@@ -449,6 +481,7 @@ def _columns(chunks: Sequence[Chunk]) -> dict[str, list[Any]]:
         "verbatims": [chunk.verbatim for chunk in chunks],
         "place": [Jsonb(place_values(chunk.place)) for chunk in chunks],
         "places": [_parts(chunk) for chunk in chunks],
+        "input_hashes": [input_hash(chunk) for chunk in chunks],
     }
 
 
