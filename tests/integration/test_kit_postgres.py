@@ -91,6 +91,26 @@ async def test_a_slow_statement_ends_at_the_deadline(pool: Pool) -> None:
     assert await fetch_row(pool, "SELECT 1") == (1,)
 
 
+async def test_a_batch_cancelled_anywhere_leaves_no_pipeline_to_others(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy loop psycopg gives way after each step, also between entering pipeline mode and saying so."""
+    monkeypatch.setattr("psycopg.waiting.MAX_BUSY_TIME", 0)
+
+    async def batch() -> None:
+        async with tenant_batch(pool, ACME) as opened:
+            await opened.connection.execute(WHO.encode())
+            await opened.finish()
+
+    for steps in range(40):
+        running = asyncio.create_task(batch())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert await fetch_row(pool, WHO, OTHER) == ("other", "bob"), steps
+
+
 async def test_a_cancelled_transaction_gives_its_connection_back(pool: Pool) -> None:
     running = asyncio.create_task(fetch_row(pool, "SELECT pg_sleep(30)", ACME))
     await asyncio.sleep(0.3)  # let it reach the server; the test holds either way

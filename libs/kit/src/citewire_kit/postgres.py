@@ -14,6 +14,7 @@ from typing import Any, Final, LiteralString, NamedTuple, cast
 import psycopg
 from psycopg import AsyncConnection, sql
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import PipelineStatus
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
@@ -231,6 +232,9 @@ async def autocommit_connection(pool: Pool) -> AsyncGenerator[Connection, None]:
             async with connection:
                 yield connection
         finally:
+            # Cancelled while it enters pipeline mode, psycopg 3.3.9 never leaves it: the next to have it would fail.
+            if connection.pgconn.pipeline_status != PipelineStatus.OFF:
+                await connection.close()  # the pool makes another one
             await pool.putconn(connection)
 
 
