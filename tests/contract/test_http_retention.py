@@ -100,3 +100,25 @@ async def test_who_may_say_how_long_and_what(gateway: Gateway, database: Databas
     events = (await gateway.http.get("/v1/admin/audit", params={"action": "retention.set"}, headers=ada)).json()
     assert {event["user"] for event in events["events"]} == {"ada", "bob"}
     assert "refused" in {event["outcome"] for event in events["events"]}
+
+
+async def test_a_gateway_of_the_version_before_leaves_documents_their_time(
+    gateway: Gateway, database: Database
+) -> None:
+    ada = bearer((await key_for(database, "acme", "ada"))["key"])
+    await gateway.http.put(PATH, json={"conversation_days": 30, "document_days": 60}, headers=ada)
+    drop = "DELETE FROM chat.retention_policies WHERE org_id = %s"  # as it says that conversations are kept
+    with psycopg.connect(database.dsn("citewire_chat")) as connection:
+        connection.execute("SELECT set_config('citewire.org_id', 'acme', true)")
+        connection.execute(drop, ["acme"])
+    policy = await gateway.http.get(PATH, headers=ada)
+    assert policy.json() == {"conversation_days": None, "document_days": 60}
+    await gateway.http.put(PATH, json={"document_days": None}, headers=ada)
+    with psycopg.connect(database.dsn("citewire_chat")) as connection:
+        connection.execute("SELECT set_config('citewire.org_id', 'acme', true)")
+        assert connection.execute(drop, ["acme"]).rowcount == 1
+    await gateway.http.put(PATH, json={"document_days": 60}, headers=ada)
+    with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
+        connection.execute("SELECT set_config('citewire.org_id', 'acme', false)")
+        connection.execute("DELETE FROM chat.orgs WHERE org_id = 'acme'")
+    assert rows(database, "SELECT FROM chat.retention_policies") == []
