@@ -62,6 +62,10 @@ class _CountingPattern:
         self._counter.steps += len(text)
         return self._pattern.findall(text)
 
+    def split(self, text: str) -> list[Any]:
+        self._counter.steps += len(text)
+        return self._pattern.split(text)
+
     def sub(self, replacement: Any, text: str, count: int = 0) -> str:  # noqa: ANN401 # a text or a function
         self._counter.steps += len(text)
         return self._pattern.sub(replacement, text, count)

@@ -1,12 +1,13 @@
 """What a sentence that nearly repeats a unit of its passage changes in it, and what it bounds otherwise."""
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 
 from citewire_verify.align import Alignment
 from citewire_verify.difference import Difference, Gap, find_difference, same
+from citewire_verify.forms import TokenKind
 from citewire_verify.operators import Operator, OperatorKind, differ, find_operators, unspaced_values
-from citewire_verify.tokens import Token, TokenKind
+from citewire_verify.tokens import Token
 from citewire_verify.vocabulary import ALL_NEGATORS, OPPOSITES, SOFT_NEGATORS, SYNONYMS
 
 _WEIGHTY = {
@@ -126,7 +127,7 @@ def _compare_bounds(a: Alignment, operators: list[Operator], changes: Changes) -
         (changes.contradicted if stated else changes.unsaid).append(written)
 
 
-def _number_beside(tokens: list[Token], operator: Operator) -> int | None:
+def _number_beside(tokens: Sequence[Token], operator: Operator) -> int | None:
     """The number that a bound is of: the next one, or the one before."""
     for at in range(operator.end, min(operator.end + _BEFORE_NUMBER + 1, len(tokens))):
         if tokens[at].quantity is not None:

@@ -7,7 +7,8 @@ contradicts the sentence, even if the sentence's own name or number is elsewhere
 import re
 
 from citewire_verify.align import Alignment
-from citewire_verify.tokens import Token, TokenKind
+from citewire_verify.forms import TokenKind
+from citewire_verify.tokens import Token
 
 SAME_SUBJECT = 0.6
 """Share of a sentence's weight from which the passage speaks of the same."""
@@ -95,7 +96,7 @@ def _share_of_rest(a: Alignment, index: int) -> float:
 
 def _only_introduces(a: Alignment, index: int) -> bool:
     """Whether a word stands alone before the sentence's first comma, as in `In short, …`."""
-    alone = index == 0 and len(a.content) > 1 and a.content[1].clause != a.content[0].clause
+    alone = index == 0 and len(a.content) > 1 and a.sentence.clauses[1] != a.sentence.clauses[0]
     return alone and a.content[0].kind is TokenKind.PLAIN
 
 
@@ -172,9 +173,9 @@ def _is_replaced(a: Alignment, index: int, units: range) -> bool:
         return in_line or _has_other_between(a, left, right, own, token)
     if token.kind is TokenKind.PLAIN and token.caseless:
         return False
-    if left and a.content[before].clause == a.content[name.start].clause:
+    if left and a.sentence.clauses[before] == a.sentence.clauses[name.start]:
         return _has_other_beside(a, left, 1, own, token)
-    if right and a.content[after].clause == a.content[name.stop - 1].clause:
+    if right and a.sentence.clauses[after] == a.sentence.clauses[name.stop - 1]:
         return _has_other_beside(a, right, -1, own, token)
     return False
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from citewire_verify.align import Alignment
-from citewire_verify.tokens import Token, TokenKind
+from citewire_verify.forms import TokenKind
+from citewire_verify.tokens import Token
 
 CLOSE = 0.62
 """Share of a sentence's tokens, by weight, that a unit has in the same order: then it repeats the unit."""

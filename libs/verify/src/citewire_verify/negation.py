@@ -1,8 +1,11 @@
 """Tokens of a sentence that only the sentence or only the passage negates, and opposites that the passage has."""
 
+from collections.abc import Sequence
+
 from citewire_verify.align import Alignment
 from citewire_verify.conflicts import BETWEEN, SAME_SUBJECT
-from citewire_verify.tokens import Token, TokenKind, negates_softly, negates_unspaced
+from citewire_verify.forms import TokenKind
+from citewire_verify.tokens import Token, negates_softly, negates_unspaced
 from citewire_verify.vocabulary import OPPOSITES
 
 _FIRST = 2
@@ -108,6 +111,6 @@ def _is_in_place_of(a: Alignment, index: int, position: int) -> bool:
     return left and right
 
 
-def _negated_before(tokens: list[Token], index: int) -> bool:
+def _negated_before(tokens: Sequence[Token], index: int) -> bool:
     before = {token.normal for token in tokens[max(index - 2, 0) : index]}
     return not before.isdisjoint(("not", "no", "t", "never", "kein", "nicht"))

@@ -3,10 +3,11 @@
 import math
 import re
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 
-from citewire_verify.text.terms import normalise
+from citewire_verify.number_words import read_number_words
+from citewire_verify.text.terms import Runs, normalise, scan
 from citewire_verify.units import (
     CAUTIOUS,
     MAGNITUDES,
@@ -44,9 +45,10 @@ class Quantity:
 
 
 _SPACES = "\u00a0\u202f\u2009 "
+_DIGIT = re.compile(r"[\d.٫]")
 _DIGITS = re.compile(
-    rf"(?=[\d.٫])(?P<spaced>(?<![\d.,])\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?:[.,]\d{{1,2}})?(?![\d]))"
-    r"|(?=[\d.٫])(?P<plain>(?:(?<![\w.,])[.٫])?\d+(?:[.,:'’٫٬]\d+)*)"
+    rf"(?P<spaced>(?<![\d.,])\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?:[.,]\d{{1,2}})?(?![\d]))"
+    r"|(?P<plain>(?:(?<![\w.,])[.٫])?\d+(?:[.,:'’٫٬]\d+)*)"
 )
 _AFTER = re.compile(
     r"(?P<ordinal>(?:st|nd|rd|th|º|ª|°)(?!\w))?[ \u00a0\u202f-]{0,2}"
@@ -72,38 +74,6 @@ MONTH = "date month"
 """The unit of a month's name."""
 
 
-def _count(words: str, start: int = 0) -> dict[str, int]:
-    """Numbers words one after the other."""
-    return {word: value for value, word in enumerate(words.split(), start)}
-
-
-_ONES = _count(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-)
-_TENS = {word: 10 * value for word, value in _count("twenty thirty forty fifty sixty seventy eighty ninety", 2).items()}
-_SCALES = {"hundred": 100.0, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
-_ORDINALS = _count(
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
-    "sixteenth seventeenth eighteenth nineteenth twentieth",
-    1,
-)
-_MULTIPLES = {"dozen": 12.0, "once": 1.0, "twice": 2.0, "thrice": 3.0, "double": 2.0, "triple": 3.0, "both": 2.0}
-_OTHERS = {
-    "de": "null eins zwei drei vier funf sechs sieben acht neun zehn elf zwolf",
-    "fr": "zero un deux trois quatre cinq six sept huit neuf dix onze douze",
-    "es": "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce",
-    "it": "zero uno due tre quattro cinque sei sette otto nove dieci undici dodici",
-    "pt": "zero um dois tres quatro cinco seis sete oito nove dez onze doze",
-    "nl": "nul een twee drie vier vijf zes zeven acht negen tien elf twaalf",
-}
-_NUMBER_WORDS = {
-    language: {word: float(value) for value, word in enumerate(words.split())} for language, words in _OTHERS.items()
-}
-_COUNTING = frozenset({*_ONES, *_TENS, *_SCALES, *_ORDINALS, *_MULTIPLES})
-_LETTERS = re.compile(r"[^\W\d_]+")
-_MOST_WORDS = 12
-"""Words of one number, at most."""
 _MONTHS = {
     name: float(number)
     for number, names in enumerate(
@@ -127,13 +97,29 @@ _MONTHS = {
 }
 
 
-def find_numbers(text: str, language: str = "en") -> list[Quantity]:
-    """Finds the numbers of a text, in order. Months' names are none: `month_value` tells theirs."""
-    quantities = [_quantity(text, match, language) for match in _DIGITS.finditer(text)]
+def find_numbers(text: str, language: str = "en", runs: Runs | None = None) -> list[Quantity]:
+    """Finds the numbers of a text, in order. Months' names are none: `month_value` tells theirs.
+
+    Args:
+        text: The text.
+        language: Its code.
+        runs: Of the text, as `scan` returns them, where they are known already.
+    """
+    quantities = [_quantity(text, match, language) for match in _in_digits(text)]
     _share_units(text, quantities)
-    quantities += _worded(text, language)
+    quantities += [_of_words(text, *number) for number in read_number_words(text, runs or scan(text), language)]
     quantities.sort(key=lambda quantity: quantity.start)
     return quantities
+
+
+def _in_digits(text: str) -> Iterator[re.Match[str]]:
+    """Yields what `_DIGITS` matches, one after the other; only where it can begin is it tried, which is faster."""
+    at = _DIGIT.search(text)
+    while at is not None:
+        match = _DIGITS.match(text, at.start())
+        if match is not None:
+            yield match
+        at = _DIGIT.search(text, at.end() if match is None else match.end())
 
 
 def _share_units(text: str, quantities: list[Quantity]) -> None:
@@ -326,67 +312,6 @@ def _values(raw: str, *, spaced: bool, english: bool) -> tuple[float, ...]:
     if not values:
         values = [float(part) for part in digits]
     return tuple(dict.fromkeys(values))
-
-
-def _worded(text: str, language: str) -> list[Quantity]:
-    """Numbers in words: English with compounds, small ones of some other languages."""
-    others = _NUMBER_WORDS.get(language, {})
-    quantities: list[Quantity] = []
-    read = 0
-    for match in _LETTERS.finditer(text):
-        word = normalise(match.group())
-        if (word not in _COUNTING and word not in others) or match.start() < read:
-            continue
-        if word in _ONES or word in _TENS or word in _SCALES:
-            read, value = _compound(text, match.start())
-            if value is not None:
-                quantities.append(_of_words(text, match.start(), read, value))
-            continue
-        value = _ORDINALS.get(word) or _MULTIPLES.get(word) or others.get(word, 0.0)
-        if value > 1 or word not in others:
-            quantities.append(_of_words(text, match.start(), match.end(), float(value)))
-    return quantities
-
-
-def _compound(text: str, start: int) -> tuple[int, float | None]:
-    """Reads `two hundred and fifty thousand`; its end, and the value (None: a scale alone, `millions of`)."""
-    words = list(islice(_LETTERS.finditer(text, start), _MOST_WORDS + 1))
-    total = current = 0.0
-    count = 0
-    used = False
-    last = ""
-    for match in words[:_MOST_WORDS]:
-        word = normalise(match.group())
-        if count and text[words[count - 1].end() : match.start()].strip(" -\u2010\u2011"):
-            break
-        if word in _ONES:
-            if last == "one" or (last == "ten" and not 0 < _ONES[word] < 10):
-                break
-            current += _ONES[word]
-            last = "one"
-        elif word in _TENS:
-            if last in {"one", "ten"}:
-                break
-            current += _TENS[word]
-            last = "ten"
-        elif word in _ORDINALS and last == "ten" and _ORDINALS[word] < 10:
-            return match.end(), total + current + _ORDINALS[word]
-        elif word == "hundred" and used:
-            current = max(current, 1) * 100
-            last = "scale"
-        elif word in _SCALES and used:
-            total += max(current, 1) * _SCALES[word]
-            current = 0.0
-            last = "scale"
-        elif word == "and" and last == "scale":
-            following = normalise(words[count + 1].group()) if count + 1 < len(words) else ""
-            if following not in _ONES and following not in _TENS:
-                break
-        else:
-            break
-        used = True
-        count += 1
-    return (words[count - 1].end(), total + current) if used else (words[0].end(), None)
 
 
 def _of_words(text: str, start: int, end: int, value: float) -> Quantity:

@@ -6,9 +6,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
+from citewire_verify.forms import TokenKind
 from citewire_verify.numbers import Quantity, agree, base_amounts, month_value, rounds_to
 from citewire_verify.text.sentences import Unit, UnitKind, looks_like_code, split_units
-from citewire_verify.tokens import Token, TokenKind, tokenise
+from citewire_verify.tokens import Token, tokenise
 from citewire_verify.units import unit_named
 
 MAX_READ = 60_000
@@ -42,7 +43,7 @@ class PassageIndex:
         self.flat = " ".join(self.folded.split())
         """The text with every run of white space as one space."""
         self.units: list[Unit] = split_units(self.text, code=looks_like_code(self.text))
-        self.tokens: list[Token] = tokenise(self.text)
+        self.tokens = tokenise(self.text)
         self.unit_of: list[int] = self._units_of()
         """The unit of each token; -1 for a token in none."""
         self.normals: dict[str, list[int]] = defaultdict(list)
@@ -51,18 +52,19 @@ class PassageIndex:
         self._values: dict[float, list[int]] = defaultdict(list)
         self._numbers: list[int] = []
         self._initials: dict[str, int] = {}
-        for position, token in enumerate(self.tokens):
-            self.normals[token.normal].append(position)
-            if token.quantity is not None:
-                self._add_number(position, token.quantity)
-                continue
-            if token.kind is not TokenKind.STOP:
-                self._keys[token.key].append(position)
-            elif not token.capital:
-                continue
-            month = month_value(token.normal)
-            if month is not None:
-                self._values[month].append(position)
+        marked = self.tokens.marked
+        for position, form in enumerate(marked.forms):
+            self.normals[form.normal].append(position)
+        for position, (form, kind) in enumerate(zip(marked.forms, marked.kinds, strict=True)):
+            if kind is not TokenKind.STOP and kind is not TokenKind.NUMBER:
+                self._keys[form.key].append(position)
+        for position in marked.notable:
+            form, kind = marked.forms[position], marked.kinds[position]
+            quantity = marked.quantities.get(position)
+            if quantity is not None:
+                self._add_number(position, quantity)
+            elif form.month is not None and (kind is not TokenKind.STOP or form.capital):
+                self._values[form.month].append(position)
         self._add_initials()
         headings = tokenise(passage.headings)
         self._heading_keys = {token.key for token in headings if token.quantity is None}
@@ -74,12 +76,13 @@ class PassageIndex:
             self._values[value].append(position)
 
     def _add_initials(self) -> None:
-        initials = ""
-        for position, token in enumerate(self.tokens):
-            if not token.capital:
-                initials = ""
+        initials, last = "", -1
+        for position in self.tokens.marked.notable:
+            form = self.tokens.marked.forms[position]
+            if not form.capital:
                 continue
-            initials = (initials + token.normal[0])[-6:]
+            initials = ((initials if position == last + 1 else "") + form.normal[0])[-6:]
+            last = position
             for length in range(_INITIALS, len(initials) + 1):
                 self._initials.setdefault(initials[-length:], position - length + 1)
 
@@ -87,14 +90,19 @@ class PassageIndex:
     def _stems(self) -> dict[str, list[int]]:
         """Positions of words with a topic by their beginnings."""
         stems: dict[str, list[int]] = defaultdict(list)
-        for position, token in enumerate(self.tokens):
-            if len(token.normal) > _STEM and token.quantity is None and token.kind is not TokenKind.STOP:
-                stems[token.normal[:_STEM]].append(position)
+        kinds = self.tokens.marked.kinds
+        for normal, positions in self.normals.items():
+            if len(normal) > _STEM:
+                for at in positions:
+                    if kinds[at] is not TokenKind.STOP and kinds[at] is not TokenKind.NUMBER:
+                        stems[normal[:_STEM]].append(at)
+        for positions in stems.values():
+            positions.sort()
         return stems
 
     def _units_of(self) -> list[int]:
         units = [-1] * len(self.tokens)
-        starts = [token.start for token in self.tokens]
+        starts = self.tokens.marked.starts
         for index, unit in enumerate(self.units):
             inside = range(bisect_left(starts, unit.start), bisect_left(starts, unit.end))
             units[inside.start : inside.stop] = [index] * len(inside)
@@ -102,8 +110,8 @@ class PassageIndex:
 
     def positions_of(self, unit: int) -> range:
         """Returns the positions of the tokens in a unit."""
-        start, end = self.units[unit].start, self.units[unit].end
-        return range(bisect_left(self.tokens, start, key=_token_start), bisect_left(self.tokens, end, key=_token_start))
+        starts = self.tokens.marked.starts
+        return range(bisect_left(starts, self.units[unit].start), bisect_left(starts, self.units[unit].end))
 
     def find(self, token: Token) -> tuple[list[int], float]:
         """Returns the positions of a sentence's token in the passage, and how surely it is the same token, 0–1."""
@@ -170,7 +178,7 @@ class PassageIndex:
     def _known_units(self) -> set[str]:
         """Units that the passage names anywhere, such as in a table's header."""
         named = {unit_named(normal) for normal in self.normals}
-        return named | {token.quantity.unit for token in self.tokens if token.quantity is not None}
+        return named | {quantity.unit for quantity in self.tokens.marked.quantities.values()}
 
     def _is_negative(self, token: Token, number: Quantity) -> bool:
         """Whether a number is below zero: by a minus, or in brackets as accountants write it."""
@@ -200,10 +208,6 @@ class PassageIndex:
             return token.quantity.values
         month = month_value(token.normal)
         return () if month is None else (month,)
-
-
-def _token_start(token: Token) -> int:
-    return token.start
 
 
 def _same_amount(amounts: list[float], number: Quantity) -> bool:

@@ -18,9 +18,10 @@ from typing import Any
 from citewire_verify.align import align
 from citewire_verify.changes import Changes, find_changes
 from citewire_verify.conflicts import find_covered, find_missing, find_replaced
+from citewire_verify.forms import TokenKind
 from citewire_verify.negation import find_negated, find_opposites
 from citewire_verify.passages import PassageIndex
-from citewire_verify.tokens import SentenceTokens, TokenKind
+from citewire_verify.tokens import SentenceTokens
 
 FEATURES = (
     "cover",  # share of the sentence in the quote, by weight

@@ -105,7 +105,7 @@ def looks_like_code(text: str) -> bool:
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) < 2:
         return False
-    count = sum(1 for line in lines if _CODE_LINE.search(line) and not line.rstrip().endswith((".", "?", "!")))
+    count = sum(1 for line in lines if not line.rstrip().endswith((".", "?", "!")) and _CODE_LINE.search(line))
     return count >= 0.5 * len(lines)
 
 

@@ -4,9 +4,10 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
+from citewire_verify.text.remember import remembered
 from citewire_verify.text.stop_words import STOP_WORDS
 
 # Scripts without spaces between words (and Hangul, whose words carry particles): compared by pairs of characters.
@@ -16,12 +17,13 @@ _UNSPACED = (
 )
 # Vowel signs and other marks, which belong to the letter before them.
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
-_TOKEN = re.compile(
+_WORD = (
     # Letters of ASCII first, as most are: a word of them is read in one step.
-    rf"(?P<word>(?:[A-Za-z]++|(?![{_UNSPACED}])[^\W\d_]|[{_MARKS}])+)"
-    rf"|(?P<unspaced>[{_UNSPACED}]+)"
-    r"|(?P<number>\d+(?:[.,]\d+)*)"
+    rf"(?:[A-Za-z]++|(?![{_UNSPACED}])[^\W\d_]|[{_MARKS}])+"
 )
+_RUN = rf"{_WORD}|[{_UNSPACED}]+|\d+(?:[.,]\d+)*"
+_TOKEN = re.compile(rf"(?P<word>{_WORD})|(?P<unspaced>[{_UNSPACED}]+)|(?P<number>\d+(?:[.,]\d+)*)")
+_RUNS = re.compile(rf"({_RUN})")
 _HUMP = re.compile(r"[a-z][A-Z]")
 _NEW_SENTENCE = frozenset(".!?:\n•|")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -58,24 +60,41 @@ def words(text: str) -> list[str]:
     return [match.group() for match in _TOKEN.finditer(text) if match.lastgroup != "number"]
 
 
-def scan(text: str) -> Iterator[tuple[str | None, str, int, bool]]:
-    """Yields the runs of a text that terms are made of.
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What a text's terms are made of, in order: words, numbers, runs without spaces. Lists are parallel."""
 
-    Each with its kind (`word`, `number`, `unspaced`), its start, and whether a sentence begins with it.
-    """
-    previous_end = 0
-    begins = True
-    for match in _TOKEN.finditer(text):
-        start, end = match.span()
-        # A single space, which is what mostly stands between two words, begins nothing.
-        if start != previous_end + 1 or text[previous_end] != " ":
-            begins = begins or not _NEW_SENTENCE.isdisjoint(text[previous_end:start])
-        yield match.lastgroup, match.group(), start, begins
-        previous_end, begins = end, False
+    raws: list[str]
+    starts: list[int]
+    begins: list[bool]
+    """Whether a sentence begins with it."""
+
+
+def scan(text: str) -> Runs:
+    """Takes a text apart into runs; in few steps per run, as passages are long."""
+    parts = _RUNS.split(text)  # what is between two runs, then a run, in turns
+    ends = list(accumulate(map(len, parts)))
+    begins = list(map(_begins_sentence, parts[:-1:2]))
+    if begins:
+        begins[0] = True
+    return Runs(parts[1::2], ends[:-1:2], begins)
+
+
+@remembered
+def _begins_sentence(between: str) -> bool:
+    return not _NEW_SENTENCE.isdisjoint(between)
+
+
+def kind_of(run: str) -> str:
+    """Returns what a run of a text is: `word`, `number` or `unspaced`."""
+    match = _TOKEN.match(run)
+    return (match and match.lastgroup) or "word"
 
 
 def _terms(text: str) -> Iterator[Term]:
-    for kind, raw, start, begins in scan(text):
+    runs = scan(text)
+    for raw, start, begins in zip(runs.raws, runs.starts, runs.begins, strict=True):
+        kind = kind_of(raw)
         if kind == "word":
             yield from _word_terms(raw, start, sentence_start=begins)
         elif kind == "unspaced":
@@ -104,7 +123,7 @@ class WordPart:
     acronym: bool
 
 
-@lru_cache(maxsize=65536)
+@remembered
 def read_word(raw: str) -> tuple[WordPart, ...]:
     """Returns the parts of a word, once for all the places where it stands."""
     parts = [(m.group(), m.start()) for m in _CAMEL.finditer(raw)] if _is_camel(raw) else [(raw, 0)]
@@ -137,7 +156,7 @@ def number_key(raw: str) -> str:
     return raw.lstrip("0") or "0"
 
 
-@lru_cache(maxsize=65536)
+@remembered
 def normalise(word: str) -> str:
     """Spells a word for comparison: lower case, compatibility forms resolved, Latin letters without accents."""
     if word.isascii():
@@ -146,7 +165,7 @@ def normalise(word: str) -> str:
     return unicodedata.normalize("NFC", _STRIPPED_MARKS.sub("", decomposed))
 
 
-@lru_cache(maxsize=65536)
+@remembered
 def stem(word: str) -> str:
     """Cuts the endings that forms of an English word differ in; other words lose little by it.
 
