@@ -265,6 +265,10 @@ HOSTILE: dict[str, Hostile] = {
     "mail: quoted-printable": _repeated(
         "a.eml", "=C3=A4=\n", before="Subject: a\nContent-Transfer-Encoding: quoted-printable\n\n"
     ),
+    "subtitles: cues": _repeated("a.srt", "00:00:01,000 --> 00:00:02,000\nsome words\n\n"),
+    "subtitles: one cue": _repeated("a.vtt", "words <b", before="WEBVTT\n\n00:01.000 --> 00:02.000\n"),
+    "subtitles: arrows": _repeated("a.vtt", "--> ", before="WEBVTT\n\n00:01.000 --> 00:02.000\n"),
+    "subtitles: blanks before an arrow": _repeated("a.srt", " ", after="-->\n00:01 --> 00:02\na"),
     "CSV: rows": _numbered("a.csv", "{},some words,2\n", before="a,b,c\n"),
     "CSV: columns": _wide_sheet,
     "CSV: quotes": _repeated("a.csv", '"a""b",', before="a,b\n"),

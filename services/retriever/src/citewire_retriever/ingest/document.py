@@ -24,6 +24,7 @@ class Format(StrEnum):
     NOTEBOOK = "notebook"
     DATA = "data"
     MAIL = "mail"
+    SUBTITLES = "subtitles"
 
 
 class BlockKind(StrEnum):

@@ -29,8 +29,8 @@ PDF: Final = Kind("PDF", Format.PDF, ("application/pdf",), (".pdf",))
 HTML: Final = Kind("HTML", Format.HTML, ("text/html", "application/xhtml+xml"), (".html", ".htm", ".xhtml"))
 TEXT: Final = Kind(
     "plain text", Format.TEXT, ("text/plain",),
-    (".txt", ".text", ".log", ".rst", ".adoc", ".org", ".tex", ".toml", ".ini", ".cfg", ".conf", ".properties", ".srt",
-     ".vtt", ".diff", ".patch"),
+    (".txt", ".text", ".log", ".rst", ".adoc", ".org", ".tex", ".toml", ".ini", ".cfg", ".conf", ".properties",
+     ".diff", ".patch"),
 )  # fmt: skip
 KINDS: Final = (
     PDF,
@@ -51,6 +51,8 @@ KINDS: Final = (
     Kind("JSON", Format.DATA, ("application/jsonl", "application/x-ndjson"), (".jsonl", ".ndjson")),
     Kind("YAML", Format.DATA, ("application/yaml", "application/x-yaml", "text/yaml"), (".yaml", ".yml")),
     Kind("XML", Format.DATA, ("application/xml", "text/xml"), (".xml",)),
+    Kind("subtitles", Format.SUBTITLES, ("application/x-subrip",), (".srt",)),
+    Kind("subtitles", Format.SUBTITLES, ("text/vtt",), (".vtt",)),
     TEXT,
 )  # fmt: skip
 """In the order in which messages list them."""

@@ -135,6 +135,12 @@ def _read_mail(file: _File) -> ParsedDocument:
     return parse_mail(file.data, file.limits, parse)
 
 
+def _read_subtitles(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.subtitles import parse_subtitles
+
+    return parse_subtitles(file.text(), file.limits, media_type=file.detected.media_type)
+
+
 def _read_data(file: _File) -> ParsedDocument:
     from citewire_retriever.ingest.parsers.data import parse_data
 
@@ -159,5 +165,6 @@ _READERS: Final[Mapping[Format, Callable[[_File], ParsedDocument]]] = {
     Format.NOTEBOOK: _read_notebook,
     Format.DATA: _read_data,
     Format.MAIL: _read_mail,
+    Format.SUBTITLES: _read_subtitles,
     Format.TEXT: _read_plain,
 }

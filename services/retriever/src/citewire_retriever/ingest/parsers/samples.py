@@ -132,6 +132,7 @@ FILES: dict[str, bytes] = {
     "a.ipynb": _NOTEBOOK.encode(),
     "a.json": b'{"a": ["\\u00fc", 1.5e3, true, null, {"b c": "d"}]}',
     "a.eml": _MAIL.encode(),
+    "a.srt": b"1\n00:00:01,000 --> 00:00:02,000\n<i>Text.</i>\n",
     "a.jsonl": b'{"a": 1}\n{"a": 2}\n',
     "a.yaml": b"a: &a [1, 2.5]\nb: |\n  text\nc: *a\n---\n- !!str 2026-01-01\n",
     "a.xml": b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY e "x">]><a b="c">&e;<!-- d --><![CDATA[e]]></a>',

@@ -1,0 +1,111 @@
+"""Subtitles (SRT, WebVTT): what is said, by sentences, and when."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from citewire.common.v1.place_pb2 import Place
+
+from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
+
+_TIME: Final = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
+_TIMES: Final = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}(?:\s|$)")
+_VOICE: Final = re.compile(r"<v(?:\.[^ >]{0,100})? ([^>]{1,200})>")
+_TAG: Final = re.compile(r"</?[a-zA-Z0-9][^<>]{0,200}>|\{\\[^{}]{0,200}\}")
+_SENTENCE_END: Final = re.compile(r"[.!?…。！？؟۔।][\"'”’»)\]]{0,5}\Z")
+_MOST_CHARS: Final = 400
+"""Code points of cues that are one block though no sentence ends in them."""
+_PAUSE_SECONDS: Final = 4.0
+"""Silence that ends a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cue:
+    start: float
+    end: float
+    text: str
+
+
+def parse_subtitles(text: str, limits: ParseLimits, *, media_type: str) -> ParsedDocument:
+    """Parses decoded subtitles.
+
+    Cues up to the end of a sentence are a block, which has the time of all; each cue in it has its own. Who speaks (in
+    WebVTT) stands before the words; styles and notes are left out.
+
+    Raises:
+        IngestError: CORRUPT if no line has times; EMPTY if nothing is said; TOO_LARGE.
+    """
+    builder = TextBuilder(limits)
+    group: list[_Cue] = []
+    length = cues = 0
+    for cue in _cues(text):
+        cues += 1
+        if group and (length > _MOST_CHARS or cue.start - group[-1].end > _PAUSE_SECONDS):
+            _add(builder, group)
+            group, length = [], 0
+        if not cue.text:
+            continue
+        group.append(cue)
+        length += len(cue.text)
+        if _SENTENCE_END.search(cue.text, max(0, len(cue.text) - 6)):
+            _add(builder, group)
+            group, length = [], 0
+    if group:
+        _add(builder, group)
+    if not cues:
+        raise IngestError(IngestCode.CORRUPT, "The file is named as subtitles but has no line with times.")
+    if not builder.blocks:
+        raise IngestError(IngestCode.EMPTY, "The subtitles say nothing.")
+    return ParsedDocument(
+        Format.SUBTITLES, media_type, builder.text(), tuple(builder.blocks), title=_title(text), has_lines=False
+    )
+
+
+def _cues(text: str) -> Iterator[_Cue]:
+    lines = text.split("\n")
+    index = 0
+    while index < len(lines):
+        match = _TIMES.match(lines[index]) if "-->" in lines[index] else None
+        index += 1
+        if match is None:
+            continue
+        first = index
+        while index < len(lines) and lines[index].strip() and "-->" not in lines[index]:
+            index += 1
+        words = lines[first:index]
+        if index < len(lines) and "-->" in lines[index] and words and words[-1].strip().isdigit():
+            words.pop()  # the next cue's number, where no blank line parts them
+        times = match.groups()
+        yield _Cue(_seconds(times[:4]), _seconds(times[4:]), _spoken("\n".join(words)))
+
+
+def _spoken(text: str) -> str:
+    return one_line(_TAG.sub("", _VOICE.sub(r"\1: ", text)))
+
+
+def _seconds(times: tuple[str | None, ...]) -> float:
+    hours, minutes, seconds, fraction = times
+    whole = int(hours or 0) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
+    return whole + int((fraction or "0").ljust(3, "0")) / 1000
+
+
+def _add(builder: TextBuilder, cues: list[_Cue]) -> None:
+    children: list[Block] = []
+    for cue in cues:
+        start, end = builder.write(cue.text, separator=" " if children else "\n\n")
+        place = Place(start_seconds=cue.start, end_seconds=max(cue.start, cue.end))
+        children.append(Block(BlockKind.PARAGRAPH, start, end, place=place))
+    if len(children) == 1:
+        builder.add(children[0])
+        return
+    place = Place(start_seconds=cues[0].start, end_seconds=max(cue.end for cue in cues))
+    builder.add(Block(BlockKind.LIST, children[0].start, children[-1].end, place=place, children=tuple(children)))
+
+
+def _title(text: str) -> str | None:
+    """What WebVTT's first line says behind its name."""
+    first = text.partition("\n")[0]
+    return one_line(first.removeprefix("WEBVTT").strip(" -\t"))[:LABEL_LIMIT] or None if "WEBVTT" in first else None

@@ -1,0 +1,94 @@
+"""Subtitles: cues become sentences, and every word keeps the time when it is said."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from citewire_retriever.ingest.chunker import chunk
+from citewire_retriever.ingest.chunks import ChunkRules
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from ingest_files import parse_bytes, text_of
+
+SRT = """1
+00:00:01,000 --> 00:00:03,500
+<i>The tide was high</i>
+
+2
+00:00:03,600 --> 00:00:05,000
+when we left the harbour.
+
+3
+00:01:05,250 --> 00:01:07,000
+{\\an8}Nobody
+spoke.
+4
+01:00:00,000 --> 01:00:02,000
+Später schon
+"""
+VTT = """WEBVTT - Interview
+
+STYLE
+::cue { color: red }
+
+NOTE not said
+
+intro
+00:01.500 --> 00:04.000 align:start
+<v Ann Lee>Who was there?</v>
+
+00:05.000 --> 00:06.000
+<v.loud Bob>Nobody & no one.
+"""
+
+
+async def count(texts: Sequence[str]) -> list[int]:
+    return [len(text) // 4 for text in texts]
+
+
+def test_cues_are_sentences_with_their_times(tmp_path: Path) -> None:
+    document = parse_bytes(tmp_path, "a.srt", SRT)
+    assert [
+        (text_of(document, block), block.place.start_seconds, block.place.end_seconds) for block in document.blocks
+    ] == [
+        ("The tide was high when we left the harbour.", 1.0, 5.0),
+        ("Nobody spoke.", 65.25, 67.0),
+        ("Später schon", 3600.0, 3602.0),
+    ]
+
+
+def test_who_speaks_stands_before_the_words(tmp_path: Path) -> None:
+    document = parse_bytes(tmp_path, "a.vtt", VTT)
+    assert document.title == "Interview"
+    assert [(text_of(document, block), block.place.start_seconds) for block in document.blocks] == [
+        ("Ann Lee: Who was there?", 1.5),
+        ("Bob: Nobody & no one.", 5.0),
+    ]
+
+
+def test_a_chunk_lasts_from_its_first_cue_to_its_last_and_knows_each(tmp_path: Path) -> None:
+    cues = [
+        f"{number}\n00:{number // 60:02}:{number % 60:02},000 --> 00:{number // 60:02}:{number % 60:02},900\n"
+        f"and then came number {number}{'.' if number % 3 == 2 else ''}\n"
+        for number in range(300)
+    ]
+    document = parse_bytes(tmp_path, "a.srt", "\n".join(cues))
+    chunks = asyncio.run(chunk(document, "A title", ChunkRules(max_tokens=254), count))
+    assert 5 < len(chunks) < 100
+    for each in chunks:
+        assert (each.place.start_seconds, each.place.end_seconds) == (
+            each.places[0][1].start_seconds,
+            each.places[-1][1].end_seconds,
+        )
+        for start, place in each.places:
+            assert each.text[start:].startswith(f"and then came number {place.start_seconds:g}")
+
+
+@pytest.mark.parametrize(
+    ("data", "code"), [("Just words.", IngestCode.CORRUPT), ("00:01 --> 00:02\n\n", IngestCode.EMPTY)]
+)
+def test_what_says_nothing_is_refused(tmp_path: Path, data: str, code: IngestCode) -> None:
+    with pytest.raises(IngestError) as caught:
+        parse_bytes(tmp_path, "a.srt", data)
+    assert caught.value.code is code
