@@ -25,6 +25,7 @@ class Format(StrEnum):
     DATA = "data"
     MAIL = "mail"
     SUBTITLES = "subtitles"
+    MARKUP = "markup"
 
 
 class BlockKind(StrEnum):

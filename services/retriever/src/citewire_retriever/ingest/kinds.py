@@ -29,7 +29,7 @@ PDF: Final = Kind("PDF", Format.PDF, ("application/pdf",), (".pdf",))
 HTML: Final = Kind("HTML", Format.HTML, ("text/html", "application/xhtml+xml"), (".html", ".htm", ".xhtml"))
 TEXT: Final = Kind(
     "plain text", Format.TEXT, ("text/plain",),
-    (".txt", ".text", ".log", ".rst", ".adoc", ".org", ".tex", ".toml", ".ini", ".cfg", ".conf", ".properties",
+    (".txt", ".text", ".log", ".tex", ".toml", ".ini", ".cfg", ".conf", ".properties",
      ".diff", ".patch"),
 )  # fmt: skip
 KINDS: Final = (
@@ -51,6 +51,9 @@ KINDS: Final = (
     Kind("JSON", Format.DATA, ("application/jsonl", "application/x-ndjson"), (".jsonl", ".ndjson")),
     Kind("YAML", Format.DATA, ("application/yaml", "application/x-yaml", "text/yaml"), (".yaml", ".yml")),
     Kind("XML", Format.DATA, ("application/xml", "text/xml"), (".xml",)),
+    Kind("reStructuredText", Format.MARKUP, ("text/x-rst",), (".rst", ".rest")),
+    Kind("AsciiDoc", Format.MARKUP, ("text/asciidoc", "text/x-asciidoc"), (".adoc", ".asciidoc", ".asc")),
+    Kind("Org", Format.MARKUP, ("text/org", "text/x-org"), (".org",)),
     Kind("subtitles", Format.SUBTITLES, ("application/x-subrip",), (".srt",)),
     Kind("subtitles", Format.SUBTITLES, ("text/vtt",), (".vtt",)),
     TEXT,

@@ -141,6 +141,12 @@ def _read_subtitles(file: _File) -> ParsedDocument:
     return parse_subtitles(file.text(), file.limits, media_type=file.detected.media_type)
 
 
+def _read_markup(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.markup import parse_markup
+
+    return parse_markup(file.text(), file.limits, media_type=file.detected.media_type)
+
+
 def _read_data(file: _File) -> ParsedDocument:
     from citewire_retriever.ingest.parsers.data import parse_data
 
@@ -166,5 +172,6 @@ _READERS: Final[Mapping[Format, Callable[[_File], ParsedDocument]]] = {
     Format.DATA: _read_data,
     Format.MAIL: _read_mail,
     Format.SUBTITLES: _read_subtitles,
+    Format.MARKUP: _read_markup,
     Format.TEXT: _read_plain,
 }
