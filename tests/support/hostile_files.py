@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from ingest_files import make_pdf
-from zip_packages import docx, paragraph, pptx, xlsx
+from zip_packages import docx, epub, odf, paragraph, pptx, xlsx
 
 Hostile = Callable[[int], tuple[str, bytes]]
 """Makes a file of about so many bytes; returns its name and content."""
@@ -86,6 +86,23 @@ def _document(piece: str, *, before: str = "", after: str = "") -> Hostile:
     return lambda size: ("a.docx", docx(before + piece * (size // len(piece)) + after))
 
 
+_OPEN_ROW = (
+    '<table:table-row><table:table-cell table:number-rows-spanned="9"><text:p>a</text:p></table:table-cell>'
+    "<table:table-cell><text:p>1</text:p></table:table-cell></table:table-row>"
+)
+
+
+def _open(kind: str, piece: str, *, before: str = "", after: str = "") -> Hostile:
+    """An OpenDocument file of one piece, again and again."""
+    name = {"text": "a.odt", "spreadsheet": "a.ods", "presentation": "a.odp"}[kind]
+    return lambda size: (name, odf(kind, before + piece * (size // len(piece)) + after))
+
+
+def _chapter(piece: str) -> Hostile:
+    """An e-book of one chapter that holds one piece, again and again."""
+    return lambda size: ("a.epub", epub({"c.xhtml": f"<html><body><p>x{piece * (size // len(piece))}</body></html>"}))
+
+
 def _slide(piece: str, *, before: str = "", after: str = "") -> Hostile:
     """A presentation of one slide that holds one piece, again and again."""
     return lambda size: ("a.pptx", pptx(before + piece * (size // len(piece)) + after))
@@ -135,6 +152,22 @@ def _nested_objects(size: int) -> tuple[str, bytes]:
 _MULTIPART = "Subject: a\nContent-Type: multipart/mixed; boundary=m\n\n"
 _ATTACHED = "--m\nContent-Type: text/plain; name=a.txt\n\ntext\n"
 HOSTILE: dict[str, Hostile] = {
+    "RTF: groups": _nested("a.rtf", "{\\b ", "}", most=200),
+    "RTF: bytes of characters": _repeated("a.rtf", "\\'fc", before="{\\rtf1 ", after="}"),
+    "RTF: Unicode": _repeated("a.rtf", "\\u8364?", before="{\\rtf1 ", after="}"),
+    "RTF: rows": _repeated("a.rtf", "\\intbl a\\cell b\\cell\\row", before="{\\rtf1 ", after="}"),
+    "RTF: paragraphs": _repeated("a.rtf", "Some words.\\par\n", before="{\\rtf1 ", after="}"),
+    "EPUB: self-closed elements": _chapter("<p/><i/>a"),
+    "EPUB: half-closed elements": _chapter("<a "),
+    "OpenDocument: paragraphs": _open("text", "<text:p>Some <text:s/>words.</text:p>"),
+    "OpenDocument: lists": _open(
+        "text", "<text:list-item><text:p>a</text:p></text:list-item>", before="<text:list>", after="</text:list>"
+    ),
+    "OpenDocument: rows": _open("spreadsheet", _OPEN_ROW, before="<table:table>", after="</table:table>"),
+    "OpenDocument: rows of a table": _open("text", _OPEN_ROW, before="<table:table>", after="</table:table>"),
+    "OpenDocument: shapes": _open(
+        "presentation", "<draw:frame><text:p>a</text:p></draw:frame>", before="<draw:page>", after="</draw:page>"
+    ),
     "PowerPoint: paragraphs": _slide("<p><r><t>Some words.</t></r></p>", before="<sp>", after="</sp>"),
     "PowerPoint: shapes": _slide("<sp><ph type='title'/><p><r><t>a</t></r></p></sp>"),
     "PowerPoint: rows of a table": _slide(

@@ -48,6 +48,48 @@ def paragraph(text: str, properties: str = "") -> str:
     return f"<w:p><w:pPr>{properties}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
+_ODF_NAMES = " ".join(
+    f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+    for name in ("office", "text", "table", "draw", "presentation", "style")
+)
+
+
+def odf(kind: str, body: str, *, styles: str = "", title: str = "") -> bytes:
+    """An OpenDocument file of a kind (`text`, `spreadsheet`, `presentation`): what is in its body, and its styles."""
+    return package(
+        {
+            "mimetype": f"application/vnd.oasis.opendocument.{kind}",
+            "content.xml": f"<office:document-content {_ODF_NAMES}><office:automatic-styles>{styles}"
+            f"</office:automatic-styles><office:body><office:{kind}>{body}</office:{kind}></office:body>"
+            "</office:document-content>",
+            "meta.xml": f"<meta><title>{title}</title></meta>",
+        },
+        stored="mimetype",
+    )
+
+
+def epub(chapters: Mapping[str, str], *, contents: str = "", more: Mapping[str, str] | None = None) -> bytes:
+    """An e-book: chapters by name in reading order, a table of contents of version 3, and other parts."""
+    items = "".join(
+        f'<item id="i{index}" href="text/{name}" media-type="application/xhtml+xml"/>'
+        for index, name in enumerate(chapters)
+    )
+    spine = "".join(f'<itemref idref="i{index}"/>' for index in range(len(chapters)))
+    nav = '<item id="nav" href="nav.xhtml" properties="nav" media-type="application/xhtml+xml"/>' if contents else ""
+    return package(
+        {
+            "mimetype": "application/epub+zip",
+            "META-INF/container.xml": '<container><rootfiles><rootfile full-path="o/c.opf"/></rootfiles></container>',
+            "o/c.opf": f'<package xmlns:dc="d"><metadata><dc:title>A book</dc:title></metadata><manifest>{items}{nav}'
+            f'</manifest><spine><itemref idref="nav"/>{spine}</spine></package>',
+            "o/nav.xhtml": f"<html><body><nav>{contents}</nav></body></html>",
+            **{f"o/text/{name}": text for name, text in chapters.items()},
+            **(more or {}),
+        },
+        stored="mimetype",
+    )
+
+
 def pptx(*slides: str) -> bytes:
     """A presentation: what is in each slide."""
     ids = "".join(f'<sldId r:id="r{number}"/>' for number in range(len(slides)))

@@ -46,9 +46,8 @@ _MAGIC = (
     (b"SQLite format 3\x00", "an SQLite database"),
     (b"OggS", "an audio or video file"),
     (b"ID3", "an audio file"),
-    (b"{\\rtf", "an RTF document"),
 )
-_PACKAGES = (b"word/", b"xl/", b"ppt/")
+_PACKAGES = (b"word/", b"xl/", b"ppt/", b"mimetypeapplication/vnd.oasis.opendocument.", b"mimetypeapplication/epub+zip")
 """Parts of ZIP archives that are documents."""
 
 

@@ -5,7 +5,7 @@ import pytest
 from citewire_retriever.ingest.detect import detect
 from citewire_retriever.ingest.document import Format
 from citewire_retriever.ingest.errors import IngestCode, IngestError
-from zip_packages import package
+from zip_packages import odf, package
 
 PDF = b"%PDF-1.7\n"
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
@@ -18,6 +18,7 @@ HTML = b"<!DOCTYPE html>\n<html><body>Hi</body></html>"
         (PDF, "a.pdf", "", Format.PDF),
         (b"\r\n\x00" + PDF, "paper", "", Format.PDF),
         (PDF, "notes.md", "text/markdown", Format.PDF),
+        (b"{\\rtf1 a}", "letter.doc", "application/msword", Format.RTF),
         (b"# Hi", "a.md", "", Format.MARKDOWN),
         (b"# Hi", "README.MARKDOWN", "", Format.MARKDOWN),
         (b"# Hi", "", "text/markdown; charset=utf-8", Format.MARKDOWN),
@@ -50,7 +51,7 @@ def test_formats(head: bytes, name: str, media_type: str, expected: Format) -> N
         (b"PK\x03\x04....", "report.md", IngestCode.UNSUPPORTED_FORMAT),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old.doc", IngestCode.UNSUPPORTED_FORMAT),
         (b"\x89PNG\r\n\x1a\n", "picture.txt", IngestCode.UNSUPPORTED_FORMAT),
-        (b"{\\rtf1", "letter.rtf", IngestCode.UNSUPPORTED_FORMAT),
+        (b"hello", "letter.rtf", IngestCode.CORRUPT),
     ],
 )
 def test_refusals(head: bytes, name: str, code: IngestCode) -> None:
@@ -81,9 +82,18 @@ def test_a_package_is_known_by_its_parts(name: str, media_type: str) -> None:
     assert detect(package({"[Content_Types].xml": "", "word/document.xml": ""}), name, media_type).format is Format.DOCX
 
 
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("text", Format.OPEN_TEXT), ("spreadsheet", Format.OPEN_WORKBOOK), ("presentation", Format.OPEN_SLIDES)],
+)
+def test_a_package_may_say_its_media_type(kind: str, expected: Format) -> None:
+    result = detect(odf(kind, ""), "renamed.zip")
+    assert (result.format, result.media_type) == (expected, f"application/vnd.oasis.opendocument.{kind}")
+
+
 def test_an_unsupported_format_says_what_is_supported() -> None:
-    with pytest.raises(IngestError, match="E-books") as caught:
-        detect(b"PK\x03\x04", "a.epub")
+    with pytest.raises(IngestError, match="ZIP archive") as caught:
+        detect(b"PK\x03\x04", "a.zip")
     assert "Markdown" in caught.value.message
 
 

@@ -17,8 +17,6 @@ from citewire_retriever.ingest.parsers import parse
 from ingest_files import check_document, words
 from proof_scale import ProofScale
 
-READ_NOW = {"pdf", "md", "csv", "html", "txt", "code", "constructed", "docx", "xlsx", "pptx"}
-LATER = {"epub"}
 RULES = ChunkRules(max_tokens=254)
 
 
@@ -53,9 +51,7 @@ def test_every_file_behaves_as_the_manifest_says(shared_data: Path) -> None:
         path = shared_data / "documents" / entry["file"]
         result = outcome(path)
         expect: str = entry["expect"]
-        if path.suffix.removeprefix(".") in LATER:
-            allowed = {"UNSUPPORTED_FORMAT", "EMPTY"}
-        elif expect.startswith("password"):
+        if expect.startswith("password"):
             allowed = {"PASSWORD_REQUIRED"}
         else:
             allowed = {

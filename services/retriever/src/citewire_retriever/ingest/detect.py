@@ -13,12 +13,15 @@ from citewire_retriever.ingest.kinds import (
     KINDS,
     PACKAGES,
     PDF,
+    RTF,
     SUPPORTED,
     TEXT,
     Kind,
 )
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+HEAD_BYTES = 65_536
+"""How much of a file is looked at to find its format."""
 BINARY_MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", "a ZIP archive (Office documents and e-books are such archives)"),
     (b"PK\x05\x06", "an empty ZIP archive"),
@@ -37,11 +40,8 @@ BINARY_MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"SQLite format 3\x00", "an SQLite database"),
     (b"OggS", "an audio or video file"),
     (b"ID3", "an audio file"),
-    (b"{\\rtf", "an RTF document"),
 )
 _UNSUPPORTED_SUFFIX = {
-    ".odt": "OpenDocument texts", ".rtf": "RTF documents", ".ods": "OpenDocument sheets",
-    ".odp": "OpenDocument slides", ".epub": "E-books",
     ".msg": "Outlook's messages",
 }  # fmt: skip
 _OLD_OFFICE = {
@@ -96,6 +96,8 @@ _MEDIA_LANGUAGE = {
 _ZIP = b"PK\x03\x04"
 _MEMBER = re.compile(rb"PK\x03\x04(?=.{22}(..)..(.{0,99}))", re.S)
 """A member's header in a ZIP archive: the length of its name, and the name with what follows."""
+_STATED = re.compile(rb"PK\x03\x04.{26}mimetype(application/[a-z0-9.+-]{1,99}?)(?=PK|[^a-z0-9.+-])", re.S)
+"""The media type that OpenDocument files and EPUBs begin with."""
 _HTML_START = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?>(?:<!--.{0,2000}?-->\s*)*)<(?:!doctype\s+html|html)[\s>]",
     re.I | re.S,
@@ -131,12 +133,16 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
     suffix = PurePosixPath(name).suffix
     if b"%PDF-" in head[:1024]:
         return _detected(PDF)
+    if head.startswith(b"{\\rtf"):
+        return _detected(RTF)
     package = _package(head, suffix, media_type)
     if package is not None:
         return _detected(package)
     _refuse_binary(head, suffix)
     if suffix == ".pdf":
         raise IngestError(IngestCode.CORRUPT, "The file is named .pdf but isn't a PDF.")
+    if suffix == ".rtf":
+        raise IngestError(IngestCode.CORRUPT, "The file is named .rtf but isn't RTF.")
     language = _SUFFIX_LANGUAGE.get(suffix) or _FILE_LANGUAGE.get(name)
     if language is not None:
         return _code(language)
@@ -159,6 +165,10 @@ def _package(head: bytes, suffix: str, media_type: str) -> Kind | None:
         if named is not None and suffix in named.suffixes:
             raise IngestError(IngestCode.CORRUPT, f"The file is named {suffix} but isn't one: save or export it again.")
         return None
+    stated = _STATED.match(head)
+    kind = BY_MEDIA_TYPE.get(stated.group(1).decode()) if stated is not None else None
+    if kind is not None and kind.format in PACKAGES:
+        return kind
     names = [each.group(2)[: int.from_bytes(each.group(1), "little")] for each in _MEMBER.finditer(head)]
     for kind in KINDS:
         if kind.member and any(name.startswith(kind.member) for name in names):

@@ -26,6 +26,11 @@ class Format(StrEnum):
     MAIL = "mail"
     SUBTITLES = "subtitles"
     MARKUP = "markup"
+    OPEN_TEXT = "open text"
+    OPEN_SLIDES = "open slides"
+    OPEN_WORKBOOK = "open workbook"
+    EBOOK = "e-book"
+    RTF = "rtf"
 
 
 class BlockKind(StrEnum):

@@ -25,7 +25,9 @@ class Kind:
 
 
 _OOXML: Final = "application/vnd.openxmlformats-officedocument"
+_ODF: Final = "application/vnd.oasis.opendocument"
 PDF: Final = Kind("PDF", Format.PDF, ("application/pdf",), (".pdf",))
+RTF: Final = Kind("RTF", Format.RTF, ("application/rtf", "text/rtf"), (".rtf",), may_be_html=False)
 HTML: Final = Kind("HTML", Format.HTML, ("text/html", "application/xhtml+xml"), (".html", ".htm", ".xhtml"))
 TEXT: Final = Kind(
     "plain text", Format.TEXT, ("text/plain",),
@@ -56,6 +58,14 @@ KINDS: Final = (
     Kind("Org", Format.MARKUP, ("text/org", "text/x-org"), (".org",)),
     Kind("subtitles", Format.SUBTITLES, ("application/x-subrip",), (".srt",)),
     Kind("subtitles", Format.SUBTITLES, ("text/vtt",), (".vtt",)),
+    Kind("OpenDocument (ODT, ODS, ODP)", Format.OPEN_TEXT, (f"{_ODF}.text", f"{_ODF}.text-template"),
+         (".odt", ".ott")),
+    Kind("OpenDocument (ODT, ODS, ODP)", Format.OPEN_WORKBOOK, (f"{_ODF}.spreadsheet", f"{_ODF}.spreadsheet-template"),
+         (".ods", ".ots")),
+    Kind("OpenDocument (ODT, ODS, ODP)", Format.OPEN_SLIDES, (f"{_ODF}.presentation", f"{_ODF}.presentation-template"),
+         (".odp", ".otp")),
+    Kind("EPUB", Format.EBOOK, ("application/epub+zip",), (".epub",)),
+    RTF,
     TEXT,
 )  # fmt: skip
 """In the order in which messages list them."""
@@ -63,7 +73,17 @@ KINDS: Final = (
 SUPPORTED: Final = f"{', '.join(dict.fromkeys(kind.name for kind in KINDS))}, source code"
 """Every kind, for messages."""
 
-PACKAGES: Final = frozenset({Format.DOCX, Format.WORKBOOK, Format.SLIDES})
+PACKAGES: Final = frozenset(
+    {
+        Format.DOCX,
+        Format.WORKBOOK,
+        Format.SLIDES,
+        Format.OPEN_TEXT,
+        Format.OPEN_WORKBOOK,
+        Format.OPEN_SLIDES,
+        Format.EBOOK,
+    }
+)
 """Formats of files that are ZIP archives."""
 
 BY_SUFFIX: Final = {suffix: kind for kind in KINDS for suffix in kind.suffixes}

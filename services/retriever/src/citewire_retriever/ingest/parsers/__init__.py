@@ -7,12 +7,10 @@ from mmap import mmap
 from typing import Final
 
 from citewire_retriever.ingest.decode import decode
-from citewire_retriever.ingest.detect import Detected, detect
+from citewire_retriever.ingest.detect import HEAD_BYTES, Detected, detect
 from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits, too_much_text
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 
-HEAD_BYTES = 65_536
-"""How much of a file is looked at to find its format."""
 _BYTES_PER_CHAR = 4
 _DEFAULT_LIMITS = ParseLimits()
 
@@ -117,6 +115,36 @@ def _read_slides(file: _File) -> ParsedDocument:
     return parse_pptx(file.data, file.limits)
 
 
+def _read_open_text(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.odf import parse_odt
+
+    return parse_odt(file.data, file.limits)
+
+
+def _read_open_slides(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.odf import parse_odp
+
+    return parse_odp(file.data, file.limits)
+
+
+def _read_open_workbook(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.ods import parse_ods
+
+    return parse_ods(file.data, file.limits)
+
+
+def _read_ebook(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.epub import parse_epub
+
+    return parse_epub(file.data, file.limits)
+
+
+def _read_rtf(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.rtf import parse_rtf
+
+    return parse_rtf(file.data, file.limits)
+
+
 def _read_code(file: _File) -> ParsedDocument:
     from citewire_retriever.ingest.parsers.code import parse_code
 
@@ -173,5 +201,10 @@ _READERS: Final[Mapping[Format, Callable[[_File], ParsedDocument]]] = {
     Format.MAIL: _read_mail,
     Format.SUBTITLES: _read_subtitles,
     Format.MARKUP: _read_markup,
+    Format.OPEN_TEXT: _read_open_text,
+    Format.OPEN_SLIDES: _read_open_slides,
+    Format.OPEN_WORKBOOK: _read_open_workbook,
+    Format.EBOOK: _read_ebook,
+    Format.RTF: _read_rtf,
     Format.TEXT: _read_plain,
 }

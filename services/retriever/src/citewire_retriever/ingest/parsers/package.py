@@ -104,7 +104,7 @@ class Package:
         for each in root.iter() if root is not None else ():
             if local(each.tag) == "Relationship" and each.get("TargetMode", "") != "External":
                 kind = each.get("Type", "").rpartition("/")[2]
-                results[each.get("Id", "")] = (kind, _resolved(path.parent, each.get("Target", "")))
+                results[each.get("Id", "")] = (kind, resolved(path.parent, each.get("Target", "")))
         return results
 
     def related(self, part: str, kind: str) -> str | None:
@@ -177,7 +177,8 @@ def relation_id(element: Element, name: str = "id") -> str:
     return next((value for key, value in element.attrib.items() if key.endswith(f"/relationships}}{name}")), "")
 
 
-def _resolved(folder: PurePosixPath, target: str) -> str:
+def resolved(folder: PurePosixPath, target: str) -> str:
+    """The name of a part that another refers to, from the folder of that one."""
     parts: list[str] = []
     for part in (PurePosixPath("/") / folder / target).parts[1:]:
         if part != "..":

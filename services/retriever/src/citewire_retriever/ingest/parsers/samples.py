@@ -116,6 +116,15 @@ Target="slide.xml"/></Relationships>""",
     "ppt/slide.xml": """<sld><sp><p><r><t>Text</t></r></p></sp>
 <graphicFrame><tbl><tr><tc/></tr></tbl></graphicFrame></sld>""",
 }
+_OPEN = """<document-content><page><frame class="title"><p>Text<s c="2"/></p></frame><h>Head</h><list><list-item>
+<p>a</p></list-item></list><table name="S"><table-row><table-cell><p>1</p></table-cell></table-row></table></page>
+</document-content>"""
+_EBOOK = {
+    "META-INF/container.xml": '<container><rootfile full-path="a.opf"/></container>',
+    "a.opf": """<package><item id="a" href="a.html" media-type="application/xhtml+xml"/><itemref idref="a"/>
+</package>""",
+    "a.html": _HTML,
+}
 
 FILES: dict[str, bytes] = {
     "a.md": _MARKDOWN.encode(),
@@ -139,6 +148,9 @@ FILES: dict[str, bytes] = {
     "a.jsonl": b'{"a": 1}\n{"a": 2}\n',
     "a.yaml": b"a: &a [1, 2.5]\nb: |\n  text\nc: *a\n---\n- !!str 2026-01-01\n",
     "a.xml": b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY e "x">]><a b="c">&e;<!-- d --><![CDATA[e]]></a>',
+    "a.epub": _package(_EBOOK),
+    "a.rtf": rb"{\rtf1\ansi Text\par \intbl a\cell b\cell\row}",
+    **{f"a.{suffix}": _package({"content.xml": _OPEN}) for suffix in ("odt", "ods", "odp")},
     **{f"a{suffixes[0]}": b"class A { f() { } }\n# a\ndef f(): 1\n" for suffixes in LANGUAGES.values()},
 }
 """By name."""

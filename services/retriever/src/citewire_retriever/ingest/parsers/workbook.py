@@ -29,39 +29,31 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row's number, and its cells that hold anything by column, from 1 and in order, as they are shown."""
+    """A row of a sheet."""
 
     number: int
     cells: dict[int, str]
+    """Those that hold anything by column, from 1 and in order, as they are shown."""
+    wide: dict[int, int]
+    """The last column of each that is merged with what is beside it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """What is known of a sheet before its rows are read."""
-
-    name: str
-    hidden: bool
-    merges: list[Merge]
-
-
-def add_sheet(builder: TextBuilder, sheet: Sheet, rows: Iterator[Row]) -> None:
+def add_sheet(builder: TextBuilder, name: str, rows: Iterator[Row], *, hidden: bool) -> None:
     """Adds a sheet: its name as a heading, and a block for each row that holds anything.
 
     The header is found as in CSV: the first row about as wide as the others, unless it holds numbers. Below an empty
     row, a row of words above one with numbers is the header of a new table.
     """
-    name = one_line(sheet.name)[:_MOST_SHEET_NAME]
+    name = one_line(name)[:_MOST_SHEET_NAME]
     writer = _Writer(builder, name)
-    rows = _filled(rows, sheet.merges)
     sample = list(islice(rows, _LOOKED_AT))
     if not sample:
         return
-    label = (f"{name} (hidden)" if sheet.hidden else name)[:LABEL_LIMIT] or "Sheet"
+    label = (f"{name} (hidden)" if hidden else name)[:LABEL_LIMIT] or "Sheet"
     start, end = builder.write(label)
     builder.add(Block(BlockKind.HEADING, start, end, level=1, label=label, place=Place(sheet=name)))
     widths = sorted(len(row.cells) for row in sample)
     usual = max(set(widths), key=widths.count)
-    merged = {(merge.first_row, merge.first_column): merge for merge in sheet.merges}
     everything = chain(sample, rows)
     upcoming = deque(islice(everything, 1))
     before: Row | None = None
@@ -71,7 +63,7 @@ def add_sheet(builder: TextBuilder, sheet: Sheet, rows: Iterator[Row]) -> None:
         following = upcoming[0] if upcoming else None
         new_table = before is None or not writer.header_seen or row.number > before.number + 1
         if new_table and _is_header(row, following, usual, first=not writer.header_seen):
-            writer.begin(row, merged, alone=following is None)
+            writer.begin(row, alone=following is None)
         else:
             writer.add(row)
         before = row
@@ -84,14 +76,13 @@ class _Writer:
         self._sheet = sheet
         self._names: dict[int, str] = {}
 
-    def begin(self, row: Row, merged: dict[tuple[int, int], Merge], *, alone: bool) -> None:
+    def begin(self, row: Row, *, alone: bool) -> None:
         """Takes a row as the header of those that follow."""
         self.header_seen = True
         self._names = {}
         columns = list(row.cells)
         for column, behind in zip(columns, [*columns[1:], MOST_COLUMNS + 1], strict=True):
-            merge = merged.get((row.number, column))
-            last = min(merge.last_column, behind - 1) if merge is not None else column
+            last = min(row.wide.get(column, column), behind - 1)
             self._names.update(dict.fromkeys(range(column, last + 1), one_line(row.cells[column])[:LABEL_LIMIT]))
         if alone:
             self._write(row, "\n".join(row.cells.values()))
@@ -124,10 +115,9 @@ def _is_header(row: Row, following: Row | None, usual: int, *, first: bool) -> b
     return numbers and len(row.cells) > 1 and following is not None and row.number + 1 == following.number
 
 
-def _filled(rows: Iterator[Row], merges: list[Merge]) -> Iterator[Row]:
+def merged(rows: Iterator[Row], merges: list[Merge]) -> Iterator[Row]:
     """Rows with the values of cells that are merged with those above them. Rows must come in order for that."""
-    downwards = sorted((merge for merge in merges if merge.last_row > merge.first_row), key=lambda each: each.first_row)
-    pending = deque(downwards)
+    pending = deque(sorted(merges, key=lambda each: each.first_row))
     reaching: dict[int, tuple[int, str]] = {}  # column -> the last row that a value reaches down to, and the value
     for row in rows:
         reaching = {column: value for column, value in reaching.items() if value[0] >= row.number}
@@ -135,9 +125,11 @@ def _filled(rows: Iterator[Row], merges: list[Merge]) -> Iterator[Row]:
         while pending and pending[0].first_row <= row.number:
             merge = pending.popleft()
             text = row.cells.get(merge.first_column, "") if merge.first_row == row.number else ""
-            if text:
+            if text and merge.last_row > row.number:
                 reaching[merge.first_column] = merge.last_row, text
-        yield Row(row.number, dict(sorted(cells.items())) if len(cells) > len(row.cells) else row.cells)
+            if text and merge.last_column > merge.first_column:
+                row.wide[merge.first_column] = merge.last_column
+        yield Row(row.number, dict(sorted(cells.items())) if len(cells) > len(row.cells) else row.cells, row.wide)
 
 
 def column_name(number: int) -> str:

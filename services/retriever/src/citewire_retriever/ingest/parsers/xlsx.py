@@ -14,7 +14,7 @@ from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimi
 from citewire_retriever.ingest.parsers.cell_formats import BUILT_IN, general, show
 from citewire_retriever.ingest.parsers.lxml_facade import Element
 from citewire_retriever.ingest.parsers.package import Package, attribute, local, relation_id
-from citewire_retriever.ingest.parsers.workbook import MOST_COLUMNS, Merge, Row, Sheet, add_sheet, column_number
+from citewire_retriever.ingest.parsers.workbook import MOST_COLUMNS, Merge, Row, add_sheet, column_number, merged
 
 MEDIA_TYPE: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _REFERENCE: Final = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})")
@@ -46,8 +46,8 @@ def parse_xlsx(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
         kind, part = parts.get(relation_id(each), ("", ""))
         if kind == "worksheet" and part in package:
             hidden = attribute(each, "state", "visible") != "visible"
-            sheet = Sheet(attribute(each, "name"), hidden, reader.merges(part))
-            add_sheet(builder, sheet, reader.rows(part))
+            rows = merged(reader.rows(part), reader.merges(part))
+            add_sheet(builder, attribute(each, "name"), rows, hidden=hidden)
     return ParsedDocument(Format.WORKBOOK, MEDIA_TYPE, builder.text(), tuple(builder.blocks), title=package.title())
 
 
@@ -74,7 +74,7 @@ class _Reader:
                 if shown.strip():
                     cells[column] = shown.strip()
             if cells:
-                yield Row(number, cells)
+                yield Row(number, cells, {})
 
     def merges(self, part: str) -> list[Merge]:
         """Merged cells; they stand behind the rows, so that the sheet is inflated for them alone."""

@@ -1,0 +1,188 @@
+"""OpenDocument texts and presentations (ODT, ODP): paragraphs, lists and tables under their headings.
+
+Names of elements are OpenDocument 1.3's.
+"""
+
+from mmap import mmap
+from typing import Final
+
+from citewire.common.v1.place_pb2 import Place
+
+from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
+from citewire_retriever.ingest.parsers.lxml_facade import Element, walk
+from citewire_retriever.ingest.parsers.odf_text import cell_text, count, properties_title, text_of
+from citewire_retriever.ingest.parsers.package import Package, attribute, local
+from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
+from citewire_retriever.ingest.parsers.tables import Cell, add_rows, mark_header
+
+_CONTENT: Final = "content.xml"
+_DEEPEST: Final = 6
+_MOST_COLUMNS: Final = 1000
+_LEFT_OUT: Final = frozenset(
+    {"tracked-changes", "table-of-content", "alphabetical-index", "illustration-index", "table-index", "forms",
+     "sequence-decls", "variable-decls", "footer-decl", "header-decl", "date-time-decl"}
+)  # fmt: skip
+_TEXT_PARTS: Final = frozenset({"p", "h", "list", "table", *_LEFT_OUT})
+
+
+def parse_odt(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
+    """Parses a text: headings by outline level, lists, tables by row, notes behind their paragraph.
+
+    Left out: headers and footers, tables of contents and indexes, what tracked changes delete.
+
+    Raises:
+        IngestError: CORRUPT, PASSWORD_REQUIRED, TOO_LARGE.
+    """
+    package = Package(data, "OpenDocument text")
+    reader = _Reader(limits)
+    for _, element in package.elements(_CONTENT, _TEXT_PARTS):
+        reader.read(element)
+    return _document(package, reader, "text")
+
+
+def parse_odp(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
+    """Parses a presentation: each slide under its title, its notes last. Raises as `parse_odt`."""
+    package = Package(data, "OpenDocument presentation")
+    reader = _Reader(limits)
+    slides = (element for _, element in package.elements(_CONTENT, frozenset({"page"})))
+    for number, slide in enumerate(slides, 1):
+        reader.place = Place(slide=number)
+        title = next((each for each in slide.iter("{*}frame") if attribute(each, "class") == "title"), None)
+        reader.heading((cell_text(title) if title is not None else "") or f"Slide {number}", 1)
+        for part in _parts_of(slide, title):
+            reader.read(part)
+    return _document(package, reader, "presentation")
+
+
+def _document(package: Package, reader: "_Reader", kind: str) -> ParsedDocument:
+    return ParsedDocument(
+        Format.OPEN_TEXT if kind == "text" else Format.OPEN_SLIDES,
+        f"application/vnd.oasis.opendocument.{kind}",
+        reader.builder.text(),
+        tuple(reader.builder.blocks),
+        title=properties_title(package) or reader.first_heading,
+    )
+
+
+class _Reader:
+    def __init__(self, limits: ParseLimits) -> None:
+        self.builder = TextBuilder(limits)
+        self.place = Place()
+        self.first_heading: str | None = None
+
+    def read(self, element: Element) -> None:
+        """Adds what stands on a line of its own."""
+        tag = local(element.tag)
+        if tag == "h":
+            self.heading(text_of(element).text, min(count(element, "outline-level", 1), _DEEPEST) or 1)
+        elif tag == "p":
+            self._paragraph(element, "")
+        elif tag == "list":
+            self._list(element)
+        elif tag == "table":
+            self._table(element)
+
+    def heading(self, text: str, level: int) -> None:
+        """Adds a heading, if it says anything."""
+        label = one_line(text)
+        if label:
+            self.first_heading = self.first_heading or label
+            start, end = self.builder.write(label)
+            block = Block(BlockKind.HEADING, start, end, level=level, label=label[:LABEL_LIMIT], place=self.place)
+            self.builder.add(block)
+
+    def _paragraph(self, element: Element, sign: str) -> None:
+        content = text_of(element)
+        self._write(f"{sign}{content.text}" if content.text else "", "\n" if sign else "\n\n")
+        for aside in content.asides:
+            self._write(aside)
+
+    def _list(self, element: Element) -> None:
+        """Items in order; those of lists within lists follow their own. Headings may be numbered as a list."""
+        events = walk(element)
+        first = False
+        for event, each in events:
+            tag = local(each.tag)
+            if event != "start":
+                continue
+            if tag in {"list-item", "list-header"}:
+                first = tag == "list-item"
+            elif tag in {"p", "h", "table"}:
+                if tag == "p":
+                    self._paragraph(each, "- " if first else "")
+                else:
+                    self.read(each)
+                first = False
+                events.skip_subtree()
+
+    def _table(self, table: Element) -> None:
+        grid: list[list[Cell]] = []
+        header_rows = 0
+        pending: dict[int, tuple[int, Cell]] = {}
+        for row in _rows(table):
+            cells = _cells(row, pending)
+            around = row.getparent()
+            if cells:
+                grid.append(cells)
+                header_rows += around is not None and local(around.tag) == "table-header-rows"
+        add_rows(self.builder, mark_header(grid, header_rows), self.place)
+
+    def _write(self, text: str, separator: str = "\n\n") -> None:
+        if text:
+            start, end = self.builder.write(text, separator=separator)
+            self.builder.add(Block(BlockKind.PARAGRAPH, start, end, place=self.place))
+
+
+def _parts_of(slide: Element, title: Element | None) -> list[Element]:
+    """Paragraphs, lists and tables of a slide, without its title, in order."""
+    results: list[Element] = []
+    events = walk(slide)
+    for event, each in events:
+        if event != "start":
+            continue
+        if each is title or local(each.tag) in _LEFT_OUT:
+            events.skip_subtree()
+        elif local(each.tag) in _TEXT_PARTS:
+            results.append(each)
+            events.skip_subtree()
+    return results
+
+
+def _rows(table: Element) -> list[Element]:
+    """Rows, also of groups; not those of tables inside."""
+    results: list[Element] = []
+    for each in table:
+        tag = local(each.tag)
+        if tag == "table-row":
+            results.append(each)
+        elif tag in {"table-header-rows", "table-rows", "table-row-group"}:
+            results += _rows(each)
+    return results
+
+
+def _cells(row: Element, pending: dict[int, tuple[int, Cell]]) -> list[Cell]:
+    """A row's cells; a cell across rows or columns is the same object in each, and what it covers says nothing."""
+    cells: list[Cell] = []
+    width = 0
+    for element in row:
+        tag = local(element.tag)
+        if tag not in {"table-cell", "covered-table-cell"}:
+            continue
+        repeated = min(count(element, "number-columns-repeated", 1), _MOST_COLUMNS - len(cells))
+        for _ in range(repeated):
+            column = len(cells)
+            rows, above = pending.pop(column, (0, None))
+            if tag == "covered-table-cell" and above is not None:
+                cells.append(above)
+                if rows > 1:
+                    pending[column] = rows - 1, above
+            elif tag == "covered-table-cell" and cells:
+                cells.append(cells[-1])
+            else:
+                cells.append(Cell(one_line(cell_text(element)), head=False))
+            spanned = count(element, "number-rows-spanned", 1) if tag == "table-cell" else 1
+            for covered in range(count(element, "number-columns-spanned", 1) if spanned > 1 else 0):
+                pending[min(column + covered, _MOST_COLUMNS)] = spanned - 1, cells[-1]
+        if cells and cells[-1].text:
+            width = len(cells)
+    return cells[:width]

@@ -1,0 +1,76 @@
+"""Text of OpenDocument elements as it is shown."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from citewire_retriever.ingest.parsers.lxml_facade import Element, walk
+from citewire_retriever.ingest.parsers.package import Package, attribute, local
+from citewire_retriever.ingest.parsers.pairs import one_line
+
+_MOST_SPACES: Final = 1000
+_LEFT_OUT: Final = frozenset({"annotation", "annotation-end", "tracked-changes", "note-citation", "ruby-text"})
+_ASIDE: Final = frozenset({"note-body", "text-box"})
+
+
+@dataclass(slots=True)
+class Content:
+    """What a paragraph says, and what hangs on it."""
+
+    text: str = ""
+    asides: list[str] = field(default_factory=list[str])
+    """Notes and text boxes."""
+
+
+def text_of(element: Element) -> Content:
+    """A paragraph's text, with white space as OpenDocument collapses it; in one walk, as asides may hold others."""
+    pieces: list[list[str]] = [[]]
+    content = Content()
+    events = walk(element)
+    for event, each in events:
+        tag = local(each.tag)
+        if event == "end":
+            if tag in _ASIDE and each is not element:
+                aside = _joined(pieces.pop())
+                content.asides += [aside] if aside else []
+            if each is not element:
+                pieces[-1].append(each.tail or "")
+            continue
+        if tag in _LEFT_OUT:
+            events.skip_subtree()
+            continue
+        if tag in _ASIDE and each is not element:
+            pieces.append([])
+        if tag == "s":
+            pieces[-1].append("\0" * min(count(each, "c", 1), _MOST_SPACES))
+        elif tag in {"tab", "line-break"}:
+            pieces[-1].append("\1" if tag == "tab" else "\2")
+        elif tag in {"p", "h"} and each is not element:
+            pieces[-1].append("\2")
+        pieces[-1].append(each.text or "")
+    content.text = _joined(pieces[0])
+    return content
+
+
+def cell_text(cell: Element) -> str:
+    """What a cell shows, without its comment."""
+    content = text_of(cell)
+    return "\n".join([content.text, *content.asides]).strip()
+
+
+def count(element: Element, name: str, default: int) -> int:
+    """A number among an element's attributes."""
+    text = attribute(element, name)
+    return int(text) if text.isdecimal() and text.isascii() and len(text) < 8 else default
+
+
+def properties_title(package: Package) -> str | None:
+    """What a document's properties call it."""
+    root = package.tree("meta.xml")
+    titles = (one_line(each.text or "") for each in root.iter("{*}title")) if root is not None else ()
+    return next((title for title in titles if title), None)
+
+
+def _joined(pieces: list[str]) -> str:
+    """White space is one space, but for spaces, tabs and line ends that are elements: stand-ins keep these."""
+    text = one_line("".join(pieces))
+    return text.replace("\0", " ").replace("\1", "\t").replace("\2", "\n").strip()
