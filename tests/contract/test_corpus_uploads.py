@@ -129,6 +129,24 @@ async def test_empty_and_too_large_content_is_refused_and_leaves_nothing(me: Cal
     assert (await me.upload(header, *[b"x" * MIB] * 3)).size_bytes == UPLOAD_LIMIT
 
 
+@pytest.mark.parametrize(
+    ("head", "name", "says"),
+    [
+        (b"\x89PNG\r\n\x1a\n", "logo.png", "The file is a PNG image"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "letter.doc", r"an old Word document: save it as \.docx"),
+    ],
+)
+async def test_a_format_that_is_not_read_is_refused_with_the_answer(
+    me: Caller, owner: psycopg.Connection, head: bytes, name: str, says: str
+) -> None:
+    for parts in ([head], [head[:3], head[3:] + bytes(100_000), b"x" * MIB]):
+        with pytest.raises(CitewireError, match=says) as refused:
+            await me.upload(pb.UploadHeader(file_name=name), *parts)
+        assert (refused.value.code, refused.value.reason) == (Code.INVALID_ARGUMENT, "UNSUPPORTED_FORMAT")
+        assert "Word (DOCX)" in refused.value.metadata["supported"]
+    assert_nothing_stored(owner)
+
+
 async def test_a_broken_off_upload_leaves_nothing(me: Caller, owner: psycopg.Connection) -> None:
     half_way = asyncio.Event()
 

@@ -31,6 +31,7 @@ from citewire_retriever.service.locating import Locator
 from citewire_retriever.service.metadata import check_metadata
 from citewire_retriever.service.spool import Memory, Spool, too_large, too_much_text
 from citewire_retriever.service.text_size import holds_more_text
+from citewire_retriever.service.upload_format import readable
 from citewire_retriever.store.collections import PostgresCollections
 from citewire_retriever.store.content import PostgresContent
 from citewire_retriever.store.documents import PostgresDocuments
@@ -80,7 +81,8 @@ class CorpusService:
         """Stores a file that comes in parts. When it returns, the document is durable and its ingest is queued.
 
         Raises:
-            InvalidArgument: There is no byte (reason `EMPTY_UPLOAD`).
+            InvalidArgument: There is no byte (reason `EMPTY_UPLOAD`); or the first bytes are of a format that isn't
+                read (`UNSUPPORTED_FORMAT`).
             ResourceExhausted: It is larger than a limit, or certainly holds too much text (reason `TOO_LARGE`); or it
                 got no place, or lost it to an organisation that had fewer (`OVERLOADED`); or its owner or the
                 organisation stores too much with it (`STORAGE_FULL`).
@@ -98,8 +100,8 @@ class CorpusService:
 
     async def _receive(self, tenant: Tenant, content: NewContent, data: AsyncGenerator[bytes]) -> Document:
         async with Spool(limit_bytes=self._limits.upload_max_bytes, folder=self._limits.spool_dir) as spool:
-            async with aclosing(data):
-                async for part in data:
+            async with aclosing(data), aclosing(readable(data, content.file_name, content.media_type)) as parts:
+                async for part in parts:
                     await spool.write(part)
             if spool.size_bytes == 0:
                 raise InvalidArgument("the file is empty", reason="EMPTY_UPLOAD")
