@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import docx
@@ -102,7 +103,7 @@ def from_docx(data: bytes, each: Chunk) -> str:
 def made_pptx() -> bytes:
     presentation = Presentation()
     for number in range(30):
-        slide = presentation.slides.add_slide(presentation.slide_layouts[6])
+        slide: Any = presentation.slides.add_slide(presentation.slide_layouts[6])
         for line in range(3):
             box = slide.shapes.add_textbox(Inches(1), Inches(line), Inches(5), Inches(1))
             box.text_frame.text = sentence(100 * number + line)
@@ -112,7 +113,7 @@ def made_pptx() -> bytes:
 
 
 def from_pptx(data: bytes, each: Chunk) -> str:
-    slide = Presentation(io.BytesIO(data)).slides[each.place.slide - 1]
+    slide: Any = Presentation(io.BytesIO(data)).slides[each.place.slide - 1]
     texts = [node.text or "" for node in slide.element.iter("{http://schemas.openxmlformats.org/drawingml/2006/main}t")]
     return "\n".join([f"Slide {each.place.slide}", *texts])  # a slide without a title is called by its number
 
@@ -120,7 +121,7 @@ def from_pptx(data: bytes, each: Chunk) -> str:
 def made_xlsx() -> bytes:
     book = openpyxl.Workbook()
     for name in ("Preise", "Größen & Maße"):
-        sheet = book.create_sheet(name)
+        sheet: Any = book.create_sheet(name)
         sheet.append(["Name", "Euros", "Share", "Since"])
         for row in range(40):
             sheet.append([sentence(row), row * 1234.5, row / 64, date(2024, 1, 1) + timedelta(days=row)])
@@ -133,7 +134,7 @@ def made_xlsx() -> bytes:
 
 
 def from_xlsx(data: bytes, each: Chunk) -> str:
-    sheet = openpyxl.load_workbook(io.BytesIO(data), data_only=True)[each.place.sheet]
+    sheet: Any = openpyxl.load_workbook(io.BytesIO(data), data_only=True)[each.place.sheet]
     if not each.place.cell_range:
         return str(sheet.title)
     cell_range = sheet[each.place.cell_range]
