@@ -137,12 +137,12 @@ def from_xlsx(data: bytes, each: Chunk) -> str:
     sheet: Any = openpyxl.load_workbook(io.BytesIO(data), data_only=True)[each.place.sheet]
     if not each.place.cell_range:
         return str(sheet.title)
-    cell_range = sheet[each.place.cell_range]
-    cells = cell_range[0] if isinstance(cell_range, tuple) else (cell_range,)
+    cell_range = each.place.cell_range
+    cells: list[Any] = list(sheet[cell_range][0]) if ":" in cell_range else [sheet[cell_range]]
     assert all(cell.row == each.place.row for cell in cells)
     shown: list[str] = []
     for cell in cells:
-        value = cell.value
+        value: Any = cell.value
         if hasattr(value, "strftime"):
             value = value.strftime("%Y-%m-%d")
         elif isinstance(value, float | int):
