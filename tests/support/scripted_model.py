@@ -23,6 +23,8 @@ class ScriptedModel:
         self.endless = False
         """Whether the pieces come again and again, until nobody listens."""
         self.status = 200
+        self.pause = 0.01
+        """Seconds between two pieces."""
         self.left_at = 0.0
         """When a listener was found to have left, by the monotonic clock."""
         self.url = ""
@@ -56,7 +58,7 @@ def scripted_model() -> Generator[ScriptedModel]:
             while True:
                 for piece in model.pieces:
                     self._send({"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]})
-                    time.sleep(0.01)
+                    time.sleep(model.pause)
                 if not model.endless:
                     break
             nothing: dict[str, str] = {}

@@ -11,3 +11,8 @@ export function safeUrl(text: string): string | null {
     return null;
   }
 }
+
+/** A name without the characters that turn the order of others: `photo\u202egpj.exe` isn't to look like a picture. */
+export function nameText(name: string): string {
+  return name.replace(/[\u202a-\u202e\u2066-\u2069]/g, "");
+}

@@ -1,5 +1,5 @@
 import { Lexer } from "marked";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 
 import { toUnits } from "../src/ask/answer";
 import { BlockReader } from "../src/ask/blocks";
@@ -26,6 +26,35 @@ test("a text that grows is read as the whole text is, at every length", () => {
     });
     expect(shape(reader.read(text))).toEqual(whole);
   }
+});
+
+const ITEM = "Item with *emphasis* [ref:1]";
+const nested = (number: number) => (number % 7 === 3 ? `  - below ${number}\n` : number % 11 === 5 ? "  goes on\n" : "");
+test.each([
+  ["tight", (number: number) => `- ${ITEM} ${number}\n${nested(number)}`, ""],
+  ["loose", (number: number) => `- ${ITEM} ${number}\n\n`, "After it.\n\n- another\n"],
+  ["loose at the end", (number: number) => `- ${ITEM} ${number}\n${number > 35 ? "\n" : ""}`, "After it.\n"],
+  ["numbered", (number: number) => `${number + 3}. ${ITEM}\n`, "\n- another\n"],
+  ["tasks", (number: number) => `- [${number % 2 ? "x" : " "}] ${ITEM}\n`, "\n# After it\n"],
+  ["other bullets", (number: number) => `${number > 30 ? "*" : "-"} ${ITEM}\n`, ""],
+])("a long list that grows is read as the whole is: %s", (_, item, after) => {
+  const text = `Before it.\n\n${Array.from({ length: 44 }, (_, number) => item(number)).join("")}${after}`;
+  const reader = new BlockReader();
+  for (let end = 0; end <= text.length; end += end % 3 === 0 ? 5 : 2) {
+    const bare = (value: unknown) => JSON.parse(JSON.stringify(value)) as unknown;
+    const whole = new Lexer({ gfm: true, breaks: true }).lex(text.slice(0, end));
+    expect(bare(reader.read(text.slice(0, end)).map(({ token }) => token))).toEqual(bare(whole));
+  }
+});
+
+test("of a long list that grows, the last items alone are read", () => {
+  const lex = vi.spyOn(Lexer.prototype, "lex");
+  const reader = new BlockReader();
+  const text = `Before it.\n\n${Array.from({ length: 300 }, (_, number) => `- ${ITEM} ${number}\n`).join("")}`;
+  for (let end = 0; end < text.length; end += 40) reader.read(text.slice(0, end));
+  const most = Math.max(...lex.mock.calls.map(([source]) => source.length));
+  lex.mockRestore();
+  expect(most).toBeLessThan(1500);
 });
 
 test("blocks that can't change stay the same objects", () => {

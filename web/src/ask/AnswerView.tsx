@@ -1,17 +1,19 @@
 // An answer: its text with badges, its sources, how it came about, and what can be done with it.
-import { badgeText, type Citation, findMarkers, type VerifiedCitation } from "@citewire/client";
+import { badgeText, type Citation, type VerifiedCitation } from "@citewire/client";
 import type { Signal } from "@preact/signals";
 import type { Tokens } from "marked";
 import { useRef, useState } from "preact/hooks";
 
+import { nameText } from "../links";
 import { toast } from "../state";
 import { money, number, words } from "../words";
-import { type Answer, citedNumbers, sentenceSpan, type Span } from "./answer";
+import { type Answer, citedNumbers, type Span } from "./answer";
 import { type Block, BlockReader } from "./blocks";
 import { placeText } from "./Card";
 import { hoverIn, hoverOut, togglePinned } from "./card-state";
 import { ask, isBusy } from "./chat";
-import { MarkdownBlock, type Marks } from "./Markdown";
+import { MarkdownBlock } from "./Markdown";
+import { marksReader } from "./marks";
 
 const SHOWN_SOURCES = 4;
 const NONE = new Set<number>();
@@ -22,7 +24,7 @@ export function AnswerView({ answer: signal, question }: { answer: Signal<Answer
   const reader = useRef<BlockReader | null>(null);
   reader.current ??= new BlockReader();
   const blocks = reader.current.read(answer.text);
-  const marksOf = marksReader(answer);
+  const marksOf = marksReader(answer, words.value.language);
   const suggestions = isOpen ? [] : suggestionsOf(answer, blocks);
   const shown = suggestions.length > 0 ? blocks.slice(0, -1) : blocks;
   return (
@@ -30,7 +32,7 @@ export function AnswerView({ answer: signal, question }: { answer: Signal<Answer
       {answer.status === "waiting" && <p class="quiet waiting">{answer.steps.at(-1)?.text ?? words.value.searching}</p>}
       {answer.status === "waiting" && answer.citations.length > 0 && <Sources answer={answer} />}
       <div class="prose">
-        {shown.map((block) => <MarkdownBlock key={block.key} block={block} marks={marksOf(block)} />)}
+        {shown.map((block) => <MarkdownBlock key={block.key} block={block} marks={marksOf(spanOf(block))} marksOf={marksOf} />)}
         {answer.status === "writing" && <span class="caret" aria-hidden="true" />}
       </div>
       {answer.status === "failed" && <p class="fault">{words.value.failed} {answer.error}</p>}
@@ -57,32 +59,8 @@ function suggestionsOf(answer: Answer, blocks: Block[]): string[] {
   return items.every((item) => /[?？؟;]$/u.test(item) && item.length > 3) ? items : [];
 }
 
-/** What stands in each block: its badges and the sentences that cite nothing. */
-function marksReader(answer: Answer): (block: Block) => Marks {
-  const byIndex = new Map(answer.citations.map((citation) => [citation.index, citation]));
-  const sentences = answer.verified.map((verified) => ({ verified, ...sentenceSpan(answer.text, verified) }));
-  const uncited = answer.uncited.map((sentence) => sentenceSpan(answer.text, sentence));
-  const hasMarkers = findMarkers(answer.text).length > 0;
-  return (block) => {
-    const end = block.start + block.token.raw.length;
-    const inBlock = ({ start }: Span) => start >= block.start && start <= end;
-    const own = sentences.filter(inBlock);
-    // What wasn't verified of a long answer is one span over many blocks.
-    const touching = sentences.filter((sentence) => sentence.start <= end && sentence.end > block.start);
-    const bare = uncited.filter(inBlock);
-    const target = (index: number, at: number | null) => {
-      const citation = byIndex.get(index);
-      if (citation === undefined) return null;
-      const before = touching.filter((sentence) => sentence.verified.index === index && (at === null || sentence.start <= at));
-      return { citation, verified: before.at(-1)?.verified ?? null };
-    };
-    const placed = own.flatMap(({ verified, end: at }) => {
-      const citation = byIndex.get(verified.index);
-      return hasMarkers || citation === undefined ? [] : [{ at, target: { citation, verified } }];
-    });
-    const version = `${byIndex.size}/${touching.length}/${placed.length}/${bare.length}/${words.value.language}`;
-    return { target, placed, uncited: bare, version };
-  };
+function spanOf({ start, token }: Block): Span {
+  return { start, end: start + token.raw.length };
 }
 
 /** The passages that were read; those that the answer cites come first. */
@@ -125,7 +103,7 @@ function Source({ citation, cited, verified }: { citation: Citation; cited: bool
       onClick={(event) => togglePinned(event.currentTarget, target)}
     >
       <span class="pill-number">{badgeText(citation.index)}</span>
-      <span class="pill-title" dir="auto">{citation.title || citation.file_name}</span>
+      <span class="pill-title" dir="auto">{nameText(citation.title || citation.file_name)}</span>
       <span class="pill-place" dir="auto">{placeText(citation).split(" · ").at(-1)}</span>
     </button>
   );

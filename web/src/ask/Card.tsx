@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { saveResponse } from "../files";
 import { languageColor } from "../language-colors";
-import { safeUrl } from "../links";
+import { nameText, safeUrl } from "../links";
 import { openReader } from "../reader-state";
 import { apiKey, attempt, client } from "../state";
 import { shortCount, words } from "../words";
@@ -57,7 +57,7 @@ function CardOf({ open }: { open: OpenCard }) {
       removeEventListener("resize", move);
     };
   }, [open.anchor]);
-  const title = citation.title || citation.file_name;
+  const title = nameText(citation.title || citation.file_name);
   return (
     <div
       ref={box}
@@ -154,8 +154,8 @@ function Repository({ citation }: { citation: Citation }) {
       {/* The avatar's address is a stranger's: its owner's initials say the same and tell nobody. */}
       {owner !== "" && <span class="avatar" aria-hidden="true">{[...owner].slice(0, 2).join("").toUpperCase()}</span>}
       <div>
-        <h2 dir="auto">{citation.title}</h2>
-        <p class="quiet">{owner}</p>
+        <h2 dir="auto">{nameText(citation.title)}</h2>
+        <p class="quiet" dir="auto">{owner}</p>
       </div>
       {text("description") !== "" && <p class="two-lines" dir="auto">{text("description")}</p>}
       <p class="quiet facts">
@@ -185,7 +185,7 @@ function show({ anchor, target: { citation } }: OpenCard, points: Span | null, o
   openReader({
     documentId: citation.document_id,
     version: citation.version,
-    title: citation.title || citation.file_name,
+    title: nameText(citation.title || citation.file_name),
     place: placeText(citation),
     points,
     original: hasPages(citation) ? original : null,
@@ -206,7 +206,7 @@ function clock(seconds: number): string {
 
 /** Where a passage stands, as a person would say it. */
 export function placeText(citation: Citation): string {
-  const parts = [citation.file_name && citation.file_name !== citation.title ? citation.file_name : "", citation.part ?? "", citation.section?.split(" > ").at(-1) ?? ""];
+  const parts = [citation.file_name && citation.file_name !== citation.title ? nameText(citation.file_name) : "", nameText(citation.part ?? ""), citation.section?.split(" > ").at(-1) ?? ""];
   if (citation.page_number !== undefined) parts.push(words.value.page(citation.page_number));
   else if (citation.slide !== undefined) parts.push(words.value.slide(citation.slide));
   else if (citation.sheet !== undefined) parts.push(citation.cell_range === undefined ? citation.sheet : `${citation.sheet}!${citation.cell_range}`);

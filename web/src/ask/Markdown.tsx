@@ -10,7 +10,7 @@ import type { Span } from "./answer";
 import { Badge, type BadgeTarget } from "./Badge";
 import type { Block } from "./blocks";
 
-/** What stands in a block beside its text, by offsets in the whole answer. */
+/** What stands in a part of the answer beside its text, by offsets in the whole answer. */
 export interface Marks {
   /** The citation that a marker at an offset means; null if there is none. */
   target: (index: number, at: number | null) => BadgeTarget | null;
@@ -22,18 +22,47 @@ export interface Marks {
   version: string;
 }
 
+export type MarksOf = (part: Span) => Marks;
+
+interface BlockProps {
+  block: Block;
+  marks: Marks;
+  marksOf: MarksOf;
+}
+
 export const MarkdownBlock = memo(
-  ({ block, marks }: { block: Block; marks: Marks }) => <>{new Renderer(block, marks).block(block.token)}</>,
+  ({ block, marks, marksOf }: BlockProps) => <>{new Renderer(block, marks, marksOf).block(block.token)}</>,
   (before, after) => before.block === after.block && before.marks.version === after.marks.version,
 );
 
-class Renderer {
+/** A part of a long block, which isn't written anew with the block as long as it stays as it is. */
+export interface PartProps {
+  /** Where it stands in the answer. */
+  block: Block;
+  /** What its writing depends on beside its text. */
+  kind: string;
+  marks: Marks;
+  write: (part: Renderer) => ComponentChildren;
+}
+
+export const isSamePart = (before: PartProps, after: PartProps): boolean =>
+  before.block.token.raw === after.block.token.raw && before.block.start === after.block.start &&
+  before.kind === after.kind && before.marks.version === after.marks.version;
+
+export const Part = memo(
+  ({ block, marks, write }: PartProps) => <>{write(new Renderer(block, marks, null))}</>,
+  isSamePart,
+);
+
+export class Renderer {
   #cursor = 0;
   readonly #raw: string;
 
+  /** `marksOf` gives the marks of a block's parts; null where it is a part itself. */
   constructor(
     private readonly whole: Block,
     private readonly marks: Marks,
+    private readonly marksOf: MarksOf | null,
   ) {
     this.#raw = whole.token.raw;
   }
@@ -109,12 +138,14 @@ class Renderer {
   }
 
   #list(list: Tokens.List): ComponentChildren {
-    const items = list.items.map((item, number) => (
-      <li key={number} dir="auto">
-        {item.task && <input type="checkbox" checked={item.checked === true} disabled aria-label={item.text} />}
-        {this.blocks(item.tokens)}
-      </li>
-    ));
+    const items = list.items.map((item, number) =>
+      this.#part(number, item, list.loose ? "loose" : "tight", (part) => (
+        <li dir="auto">
+          {item.task && <input type="checkbox" checked={item.checked === true} disabled aria-label={item.text} />}
+          {part.blocks(item.tokens)}
+        </li>
+      )),
+    );
     return list.ordered ? <ol start={Number(list.start) || 1}>{items}</ol> : <ul>{items}</ul>;
   }
 
@@ -134,18 +165,29 @@ class Renderer {
     );
   }
 
+  /** A part of this block. Within a part there are none: it is written as a whole. */
+  #part(key: number, token: Token, kind: string, write: PartProps["write"]): ComponentChildren {
+    const start = this.marksOf === null ? null : this.#locate(token.raw);
+    if (start === null) return <Fragment key={key}>{write(this)}</Fragment>;
+    const marks = this.marksOf!({ start, end: start + token.raw.length });
+    return <Part key={key} block={{ key, token, start }} kind={kind} marks={marks} write={write} />;
+  }
+
   /** Text with its badges, and its sentences without a source marked. */
   #text(raw: string): ComponentChildren {
     const start = this.#locate(raw);
     const cuts = new Set<number>([0, raw.length]);
-    const inside = (at: number) => (start === null ? -1 : at - start);
-    for (const { at } of this.marks.placed) cuts.add(inside(at));
-    for (const span of this.marks.uncited) cuts.add(inside(span.start)).add(inside(span.end));
-    const places = [...cuts].filter((at) => at >= 0 && at <= raw.length).sort((a, b) => a - b);
+    const cut = (at: number) => start !== null && at > start && at < start + raw.length && cuts.add(at - start);
+    for (const { at } of this.marks.placed) cut(at);
+    for (const span of this.marks.uncited) {
+      cut(span.start);
+      cut(span.end);
+    }
+    const places = [...cuts].sort((a, b) => a - b);
     const parts: ComponentChildren[] = [];
     places.slice(1).forEach((end, number) => {
       const begin = places[number]!;
-      parts.push(this.#part(raw.slice(begin, end), start === null ? null : start + begin));
+      parts.push(this.#piece(raw.slice(begin, end), start === null ? null : start + begin));
       for (const { at, target } of this.marks.placed) {
         if (start !== null && at === start + end) parts.push(<Badge target={target} />);
       }
@@ -153,7 +195,7 @@ class Renderer {
     return parts;
   }
 
-  #part(raw: string, start: number | null): ComponentChildren {
+  #piece(raw: string, start: number | null): ComponentChildren {
     const bare = start !== null && this.marks.uncited.some((span) => span.start <= start && start < span.end);
     let at = start;
     const targets: (BadgeTarget | null)[] = [];

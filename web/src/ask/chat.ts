@@ -142,6 +142,7 @@ async function write(answer: Signal<Answer>, events: (aborted: AbortSignal) => A
   const control = new AbortController();
   running.value = control;
   const began = shownId;
+  let unlisted = false;
   let latest = NEW;
   const paint = painter(() => {
     const { shown } = holdBack(latest.text);
@@ -154,7 +155,11 @@ async function write(answer: Signal<Answer>, events: (aborted: AbortSignal) => A
       if (event.event === "conversation" && shownId === began && began !== event.data.conversation_id) {
         shownId = event.data.conversation_id;
         go(`/c/${shownId}`, conversationId.value === null);
-        void loadHistory();
+        unlisted = true;
+      }
+      if (unlisted && event.event === "token") {
+        unlisted = false;
+        void loadHistory(); // not before: the first text comes first
       }
       if (event.event === "error") complain(new ApiError(0, "", messageOfFault(event.data)));
       paint.later();
@@ -167,6 +172,7 @@ async function write(answer: Signal<Answer>, events: (aborted: AbortSignal) => A
     if (running.value === control) running.value = runId = null;
     paint.now();
     endAnnouncing();
+    if (unlisted) void loadHistory();
   }
 }
 

@@ -2,6 +2,8 @@
 import type { Document, SearchResults } from "@citewire/client";
 import { useEffect, useState } from "preact/hooks";
 
+import { saveResponse } from "../files";
+import { nameText } from "../links";
 import { openReader } from "../reader-state";
 import { apiKey, attempt, client } from "../state";
 import { day, number, size, words } from "../words";
@@ -21,21 +23,23 @@ export function DocumentPage({ id }: { id: number }) {
   };
   useEffect(() => void attempt(load), []);
   if (document === null) return <main class="page" id="main" tabIndex={-1}><p><a href="#/library">{words.value.back}</a></p></main>;
-  const title = document.title || document.file_name;
+  const title = nameText(document.title || document.file_name);
   const retry = () => attempt(async () => {
     await client.call("POST", `/v1/documents/${id}:retry`);
     await load();
   });
+  const path = `/v1/documents/${id}/content`;
+  const save = async () => saveResponse(await client.send("GET", path), document.file_name || "document"); // a key can't travel with a link
   const hasPages = document.media_type === "application/pdf";
   const read = (opener: HTMLElement, original: boolean) => openReader({
-    documentId: id, version: document.version, title, place: document.file_name, points: null, original: hasPages ? original : null, page: 1, opener,
+    documentId: id, version: document.version, title, place: nameText(document.file_name), points: null, original: hasPages ? original : null, page: 1, opener,
   });
   return (
     <main class="page" id="main" tabIndex={-1}>
       <p><a href="#/library">{words.value.back}</a></p>
       <h1 dir="auto">{title}</h1>
       <p class="quiet" dir="auto">
-        {[document.file_name, document.collection ?? "", document.media_type, size(document.size_bytes), words.value.tokens(number(document.tokens)),
+        {[nameText(document.file_name), document.collection ?? "", document.media_type, size(document.size_bytes), words.value.tokens(number(document.tokens)),
           document.created_at === undefined ? "" : day(document.created_at)].filter(Boolean).join(" · ")}
       </p>
       {document.tags.length > 0 && <p class="quiet" dir="auto">{words.value.tags}: {document.tags.join(", ")}</p>}
@@ -47,13 +51,14 @@ export function DocumentPage({ id }: { id: number }) {
         {hasPages && document.live_version !== null && (
           <button type="button" onClick={(event) => read(event.currentTarget, true)}>{words.value.openOriginal}</button>
         )}
-        {apiKey.value === null && !hasPages && <a href={`/v1/documents/${id}/content`} target="_blank" rel="noopener">{words.value.openOriginal}</a>}
+        {apiKey.value === null && !hasPages && <a href={path} target="_blank" rel="noopener">{words.value.openOriginal}</a>}
+        {apiKey.value !== null && !hasPages && <button type="button" onClick={() => void attempt(save)}>{words.value.openOriginal}</button>}
         {document.status === "failed" && <button type="button" onClick={() => void retry()}>{words.value.processAgain}</button>}
       </div>
       {passages.length > 0 && <h2>{words.value.passages}: {words.value.chunks(document.chunks)}</h2>}
       {passages.map((passage) => (
         <div key={passage.chunk_id} class="chunk" dir="auto">
-          {passage.section !== undefined && <p class="quiet">{passage.section}</p>}
+          {passage.section !== undefined && <p class="quiet" dir="auto">{passage.section}</p>}
           {passage.content}
         </div>
       ))}

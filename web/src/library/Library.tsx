@@ -3,6 +3,7 @@ import type { Document, DocumentList } from "@citewire/client";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { chosenDocuments, collections, loadChoices } from "../ask/chat";
+import { nameText } from "../links";
 import { attempt, client, go, place } from "../state";
 import { day, size, words } from "../words";
 import { DocumentPage } from "./DocumentPage";
@@ -111,7 +112,7 @@ function UploadRow({ upload: { name, bytes, percent, document, error } }: { uplo
   const state = failed !== null ? "failed" : (document?.status ?? "pending");
   return (
     <li>
-      <span class="name" dir="auto">{name} <span class="quiet">{size(bytes)}</span></span>
+      <span class="name" dir="auto">{nameText(name)} <span class="quiet">{size(bytes)}</span></span>
       <span class={`state ${state}`}>
         {percent !== null && failed === null ? words.value.uploading(percent) : (words.value.states[state] ?? state)}
       </span>
@@ -123,9 +124,9 @@ function UploadRow({ upload: { name, bytes, percent, document, error } }: { uplo
 
 function DocumentRow({ document, onChange }: { document: Document; onChange: () => void }) {
   const [asks, setAsks] = useState(false);
-  const title = document.title || document.file_name;
+  const title = nameText(document.title || document.file_name);
   const facts = [
-    document.file_name !== title ? document.file_name : "",
+    document.title && document.title !== document.file_name ? nameText(document.file_name) : "",
     document.collection ?? "",
     document.pages === undefined ? "" : words.value.pages(document.pages),
     words.value.chunks(document.chunks),
@@ -162,6 +163,6 @@ function DocumentRow({ document, onChange }: { document: Document; onChange: () 
 /** The next question is asked of this document, and of those chosen before. */
 export function askOnly(document: Document): void {
   const others = chosenDocuments.value.filter((chosen) => chosen.id !== document.id);
-  chosenDocuments.value = [...others, { id: document.id, title: document.title || document.file_name }];
+  chosenDocuments.value = [...others, { id: document.id, title: nameText(document.title || document.file_name) }];
   go("/");
 }
