@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 
 import psycopg
 import pytest
@@ -25,7 +26,7 @@ def retriever_settings() -> dict[str, object]:
 
 
 def publish(
-    owner: psycopg.Connection, document_id: int, text: str, chunks: list[tuple[int, int, dict[str, int]]]
+    owner: psycopg.Connection, document_id: int, text: str, chunks: Sequence[tuple[int, int, Mapping[str, object]]]
 ) -> None:
     """Stores what the worker would have made of a version: text in two parts, and chunks."""
     owner.execute("UPDATE corpus.versions SET status = 'ready' WHERE document_id = %s", (document_id,))
