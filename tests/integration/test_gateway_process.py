@@ -202,7 +202,7 @@ async def test_logs_are_json_with_ids_and_without_content(database: Database, fa
 
 
 async def test_it_starts_without_a_database_and_works_once_there_is_one(fakes: Fakes, tmp_path: Path) -> None:
-    with start_embedded_postgres(durable=True) as postgres:
+    with start_embedded_postgres(in_memory=True) as postgres:
         postgres.create_database("citewire")
         migrated = await asyncio.create_subprocess_exec(
             sys.executable,

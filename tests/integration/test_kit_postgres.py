@@ -155,7 +155,7 @@ async def test_a_malformed_dsn_is_refused_without_its_password() -> None:
 
 
 async def test_a_server_that_is_killed_is_unavailable_and_found_again() -> None:
-    with start_embedded_postgres() as server:
+    with start_embedded_postgres(in_memory=True) as server:
         pool = await open_pool(server.dsn(), min_size=4, max_size=4, name="test", checkout_seconds=2)
         try:
             await pool.wait()
@@ -175,7 +175,7 @@ async def test_a_server_that_is_killed_is_unavailable_and_found_again() -> None:
 
 
 async def test_a_restart_between_two_calls_is_not_noticed() -> None:
-    with start_embedded_postgres() as server:
+    with start_embedded_postgres(in_memory=True) as server:
         pool = await open_pool(server.dsn(), min_size=4, max_size=4, name="test")
         try:
             await pool.wait()
