@@ -102,6 +102,27 @@ async def test_suggest_questions() -> None:
         asked = pb.SuggestQuestionsRequest(passages=[passage], count=1)
         answer = await client.unary(running.stub.SuggestQuestions, asked, timeout=5)
     assert list(answer.questions) == ["What is said about Refunds?"]
+    assert answer.heading == ""
+
+
+async def test_a_minimum_of_questions_is_filled_with_sections_titles_and_words() -> None:
+    """Unchecked ones follow those that the passages answer, in the language that is asked for."""
+    passages = [pb.Passage(chunk_id=1, document_id=1, title="Lieferung", text="Ja.", section="Kosten {a}")]
+    async with running_generator() as running:
+
+        async def suggest(minimum: int) -> pb.SuggestQuestionsResponse:
+            asked = pb.SuggestQuestionsRequest(passages=passages, count=4, minimum=minimum, language="Deutsch")
+            return await client.unary(running.stub.SuggestQuestions, asked, timeout=5)
+
+        few, filled = await suggest(0), await suggest(3)
+        with pytest.raises(CitewireError) as refused:
+            await suggest(5)
+    assert filled.heading == few.heading == "Stattdessen könnten Sie fragen:"
+    assert len(few.questions) < 3 <= len(filled.questions)
+    assert list(filled.questions[: len(few.questions)]) == list(few.questions)
+    assert {"Worum geht es in „Lieferung“?", "Was sind die wichtigsten Punkte von „Lieferung“?"} <= {*filled.questions}
+    assert any("Kosten {a}" in question for question in filled.questions)
+    assert [violation.field for violation in refused.value.violations] == ["minimum"]
 
 
 async def test_list_models() -> None:

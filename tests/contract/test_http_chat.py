@@ -202,25 +202,24 @@ async def test_a_list_of_one_suggestion_is_continued_without_repeating_it(gatewa
     assert text_of(frames) == f"{NOT_FOUND}\n\n- What grew?\n- How much?\n- Since when?"
 
 
-async def test_where_no_questions_are_suggested_they_come_from_the_chunks(gateway: Gateway) -> None:
+async def test_without_suggested_questions_the_answer_is_whole_and_says_so(gateway: Gateway) -> None:
     gateway.fakes.generator.script = not_found
-    gateway.fakes.generator.log.errors["suggest_questions"] = Unavailable("away", reason="PROVIDER_UNAVAILABLE")
+    gateway.fakes.generator.log.errors["suggest_questions"] = Unavailable("away", reason="SERVICE_UNAVAILABLE")
     response = await gateway.http.post("/v1/chat", json={**QUESTION, "stream": False})
-    sentence, heading, *questions = response.json()["answer"].replace("\n\n", "\n").split("\n")
-    assert (sentence, heading) == (NOT_FOUND, "You could ask instead:")
-    assert 2 <= len(questions) <= 3
-    assert all(question.startswith("- ") and question.endswith("?") for question in questions)
-    assert "“Annual report”" in questions[0]
-    assert [step["name"] for step in response.json()["steps"]] == ["suggestions_failed"]
+    assert response.json()["answer"] == NOT_FOUND
+    [step] = response.json()["steps"]
+    assert (step["name"], step["reason"]) == ("suggestions_failed", "SERVICE_UNAVAILABLE")
     assert response.json()["usage"] == USAGE
 
 
 async def test_what_is_offered_instead_is_in_the_profiles_language(gateway: Gateway) -> None:
     gateway.fakes.generator.script = not_found
-    gateway.fakes.generator.log.errors["suggest_questions"] = Unavailable("away", reason="PROVIDER_UNAVAILABLE")
+    gateway.fakes.generator.suggestions_heading = "Stattdessen könnten Sie fragen:"
     options = {"answer_language": "Deutsch", "not_found_sentence": "Dazu steht hier nichts."}
     response = await gateway.http.post("/v1/chat", json={**QUESTION, "stream": False, "options": options})
     assert "\n\nStattdessen könnten Sie fragen:\n- " in response.json()["answer"]
+    [suggested] = gateway.fakes.generator.suggest_requests
+    assert (suggested.language, suggested.minimum) == ("Deutsch", 2)
     asked = gateway.fakes.generator.requests[0].policy
     assert (asked.not_found_sentence, asked.answer_language) == ("Dazu steht hier nichts.", "Deutsch")
 

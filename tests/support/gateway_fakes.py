@@ -319,6 +319,7 @@ class FakeGenerator(Generator):
         self.ended: list[str] = []
         self.ended_event = asyncio.Event()
         self.suggestions = ["What grew?", "How much?", "Since when?"]
+        self.suggestions_heading = ""
         self.suggest_requests: list[generator_pb2.SuggestQuestionsRequest] = []
         self.decision = generator_pb2.DecideResponse(
             needs_retrieval=True,
@@ -390,7 +391,9 @@ class FakeGenerator(Generator):
         self.suggest_requests.append(request)
         await self.log.note("suggest_questions")
         usage = generator_pb2.TokenUsage(prompt_tokens=30, completion_tokens=6)
-        return generator_pb2.SuggestQuestionsResponse(questions=self.suggestions[: request.count], usage=usage)
+        return generator_pb2.SuggestQuestionsResponse(
+            questions=self.suggestions[: request.count], usage=usage, heading=self.suggestions_heading
+        )
 
     async def seal_provider(self, request: generator_pb2.SealProviderRequest) -> generator_pb2.SealProviderResponse:
         ref, test = self.sealing.seal(request.spec)

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from citewire_generator.extraction.questions import AnswerKind, holds_kind, is_negated, read_question
-from citewire_generator.suggestions import language_code, question_about
+from citewire_generator.suggestion_phrases import language_code
+from citewire_generator.suggestions import question_about
 from citewire_verify.text.languages import detect_language
 from citewire_verify.text.sentences import MAX_UNIT, UnitKind, looks_like_code, split_units
 from citewire_verify.text.terms import content_keys, stem, terms
@@ -179,6 +180,10 @@ def test_languages() -> None:
     assert language_code("English") == "en"
     assert language_code("Español") == "es"
     assert language_code("pt-BR") == "pt"
+    assert language_code("français") == "fr"
+    assert language_code("Русский") == "ru"
+    assert language_code("中文") == "zh"
+    assert language_code("日本語 (ja-JP)") == "ja"
     assert language_code("Klingon") is None
     assert detect_language("Die Lieferung dauert drei Tage und ist kostenlos, wenn der Wert hoch ist.") == "de"
     assert detect_language("The delivery takes three days.") == "en"

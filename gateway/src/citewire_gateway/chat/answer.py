@@ -29,7 +29,6 @@ from citewire_gateway.chat.steps import (
     suggestions_failed_step,
     suggestions_text,
 )
-from citewire_gateway.chat.topics import ask_about, phrases_for
 from citewire_gateway.clients.generator import Generator
 from citewire_kit.enums import enum_text
 from citewire_kit.errors import CitewireError, Internal
@@ -99,12 +98,12 @@ class AnswerWriter:
         suggest, given = run.chat.profile.suggest, run.suggested_questions
         if suggest is None or not run.not_found or given >= suggest.minimum or not results:
             return ()
-        language = run.chat.profile.answer.answer_language
         request = generator_pb2.SuggestQuestionsRequest(
             question=run.chat.question,
             passages=passage_messages(results),
             count=suggest.count,
-            language=language,
+            minimum=suggest.minimum - given,
+            language=run.chat.profile.answer.answer_language,
             model=run.chat.model,
             provider=run.chat.route.chat,
         )
@@ -114,16 +113,12 @@ class AnswerWriter:
             # The answer itself is complete: it isn't taken back because an offer to go on could not be made.
             log.warning("suggestions_failed", reason=exc.reason, error=exc.message)
             run.steps.append(suggestions_failed_step(exc))
-            response = generator_pb2.SuggestQuestionsResponse()
-        else:
-            if response.fallback:
-                run.steps.append(suggestions_failed_step())
-        questions = [*response.questions]
-        if given + len(questions) < suggest.minimum:
-            questions += ask_about(results, suggest.count, avoid=run.chat.question, language=language)
+            return run.new_steps()
+        if response.fallback:
+            run.steps.append(suggestions_failed_step())
         run.add_usage(response.usage)
-        heading = phrases_for(language).heading or suggest.heading
-        text = suggestions_text(replace(suggest, heading=heading), given, questions, run.answer)
+        heading = response.heading or suggest.heading
+        text = suggestions_text(replace(suggest, heading=heading), given, response.questions, run.answer)
         return [*run.new_steps(), *((Tokens((text,)),) if text else ())]
 
 

@@ -121,13 +121,12 @@ def decision_failed_step(
 
 
 def suggestions_failed_step(error: CitewireError | None = None) -> Step:
-    """Says that the questions to ask instead aren't a model's."""
-    text = "The model could not suggest questions to ask instead: these name topics of the passages."
-    return Step(
-        "suggestions_failed",
-        text if error is None else text + _provider_at_fault(error),
-        reason=None if error is None else error.reason,
-    )
+    """Says that the questions to ask instead aren't a model's, or that there are none."""
+    if error is None:
+        text = "The model could not suggest questions to ask instead: these name topics of the passages."
+        return Step("suggestions_failed", text)
+    text = "Questions to ask instead could not be suggested." + _provider_at_fault(error)
+    return Step("suggestions_failed", text, reason=error.reason)
 
 
 def _at_fault(error: CitewireError | None, failure: generator_pb2.JudgementFailure | None) -> str:

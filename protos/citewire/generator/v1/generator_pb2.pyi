@@ -506,30 +506,34 @@ class RewriteResponse(_message.Message):
     def __init__(self, text: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., fallback: _Optional[bool] = ..., heuristic: _Optional[bool] = ..., failure: _Optional[_Union[JudgementFailure, _Mapping]] = ...) -> None: ...
 
 class SuggestQuestionsRequest(_message.Message):
-    __slots__ = ("question", "passages", "count", "language", "model", "provider")
+    __slots__ = ("question", "passages", "count", "language", "model", "provider", "minimum")
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     PASSAGES_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     LANGUAGE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    MINIMUM_FIELD_NUMBER: _ClassVar[int]
     question: str
     passages: _containers.RepeatedCompositeFieldContainer[Passage]
     count: int
     language: str
     model: str
     provider: _common_pb2.ProviderRef
-    def __init__(self, question: _Optional[str] = ..., passages: _Optional[_Iterable[_Union[Passage, _Mapping]]] = ..., count: _Optional[int] = ..., language: _Optional[str] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
+    minimum: int
+    def __init__(self, question: _Optional[str] = ..., passages: _Optional[_Iterable[_Union[Passage, _Mapping]]] = ..., count: _Optional[int] = ..., language: _Optional[str] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., minimum: _Optional[int] = ...) -> None: ...
 
 class SuggestQuestionsResponse(_message.Message):
-    __slots__ = ("questions", "usage", "fallback")
+    __slots__ = ("questions", "usage", "fallback", "heading")
     QUESTIONS_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     FALLBACK_FIELD_NUMBER: _ClassVar[int]
+    HEADING_FIELD_NUMBER: _ClassVar[int]
     questions: _containers.RepeatedScalarFieldContainer[str]
     usage: TokenUsage
     fallback: bool
-    def __init__(self, questions: _Optional[_Iterable[str]] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., fallback: _Optional[bool] = ...) -> None: ...
+    heading: str
+    def __init__(self, questions: _Optional[_Iterable[str]] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., fallback: _Optional[bool] = ..., heading: _Optional[str] = ...) -> None: ...
 
 class KnownLabels(_message.Message):
     __slots__ = ("entity_types", "categories", "tags")

@@ -91,6 +91,7 @@ def suggest_from_proto(request: pb.SuggestQuestionsRequest) -> ModelRoute:
     _check_passages(v, request.passages)
     request.count = request.count if request.HasField("count") else 3
     v.require(1 <= request.count <= 10, "count", "must be between 1 and 10")
+    v.require(request.minimum <= request.count, "minimum", "must be at most count")
     _check_name(v, request.language, "language")
     route = _route_from_proto(v, request)
     v.raise_if_any()

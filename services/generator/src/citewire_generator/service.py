@@ -14,7 +14,7 @@ from citewire_generator.model import FINISH_REASONS, Event, FinishReason, Messag
 from citewire_generator.planning import AnswerPlan
 from citewire_generator.providers.base import Delta, End
 from citewire_generator.registry import Chain, ChatModel, ModelRoute, Registry
-from citewire_generator.suggestions import suggest_from_passages
+from citewire_generator.suggestions import name_topics, suggest_from_passages
 from citewire_generator.tokens import estimate_tokens
 from citewire_kit import deadline
 from citewire_kit.errors import CitewireError, Unavailable
@@ -119,13 +119,17 @@ class Generator:
         async with self._registry.open_chain(route or ModelRoute()) as chain:
             work = _SuggestionWork(request, chain)
             suggestions = await self._ask_for_suggestions(work)
-        if work.by_rule or len(suggestions.questions) >= min(MIN_SUGGESTIONS, request.count):
-            return suggestions
-        topics = await in_turn(
-            suggest_from_passages, request.passages, request.count, avoid=request.question, language=request.language
-        )
-        questions = tuple(dict.fromkeys((*suggestions.questions, *topics)))[: request.count]
-        return replace(suggestions, questions=questions, fallback=True)
+        given, passages, language = suggestions.questions, request.passages, request.language
+        if not work.by_rule and len(given) < min(MIN_SUGGESTIONS, request.count):
+            avoid = request.question
+            topics = await in_turn(suggest_from_passages, passages, request.count, avoid=avoid, language=language)
+            given = tuple(dict.fromkeys((*given, *topics)))[: request.count]
+            suggestions = replace(suggestions, questions=given, fallback=True)
+        if len(given) < request.minimum:
+            known = (request.question, *given)
+            named = await in_turn(name_topics, passages, request.count - len(given), avoid=known, language=language)
+            suggestions = replace(suggestions, questions=(*given, *named))
+        return suggestions
 
     async def _ask_for_suggestions(self, work: "_SuggestionWork") -> Suggestions:
         """What a model suggests; nothing, if none can be asked within the caller's time."""

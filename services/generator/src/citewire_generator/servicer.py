@@ -13,6 +13,7 @@ from citewire_generator import converters
 from citewire_generator.reflection.enrichment import Enricher
 from citewire_generator.reflection.service import Reflector
 from citewire_generator.service import Generator
+from citewire_generator.suggestion_phrases import language_code, phrases_of
 from citewire_generator.tenant_providers import TenantChatProviders
 from citewire_generator.verification import verify_answer
 from citewire_kit.streams import track_stream
@@ -73,7 +74,10 @@ class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
     ) -> pb.SuggestQuestionsResponse:
         suggestions = await self._generator.suggest(request, converters.suggest_from_proto(request))
         return pb.SuggestQuestionsResponse(
-            questions=suggestions.questions, usage=suggestions.usage.to_proto(), fallback=suggestions.fallback
+            questions=suggestions.questions,
+            usage=suggestions.usage.to_proto(),
+            fallback=suggestions.fallback,
+            heading=phrases_of(language_code(request.language)).heading,
         )
 
     async def Enrich(self, request: pb.EnrichRequest, context: Context) -> pb.EnrichResponse:

@@ -14,10 +14,11 @@ from citewire_generator.extraction.questions import read_question
 from citewire_generator.extraction.scoring import Source, answer_score, rank, score_units
 from citewire_generator.extraction.weights import load_weights
 from citewire_generator.packing import defuse
+from citewire_generator.suggestion_phrases import Phrases, language_code, phrases_of
 from citewire_verify.text.languages import detect_language
 from citewire_verify.text.sentences import is_code
 from citewire_verify.text.stop_words import words_of
-from citewire_verify.text.terms import Term, content_keys, normalise, terms, words
+from citewire_verify.text.terms import Term, content_keys, terms
 
 MAX_QUESTION = 200
 """Longest suggested question in code points."""
@@ -27,29 +28,16 @@ MAX_TRIED = 24
 """Topics for which it is checked that the passages answer."""
 ENOUGH = 2
 """Questions for which single words are taken as topics too, if there is nothing better."""
+MAX_TOPIC = 80
+"""Longest topic of a question that isn't checked, in code points."""
+_MAX_CHARS = 2000
+"""Code points of a passage that are read for such topics."""
 
-_NAMES = {
-    "en": "english en",
-    "de": "german deutsch de",
-    "fr": "french francais fr",
-    "es": "spanish espanol castellano es",
-    "it": "italian italiano it",
-    "pt": "portuguese portugues pt",
-    "nl": "dutch nederlands nl",
-}
-_BY_NAME = {name: code for code, names in _NAMES.items() for name in names.split()}
-_ABOUT = {
-    "en": ("What does “{where}” say about {topic}?", "What is said about {topic}?"),
-    "de": ("Was steht in „{where}“ über {topic}?", "Was steht in den Dokumenten über {topic}?"),
-    "fr": ("Que dit « {where} » sur {topic} ?", "Que disent les documents sur {topic} ?"),
-    "es": ("¿Qué dice «{where}» sobre {topic}?", "¿Qué dicen los documentos sobre {topic}?"),
-    "it": ("Che cosa dice «{where}» su {topic}?", "Che cosa dicono i documenti su {topic}?"),
-    "pt": ("O que diz «{where}» sobre {topic}?", "O que dizem os documentos sobre {topic}?"),
-    "nl": ("Wat staat er in “{where}” over {topic}?", "Wat staat er in de documenten over {topic}?"),
-}
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 _BULLET = re.compile(r"^\s*(?:[-*+•]|\(?\d{1,2}[.)]|[Qq]\d{0,2}[:.])\s*")
 _IDEOGRAPHS = re.compile("[\u4e00-\u9fff]{2,8}|[\u30a0-\u30ff]{3,12}|[\uac00-\ud7af]{2,8}")
+_CAPITALISED = re.compile(r"(?<![.!?:\n•|] )(?<!^)\b[^\W\d_a-z]\w{2,}(?:[ -][^\W\d_a-z]\w{2,}){0,3}")
+_LONG_WORDS = re.compile(r"[^\W\d_]{6,30}|[\u4e00-\u9fff]{2,6}|[\u30a0-\u30ff]{3,12}|[\uac00-\ud7af]{2,8}")
 _OF_PROGRAMS = words_of(
     """
     array async await boolean break case catch class const continue default delete else enum error except exception
@@ -117,6 +105,44 @@ def suggest_from_passages(
         if len(questions) == count:
             break
     return _distinct(questions, count, avoid)
+
+
+def name_topics(
+    passages: Sequence[pb.Passage], count: int, *, avoid: Sequence[str], language: str = ""
+) -> tuple[str, ...]:
+    """Makes questions from sections, titles, names and frequent words, without checking whether the passages answer.
+
+    Args:
+        passages: Best first.
+        count: How many at most; fewer if there are fewer topics.
+        avoid: Questions whose topics aren't suggested, above all the one that found no answer.
+        language: Name or code; English if it isn't known.
+    """
+    phrases, avoided = phrases_of(language_code(language)), [question.casefold() for question in avoid]
+    questions: dict[str, str] = {}
+    for phrase, topic in _named(passages[:MAX_READ], phrases):
+        key = topic.casefold()
+        is_known = phrase is not phrases.points and any(key in other or other in key for other in questions)
+        if is_known or not 2 <= len(topic) <= MAX_TOPIC or any(key in question for question in avoided):
+            continue
+        question = phrase.replace("{topic}", topic)
+        questions.setdefault(question if phrase is phrases.points else key, question)
+        if len(questions) == count:
+            break
+    return tuple(questions.values())
+
+
+def _named(passages: Sequence[pb.Passage], phrases: Phrases) -> Iterable[tuple[str, str]]:
+    """How to ask, and about what: sections first, for their author named them."""
+    titles = [_tidy(passage.title or passage.file_name) for passage in passages]
+    yield from ((phrases.about, _tidy(passage.section.rsplit(" > ", 1)[-1])) for passage in passages)
+    yield from ((phrases.what, title) for title in titles)
+    texts = [defuse(passage.text[:_MAX_CHARS]) for passage in passages]
+    for pattern in (_CAPITALISED, _LONG_WORDS):
+        counts = Counter(topic for text in texts for topic in pattern.findall(text))
+        for topic, _ in sorted(counts.items(), key=lambda item: (-item[1], -len(item[0]), item[0])):
+            yield phrases.about, _tidy(topic)
+    yield from ((phrases.points, title) for title in titles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,13 +280,9 @@ def _compared(text: str) -> str:
     return re.sub(r"\W+", " ", text).casefold().strip()
 
 
-def language_code(name: str) -> str | None:
-    """Returns the code of a language by its name or code (`English`, `Español`, `de`, `pt-BR`); None if unknown."""
-    parts = words(name)
-    return _BY_NAME.get(normalise(parts[0])) if parts else None
-
-
 def question_about(topic: str, where: str, language: str) -> str:
     """Asks what is said about a topic, in a document if `where` names one."""
-    inside, anywhere = _ABOUT.get(language, _ABOUT["en"])
-    return inside.format(where=where, topic=topic) if where else anywhere.format(topic=topic)
+    phrases = phrases_of(language)
+    # Not by `format`: what it is about may hold braces.
+    asked = phrases.inside.replace("{where}", where) if where else phrases.about
+    return asked.replace("{topic}", topic)
