@@ -32,8 +32,9 @@ from callers import KEY, keyed_environment
 from citewire_kit import client, server
 from citewire_kit.callers.signer import Signer
 from citewire_kit.channel import open_channel
-from citewire_kit.postgres import open_pool, plans, tenant_batch
+from citewire_kit.postgres import open_pool, tenant_batch
 from citewire_kit.tenant import Tenant, use_tenant
+from citewire_kit.transaction_settings import plans
 from citewire_retriever.model import Scope, SearchQuery
 from citewire_retriever.store.filter_sql import VISIBLE
 from citewire_retriever.store.vectors import half_vector

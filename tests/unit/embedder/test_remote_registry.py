@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from citewire.common.v1.common_pb2 import EmbeddingSpace
 
+from citewire_embedder.batches import EmbedBatch
 from citewire_embedder.providers.base import EmbeddingModel, ModelInfo, Purpose, Vectors
-from citewire_embedder.service import EmbedBatch, Embedder
+from citewire_embedder.service import Embedder
 from citewire_kit.errors import InvalidArgument, NotFound, StartupError, Unavailable
 from fake_embedding import FakeModel, make_limits, words
 

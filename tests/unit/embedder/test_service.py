@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from prometheus_client import REGISTRY
 
+from citewire_embedder.batches import EmbedBatch, EmbedResult
 from citewire_embedder.providers.base import Purpose
 from citewire_embedder.scheduler import BatchLimits
-from citewire_embedder.service import EmbedBatch, Embedder, EmbedResult
+from citewire_embedder.service import Embedder
 from citewire_kit.errors import InvalidArgument, NotFound, ResourceExhausted, Unavailable
 from fake_embedding import DIMENSIONS, FakeModel, expected, make_limits, running_embedder, settle, words
 

@@ -10,7 +10,7 @@ from pydantic import AliasChoices, BaseModel
 
 from citewire_embedder.providers import remote_embedding, remote_rerank
 from citewire_gateway.api import filters, forms, schemas
-from citewire_gateway.api.schemas import chat, library, openai
+from citewire_gateway.api.schemas import library, openai, questions
 from citewire_gateway.profiles import options
 from citewire_gateway.settings import GatewaySettings
 from citewire_generator.providers import remote
@@ -85,7 +85,7 @@ EXPECTED: dict[str, list[int]] = {
     ],
     "body": [default(GatewaySettings, "max_json_bytes") // MIB],
     "question, query": [default(GatewaySettings, "max_question_bytes") // KIB],
-    "messages of a conversation that is sent": [chat.MAX_MESSAGES],
+    "messages of a conversation that is sent": [questions.MAX_MESSAGES],
     "`document_ids`": [schemas.MAX_DOCUMENT_IDS],
     "filter": [filters.MAX_NODES, filters.MAX_DEPTH, filters.MAX_LIST],
     "instructions": [options.MAX_INSTRUCTIONS_BYTES // KIB],
@@ -120,8 +120,8 @@ EXPECTED: dict[str, list[int]] = {
     "`upload-bytes`, in GiB an hour": by_plan(Measure.UPLOAD_BYTES, GIB),
     "`stored-bytes`, in GiB": by_plan(Measure.STORED_BYTES, GIB),
     "`grace_seconds`: how long a chat [goes on without a reader](../explanation/runs.md)": [
-        maximum(chat.ChatRequest, "grace_seconds"),
-        default(chat.ChatRequest, "grace_seconds"),
+        maximum(questions.ChatRequest, "grace_seconds"),
+        default(questions.ChatRequest, "grace_seconds"),
     ],
     "events of a chat run, kept for who comes back": [default(GatewaySettings, "run_events_seconds")],
     "lease of a chat run, after which it is lost with its gateway": [default(GatewaySettings, "run_lease_seconds")],

@@ -11,7 +11,7 @@ from fastapi import Response
 from citewire_accounts.tenants.providers import CHAT_NEEDS
 from citewire_gateway.api.dependencies import Services
 from citewire_gateway.api.dialects import AnswerDialect, ChatDialect
-from citewire_gateway.api.schemas.chat import ChatRequest
+from citewire_gateway.api.schemas.questions import ChatRequest
 from citewire_gateway.chat.events import PRELIMINARY, Done, Event
 from citewire_gateway.chat.run import ChatInput
 from citewire_gateway.chat.run_codec import EVENT_CODEC

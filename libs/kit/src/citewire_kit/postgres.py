@@ -8,8 +8,8 @@ import time
 import weakref
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from functools import cache, partial
-from typing import Any, Final, LiteralString, NamedTuple, cast
+from functools import partial
+from typing import Any, Final, LiteralString, cast
 
 import psycopg
 from psycopg import AsyncConnection, sql
@@ -24,6 +24,7 @@ from citewire_kit.errors import DeadlineExceeded, StartupError, Unavailable
 from citewire_kit.fair import FairShares
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
+from citewire_kit.transaction_settings import Resolved, begin, set_all, settings_of
 
 Connection = AsyncConnection[tuple[Any, ...]]
 Pool = AsyncConnectionPool[Connection]
@@ -47,14 +48,6 @@ _resolved: weakref.WeakKeyDictionary[Pool, "Resolved"] = weakref.WeakKeyDictiona
 
 _MISSING = re.compile(r'FATAL:  ?(?:role|database) "[^"]*" does not exist')
 _CHECK_SECONDS: Final = 2
-
-
-class Resolved(NamedTuple):
-    """A setting that the database finds itself when a transaction's tenant is set."""
-
-    name: LiteralString
-    expression: LiteralString
-    """Gives it as text."""
 
 
 async def open_pool(
@@ -167,17 +160,6 @@ async def tenant_transaction(
         yield connection
 
 
-def plans(*, once: bool) -> str:
-    """Returns the `plan_cache_mode` of a transaction.
-
-    Args:
-        once: Plan a statement once for each connection, whatever its values are: for statements that have one good
-            plan, as planning can take longer than they do. Otherwise plans are made for the values at hand: one plan
-            for all takes the vector index for tenants whose few rows are found faster, and completely, without it.
-    """
-    return "force_generic_plan" if once else "force_custom_plan"
-
-
 class Batch:
     """A reading transaction whose statements go out together, see `tenant_batch`."""
 
@@ -213,9 +195,9 @@ async def tenant_batch(
     async with _connection_of(pool, tenant) as connection, AsyncExitStack() as stack:
         await stack.enter_async_context(connection.pipeline())
         await connection.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", prepare=False)
-        settings = _settings(tenant, _within(statement_seconds), plan_once=plan_once)
+        settings = settings_of(tenant, _within(statement_seconds), plan_once=plan_once)
         # With parameters, so that the server parses it once for each connection.
-        await connection.execute(_set_all(tuple(settings), _resolved.get(pool)), settings)
+        await connection.execute(set_all(tuple(settings), _resolved.get(pool)), settings)
         yield Batch(connection, stack)
 
 
@@ -315,9 +297,9 @@ async def _transaction(
     pool: Pool, tenant: Tenant | None, statement_seconds: float, *, snapshot: bool = False
 ) -> AsyncGenerator[Connection, None]:
     async with _connection_of(pool, tenant) as connection:
-        settings = _settings(tenant, _within(statement_seconds))
+        settings = settings_of(tenant, _within(statement_seconds))
         resolved = None if tenant is None else _resolved.get(pool)
-        await connection.execute(_begin(settings, resolved, snapshot=snapshot), prepare=False)
+        await connection.execute(begin(settings, resolved, snapshot=snapshot), prepare=False)
         yield connection
 
 
@@ -338,48 +320,6 @@ async def _connection_of(pool: Pool, tenant: Tenant | None) -> AsyncGenerator[Co
 
 def _none_free() -> Unavailable:
     return Unavailable("no database connection was free in time", reason="DATABASE_UNAVAILABLE", retry_after=1.0)
-
-
-def _settings(tenant: Tenant | None, statement_seconds: float, *, plan_once: bool = False) -> dict[str, str]:
-    whose = {} if tenant is None else _caller(tenant)
-    timeout = f"{max(1, int(statement_seconds * 1000))}ms"
-    return {"statement_timeout": timeout, "plan_cache_mode": plans(once=plan_once), **whose}
-
-
-def _caller(tenant: Tenant) -> dict[str, str]:
-    """What policies go by. Names of groups are printable, so that a line break separates them."""
-    return {
-        "citewire.org_id": tenant.org_id,
-        "citewire.user_id": tenant.user_id,
-        "citewire.role": tenant.role,
-        "citewire.groups": "\n".join(tenant.groups),
-    }
-
-
-def _begin(settings: Mapping[str, str], resolved: Resolved | None, *, snapshot: bool) -> sql.Composed:
-    """BEGIN and all settings of the transaction, in one round trip."""
-    begin = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if snapshot else "BEGIN")
-    given = _calls({key: sql.Literal(value) for key, value in settings.items()})
-    return sql.SQL("{}; {}").format(begin, _with(given, resolved))
-
-
-@cache
-def _set_all(names: tuple[str, ...], resolved: Resolved | None) -> bytes:
-    """Sets these for the transaction; each value is the parameter of its name."""
-    return _with(_calls({name: sql.Placeholder(name) for name in names}), resolved).as_bytes()
-
-
-def _with(given: sql.Composed, resolved: Resolved | None) -> sql.Composed:
-    """Finds a setting by others, which are made before it."""
-    if resolved is None:
-        return given
-    call = _calls({resolved.name: sql.SQL(resolved.expression)})
-    return sql.SQL("WITH given AS MATERIALIZED ({}) {} FROM given").format(given, call)
-
-
-def _calls(values: Mapping[str, sql.Composable]) -> sql.Composed:
-    calls = [sql.SQL("set_config({}, {}, true)").format(sql.Literal(key), value) for key, value in values.items()]
-    return sql.SQL("SELECT {}").format(sql.SQL(", ").join(calls))
 
 
 def _within(seconds: float) -> float:

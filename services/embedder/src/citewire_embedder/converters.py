@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 from citewire.embedder.v1 import embedder_pb2 as pb
 
+from citewire_embedder.batches import EmbedBatch, EmbedResult, TokenCounts
 from citewire_embedder.providers.base import ModelInfo, Purpose, Ranking
-from citewire_embedder.service import EmbedBatch, EmbedResult, TokenCounts
 from citewire_kit.enums import EnumMap
 from citewire_kit.errors import Violations
 from citewire_remote.converters import ref_from_proto

@@ -11,6 +11,7 @@ import numpy as np
 from citewire.common.v1.common_pb2 import EmbeddingSpace, ProviderRef
 
 from citewire_embedder.admission import Admission
+from citewire_embedder.batches import EmbedBatch, EmbedResult, TokenCounts, check_lengths
 from citewire_embedder.cache import CachedVector, VectorCache
 from citewire_embedder.providers.base import EmbeddingModel, ModelInfo, Purpose, TokenisedText, Vectors
 from citewire_embedder.providers.remote_calls import provider_test
@@ -32,53 +33,8 @@ PROVIDER = "citewire-local"
 """The provider's name in the metrics of models that run here."""
 
 _OPERATION: Final = "embeddings"
-_NAMED_VIOLATIONS = 16
 _PROBE_SECONDS = 1.0
 _TEST_TEXT = "A short text that tests the model."
-
-
-@dataclass(frozen=True, slots=True)
-class EmbedBatch:
-    """Texts to embed."""
-
-    texts: tuple[str, ...]
-    """1-256 texts, none empty."""
-    purpose: Purpose
-    """What they are embedded for."""
-    org_id: str
-    """The organisation that they belong to."""
-    model: str = ""
-    """The model's name; empty for the default."""
-    dimensions: int | None = None
-    """Requested length of the vectors; None for the model's own."""
-    truncate: bool = False
-    """Cut texts that are longer than the window, instead of refusing the batch."""
-    provider: ProviderRef | None = None
-    """The tenant provider to embed with; None for one of the operator's models."""
-
-
-@dataclass(frozen=True, slots=True)
-class EmbedResult:
-    """The vectors of a batch, in its order."""
-
-    vectors: Vectors
-    """Shape (texts, dimensions)."""
-    space: EmbeddingSpace
-    """The space of the vectors."""
-    input_tokens: int
-    """Tokens that the model read; texts answered from the cache cost none."""
-    token_counts: tuple[int, ...]
-    """Tokens of each text before any cut."""
-    truncated: tuple[int, ...]
-    """Indices of the texts that were cut."""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCounts:
-    """Tokens of texts, without those that the model adds to each, and the model that counted."""
-
-    counts: tuple[int, ...]
-    model: ModelInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +231,7 @@ class Embedder:
         counts = [entry.tokens if entry else 0 for entry in cached_vectors]
         for index, text in zip(missing, texts, strict=True):
             counts[index] = text.total
-        cut = _check_lengths(model.info, counts, truncate=batch.truncate)
+        cut = check_lengths(model.info, counts, truncate=batch.truncate)
         vectors, tokens = _allocate(cached_vectors, model.info), 0
         if missing:
             vectors[missing], tokens = await model.embed_counted(texts)
@@ -303,7 +259,7 @@ class Embedder:
         counts = [entry.tokens if entry else 0 for entry in cached_vectors]
         for index, text in zip(missing, texts, strict=True):
             counts[index] = text.total
-        cut = _check_lengths(self._model.info, counts, truncate=batch.truncate)
+        cut = check_lengths(self._model.info, counts, truncate=batch.truncate)
         vectors = _allocate(cached_vectors, model.info)
         tokens = sum(len(text.ids) for text in texts)
         if missing and wait_for_permits:
@@ -405,24 +361,3 @@ def _sized(model: EmbeddingModel, dimensions: int | None) -> EmbeddingModel:
         message = f"the model's vectors have {own} dimensions and can't be shortened to {dimensions}"
         raise InvalidArgument(message, reason="INVALID_FIELD", violations=[FieldViolation("dimensions", message)])
     return shorter
-
-
-def _check_lengths(model: ModelInfo, counts: Sequence[int], *, truncate: bool) -> tuple[int, ...]:
-    """Returns the indices of the texts that are longer than the window."""
-    window = model.max_input_tokens
-    long = tuple(index for index, count in enumerate(counts) if count > window)
-    if long and not truncate:
-        raise InvalidArgument(
-            f"input {long[0]} has {counts[long[0]]} tokens, the model takes {window}",
-            reason="INPUT_TOO_LONG",
-            metadata={
-                "input": str(long[0]),
-                "tokens": str(counts[long[0]]),
-                "max_input_tokens": str(window),
-            },
-            violations=[
-                FieldViolation(f"inputs[{index}]", f"{counts[index]} tokens, at most {window} fit")
-                for index in long[:_NAMED_VIOLATIONS]
-            ],
-        )
-    return long

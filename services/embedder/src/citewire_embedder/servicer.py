@@ -11,8 +11,9 @@ from citewire.embedder.v1 import embedder_pb2 as pb
 from citewire.embedder.v1 import embedder_pb2_grpc as pb_grpc
 
 from citewire_embedder import converters
+from citewire_embedder.batches import EmbedBatch
 from citewire_embedder.reranking import Reranker
-from citewire_embedder.service import EmbedBatch, Embedder
+from citewire_embedder.service import Embedder
 from citewire_kit.tenant import current_tenant
 from citewire_remote.converters import provider_from_proto, rewrap_from_proto
 from citewire_remote.kinds import ProviderType

@@ -7,7 +7,8 @@ from pydantic import Field, StrictBool, StrictInt
 
 from citewire_gateway.api.dialects import AnswerDialect, ChatStreamDialect, quoted
 from citewire_gateway.api.schemas import CollectionName, KnownType, Score
-from citewire_gateway.api.schemas.chat import Assessment, ChatRequest, Decision, ForeignRequest, Messages, event_payload
+from citewire_gateway.api.schemas.chat import Assessment, Decision, event_payload
+from citewire_gateway.api.schemas.questions import ChatRequest, ForeignRequest, Messages
 from citewire_gateway.chat import events
 from citewire_gateway.chat.events import Citations, Done, Event, Tokens
 from citewire_http.api.reading import Names, struct_to_json

@@ -6,7 +6,7 @@ from pydantic import Field, StrictStr
 
 from citewire_gateway.api.dialects import LONG_LIST, AnswerDialect, ChatStreamDialect, quoted
 from citewire_gateway.api.schemas import DocumentIds
-from citewire_gateway.api.schemas.chat import ForeignRequest
+from citewire_gateway.api.schemas.questions import ForeignRequest
 from citewire_gateway.chat.events import Citations, Done, Event, Tokens
 from citewire_http.api.reading import Names
 from citewire_http.api.schemas import Id, ResponseModel

@@ -13,7 +13,8 @@ from citewire_gateway.api.dialects.native import JsonAnswer, NativeDialect
 from citewire_gateway.api.dialects.self_rag import SelfRagAnswer, SelfRagDialect, SelfRagJsonAnswer, SelfRagRequest
 from citewire_gateway.api.dialects.simple import SimpleAnswer, SimpleDialect, SimpleJsonAnswer, SimpleRequest
 from citewire_gateway.api.dialects.ui_message import UiMessageDialect
-from citewire_gateway.api.schemas.chat import ChatAnswer, ChatRequest
+from citewire_gateway.api.schemas.chat import ChatAnswer
+from citewire_gateway.api.schemas.questions import ChatRequest
 from citewire_gateway.profiles.builtin import SELF_RAG, SIMPLE
 from citewire_gateway.profiles.model import Profile
 from citewire_gateway.profiles.options import apply_changes, check_possible

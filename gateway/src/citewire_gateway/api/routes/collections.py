@@ -11,7 +11,6 @@ from fastapi import APIRouter, Depends, Query
 from citewire_accounts.api.dependencies import TenantDep, authenticate, require_admin
 from citewire_gateway.api.dependencies import ServicesDep
 from citewire_gateway.api.schemas.library import (
-    CalibrationBody,
     Collection,
     CollectionBody,
     CollectionDeleted,
@@ -19,6 +18,9 @@ from citewire_gateway.api.schemas.library import (
     CollectionPatch,
     GrantList,
     GrantsBody,
+)
+from citewire_gateway.api.schemas.spaces import (
+    CalibrationBody,
     PrepareBody,
     Space,
     SpaceChoice,

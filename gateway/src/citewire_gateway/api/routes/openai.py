@@ -15,7 +15,6 @@ from citewire_gateway.api.chat_requests import make_chat_input, respond
 from citewire_gateway.api.dependencies import ServicesDep
 from citewire_gateway.api.dialects import ChatDialect
 from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream, UrlOf
-from citewire_gateway.api.schemas.chat import ChatMessage, ChatRequest
 from citewire_gateway.api.schemas.openai import (
     Completion,
     CompletionRequest,
@@ -30,6 +29,7 @@ from citewire_gateway.api.schemas.openai import (
     RerankResult,
     RerankResults,
 )
+from citewire_gateway.api.schemas.questions import ChatMessage, ChatRequest
 from citewire_gateway.chat.events import Citation
 from citewire_gateway.chat.run import CHARS_PER_TOKEN
 from citewire_gateway.profiles.store import profile_key

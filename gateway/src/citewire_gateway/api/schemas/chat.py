@@ -1,139 +1,16 @@
-"""Questions, answers, their events in every dialect, and conversations."""
+"""Answers, their events in every dialect, and conversations."""
 
-import math
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
-from uuid import UUID
+from typing import Annotated, ClassVar, Literal, Self
 
 from citewire.generator.v1 import generator_pb2
-from pydantic import MISSING, AfterValidator, BaseModel, Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import MISSING, AfterValidator, Field
 
-from citewire_gateway.api.schemas import (
-    PLACE_NAMES,
-    KnownType,
-    PlaceFields,
-    ScopeFields,
-    Score,
-    Similarity,
-    StreamError,
-)
+from citewire_gateway.api.schemas import PLACE_NAMES, KnownType, PlaceFields, Similarity, StreamError
 from citewire_gateway.chat import events, run
-from citewire_gateway.profiles.model import EventType
-from citewire_gateway.profiles.options import ProfileOptions
 from citewire_http.api.reading import Names
-from citewire_http.api.schemas import Count, Id, Nothing, Ratio, RequestModel, ResponseModel, Time, Uuid
-
-MAX_MESSAGES = 200
-
-
-class MessagePart(BaseModel):
-    """A part of a message, as AI SDK's clients send it. An answer's parts come back; only texts are read."""
-
-    type: StrictStr
-    text: StrictStr = ""
-
-
-class ChatMessage(RequestModel):
-    """A message of the conversation that a request brings: its text as `content`, or in `parts`."""
-
-    role: Literal["user", "assistant"]
-    content: StrictStr = ""
-    parts: list[MessagePart] = Field(default_factory=list[MessagePart])
-    id: Any = Field(default=None, description="Of AI SDK's clients; not read.", exclude=True)
-    metadata: Any = Field(default=None, description="Of AI SDK's clients; not read.", exclude=True)
-    created_at: Any = Field(default=None, alias="createdAt", description="Of AI SDK's clients; not read.", exclude=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _require_text(cls, value: object) -> object:
-        if isinstance(value, dict) and "content" not in value and "parts" not in value:
-            raise ValueError("content is required (or parts)")
-        return cast("object", value)
-
-    @model_validator(mode="after")
-    def _join_parts(self) -> Self:
-        unread = [part.type for part in self.parts if part.type != "text"]
-        if self.role == "user" and unread:
-            raise ValueError(f"a question's parts must be of type text: one of type {unread[0][:64]} can't be read")
-        if not self.content and self.parts:
-            self.content = "".join(part.text for part in self.parts if part.type == "text")
-        return self
-
-
-def _ends_with_the_user(messages: list[ChatMessage]) -> list[ChatMessage]:
-    if messages[-1].role != "user":
-        raise ValueError("the last one must be the user's")
-    return messages
-
-
-Messages = Annotated[
-    list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_ends_with_the_user)
-]
-
-
-class ChatRequest(ScopeFields):
-    """A question, as `question` or as the last of `messages`."""
-
-    question: StrictStr | None = Field(
-        default=None,
-        description="Required unless `messages` is given. 1 byte to 32 KiB.",
-        examples=["How much did revenue grow?"],
-    )
-    messages: Messages | None = Field(
-        default=None, description="The conversation, oldest first; the last one is the user's question."
-    )
-    profile: StrictStr | None = Field(default=None, description="See `GET /v1/profiles`; none means `documents`.")
-    conversation_id: UUID | None = Field(default=None, description="Continues a conversation; none begins one.")
-    top_k: StrictInt | None = Field(default=None, description="How many chunks, within the profile's limits.")
-    min_score: Score | None = Field(default=None, description="Lowest cosine similarity of a chunk.")
-    model: Annotated[StrictStr, Field(max_length=200)] | None = Field(default=None, description="The chat model.")
-    stream: StrictBool = Field(default=True, description="False answers with one JSON body.")
-    include: tuple[Literal["step", "assessment", "citation", "uncited", "cost"], ...] = Field(
-        default=(),
-        description="Events to show beyond those that the profile shows; `cost` adds `cost_usd` and `path` to `usage`.",
-    )
-    options: ProfileOptions | None = Field(
-        default=None, description="Changes single fields of the profile for this question, within its limits."
-    )
-    keep: StrictBool | None = Field(
-        default=None, description="True keeps the chat as a conversation, where the profile leaves that to the request."
-    )
-    time_zone: Annotated[StrictStr, Field(max_length=64)] | None = Field(
-        default=None,
-        description="IANA name of the time zone in which the question's days begin (`yesterday`); none means UTC.",
-        examples=["Europe/Berlin"],
-    )
-    grace_seconds: Annotated[StrictInt, Field(ge=0, le=60)] = Field(
-        default=0,
-        description="How long the run goes on without a reader, from its first frame on; 0 stops it when its reader "
-        "leaves. With more, `GET /v1/chat/{run_id}/events` resumes it.",
-    )
-    detach: StrictBool = Field(default=False, description="True lets the run go on to its end without a reader.")
-    id: Any = Field(
-        default=None,
-        description="Of AI SDK's clients: their chat is a conversation, with the dialect `ui-message`.",
-        exclude=True,
-    )
-    trigger: Any = Field(default=None, description="Of AI SDK's clients; not read.", exclude=True)
-    message_id: Any = Field(default=None, alias="messageId", description="Of AI SDK's clients; not read.", exclude=True)
-
-    @property
-    def patience(self) -> float:
-        """How long the run goes on without a reader, in seconds."""
-        return math.inf if self.detach else float(self.grace_seconds)
-
-    def events(self) -> frozenset[EventType]:
-        """The events to show beyond those that the profile shows."""
-        return frozenset(EventType(name) for name in self.include if name != "cost")
-
-
-class ForeignRequest(RequestModel):
-    """What another API takes; its fields are those of `ChatRequest`."""
-
-    def native(self) -> ChatRequest:
-        """As our own API takes it. Nothing is checked twice."""
-        return ChatRequest.model_construct(**dict(self))
+from citewire_http.api.schemas import Count, Id, Nothing, Ratio, ResponseModel, Time, Uuid
 
 
 class RunCancelled(ResponseModel):

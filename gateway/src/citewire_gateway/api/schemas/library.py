@@ -1,14 +1,14 @@
-"""Documents, collections and embedding spaces."""
+"""Documents and collections."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from citewire.retriever.v1 import calibration_pb2, corpus_pb2
+from citewire.retriever.v1 import corpus_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
-from pydantic import MISSING, BeforeValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import MISSING, BeforeValidator, Field, StrictBool, StrictStr, model_validator
 
-from citewire_gateway.api.schemas import CollectionName, KnownType, PlaceFields, Score, StreamError
+from citewire_gateway.api.schemas import CollectionName, KnownType, PlaceFields, StreamError
 from citewire_gateway.profiles.model import DocumentType
 from citewire_http.api.reading import Names
 from citewire_http.api.schemas import Count, Id, JsonObject, Nothing, RequestModel, ResponseModel, Time
@@ -39,20 +39,6 @@ class Stage(StrEnum):
     CHUNK = "chunk"
     EMBED = "embed"
     PUBLISH = "publish"
-
-
-class SpaceRole(StrEnum):
-    """What a space is for."""
-
-    LIVE = "live"
-    NEXT = "next"
-    PREVIOUS = "previous"
-    FURTHER = "further"
-
-    @classmethod
-    def _missing_(cls, value: object) -> "SpaceRole":
-        del value  # one of a later version
-        return cls.FURTHER
 
 
 class Access(StrEnum):
@@ -343,136 +329,3 @@ class GrantList(ResponseModel):
     """Who may do what with a collection, by subject; none: it is everybody's."""
 
     grants: list[Grant]
-
-
-class SpaceBody(RequestModel):
-    """An embedding space, as `GET /v1/spaces` names it."""
-
-    model: Annotated[StrictStr, Field(min_length=1, max_length=200)]
-    revision: Annotated[StrictStr, Field(min_length=1, max_length=100)]
-    dimensions: Annotated[StrictInt, Field(ge=1, le=4096)]
-
-
-class SpaceChoice(RequestModel):
-    """An embedding space, as `GET /v1/spaces` or the embedder names it."""
-
-    model: Annotated[StrictStr, Field(min_length=1, max_length=200)] = Field(examples=["text-embedding-3-small"])
-    revision: Annotated[StrictStr, Field(min_length=1, max_length=100)] | None = Field(
-        default=None, description="Absent: the one that is offered.", examples=["1"]
-    )
-    dimensions: Annotated[StrictInt, Field(ge=1, le=4096)] | None = Field(
-        default=None, description="Absent: those that are offered.", examples=[1536]
-    )
-
-
-class PrepareBody(RequestModel):
-    """Which space is to be filled beside the live one."""
-
-    space: SpaceChoice
-
-
-class SwitchBody(RequestModel):
-    """Which space is to be searched from now on."""
-
-    space: SpaceChoice
-    force: StrictBool = Field(
-        default=False,
-        description="Also to a space that lacks vectors: searches miss those documents until it has them.",
-    )
-
-
-_RELEVANCE = "Cosine similarity below which a chunk is hardly ever relevant."
-_ANSWERABLE = "Score of an extractive answer below which the passages don't answer."
-_OFF_TOPIC = (
-    "Cosine similarity at or below which a chunk has nothing to do with the question; else that is derived from the "
-    "space's scale, and from the words."
-)
-_WEIGHT = "Weight of the vectors in hybrid search; the words have the rest."
-
-
-class CalibrationValues(RequestModel):
-    """What was measured; what is absent or null wasn't measured, and the server's default counts."""
-
-    relevance_threshold: Score | None = Field(default=None, description=_RELEVANCE)
-    answerable_threshold: Score | None = Field(default=None, description=_ANSWERABLE)
-    dense_weight: Score | None = Field(default=None, description=_WEIGHT)
-    off_topic_threshold: Score | None = Field(default=None, description=_OFF_TOPIC)
-    report: dict[str, Any] | None = Field(
-        default=None, description="What was measured and how: any JSON object, at most 64 KiB."
-    )
-
-    def to_proto(self) -> calibration_pb2.Calibration:
-        """What is absent stays unset."""
-        return self.to_message(calibration_pb2.Calibration, report=self.report or {})
-
-
-class CalibrationBody(RequestModel):
-    """What a space's scores mean; it takes the place of what is stored, as a whole."""
-
-    space: SpaceBody
-    calibration: CalibrationValues | None = Field(
-        description="Null removes what is stored: what comes with the server counts again."
-    )
-
-
-class Calibration(ResponseModel):
-    """What a space's scores mean, as it was measured; what wasn't is null."""
-
-    relevance_threshold: float | None = Field(description=_RELEVANCE, examples=[0.21])
-    answerable_threshold: float | None = Field(description=_ANSWERABLE, examples=[0.38])
-    dense_weight: float | None = Field(description=_WEIGHT, examples=[0.5])
-    off_topic_threshold: float | None = Field(description=_OFF_TOPIC, examples=[0.1])
-    measured_at: Time | None = Field(
-        description="null where it came with the server.", examples=["2026-01-01T12:00:00Z"]
-    )
-    report: JsonObject = Field(examples=[{"questions": 1200}])
-
-
-class SpaceScale(ResponseModel):
-    """What cosine similarities are in a space, measured with built-in questions and texts."""
-
-    unrelated: float = Field(
-        description="Mean of a question and a text that has nothing to do with it.", examples=[0.048]
-    )
-    deviation: float = Field(description="Its standard deviation.", examples=[0.076])
-    related: float = Field(
-        description="Median of a question and the text that answers it, in standard deviations above that mean.",
-        examples=[8.4],
-    )
-
-
-class Space(ResponseModel):
-    """An embedding space: how far it is filled, and what its scores mean."""
-
-    parts = ("space",)
-    names: ClassVar[Names] = {
-        "items": "documents",
-        "with_vectors": "documents_filled",
-        "given_up": "documents_failed",
-        "chunks_with_vectors": "chunks_filled",
-    }
-
-    model: str = Field(examples=["text-embedding-3-small"])
-    revision: str = Field(examples=["1"])
-    dimensions: int = Field(examples=[1536])
-    role: SpaceRole = Field(examples=["next"])
-    items: Count = Field(description="Documents with a live version.", examples=[240])
-    with_vectors: Count = Field(examples=[190])
-    missing: Count = Field(description="Documents that still lack vectors.", examples=[50])
-    given_up: Count = Field(description="Documents whose embedding failed for good.", examples=[0])
-    chunks: Count = Field(examples=[1810])
-    chunks_with_vectors: Count = Field(examples=[1424])
-    calibration: Calibration | None
-    scale: SpaceScale | None = Field(description="null until it has been measured.")
-
-    @classmethod
-    def from_proto(cls, message: corpus_pb2.SpaceInfo) -> Self:
-        """As the retriever describes it."""
-        return cls.read(message, missing=message.documents - message.documents_filled)
-
-
-class SpaceList(ResponseModel):
-    """The organisation's embedding spaces, the live one first."""
-
-    spaces: list[Space]
-    next_page_token: str = Field(description='"" on the last page.', examples=[""])

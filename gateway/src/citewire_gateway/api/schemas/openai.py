@@ -11,7 +11,8 @@ from uuid import UUID
 from pydantic import MISSING, AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, StrictStr, field_validator
 
 from citewire_gateway.api.schemas import ScopeFields, Score
-from citewire_gateway.api.schemas.chat import MAX_MESSAGES, VerifiedCitation
+from citewire_gateway.api.schemas.chat import VerifiedCitation
+from citewire_gateway.api.schemas.questions import MAX_MESSAGES
 from citewire_http.api.schemas import Count, OpenAiError, RequestModel, ResponseModel
 
 MAX_INPUTS = 256

@@ -1,26 +1,25 @@
 """Jobs and what ingest writes, in Postgres."""
 
-from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final, LiteralString
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
-from psycopg.types.json import Jsonb
 
-from citewire_kit.errors import FailedPrecondition, Internal, NotFound, Unavailable
-from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.errors import FailedPrecondition, NotFound, Unavailable
+from citewire_kit.postgres import Connection, Pool, load_queries
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Plan, Tenant
-from citewire_retriever.ingest.chunks import Chunk, embedding_input, input_hash
+from citewire_retriever.ingest.chunk_rows import chunk_columns, chunk_terms
+from citewire_retriever.ingest.chunks import Chunk
 from citewire_retriever.ingest.errors import IngestError
 from citewire_retriever.ingest.model import (
     Job,
     JobKind,
     LeaseLostError,
     LiveVersion,
-    OwnEmbedding,
     Publication,
     Published,
     QueueState,
@@ -30,10 +29,9 @@ from citewire_retriever.ingest.model import (
     VectorTable,
     VersionToIngest,
 )
-from citewire_retriever.ingest.wire import place_values
-from citewire_retriever.lexical import weigh_chunk
+from citewire_retriever.ingest.transactions import STATEMENT_SECONDS, own_embedding, shared, under_tenant
 from citewire_retriever.model import Space, Stage
-from citewire_retriever.store.vectors import Float32, half_vector, sparse_vector
+from citewire_retriever.store.vectors import Float32, half_vector
 
 log = get_logger(__name__)
 
@@ -42,7 +40,6 @@ _CHANNEL: Final = "citewire_corpus_jobs"
 _LISTENER: Final = {"application_name": "citewire-worker-listen", "connect_timeout": 5}
 _PARTS_AT_ONCE: Final = 4
 _TEXT_PART: Final = 100_000
-_STATEMENT: Final = 30.0
 _LONG_STATEMENT: Final = 300.0
 """Seconds for statements whose work grows with the document: publishing and removing."""
 
@@ -161,7 +158,7 @@ class PostgresJobStore:
         position = first = 0
         while position < size_bytes:
             # A transaction for a few parts: parsing and spooling hold no connection.
-            async with _tenants(self._pool, job) as connection:
+            async with under_tenant(self._pool, job) as connection:
                 values = {**_key(job), "first": first, "end": first + _PARTS_AT_ONCE}
                 cursor = await connection.execute(_SQL["read_parts"], values, binary=True)
                 parts: list[bytes] = [row[0] for row in await cursor.fetchall()]
@@ -199,7 +196,7 @@ class PostgresJobStore:
 
     async def staged(self, job: Job, table: VectorTable) -> list[StagedChunk]:
         """Reads what an earlier attempt has stored of the version's chunks, in order."""
-        async with _tenants(self._pool, job) as connection:
+        async with under_tenant(self._pool, job) as connection:
             cursor = await connection.execute(_with_table(_SQL["staged"], table), _key(job), binary=True)
             return [StagedChunk(*row) for row in await cursor.fetchall()]
 
@@ -211,7 +208,7 @@ class PostgresJobStore:
 
     async def live_inputs(self, job: Job) -> dict[bytes, int]:
         """What the live version's chunks were embedded as (`input_hash`), with one chunk's id for each."""
-        async with _tenants(self._pool, job, statement_seconds=_LONG_STATEMENT) as connection:
+        async with under_tenant(self._pool, job, statement_seconds=_LONG_STATEMENT) as connection:
             cursor = await connection.execute(_SQL["live_inputs"], _key(job), binary=True)
             return dict(await cursor.fetchall())
 
@@ -237,9 +234,9 @@ class PostgresJobStore:
         """
         done = chunks[-1].index + 1
         async with self._holding(job, "progress", {"stage": "embed", "done": done, "total": total}) as connection:
-            cursor = await connection.execute(_SQL["insert_chunks"], {**_key(job), **_columns(chunks)})
+            cursor = await connection.execute(_SQL["insert_chunks"], {**_key(job), **chunk_columns(chunks)})
             ids: dict[int, int] = dict(await cursor.fetchall())
-            await connection.execute(_SQL["insert_terms"], {**_key(job), **_terms(chunks, ids)})
+            await connection.execute(_SQL["insert_terms"], {**_key(job), **chunk_terms(chunks, ids)})
             rows: list[dict[str, Any]] = []
             copies: dict[int, int] = {}
             for chunk, vector in zip(chunks, vectors, strict=True):
@@ -260,7 +257,7 @@ class PostgresJobStore:
         Older versions lose their vectors at once; a sweep is queued for the rest of them.
         """
         try:
-            async with _tenants(self._pool, job, statement_seconds=_LONG_STATEMENT) as connection:
+            async with under_tenant(self._pool, job, statement_seconds=_LONG_STATEMENT) as connection:
                 return await _publish(connection, job, publication)
         except _OtherSpaceError:
             return Published.OTHER_SPACE
@@ -287,7 +284,7 @@ class PostgresJobStore:
 
     async def live(self, job: Job) -> LiveVersion | None:
         """Reads the job's version; None if it isn't the live one any more."""
-        async with _tenants(self._pool, job) as connection:
+        async with under_tenant(self._pool, job) as connection:
             result = await (await connection.execute(_SQL["lock_live"], _key(job))).fetchone()
             row = await (await connection.execute(_SQL["version_to_ingest"], _key(job))).fetchone()
             _, only_own = await own_embedding(connection, job.tenant)
@@ -297,7 +294,7 @@ class PostgresJobStore:
 
     async def unembedded(self, job: Job, table: VectorTable, most: int) -> list[StoredChunk]:
         """Reads chunks of the version, in order, that have no vector in a space."""
-        async with _tenants(self._pool, job) as connection:
+        async with under_tenant(self._pool, job) as connection:
             values = {**_key(job), "most": most}
             cursor = await connection.execute(_with_table(_SQL["unembedded"], table), values, binary=True)
             return [StoredChunk(*row) for row in await cursor.fetchall()]
@@ -346,60 +343,17 @@ class PostgresJobStore:
 
     @asynccontextmanager
     async def _holding(
-        self, job: Job, first: str, values: dict[str, Any], *, statement_seconds: float = _STATEMENT
+        self, job: Job, first: str, values: dict[str, Any], *, statement_seconds: float = STATEMENT_SECONDS
     ) -> AsyncGenerator[Connection]:
         """A transaction in which the job is surely this worker's: it begins with a statement on the version's row.
 
         Raises:
             LeaseLostError: It isn't any more, or the version was deleted; nothing is written.
         """
-        async with _tenants(self._pool, job, statement_seconds=statement_seconds) as connection:
+        async with under_tenant(self._pool, job, statement_seconds=statement_seconds) as connection:
             await _written(connection, first, {**_key(job), **values})
             await _held(connection, job)
             yield connection
-
-
-async def own_embedding(connection: Connection, tenant: Tenant) -> tuple[OwnEmbedding | None, bool]:
-    """Reads the tenant's own embedding provider, user first, and whether the organisation demands one.
-
-    The gateway's schema may not be there: then there are none.
-    """
-    there = await (await connection.execute(_SQL["has_embedding_providers"])).fetchone()
-    if there is None or not there[0]:
-        return None, False
-    values = {"org_id": tenant.org_id, "user_id": tenant.user_id}
-    row = await (await connection.execute(_SQL["own_embedding"], values, binary=True)).fetchone()
-    if row is None or row[1] is None:
-        return None, bool(row and row[0])
-    return OwnEmbedding(row[1], row[2], row[3], row[4], row[5], row[6]), bool(row[0])
-
-
-@asynccontextmanager
-async def _tenants(pool: Pool, job: Job, *, statement_seconds: float = _STATEMENT) -> AsyncGenerator[Connection]:
-    """A transaction under the job's tenant."""
-    with refused():
-        async with tenant_transaction(pool, job.tenant, statement_seconds=statement_seconds) as connection:
-            yield connection
-
-
-@asynccontextmanager
-async def shared(pool: Pool) -> AsyncGenerator[Connection]:
-    """A transaction without a tenant: jobs and spaces only."""
-    with refused():
-        async with transaction(pool) as connection:
-            yield connection
-
-
-@contextmanager
-def refused() -> Generator[None]:
-    """Keeps what the database says of rows that it refuses out of the log: it quotes them, and they hold content."""
-    try:
-        yield
-    except psycopg.Error as exc:
-        log.error(  # noqa: TRY400 - the traceback would quote the row
-            "database_refused", sqlstate=exc.sqlstate, error=exc.diag.message_primary, table=exc.diag.table_name
-        )
-        raise Internal("the database refused what was to be stored", reason="INTERNAL") from None
 
 
 class _OtherSpaceError(Exception):
@@ -466,34 +420,6 @@ def _key(job: Job) -> dict[str, Any]:
         "fence": job.fence,
         "document_id": job.document_id,
         "version": job.version,
-    }
-
-
-def _columns(chunks: Sequence[Chunk]) -> dict[str, list[Any]]:
-    return {
-        "indices": [chunk.index for chunk in chunks],
-        "texts": [chunk.text for chunk in chunks],
-        "token_counts": [chunk.token_count for chunk in chunks],
-        "hashes": [chunk.content_hash for chunk in chunks],
-        "sections": [chunk.section for chunk in chunks],
-        "char_starts": [chunk.char_start for chunk in chunks],
-        "char_ends": [chunk.char_end for chunk in chunks],
-        "verbatims": [chunk.verbatim for chunk in chunks],
-        "place": [Jsonb(place_values(chunk.place)) for chunk in chunks],
-        "places": [_parts(chunk) for chunk in chunks],
-        "input_hashes": [input_hash(chunk) for chunk in chunks],
-    }
-
-
-def _parts(chunk: Chunk) -> Jsonb | None:
-    return Jsonb([[start, place_values(place)] for start, place in chunk.places]) if chunk.places else None
-
-
-def _terms(chunks: Sequence[Chunk], ids: Mapping[int, int]) -> dict[str, Any]:
-    texts = [embedding_input(chunk.header, chunk.text) for chunk in chunks]
-    return {
-        "chunk_ids": [ids[chunk.index] for chunk in chunks],
-        "terms": [sparse_vector(weigh_chunk(text)).to_text() for text in texts],
     }
 
 

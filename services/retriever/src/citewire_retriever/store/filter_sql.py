@@ -9,7 +9,7 @@ from typing import Final, LiteralString
 
 from psycopg import sql
 
-from citewire_kit.postgres import Resolved
+from citewire_kit.transaction_settings import Resolved
 from citewire_retriever.filters import TEXT_FIELDS, TIME_FIELDS, All, AnyOf, Comparison, Filter, Not, Scalar
 from citewire_retriever.model import Scope
 from citewire_retriever.store import rows

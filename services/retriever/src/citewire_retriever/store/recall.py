@@ -5,7 +5,8 @@ from typing import Any, Final
 import numpy as np
 from psycopg import sql
 
-from citewire_kit.postgres import Pool, plans, tenant_transaction
+from citewire_kit.postgres import Pool, tenant_transaction
+from citewire_kit.transaction_settings import plans
 from citewire_retriever.store import rows
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
 from citewire_retriever.store.sampling import Sample

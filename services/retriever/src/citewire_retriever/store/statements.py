@@ -9,8 +9,9 @@ import psycopg
 from pgvector import HalfVector
 from psycopg import sql
 
-from citewire_kit.postgres import Connection, plans
+from citewire_kit.postgres import Connection
 from citewire_kit.tenant import Tenant
+from citewire_kit.transaction_settings import plans
 from citewire_retriever.model import Scope, SearchQuery
 from citewire_retriever.store import rows
 from citewire_retriever.store.filter_sql import Parameters, only_visible, scope_condition

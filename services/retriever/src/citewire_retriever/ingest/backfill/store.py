@@ -11,7 +11,7 @@ from citewire_kit.tenant import Tenant
 from citewire_retriever.headings import heading
 from citewire_retriever.ingest.chunks import embedding_input
 from citewire_retriever.ingest.model import Job, LeaseLostError, OwnEmbedding, VectorTable
-from citewire_retriever.ingest.store import own_embedding, refused, shared
+from citewire_retriever.ingest.transactions import own_embedding, refused, shared
 from citewire_retriever.ingest.turn import Turn
 from citewire_retriever.lexical import weigh_chunk
 from citewire_retriever.model import Space, SpaceScale

@@ -16,7 +16,7 @@ from citewire_retriever.ingest.enrichment.model import (
     OwnChatModel,
 )
 from citewire_retriever.ingest.model import Job, LeaseLostError
-from citewire_retriever.ingest.store import own_embedding, refused
+from citewire_retriever.ingest.transactions import own_embedding, refused
 
 _SQL: Final = load_queries("citewire_retriever.ingest.enrichment", "queries.sql")
 READ_CHARS: Final = 32_000

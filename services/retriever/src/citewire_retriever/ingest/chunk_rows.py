@@ -1,0 +1,41 @@
+"""Chunks as the columns that are stored of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from citewire_retriever.ingest.chunks import Chunk, embedding_input, input_hash
+from citewire_retriever.ingest.wire import place_values
+from citewire_retriever.lexical import weigh_chunk
+from citewire_retriever.store.vectors import sparse_vector
+
+
+def chunk_columns(chunks: Sequence[Chunk]) -> dict[str, list[Any]]:
+    """Returns the values of the query `insert_chunks`, a list for each column."""
+    return {
+        "indices": [chunk.index for chunk in chunks],
+        "texts": [chunk.text for chunk in chunks],
+        "token_counts": [chunk.token_count for chunk in chunks],
+        "hashes": [chunk.content_hash for chunk in chunks],
+        "sections": [chunk.section for chunk in chunks],
+        "char_starts": [chunk.char_start for chunk in chunks],
+        "char_ends": [chunk.char_end for chunk in chunks],
+        "verbatims": [chunk.verbatim for chunk in chunks],
+        "place": [Jsonb(place_values(chunk.place)) for chunk in chunks],
+        "places": [_parts(chunk) for chunk in chunks],
+        "input_hashes": [input_hash(chunk) for chunk in chunks],
+    }
+
+
+def chunk_terms(chunks: Sequence[Chunk], ids: Mapping[int, int]) -> dict[str, list[Any]]:
+    """Returns the values of the query `insert_terms`; `ids` are those that the chunks got, by index."""
+    texts = [embedding_input(chunk.header, chunk.text) for chunk in chunks]
+    return {
+        "chunk_ids": [ids[chunk.index] for chunk in chunks],
+        "terms": [sparse_vector(weigh_chunk(text)).to_text() for text in texts],
+    }
+
+
+def _parts(chunk: Chunk) -> Jsonb | None:
+    return Jsonb([[start, place_values(place)] for start, place in chunk.places]) if chunk.places else None
