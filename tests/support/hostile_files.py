@@ -238,6 +238,8 @@ HOSTILE: dict[str, Hostile] = {
     "text: blank lines": _repeated("a.txt", " \n", before="a", after="b"),
     "text: full-width full stops": _repeated("a.txt", "。"),
     "text: western bytes": lambda size: ("a.txt", "caf\xe9 ".encode("latin-1") * (size // 5)),
+    "text: mixed encodings": lambda size: ("a.txt", ("ü".encode() * 9 + b"\xfc ") * (size // 20)),
+    "text: wide letters": lambda size: ("a.txt", "слово за ".encode("utf-16-le") * (size // 18)),
     "text: cyrillic bytes": lambda size: ("a.txt", "слово за ".encode("cp1251") * (size // 9)),
     "JSON: deep": _deep_data,
     "JSON: one long line": _repeated("a.json", '{"a":1},'),

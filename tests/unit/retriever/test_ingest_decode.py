@@ -24,6 +24,45 @@ def test_cyrillic_and_polish_are_not_taken_for_western() -> None:
     assert decode(POLISH.encode("cp1250")) == POLISH
 
 
+TEXTS = {
+    "これは普通の日本語の文章です。東京は日本の首都です。\n": "shift_jis euc_jp iso2022_jp utf-16-le utf-16-be",
+    "这是一段普通的中文文字。北京是中国的首都，住着很多人。\n": "gb18030 gbk utf-16-le utf-16-be",
+    "這是一段普通的中文文字。臺北是一座大城市，住著很多人。\n": "big5 utf-16-le",
+    "이것은 평범한 한국어 문장입니다. 서울은 대한민국의 수도입니다.\n": "euc_kr cp949 utf-16-le",
+    "Это обычный русский текст. Цена за ночь тридцать евро.\n": "koi8-r cp1251 cp866 iso8859-5 utf-16-le utf-16-be",
+    "Це звичайний український текст. Київ є столицею України.\n": "koi8-u cp1251",
+    "Αυτό είναι ένα συνηθισμένο ελληνικό κείμενο.\n": "cp1253 iso8859-7 utf-16-be",
+    "זהו טקסט עברי רגיל. ירושלים היא עיר הבירה.\n": "cp1255 utf-16-le",
+    "هذا نص عربي عادي. القاهرة هي عاصمة مصر.\n": "cp1256 utf-16-le",
+    "นี่คือข้อความภาษาไทยทั่วไป กรุงเทพเป็นเมืองหลวง\n": "cp874 utf-16-le",
+    "Sıradan bir Türkçe metindir. Ankara Türkiye'nin başkentidir.\n": "cp1254 iso8859-9",
+    "Zażółć gęślą jaźń, wszyscy ludzie rodzą się wolni i równi.\n": "cp1250 iso8859-2",
+    "Toto je běžný český text, který říká, že pokoj stojí třicet eur.\n": "cp1250 iso8859-2",
+    "Größe": "cp1252 utf-16-le",
+    "Le café était fermé, à côté de l’hôtel.\n": "cp1252",
+    "Það er ekki hægt að lesa þetta.\n": "cp1252",
+}
+
+
+@pytest.mark.parametrize(("text", "encoding"), [(text, each) for text in TEXTS for each in TEXTS[text].split()])
+@pytest.mark.parametrize("times", [1, 40])
+def test_short_and_long_texts_of_many_scripts(text: str, encoding: str, times: int) -> None:
+    assert decode((text * times).encode(encoding)) == text * times
+
+
+def test_a_declared_encoding_counts_where_the_text_is_no_utf8() -> None:
+    assert decode('<?xml version="1.0" encoding="mac_cyrillic"?><a>Это</a>'.encode("mac_cyrillic")).endswith(
+        "<a>Это</a>"
+    )
+    assert decode("# -*- coding: latin-1 -*-\nx = 'Größe'".encode("latin-1")).endswith("'Größe'")
+    assert decode("charset=koi8-r, say some of größe".encode()) == "charset=koi8-r, say some of größe"
+
+
+def test_lines_in_another_encoding_spoil_no_others() -> None:
+    lines = ["Größe und Maß, überall gültig.".encode()] * 10 + ["Später hinzugefügt".encode("cp1252")]
+    assert decode(b"\n".join(lines)).split("\n")[-2:] == ["Größe und Maß, überall gültig.", "Später hinzugefügt"]
+
+
 @pytest.mark.parametrize(
     "data",
     [

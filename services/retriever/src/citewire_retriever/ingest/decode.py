@@ -6,6 +6,7 @@ import unicodedata
 
 from charset_normalizer import from_bytes
 
+from citewire_retriever.ingest.encodings import guess_single_byte, guess_wide
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 
 _BOMS: tuple[tuple[bytes, str], ...] = (
@@ -17,6 +18,16 @@ _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _SAMPLE = 65_536
+_GUESSED = 16_384
+_HEAD = 1_024
+# What XML, HTML, and editors say near a file's beginning, such as `encoding="koi8-r"` or `coding: latin-1`.
+_DECLARED = re.compile(rb"""(?:encoding|charset|coding)\s{0,4}[=:]\s{0,4}["']?([\w.:-]{2,40})""", re.I)
+_ISO_2022_JP = re.compile(rb"\x1b\$(?:[@B]|\(D)")
+_STRAY = re.compile(r"[\udc80-\udcff]")
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+_STRAYS_SHARE = 4
+_WESTERN = {0xDC00 + byte: bytes([byte]).decode("cp1252", "replace") for byte in range(0x80, 0x100)}
+"""What bytes are that aren't UTF-8, as `surrogateescape` reads them."""
 # Codecs of names and literals. Nobody's files are in them, and some take very long.
 _NO_CHARSETS = frozenset({"punycode", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs", "oem"})
 # Control characters that no text file has a use for. Tab, LF, FF and CR are not among them.
@@ -74,6 +85,11 @@ def _decode_raw(data: bytes) -> str | None:
                 return data.decode(encoding)
             except UnicodeDecodeError:
                 break
+    if _ISO_2022_JP.search(data, 0, _SAMPLE):
+        try:
+            return data.decode("iso2022_jp_2")
+        except UnicodeDecodeError:
+            pass
     wide = _utf16_without_mark(data)
     if wide is not None:
         try:
@@ -87,9 +103,12 @@ def _decode_raw(data: bytes) -> str | None:
 
 
 def _utf16_without_mark(data: bytes) -> str | None:
-    """UTF-16 text in a mostly Latin script has a zero in every second byte, and hardly any in between."""
+    """UTF-16 text in a mostly Latin script has a zero in every second byte, and hardly any in between.
+
+    In other scripts only its spaces, line ends and digits have one.
+    """
     sample = data[: _SAMPLE & ~1]
-    if len(sample) < 4 or len(data) % 2:
+    if len(sample) < 4 or len(data) % 2 or b"\0" not in sample:
         return None
     half = len(sample) // 2
     even, odd = sample[0::2].count(0), sample[1::2].count(0)
@@ -97,12 +116,19 @@ def _utf16_without_mark(data: bytes) -> str | None:
         return "utf-16-le"
     if even > 0.4 * half and odd < 0.05 * half:
         return "utf-16-be"
-    return None
+    return guess_wide(sample)
 
 
 def _decode_single_byte(data: bytes) -> str | None:
     if b"\0" in data[:_SAMPLE]:
         return None
+    if (mixed := _mostly_utf8(data)) is not None:
+        return mixed
+    declared = _DECLARED.search(data, 0, _HEAD)
+    if declared is not None and (text := decode_as(data, declared.group(1).decode())) is not None:
+        return text
+    if (guess := guess_single_byte(data[:_GUESSED])) is not None:
+        return data.decode(guess, errors="replace")
     western = data.decode("cp1252", errors="replace")
     if _looks_western(western[:_SAMPLE]):
         return western
@@ -110,6 +136,14 @@ def _decode_single_byte(data: bytes) -> str | None:
     if best is None:
         return western
     return data.decode(best.encoding, errors="replace")
+
+
+def _mostly_utf8(data: bytes) -> str | None:
+    """UTF-8 text into which some lines in the commonest other encoding were pasted."""
+    text = data.decode("utf-8", "surrogateescape")
+    strays = len(_STRAY.findall(text))
+    beyond = len(_BEYOND_ASCII.findall(text)) - strays
+    return text.translate(_WESTERN) if beyond >= _STRAYS_SHARE * strays else None
 
 
 def _looks_western(text: str) -> bool:
