@@ -19,8 +19,9 @@ from loop_holds import measured_holds
 from raw_upstream import Exchange, RawUpstream
 from scripted_chat import ScriptedChat
 
-MOST_MS = 10.0
-"""Five are aimed at, and measured alone; on a shared machine processor time doubles."""
+MOST_MS = 5.0
+TRIES = 5
+"""On a shared machine processor time doubles at times: the least counts."""
 CHARS = 24_000
 PASSAGE = "The limit is 500 euros per day if the tenant must not pay at least 500 euros. " * 60
 UNITS = (
@@ -53,12 +54,10 @@ async def test_a_hostile_answer_holds_the_loop_for_milliseconds(
     generator = Generator(Registry([Burst()]))
     await read(generator)  # tables that are made once
     worst: list[float] = []
-    for _ in range(2):
+    while len(worst) < TRIES and min(worst, default=MOST_MS) >= MOST_MS:
         with measured_holds(monkeypatch) as holds:
             await asyncio.create_task(read(generator))
         worst.append(max(holds))
-        if worst[-1] < MOST_MS:
-            break
     assert min(worst) < MOST_MS
 
 
@@ -77,11 +76,14 @@ async def test_a_burst_of_events_holds_the_loop_for_milliseconds(monkeypatch: py
             "openai", api_base=base, api_key="k", models=(ModelInfo("o", "m"),), limits=limits
         )
         task = ChatTask("m", (Message(Role.USER, "hello"),), max_completion_tokens=9)
-        deltas = 0
-        with measured_holds(monkeypatch) as holds:
-            async for message in provider.stream(task):
-                deltas += len(message.texts) if isinstance(message, Delta) else 0
+        worst: list[float] = []
+        while len(worst) < TRIES and min(worst, default=MOST_MS) >= MOST_MS:
+            deltas = 0
+            with measured_holds(monkeypatch) as holds:
+                async for message in provider.stream(task):
+                    deltas += len(message.texts) if isinstance(message, Delta) else 0
+            assert deltas == 10_000
+            # The first holds open the connection.
+            worst.append(sorted(holds)[-3])
         await provider.close()
-    assert deltas == 10_000
-    # The first holds open the connection.
-    assert sorted(holds)[-3] < MOST_MS
+    assert min(worst) < MOST_MS
