@@ -14,8 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_SUBJECT = 60
 AREA = re.compile(r"^[\w/ .-]+: ")
-# A first word of another form than the imperative: "Added", "Adding", "Adds"; not "Need", "Bring", "Pass", "Focus".
-NOT_IMPERATIVE = re.compile(r"^(?!\w*(?:eed|ring|ss|us)\b)\w+(?:ed|ing|s)\b")
+# A first word of another form than the imperative: "Added", "Adding", "Adds"; not "Embed", "Bring", "Pass", "Focus".
+NOT_IMPERATIVE = re.compile(r"^(?!\w*(?:eed|mbed|ring|ss|us)\b)\w+(?:ed|ing|s)\b")
 
 
 def main(arguments: list[str]) -> int:

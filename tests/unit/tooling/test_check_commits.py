@@ -12,6 +12,7 @@ from scripts import check_commits
     [
         "Move verification into libs/verify",
         "Need a key for uploads",
+        "Embed only what a new version changes",
         "Pass the deadline on",
         "Bring the stubs up to date",
     ],
