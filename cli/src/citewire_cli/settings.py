@@ -57,7 +57,7 @@ def load_client_settings(environ: Mapping[str, str] | None = None, *, url: str |
         )
     key = (env.get("CITEWIRE_API_KEY") or "").strip()
     if not key.isprintable() or not key.isascii():
-        raise CliError("CITEWIRE_API_KEY is not a key", "It holds characters that no key has.", ExitCode.USAGE)
+        raise CliError("CITEWIRE_API_KEY is not a valid key", "It holds characters that no key has.", ExitCode.USAGE)
     return ClientSettings(address, key or None, data_dir)
 
 

@@ -143,8 +143,8 @@ def test_a_process_that_cannot_be_reached_is_named(options: list[str], run: Run)
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (text("<html>hello</html>"), "answers with something else than metrics"),
-        (text(""), "answers with something else than metrics"),
+        (text("<html>hello</html>"), "answers with something other than metrics"),
+        (text(""), "answers with something other than metrics"),
         (reply_problem(404, "Not found"), "answers with HTTP 404"),
     ],
 )

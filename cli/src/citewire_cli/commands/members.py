@@ -127,7 +127,7 @@ async def export_user(user: UserArgument, url: UrlOption = None) -> ExitCode:
     sys.stdout.buffer.flush()
     last = parse_object(tail.rstrip(b"\n").rpartition(b"\n")[2])
     if last is None or get_str(last, "kind") != "end":
-        raise CliError("The export isn't whole", "It broke off before its last line; try again.", ExitCode.FAILED)
+        raise CliError("The export is incomplete", "It broke off before its last line; try again.", ExitCode.FAILED)
     return ExitCode.OK
 
 

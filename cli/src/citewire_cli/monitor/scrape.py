@@ -94,9 +94,9 @@ async def _scrape(http: httpx.AsyncClient, url: str) -> Scrape:
     except httpx.HTTPError as error:
         return Scrape(url, None, f"cannot be read ({type(error).__name__})")
     except ValueError:
-        return Scrape(url, None, "answers with something else than metrics")
+        return Scrape(url, None, "answers with something other than metrics")
     if not samples.has("process_start_time_seconds") and not samples.has("python_info"):
-        return Scrape(url, None, "answers with something else than metrics")
+        return Scrape(url, None, "answers with something other than metrics")
     return Scrape(url, samples)
 
 

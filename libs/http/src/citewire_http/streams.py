@@ -420,7 +420,7 @@ async def _disconnected(receive: Receive) -> None:
 def _error_of(work: asyncio.Task[None]) -> CitewireError | None:
     """What the caller must hear of work that ended by itself; None if it succeeded."""
     if work.cancelled():
-        return Internal("the work was cancelled from within", reason="INTERNAL")
+        return Internal("the work was cancelled inside the process", reason="INTERNAL")
     exc = work.exception()
     if exc is None:
         return None

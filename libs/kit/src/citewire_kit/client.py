@@ -302,7 +302,7 @@ def _caller_cancelled() -> bool:
 
 def _misconfigured() -> Internal:
     """The error where a service refuses this process, not the user for whom it calls."""
-    return Internal("a service doesn't take this process's calls; the log has the details", reason="INTERNAL")
+    return Internal("a service refuses this process's calls; the log has the details", reason="INTERNAL")
 
 
 def _allowed(timeout: float) -> float:

@@ -84,7 +84,7 @@ class Extras(ScopeFields):
 
 def _ends_with_the_user(messages: list[CompletionMessage]) -> list[CompletionMessage]:
     if messages[-1].role != "user":
-        raise ValueError("the last one must be the user's")
+        raise ValueError("the last message must be the user's")
     return messages
 
 

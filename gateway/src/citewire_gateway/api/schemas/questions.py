@@ -50,7 +50,7 @@ class ChatMessage(RequestModel):
 
 def _ends_with_the_user(messages: list[ChatMessage]) -> list[ChatMessage]:
     if messages[-1].role != "user":
-        raise ValueError("the last one must be the user's")
+        raise ValueError("the last message must be the user's")
     return messages
 
 

@@ -118,7 +118,7 @@ class Issuer(BaseModel):
         if not self.client_id and not self.audience:
             raise ValueError("client_id (to sign in) or audience (for bearer tokens) must be set")
         if self.client_id and self.client_id == self.audience:
-            raise ValueError("audience must be another than client_id: an ID token is no key to this API")
+            raise ValueError("audience must differ from client_id: an ID token is not a key to this API")
         if self.client_id and "openid" not in self.request_scopes.split():
             raise ValueError("request_scopes must have openid")
         return self

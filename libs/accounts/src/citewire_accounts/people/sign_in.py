@@ -277,7 +277,7 @@ class SignIn:
 
     def _choose(self, name: str | None) -> Provider:
         if not self._providers:
-            raise NotFound("nobody signs in here: this server has no identity provider", reason="ROUTE_NOT_FOUND")
+            raise NotFound("sign-in is not available: this server has no identity provider", reason="ROUTE_NOT_FOUND")
         if name is None and len(self._providers) > 1:
             raise invalid_field("issuer", f"must name one of: {', '.join(self._providers)}")
         provider = self._providers.get(name or next(iter(self._providers)))

@@ -98,4 +98,4 @@ class LiveRuns(Generic[E]):
 
 
 def _cancelled() -> Aborted:
-    return Aborted("the answer was stopped by who asked", reason="RUN_CANCELLED")
+    return Aborted("the answer was stopped on request", reason="RUN_CANCELLED")

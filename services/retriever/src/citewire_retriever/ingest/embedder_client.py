@@ -150,7 +150,7 @@ def _ref(own: OwnEmbedding | None) -> common_pb2.ProviderRef | None:
 
 def _vectors(space: Space, response: pb.EmbedResponse, texts: int) -> Vectors:
     if _space(response.space) != space:
-        raise FailedPrecondition("the embedder's model became another one", reason="SPACE_MISMATCH")
+        raise FailedPrecondition("the embedder serves a different model now", reason="SPACE_MISMATCH")
     values = np.frombuffer(response.vectors, dtype="<f4")
     if values.size != texts * space.dimensions or not np.isfinite(values).all():
         raise DataLoss("the embedder sent vectors of a wrong length, or not finite", reason="INVALID_VECTOR")

@@ -119,7 +119,7 @@ class Pipeline:
                 ),
             )
         if published is Published.OTHER_SPACE:
-            raise FailedPrecondition("the organisation's space became another one", reason="SPACE_MISMATCH")
+            raise FailedPrecondition("the organisation uses a different embedding space now", reason="SPACE_MISMATCH")
         return Outcome(published, len(cut.chunks), resumed)
 
     def _remember(self, job: Job, cut: _Cut) -> None:

@@ -191,7 +191,7 @@ class PostgresJobStore:
             await connection.execute(_SQL["ensure_space"], values)
             row = await (await connection.execute(_SQL["space_table"], values)).fetchone()
         if row is None:
-            raise NotFound("the embedding space vanished", reason="SPACE_NOT_FOUND")
+            raise NotFound("the embedding space no longer exists", reason="SPACE_NOT_FOUND")
         return VectorTable(*row)
 
     async def staged(self, job: Job, table: VectorTable) -> list[StagedChunk]:

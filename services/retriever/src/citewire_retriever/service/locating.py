@@ -128,4 +128,4 @@ def _to_proto(page: boxes.PageBoxes) -> PageBoxes:
 
 
 def _too_many(_: str) -> ResourceExhausted:
-    return ResourceExhausted("too many spans to locate at once", reason="OVERLOADED", retry_after=1)
+    return ResourceExhausted("too many quotes are being located at once", reason="OVERLOADED", retry_after=1)

@@ -122,7 +122,7 @@ async def sign_out(request: Request, services: AccountsDep, response: Response) 
 
 def _sign_in(services: AccountServices) -> SignIn:
     if services.sign_in is None:
-        raise NotFound("nobody signs in here: this server has no identity provider", reason="ROUTE_NOT_FOUND")
+        raise NotFound("sign-in is not available: this server has no identity provider", reason="ROUTE_NOT_FOUND")
     return services.sign_in
 
 
