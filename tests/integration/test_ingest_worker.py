@@ -26,6 +26,7 @@ from ingest_harness import (
     worker_settings,
 )
 from waiting import wait_until
+from zip_packages import pptx, xlsx
 
 
 @pytest.fixture
@@ -69,6 +70,28 @@ async def test_an_upload_becomes_chunks_with_vectors(harness: IngestHarness, dat
         value = np.array(row["embedding"].strip("[]").split(","), np.float32)
         wanted_vector = vector_of(tokenise(f"{each.header}\n{each.text}", WINDOW).ids)
         assert np.allclose(value, wanted_vector, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "places"),
+    [
+        (
+            "prices.xlsx",
+            xlsx('<row r="4"><c t="str"><v>a</v></c><c><v>1.5</v></c></row><row r="9"><c r="C9"><v>2</v></c></row>'),
+            [{"row": 4, "sheet": "S", "cell_range": "A4:B4"}, {"row": 9, "sheet": "S", "cell_range": "C9"}],
+        ),
+        ("talk.pptx", pptx("<sp><p><r><t>One.</t></r></p></sp>", "<sp><p><r><t>Two.</t></r></p></sp>"),
+         [{"slide": 1}, {"slide": 2}]),
+    ],
+)  # fmt: skip
+async def test_places_of_office_documents_are_stored(  # what the cases differ in
+    harness: IngestHarness, database: HasDsn, embedder: str, name: str, data: bytes, places: list[dict[str, object]]
+) -> None:
+    document_id = await harness.upload(name, data)
+    async with running_worker(worker_settings(database, embedder)):
+        version = await harness.until(document_id, "ready")
+    assert version["error_code"] is None
+    assert [row["place"] for row in await harness.chunks(document_id)] == places
 
 
 async def test_a_new_version_replaces_the_old_one_only_when_it_is_ready(
