@@ -381,7 +381,25 @@ async def test_axe_finds_nothing(page: DrivenPage, axe: str, subtests: pytest.Su
             "!!document.querySelector('.reader mark')"
             " || (document.querySelector('.card-actions button')?.click(), false)",
         ),
+        "editing": (
+            conversation,
+            "!!document.querySelector('.editing') || (document.querySelector('.asked .link')?.click(), false)",
+        ),
+        "menu": (
+            conversation,
+            "!!document.querySelector('.entry-menu')"
+            " || (document.querySelector('.conversations .icon')?.click(), false)",
+        ),
         "library": ("#/library", "document.querySelectorAll('.documents a').length > 0"),
+        "deleting": (
+            "#/library",
+            "!!document.querySelector('.documents .danger')"
+            " || (document.querySelector('.documents .link')?.click(), false)",
+        ),
+        "document": (
+            "#/library",
+            "!!document.querySelector('.chunk') || (document.querySelector('.documents a')?.click(), false)",
+        ),
         "account": (
             "#/account",
             "!!document.querySelector('#theme') && document.querySelectorAll('.page h2').length > 1",

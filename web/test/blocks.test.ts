@@ -40,10 +40,9 @@ test.each([
 ])("a long list that grows is read as the whole is: %s", (_, item, after) => {
   const text = `Before it.\n\n${Array.from({ length: 44 }, (_, number) => item(number)).join("")}${after}`;
   const reader = new BlockReader();
-  for (let end = 0; end <= text.length; end += end % 3 === 0 ? 5 : 2) {
-    const bare = (value: unknown) => JSON.parse(JSON.stringify(value)) as unknown;
+  for (let end = 0; end <= text.length; end += end < 600 ? 60 : 5) { // a list is long from 20 items on
     const whole = new Lexer({ gfm: true, breaks: true }).lex(text.slice(0, end));
-    expect(bare(reader.read(text.slice(0, end)).map(({ token }) => token))).toEqual(bare(whole));
+    expect(JSON.stringify(reader.read(text.slice(0, end)).map(({ token }) => token))).toBe(JSON.stringify(whole));
   }
 });
 

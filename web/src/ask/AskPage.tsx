@@ -68,9 +68,9 @@ function TurnView({ turn }: { turn: Turn }) {
   };
   return (
     <article class="turn">
+      <h2 class="hidden">{words.value.you}</h2>
       {edited === null ? (
         <div class="asked">
-          <h2 class="hidden">{words.value.you}</h2>
           <p class="question" dir="auto">{turn.question}</p>
           {owner.value === null && <button type="button" class="link" onClick={() => setEdited(turn.question)}>{words.value.edit}</button>}
         </div>
