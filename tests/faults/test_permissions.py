@@ -145,6 +145,8 @@ class Proof:
         except asyncio.CancelledError:
             return []
         except CitewireError as error:
+            if error.reason == "INTERNAL":
+                raise
             self.refused += 1
             return [error]
 
@@ -329,7 +331,7 @@ class Proof:
         return f"canary{org.name}new{self.made}x"
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     "pooler",
     ["", pytest.param("pgbouncer", marks=pytest.mark.system(program="pgbouncer", package="pgbouncer"))],

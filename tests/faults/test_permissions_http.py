@@ -253,7 +253,7 @@ def content_routes(document: dict[str, Any]) -> set[tuple[str, str]]:
     }
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     "pooler",
     ["", pytest.param("pgbouncer", marks=pytest.mark.system(program="pgbouncer", package="pgbouncer"))],

@@ -90,6 +90,8 @@ class Organisation:
             number, _ = rows.add(document)
             rows.run("INSERT INTO corpus.originals VALUES (%s, %s, 1, 0, %s)", (self.name, number, label.encode()))
             rows.run("UPDATE corpus.versions SET size_bytes = %s WHERE document_id = %s", (len(label), number))
+            stored = "INSERT INTO corpus.stored_bytes (org_id, user_id, bytes) VALUES (%s, %s, %s)"
+            rows.run(stored, (self.name, document.owner, len(label) - 1))  # as if it had been uploaded so
             rows.run("INSERT INTO corpus.texts VALUES (%s, %s, 1, 0, 0, %s)", (self.name, number, label))
             self.read(rows)
 
