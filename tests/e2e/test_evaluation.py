@@ -176,3 +176,58 @@ async def test_thresholds_are_stored_with_the_live_space(
         live = cast("Json", first_run["space"])
         response = await api.put("/v1/spaces/calibration", json={"space": live, "calibration": None})
         assert response.status_code == 200, response.text
+
+
+def test_what_people_rated_is_a_data_set(stack: LocalStack, tmp_path: Path) -> None:
+    """Through the real API: a good answer's quotes are expected again, a bad one is a case, a follow-up is left out."""
+    text = (
+        "# Griffins\n\nThe griffin stabling fee is 4714 guilders a month.\n\n# Hydras\n\nA hydra eats 17 goats a day.\n"
+    )
+    with httpx.Client(base_url=stack.base_url, trust_env=False, timeout=120) as http:
+        stored = http.post("/v1/documents", files={"file": ("beasts.md", text.encode())}).raise_for_status().json()
+        stack.wait(lambda: ready(http, stored["id"]), "the document isn't ready")
+
+        def ask(question: str, **more: object) -> Json:
+            body = {"question": question, "profile": "grounded", "stream": False, **more}
+            return http.post("/v1/chat", json=body).raise_for_status().json()
+
+        def rate(answer: Json, **body: object) -> str:
+            path = f"/v1/conversations/{answer['conversation_id']}/answers/{answer['exchange_id']}/feedback"
+            http.put(path, json=body).raise_for_status()
+            return str(answer["exchange_id"])
+
+        good = ask("How much is the griffin stabling fee?")
+        bad = ask("How many goats does a hydra eat a day?")
+        rated_up, rated_down = rate(good, rating="up"), rate(bad, rating="down", reasons=["outdated"], comment="18 now")
+        rate(ask("And in a year?", conversation_id=good["conversation_id"]), rating="up")
+    options = ["--mode", "lexical", "--by", "chunk", "--profile", "grounded"]
+    folder = tmp_path / "set"
+    done = evaluate(stack, "--from", "feedback", *options, "--export", str(folder), "--json")
+    assert done.returncode == 0, done.stderr
+    assert "asked in the middle of a conversation" in done.stderr
+    run = cast("Json", json.loads(done.stdout))
+    for label, name in (("lexical by chunk", "R@5"), ("grounded", "quote_recall"), ("grounded", "citation_recall")):
+        per_query = cast("dict[str, dict[str, float]]", row(run, "feedback", label)["per_query"])
+        assert per_query[name][rated_up] == 1, (label, name)
+    case = next(case for case in cast("list[Json]", run["cases"]) if case["case_id"] == rated_down)
+    assert (case["reasons"], case["comment"]) == (["outdated"], "18 now")
+    assert any("17 goats" in quote for quote in cast("list[str]", case["quotes"]))
+    # What was exported is a set of its own, and says the same.
+    queries = [json.loads(line) for line in (folder / "queries.jsonl").read_text().splitlines()]
+    query = next(query for query in queries if query["_id"] == rated_up)
+    assert ("4714" in query["answers"][0], "[ref:" in query["answers"][0], len(query["quotes"])) == (True, False, 1)
+    assert f"{rated_up}\t{stored['id']}\t1\n" in (folder / "qrels" / "test.tsv").read_text()
+    assert rated_down in (folder / "cases.jsonl").read_text()
+    shown = evaluate(stack, "--from", "feedback", "--no-search")
+    assert "Rated down, to look at" in shown.stdout
+    assert "18 now" in shown.stdout
+
+
+def ready(http: httpx.Client, number: int) -> bool | None:
+    return http.get(f"/v1/documents/{number}").json()["status"] == "ready" or None
+
+
+def test_eval_without_a_set_says_what_to_name(stack: LocalStack) -> None:
+    for arguments in ((), ("--export", "somewhere")):
+        done = evaluate(stack, *arguments)
+        assert (done.returncode, "feedback" in done.stderr) == (2, True), done.stderr

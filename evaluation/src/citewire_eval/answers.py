@@ -92,7 +92,7 @@ async def run_chats(
         body: JsonObject = {
             "question": question.text,
             "profile": options.profile,
-            "collection": collection.name,
+            **collection.scope,
             "stream": False,
         }
         if include:
@@ -163,6 +163,8 @@ async def _measure(
     if kind == "answerable":
         cited = _document_ids(verified if "verified" in reply else citations, doc_ids)
         measures = _measure_answerable(question, text, not_found, cited)
+        if question.quotes:
+            measures["quote_recall"] = _quote_recall(question.quotes, verified)
     with_quote = [citation for citation in verified if get_str(citation, "quote")]
     return Answer(
         question.question_id,
@@ -188,6 +190,17 @@ def _measure_answerable(question: Question, text: str, not_found: bool, cited: S
         values["citation_precision"] = right / len(cited) if cited else 0.0
         values["citation_recall"] = right / len(question.gold)
     return values
+
+
+def _quote_recall(expected: Sequence[str], verified: Sequence[JsonObject]) -> float:
+    """The share of the expected quotes that a citation quotes again, or a part that one of both contains."""
+    quotes = [_flat(get_str(citation, "quote")) for citation in verified if get_str(citation, "quote")]
+    again = [any(quote in wanted or wanted in quote for quote in quotes) for wanted in map(_flat, expected)]
+    return sum(again) / len(again)
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _document_ids(citations: Sequence[JsonObject], doc_ids: Mapping[int, str]) -> tuple[str, ...]:

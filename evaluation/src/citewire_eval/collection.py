@@ -24,7 +24,13 @@ class Collection:
     """A collection that holds the corpus; `doc_ids` gives the data set's id of each document by the library's."""
 
     name: str
+    """"" for the whole library."""
     doc_ids: dict[int, str]
+
+    @property
+    def scope(self) -> JsonObject:
+        """What a request says to look nowhere else."""
+        return {"collection": self.name} if self.name else {}
 
 
 def collection_name(dataset: Dataset) -> str:
@@ -55,7 +61,7 @@ async def load_corpus(client: RetryingClient, dataset: Dataset, progress: Progre
 
 
 async def find_collection(client: RetryingClient, dataset: Dataset, name: str) -> Collection:
-    """The documents of a collection that judgements name: by id, by file name or by title.
+    """The documents of a collection, "" for the library, that judgements name: by id, by file name or by title.
 
     Raises:
         EvaluationError: A judged document isn't there, isn't ready, or two have its name.
@@ -162,7 +168,7 @@ def _doc_id(document: JsonObject) -> str:
 
 async def _documents(client: RetryingClient, collection: str, status: str = "") -> AsyncGenerator[JsonObject]:
     """The documents of a collection, page after page; of one status if it is given."""
-    filters = {"collection": collection} | ({"status": status} if status else {})
+    filters = {name: value for name, value in (("collection", collection), ("status", status)) if value}
     token = ""
     while True:
         params: dict[str, str | int] = {**filters, "page_size": _PAGE_SIZE, "page_token": token}

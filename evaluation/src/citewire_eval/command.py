@@ -34,6 +34,8 @@ DEFAULT_PROFILE = "documents"
 _PATHS = typer.Argument(
     metavar="PATH…", help="Data sets: folders or files in BEIR, SQuAD or ClapNQ form.", show_default=False
 )
+_FROM = typer.Option("--from", help="Also the answers that people rated, for owners and admins.")
+_EXPORT = typer.Option("--export", file_okay=False, help="With --from: also write that set, in BEIR form, to a folder.")
 _MODE = typer.Option("--mode", help="How to search; may be repeated. Default: dense, lexical, hybrid.")
 _PROFILE = typer.Option("--profile", "-p", help="Who answers; may be repeated. Default: documents. Implies --answers.")
 _LEAVE_OUT = typer.Option(
@@ -54,7 +56,9 @@ _GATE = "Exit with 1 if a measure is {} this, such as {}; MODE:MEASURE=VALUE for
 
 @async_command
 async def eval_command(
-    paths: Annotated[list[Path], _PATHS],
+    paths: Annotated[list[Path] | None, _PATHS] = None,
+    source: Annotated[Literal["feedback"] | None, _FROM] = None,
+    export: Annotated[Path | None, _EXPORT] = None,
     split: Annotated[str, typer.Option("--split", help="Judgements of BEIR folders: qrels/SPLIT.tsv.")] = "test",
     collection: Annotated[str, _COLLECTION] = "",
     questions: Annotated[int | None, _QUESTIONS] = None,
@@ -100,6 +104,11 @@ async def eval_command(
     """
     if plot is not None and plot.suffix.lower() not in (".svg", ".html", ".htm"):
         raise CliError("--plot draws .svg or .html", str(plot), ExitCode.USAGE)
+    paths = paths or []
+    if not paths and source is None:
+        raise CliError("There is nothing to measure", "Name a data set, or --from feedback.", ExitCode.USAGE)
+    if export is not None and source is None:
+        raise CliError("--export goes with --from feedback", "", ExitCode.USAGE)
     if off_topic and len(paths) < 2:
         raise CliError(
             "--off-topic takes two data sets or more", "Each is asked the others' questions.", ExitCode.USAGE
@@ -115,6 +124,8 @@ async def eval_command(
         raise CliError("A bound cannot be read", str(error), ExitCode.USAGE) from None
     options = EvalOptions(
         split=split,
+        from_feedback=source is not None,
+        export=export,
         collection=collection,
         questions=questions,
         seed=seed,

@@ -38,7 +38,7 @@ async def ask_elsewhere(
 
     async def search(question: Question) -> None:
         nonlocal done
-        body: JsonObject = {"query": question.text, "top_k": _PASSAGES, "mode": "dense", "collection": collection.name}
+        body: JsonObject = {"query": question.text, "top_k": _PASSAGES, "mode": "dense", **collection.scope}
         try:
             answer, seconds = await client.post_timed("/v1/search", body)
         except CliError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from citewire_cli.jsonio import JsonObject, get_float, get_object, get_objects, get_str, get_texts
-from citewire_cli.output import print_table, stdout
+from citewire_cli.output import one_line, print_table, stdout
 from citewire_eval.calibration import THRESHOLDS
 from citewire_eval.comparison import Difference
 from citewire_eval.measures import OFF_TOPIC, RANKED, RETRIEVAL
@@ -17,6 +17,8 @@ from citewire_eval.results import (
     Row,
     Run,
 )
+
+_CASE_CHARS = 80
 
 
 def print_run(run: Run) -> None:
@@ -43,6 +45,16 @@ def print_run(run: Run) -> None:
         ]
         if shown:
             _table(f"Not found: {text}", "profile", shown, names, ("answerable", kind))
+
+
+def print_cases(cases: Sequence[JsonObject]) -> None:
+    """Answers that people rated down, to look at."""
+    if not cases:
+        return
+    _heading("Rated down, to look at")
+    names = ("question", "answer", "profile", "model", "reasons", "comment")
+    rows = [case | {"reasons": ", ".join(get_texts(case, "reasons"))} for case in cases]
+    print_table(names, ([one_line(get_str(row, name), _CASE_CHARS) for name in names] for row in rows))
 
 
 def print_differences(differences: Sequence[Difference], path: str) -> None:

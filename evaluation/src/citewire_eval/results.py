@@ -26,7 +26,15 @@ from citewire_eval.measures import (
 from citewire_eval.search import SearchRun
 
 SCHEMA = "citewire.eval/1"
-ANSWER_MEASURES = ("answered", "answer_present", "answer_f1", "answer_recall", "citation_precision", "citation_recall")
+ANSWER_MEASURES = (
+    "answered",
+    "answer_present",
+    "answer_f1",
+    "answer_recall",
+    "citation_precision",
+    "citation_recall",
+    "quote_recall",
+)
 QUOTE_MEASURES = ("quote_verbatim", "supported", "partial", "unsupported", "uncited")
 NOT_FOUND_MEASURES = ("not_found_precision", "not_found_recall", "not_found_f1", "false_not_found")
 SCORE_MEASURES = ("not_found_auc", "not_found_recall_at_10")

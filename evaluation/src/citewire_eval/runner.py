@@ -1,7 +1,7 @@
 """One run of `citewire eval`: reads the data sets, measures, stores, prints, and decides the exit code."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -9,7 +9,7 @@ from pathlib import Path
 from citewire_cli import output
 from citewire_cli.api import Api
 from citewire_cli.errors import CliError, ExitCode
-from citewire_cli.jsonio import JsonObject
+from citewire_cli.jsonio import JsonObject, get_objects
 from citewire_cli.settings import ClientSettings
 from citewire_eval.answers import AnswerOptions, run_chats
 from citewire_eval.calibration import Space, WeightCurve, calibrate, live_space, measure_weights, store_calibration
@@ -18,11 +18,12 @@ from citewire_eval.collection import Collection, find_collection, load_corpus
 from citewire_eval.comparison import compare_runs
 from citewire_eval.datasets.model import Dataset, DatasetError, sample
 from citewire_eval.datasets.reader import read_datasets
+from citewire_eval.feedback import FORM, RatedAnswers, read_feedback, write_set
 from citewire_eval.gates import Gate
 from citewire_eval.off_topic import ask_elsewhere
 from citewire_eval.plot import write_plot
 from citewire_eval.progress import StepProgress, show_progress
-from citewire_eval.report import print_calibration, print_differences, print_run
+from citewire_eval.report import print_calibration, print_cases, print_differences, print_run
 from citewire_eval.results import Row, Run, answers_row, check_writable, read_run, search_row, write_run
 from citewire_eval.search import SearchMode, run_searches
 
@@ -36,6 +37,10 @@ class EvalOptions:
     """Options of a run; `command` explains those of the command line."""
 
     split: str
+    from_feedback: bool
+    """Whether what users rated is a data set, too."""
+    export: Path | None
+    """Where that set is written, in BEIR form."""
     collection: str
     questions: int | None
     seed: int
@@ -86,6 +91,8 @@ async def evaluate(paths: Sequence[Path], settings: ClientSettings, options: Eva
         baseline = None if options.compare is None else read_run(options.compare)
         datasets = [sample(it, options.questions, options.seed) for it in read_datasets(paths, options.split)]
         _check_collection(datasets, options.collection)
+        if options.export is not None:
+            options.export.mkdir(parents=True, exist_ok=True)
         for path in filter(None, (options.save, options.plot)):
             check_writable(path)
     except OSError as error:
@@ -94,13 +101,19 @@ async def evaluate(paths: Sequence[Path], settings: ClientSettings, options: Eva
         raise CliError("The evaluation cannot start", str(error), ExitCode.USAGE) from None
     async with Api(settings, read_seconds=READ_SECONDS) as api:
         client = RetryingClient(api, concurrency=options.concurrency)
+        rated = await read_feedback(client) if options.from_feedback else None
+        if rated is not None:
+            datasets += _use_feedback(rated, options)
         space = await live_space(client)
         try:
             measurements = await _measure(client, datasets, options)
         except EvaluationError as error:
             raise CliError("The evaluation failed", str(error)) from None
         space = space or await live_space(client)  # the first document of a library makes its space
-        run = Run(tuple(measurements.rows), _about(settings, space, options, measurements.datasets))
+        about = _about(settings, space, options, measurements.datasets)
+        if rated is not None:
+            about["cases"] = [asdict(case) for case in rated.cases]
+        run = Run(tuple(measurements.rows), about)
         calibration = calibrate(run, measurements.curves, options.keep) if options.calibrate else None
         run = Run(run.rows, run.about, calibration)
         _write(run, space, options)
@@ -113,6 +126,17 @@ async def evaluate(paths: Sequence[Path], settings: ClientSettings, options: Eva
                 raise
     _print(run, baseline, stored, options)
     return _exit_code(run, options.gates)
+
+
+def _use_feedback(rated: RatedAnswers, options: EvalOptions) -> list[Dataset]:
+    """Writes the set where that is wanted, says what it lacks, and returns it to be measured."""
+    if options.export is not None:
+        write_set(options.export, rated)
+    for why, count in sorted(rated.left_out.items()):
+        output.stderr().print(f"{count} answers that were rated up are left out: {why}.")
+    if rated.dataset is None and not rated.cases:
+        raise CliError("There is no feedback to measure", "Nobody has rated an answer that you may see.")
+    return [] if rated.dataset is None else [sample(rated.dataset, options.questions, options.seed)]
 
 
 def _check_collection(datasets: Sequence[Dataset], collection: str) -> None:
@@ -132,7 +156,8 @@ async def _measure(client: RetryingClient, datasets: Sequence[Dataset], options:
             if dataset.documents:
                 collection = await load_corpus(client, dataset, progress.show)
             else:
-                collection = await find_collection(client, dataset, options.collection)
+                name = "" if dataset.form == FORM else options.collection
+                collection = await find_collection(client, dataset, name)
             collections.append(collection)
             size = len(collection.doc_ids)
             measurements.datasets.append(
@@ -197,6 +222,7 @@ def _print(run: Run, baseline: Run | None, stored: str, options: EvalOptions) ->
         output.print_json(run.as_json() | compared)
         return
     print_run(run)
+    print_cases(get_objects(run.about, "cases"))
     if run.calibration is not None:
         print_calibration(run.calibration, stored)
     if differences is not None:

@@ -92,7 +92,7 @@ async def run_searches(
             "query": question.text,
             "top_k": run.depth,
             "mode": mode.mode,
-            "collection": collection.name,
+            **collection.scope,
         }
         if mode.rerank:
             body["rerank"] = True

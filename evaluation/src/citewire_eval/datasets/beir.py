@@ -23,7 +23,7 @@ def is_beir(folder: Path) -> bool:
 def read_beir(folder: Path, split: str, name: str) -> Dataset:
     """Reads a folder; only queries that the split judges are asked.
 
-    A query's row may carry `answers`, a list of texts.
+    A query's row may carry `answers`, a list of texts, and `quotes`, those that an answer is expected to cite.
 
     Raises:
         DatasetError: A file is missing or isn't of the form.
@@ -57,9 +57,10 @@ def read_beir(folder: Path, split: str, name: str) -> Dataset:
         if query not in judged:
             continue
         answers = tuple(filter(str.strip, row.texts("answers"))) if "answers" in row else ()
+        quotes = tuple(filter(str.strip, row.texts("quotes"))) if "quotes" in row else ()
         gold = any(grade > 0 for grade in judged[query].values())
         questions.append(
-            Question(query, row.filled("text"), answers, gold, judged.pop(query), tuple(spans.get(query, ())))
+            Question(query, row.filled("text"), answers, gold, judged.pop(query), tuple(spans.get(query, ())), quotes)
         )
     if judged:
         first = min(judged, key=lines.__getitem__)

@@ -56,6 +56,8 @@ class Question:
     """Grade by document id; empty for an unanswerable one."""
     spans: tuple[Span, ...] = ()
     """Judged parts of documents, where the data set has them."""
+    quotes: tuple[str, ...] = ()
+    """What an answer is expected to quote, where the data set says so."""
 
     @property
     def gold(self) -> frozenset[str]:
@@ -70,7 +72,7 @@ class Dataset:
     name: str
     """The folder's or file's name."""
     form: str
-    """`beir`, `squad` or `clapnq`."""
+    """`beir`, `squad`, `clapnq` or `feedback`."""
     documents: tuple[Document, ...]
     """The corpus, in file order, without documents that are empty; none if the library has them already."""
     questions: tuple[Question, ...]
