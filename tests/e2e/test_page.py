@@ -19,6 +19,7 @@ from http_api import upload_bytes
 from local_stack import LocalStack, local_stack
 from page_steps import QUIET, READY, ask, text
 from scripted_model import ScriptedModel, scripted_model
+from waiting import wait_until
 
 pytestmark = pytest.mark.system(program="chromium", package="chromium")
 
@@ -26,6 +27,7 @@ QUOTE = "Abroad, the meal allowance is 62 euros per day."
 POLICY = f"# Travel\n\n## Meals\n\nNo receipts are needed.\n{QUOTE} Half of it is paid on the first day.\n"
 QUESTION = "How much is the meal allowance per day abroad?"
 ANSWER = ("Abroad, the meal allowance ", "is 62 euros per day. [re", "f:1] It is paid in gold on Sundays.")
+KEY = "sk-canary-page-4711"
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +42,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, model: ScriptedModel) -> Ite
         "CITEWIRE_GENERATOR_PROVIDER": "openai-compatible",
         "CITEWIRE_GENERATOR_MODEL": "scripted",
         "CITEWIRE_GENERATOR_API_BASE": model.url,
+        "CITEWIRE_EGRESS_ALLOW": "127.0.0.1",
     }
     with local_stack(tmp_path_factory.mktemp("page"), environ=environ) as running:
         with httpx.Client(base_url=running.base_url, trust_env=False, timeout=60) as http:
@@ -316,6 +319,55 @@ async def test_files_are_added_with_progress_and_reasons(page: DrivenPage, stack
     assert "High water comes six hours" in await text(page, ".chunk")
 
 
+async def test_own_models_are_tried_out_chosen_beside_the_question_and_removed(
+    page: DrivenPage, stack: LocalStack, model: ScriptedModel
+) -> None:
+    await page.go(f"{stack.base_url}/#/account")
+    for name in ("first-model", "second-model"):
+        await page.wait_for("document.querySelectorAll('.add-provider input').length === 4")
+        await page.run(
+            "(() => { const provider = document.querySelectorAll('.add-provider select')[1];"
+            " provider.value = 'openai-compatible'; provider.dispatchEvent(new Event('change', {bubbles: true})) })()"
+        )
+        for number, value in enumerate((name, model.url, KEY, name)):
+            await page.run(f"document.querySelectorAll('.add-provider input')[{number}].focus()")
+            await page.type_text(value)
+        await page.run("document.querySelector('.add-provider button').click()")
+        await page.wait_for(f"document.querySelector('.providers')?.textContent.includes('{name}')")
+        assert await page.run("document.querySelectorAll('.add-provider input')[2].value") == "", "no key stays"
+    states = "[...document.querySelectorAll('.providers > li')].map(row => row.textContent)"
+    shown = await page.run(states)
+    assert [("Answered" in row, "In use" in row) for row in shown] == [(True, True), (True, False)]
+    assert "second-model" in shown[0]
+    assert KEY not in await page.run("document.documentElement.outerHTML")
+    await page.go(f"{stack.base_url}/#/")
+    choice = "[...document.querySelectorAll('.composer select')].at(-1)"
+    await page.wait_for(f"{choice}?.value === 'second-model'")
+    await ask(page, QUESTION)
+    assert model.models[-1] == "second-model"
+    await page.run(
+        f"(() => {{ const choice = {choice}; choice.value = 'first-model';"
+        " choice.dispatchEvent(new Event('change', {bubbles: true})) })()"
+    )
+    async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=60) as http:
+
+        async def is_active() -> bool:
+            return (await http.get("/v1/providers/chat")).json()["name"] == "first-model"
+
+        await wait_until(is_active)
+    await ask(page, QUESTION)
+    assert model.models[-1] == "first-model"
+    await page.go(f"{stack.base_url}/#/account")
+    assert "Tokens of each day" in await page.wait_for("document.querySelector('.chart svg')?.ariaLabel")
+    assert await page.run("document.querySelectorAll('.chart rect').length") >= 2, "a bar for each model"
+    for left in (1, 0):
+        await page.wait_for("!!document.querySelector('.providers .link')")
+        await page.run("document.querySelector('.providers .link').click()")
+        await page.wait_for("!!document.querySelector('.providers .danger')")
+        await page.run("document.querySelector('.providers .danger').click()")
+        await page.wait_for(f"document.querySelectorAll('.providers strong').length === {left}")
+
+
 async def test_hostile_texts_stay_texts(page: DrivenPage, stack: LocalStack, model: ScriptedModel) -> None:
     """As an answer, a question, a document, its name and title, a conversation's title, and a model's error."""
     name = f'"><img src=x onerror={SCRIPT}>.md'
@@ -381,6 +433,10 @@ async def test_axe_finds_nothing(page: DrivenPage, axe: str, subtests: pytest.Su
             "!!document.querySelector('.reader mark')"
             " || (document.querySelector('.card-actions button')?.click(), false)",
         ),
+        "feedback": (
+            conversation,
+            "!!document.querySelector('.feedback') || (document.querySelector('.thumb.down')?.click(), false)",
+        ),
         "editing": (
             conversation,
             "!!document.querySelector('.editing') || (document.querySelector('.asked .link')?.click(), false)",
@@ -403,6 +459,11 @@ async def test_axe_finds_nothing(page: DrivenPage, axe: str, subtests: pytest.Su
         "account": (
             "#/account",
             "!!document.querySelector('#theme') && document.querySelectorAll('.page h2').length > 1",
+        ),
+        "sharing": (
+            conversation,
+            "!!document.querySelector('dialog .subjects') || (document.querySelector('.conversations .here .icon')"
+            "?.click(), [...document.querySelectorAll('.entry-menu button')][1]?.click(), false)",
         ),
     }
     for language in ("en", "de"):

@@ -22,6 +22,10 @@ class People:
     async def add(self, org: str, user: str) -> None:
         self._headers[user] = bearer((await key_for(self._database, org, user))["key"])
 
+    def headers(self, user: str) -> dict[str, str]:
+        """What a user sends with each request."""
+        return self._headers[user]
+
     async def call(self, user: str, method: str, path: str, **options: Any) -> Any:  # noqa: ANN401 # a response, read loosely
         headers = self._headers[user] | options.pop("headers", {})
         return await self.gateway.http.request(method, path, headers=headers, **options)

@@ -28,6 +28,8 @@ class ScriptedModel:
         self.left_at = 0.0
         """When a listener was found to have left, by the monotonic clock."""
         self.url = ""
+        self.models: list[str] = []
+        """The model that each request named."""
 
     def say(self, *pieces: str, endless: bool = False) -> None:
         """Sets the next answers."""
@@ -41,7 +43,8 @@ def scripted_model() -> Generator[ScriptedModel]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            model.models.append(str(body.get("model", "")))
             self.send_response(model.status)
             kind = "text/event-stream" if model.status == 200 else "application/json"
             self.send_header("Content-Type", kind)

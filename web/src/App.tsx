@@ -1,39 +1,24 @@
 // The page: what is where.
-import type { ComponentType } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 
 import { AskPage } from "./ask/AskPage";
 import { card, closeCard } from "./ask/card-state";
 import { draft, isBusy, loadChoices, stop } from "./ask/chat";
 import { loadHistory } from "./ask/history";
+import { dialog, type OpenDialog } from "./dialog-state";
+import { later } from "./later";
 import { closeReader, opened, type OpenDocument } from "./reader-state";
 import { menuOpen, Sidebar } from "./Sidebar";
 import { SignIn } from "./SignIn";
-import { attempt, caller, complain, place } from "./state";
+import { attempt, caller, place } from "./state";
 import { Toasts } from "./Toasts";
 import { words } from "./words";
-
-/** A part of the page that is loaded when it is first shown. */
-function later<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
-  let loaded: ComponentType<P> | undefined;
-  return function Later(props: P) {
-    const [, setReady] = useState(loaded !== undefined);
-    useEffect(() => {
-      if (loaded !== undefined) return;
-      load().then((component) => {
-        loaded = component;
-        setReady(true);
-      }, complain);
-    }, []);
-    const Loaded = loaded;
-    return Loaded === undefined ? <p class="quiet later">{words.value.loading}</p> : <Loaded {...props} />;
-  };
-}
 
 const Reader = later<{ open: OpenDocument }>(async () => (await import("./Reader")).Reader);
 const Original = later<{ open: OpenDocument }>(async () => (await import("./original/Original")).Original);
 const Library = later<object>(async () => (await import("./library/Library")).Library);
 const Account = later<object>(async () => (await import("./account/Account")).Account);
+const Dialogs = later<{ open: OpenDialog }>(async () => (await import("./people/Dialogs")).Dialogs, true);
 
 export function App() {
   const who = caller.value;
@@ -65,6 +50,7 @@ export function App() {
         <Page />
         {opened.value !== null && (opened.value.original ? <Original open={opened.value} /> : <Reader open={opened.value} />)}
       </div>
+      {dialog.value !== null && <Dialogs open={dialog.value} />}
       <Toasts />
     </>
   );
@@ -83,7 +69,7 @@ function Page() {
 
 /** Esc closes what is on top: the card, the text beside, the menu; then it stops the answer. */
 function onEscape(event: KeyboardEvent): void {
-  if (event.key !== "Escape" || event.defaultPrevented) return;
+  if (event.key !== "Escape" || event.defaultPrevented || dialog.value !== null) return;
   if (card.value !== null) closeCard();
   else if (opened.value !== null) closeReader();
   else if (menuOpen.value) menuOpen.value = false;

@@ -3,7 +3,8 @@ import type { Conversation } from "@citewire/client";
 import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 
-import { conversations, exportAs, loadHistory, nextPage, remove, rename, search } from "./ask/history";
+import { conversations, exportAs, loadHistory, nextPage, ofOthers, remove, rename, search } from "./ask/history";
+import { dialog } from "./dialog-state";
 import { conversationId, place } from "./state";
 import { useFocus } from "./use-focus";
 import { words } from "./words";
@@ -19,6 +20,11 @@ export function Sidebar() {
     clearTimeout(timer);
     timer = setTimeout(() => void loadHistory(), SEARCH_MS);
   };
+  const list = (shared: boolean) => {
+    ofOthers.value = shared;
+    conversations.value = [];
+    void loadHistory();
+  };
   const here = place.value[0];
   return (
     <nav id="menu" class={menuOpen.value ? "sidebar open" : "sidebar"} aria-label={words.value.menu} onKeyDown={(event) => event.key === "Escape" && (menuOpen.value = false)}>
@@ -26,10 +32,14 @@ export function Sidebar() {
       <a class="new" href="#/" onClick={() => (menuOpen.value = false)} aria-current={here === undefined ? "page" : undefined}>{words.value.newChat}</a>
       <a href="#/library" aria-current={here === "library" ? "page" : undefined} onClick={() => (menuOpen.value = false)}>{words.value.library}</a>
       <h2>{words.value.history}</h2>
+      <div class="whose" role="group" aria-label={words.value.whose}>
+        <button type="button" aria-pressed={!ofOthers.value} onClick={() => list(false)}>{words.value.own}</button>
+        <button type="button" aria-pressed={ofOthers.value} onClick={() => list(true)}>{words.value.sharedWithMe}</button>
+      </div>
       <input type="search" value={search.value} placeholder={words.value.searchHistory} aria-label={words.value.searchHistory} onInput={(event) => find(event.currentTarget.value)} />
       <ul class="conversations">
         {conversations.value.map((conversation) => <Entry key={conversation.id} conversation={conversation} />)}
-        {conversations.value.length === 0 && <li class="quiet">{search.value === "" ? words.value.noHistory : words.value.nothingMatches}</li>}
+        {conversations.value.length === 0 && <li class="quiet">{search.value !== "" ? words.value.nothingMatches : ofOthers.value ? words.value.nothingShared : words.value.noHistory}</li>}
         {nextPage.value !== "" && <li><button type="button" class="link" onClick={() => void loadHistory(true)}>{words.value.more}</button></li>}
       </ul>
       <a class="account-link" href="#/account" aria-current={here === "account" ? "page" : undefined} onClick={() => (menuOpen.value = false)}>{words.value.account}</a>
@@ -47,6 +57,11 @@ function Entry({ conversation }: { conversation: Conversation }) {
   const act = (run: () => Promise<void>) => {
     setDoing("nothing");
     void run();
+  };
+  const own = conversation.user === undefined;
+  const share = () => {
+    setDoing("nothing");
+    dialog.value = { kind: "sharing", conversation: id, title: conversation.title };
   };
   if (doing === "renaming") {
     return (
@@ -66,10 +81,11 @@ function Entry({ conversation }: { conversation: Conversation }) {
       </div>
       {doing === "menu" && (
         <div class="entry-menu">
-          <button type="button" onClick={() => { setTitle(conversation.title); setDoing("renaming"); }}>{words.value.rename}</button>
+          {own && <button type="button" onClick={() => { setTitle(conversation.title); setDoing("renaming"); }}>{words.value.rename}</button>}
+          {own && <button type="button" onClick={share}>{words.value.share}</button>}
           <button type="button" onClick={() => act(() => exportAs(id, "markdown"))}>{words.value.exportMarkdown}</button>
           <button type="button" onClick={() => act(() => exportAs(id, "json"))}>{words.value.exportJson}</button>
-          <button type="button" class="danger" onClick={() => setDoing("deleting")}>{words.value.delete}</button>
+          {own && <button type="button" class="danger" onClick={() => setDoing("deleting")}>{words.value.delete}</button>}
         </div>
       )}
       {doing === "deleting" && (

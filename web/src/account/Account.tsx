@@ -3,6 +3,8 @@ import type { ApiKey, ApiKeyList, NewApiKey, SignedOut, UsageReport } from "@cit
 import { useEffect, useState } from "preact/hooks";
 
 import { apiKey, attempt, caller, chooseTheme, client, forgetKey, identify, type Theme, theme } from "../state";
+import { Providers } from "./Providers";
+import { tokensOf, UsageChart } from "./UsageChart";
 import { chooseLanguage, day, type Language, LANGUAGES, language, money, number, words } from "../words";
 
 export function Account() {
@@ -29,6 +31,7 @@ export function Account() {
       </dl>
       <Leave />
       <Usage />
+      <Providers />
       <Keys />
     </main>
   );
@@ -53,38 +56,31 @@ function Usage() {
   const [report, setReport] = useState<UsageReport | null>(null);
   useEffect(() => void attempt(async () => setReport(await client.call("GET", "/v1/usage?group_by=day,model"))), []);
   if (report === null) return null;
-  const most = Math.max(...report.rows.map(tokensOf), 1);
   return (
     <>
       <h2>{words.value.usageTitle}</h2>
       <p class="quiet">{report.rows.length === 0 ? words.value.noUsage : words.value.usageNote}</p>
+      {report.rows.length > 0 && <UsageChart rows={report.rows} />}
       {report.rows.length > 0 && (
         <div class="table" tabIndex={0} role="group" aria-label={words.value.usageTitle}>
           <table>
             <thead><tr><th>{words.value.day}</th><th>{words.value.model}</th><th>{words.value.calls}</th><th>{words.value.usage}</th><th>{words.value.cost}</th></tr></thead>
             <tbody>
-              {report.rows.map((row) => {
-                const tokens = tokensOf(row);
-                return (
-                  <tr key={`${row.day} ${row.model}`}>
-                    <td>{day(row.day ?? "")}</td>
-                    <td>{row.model}</td>
-                    <td>{number(row.calls ?? 0)}</td>
-                    <td>{number(tokens)} <meter min={0} max={most} value={tokens} aria-label={words.value.tokens(number(tokens))} /></td>
-                    <td>{money(row.cost_usd ?? 0)}</td>
-                  </tr>
-                );
-              })}
+              {report.rows.map((row) => (
+                <tr key={`${row.day} ${row.model}`}>
+                  <td>{day(row.day ?? "")}</td>
+                  <td>{row.model}</td>
+                  <td>{number(row.calls ?? 0)}</td>
+                  <td>{number(tokensOf(row))}</td>
+                  <td>{money(row.cost_usd ?? 0)}</td>
+                </tr>
+              ))}
             </tbody>
           </table>
         </div>
       )}
     </>
   );
-}
-
-function tokensOf(row: UsageReport["rows"][number]): number {
-  return (row.input_tokens ?? 0) + (row.output_tokens ?? 0);
 }
 
 function Keys() {

@@ -1,9 +1,10 @@
 // An answer: its text with badges, its sources, how it came about, and what can be done with it.
-import { badgeText, type Citation, type VerifiedCitation } from "@citewire/client";
+import { badgeText, type Citation, type FeedbackInfo, type VerifiedCitation } from "@citewire/client";
 import type { Signal } from "@preact/signals";
 import type { Tokens } from "marked";
 import { useRef, useState } from "preact/hooks";
 
+import { later } from "../later";
 import { nameText } from "../links";
 import { toast } from "../state";
 import { money, number, words } from "../words";
@@ -11,10 +12,13 @@ import { type Answer, citedNumbers, type Span } from "./answer";
 import { type Block, BlockReader } from "./blocks";
 import { placeText } from "./Card";
 import { hoverIn, hoverOut, togglePinned } from "./card-state";
-import { ask, isBusy } from "./chat";
+import { ask, isBusy, owner } from "./chat";
+import type { FeedbackProps, Rating } from "./Feedback";
 import { MarkdownBlock } from "./Markdown";
 import { marksReader } from "./marks";
 
+const Feedback = later<FeedbackProps>(async () => (await import("./Feedback")).Feedback, true);
+const RATINGS: Rating[] = ["up", "down"];
 const SHOWN_SOURCES = 4;
 const NONE = new Set<number>();
 
@@ -46,7 +50,7 @@ export function AnswerView({ answer: signal, question }: { answer: Signal<Answer
       )}
       {answer.status !== "waiting" && <Sources answer={answer} />}
       {!isOpen && <Details answer={answer} />}
-      {!isOpen && <Actions answer={answer} question={question} />}
+      {!isOpen && <Actions answer={signal} question={question} />}
     </section>
   );
 }
@@ -148,16 +152,40 @@ function Entry({ name, children }: { name: string; children: preact.ComponentChi
   return <><dt>{name}</dt><dd dir="auto">{children}</dd></>;
 }
 
-function Actions({ answer, question }: { answer: Answer; question: string }) {
+function Actions({ answer: signal, question }: { answer: Signal<Answer>; question: string }) {
+  const answer = signal.value;
+  const [rating, setRating] = useState<Rating | null>(null);
   const failed = answer.status === "failed" || answer.status === "stopped";
   const copy = async () => {
     await navigator.clipboard.writeText(answer.text);
     toast(words.value.copied, "note");
   };
+  const keep = (feedback: FeedbackInfo | null) => {
+    signal.value = { ...answer, feedback };
+    setRating(null);
+    toast(feedback === null ? words.value.feedbackGone : words.value.feedbackKept, "note");
+  };
   return (
-    <div class="actions">
-      <button type="button" class="link" disabled={isBusy.value} onClick={() => void ask(question)}>{failed ? words.value.retry : words.value.again}</button>
-      {answer.text !== "" && <button type="button" class="link" onClick={() => void copy()}>{words.value.copy}</button>}
-    </div>
+    <>
+      <div class="actions">
+        {owner.value === null && <button type="button" class="link" disabled={isBusy.value} onClick={() => void ask(question)}>{failed ? words.value.retry : words.value.again}</button>}
+        {answer.text !== "" && <button type="button" class="link" onClick={() => void copy()}>{words.value.copy}</button>}
+        {answer.place !== null && owner.value === null && RATINGS.map((name) => (
+          <button
+            key={name}
+            type="button"
+            class={`icon thumb ${name}`}
+            aria-label={words.value.rateAs[name]}
+            aria-pressed={answer.feedback?.rating === name}
+            aria-expanded={rating === name}
+            title={words.value.rateAs[name]}
+            onClick={() => setRating(rating === name ? null : name)}
+          />
+        ))}
+      </div>
+      {rating !== null && answer.place !== null && (
+        <Feedback key={rating} place={answer.place} rating={rating} before={answer.feedback} onKept={keep} onClose={() => setRating(null)} />
+      )}
+    </>
   );
 }

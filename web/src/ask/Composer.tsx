@@ -1,9 +1,10 @@
 // Where questions are written, with what they are asked of beside them.
 import { useLayoutEffect, useRef } from "preact/hooks";
 
+import { attempt } from "../state";
 import { words } from "../words";
 import {
-  ask, chooseProfile, chosenCollection, chosenDocuments, chosenProfile, collections, draft, isBusy, profiles, stop,
+  ask, chooseModel, chooseProfile, chosenCollection, chosenDocuments, chosenProfile, chosenTags, collections, draft, isBusy, models, profiles, stop,
 } from "./chat";
 
 export function Composer() {
@@ -28,8 +29,19 @@ export function Composer() {
   };
   return (
     <form class="composer" onSubmit={(event) => { event.preventDefault(); send(); }}>
-      {chosenDocuments.value.length > 0 && (
+      {chosenDocuments.value.length + chosenTags.value.length > 0 && (
         <ul class="chosen">
+          {chosenTags.value.map((tag) => (
+            <li key={`tag ${tag}`} dir="auto">
+              {words.value.onlyTag(tag)}
+              <button
+                type="button"
+                class="icon"
+                aria-label={words.value.removeTag(tag)}
+                onClick={() => (chosenTags.value = chosenTags.value.filter((other) => other !== tag))}
+              >×</button>
+            </li>
+          ))}
           {chosenDocuments.value.map((chosen) => (
             <li key={chosen.id} dir="auto">
               {words.value.onlyDocument(chosen.title)}
@@ -69,6 +81,15 @@ export function Composer() {
             <select value={chosenCollection.value} onChange={(event) => (chosenCollection.value = event.currentTarget.value)}>
               <option value="">{words.value.allCollections}</option>
               {collections.value.map((name) => <option key={name} value={name}>{name}</option>)}
+            </select>
+          </label>
+        )}
+        {models.value.length > 1 && (
+          <label>
+            <span class="hidden">{words.value.model}</span>
+            <select value={models.value.find((model) => model.active)?.name ?? ""} onChange={(event) => void attempt(() => chooseModel(event.currentTarget.value))}>
+              {!models.value.some((model) => model.active) && <option value="" disabled>{words.value.model}</option>}
+              {models.value.map((model) => <option key={model.name} value={model.name}>{model.name}</option>)}
             </select>
           </label>
         )}

@@ -1,6 +1,6 @@
 // What is known of an answer while it is written, and how each event of the stream changes that.
 import {
-  type ChatEvent, type Citation, findMarkers, type StoredAnswer, type Step, type TokenUsage, type UncitedSentence,
+  type ChatEvent, type Citation, type FeedbackInfo, findMarkers, type StoredAnswer, type Step, type TokenUsage, type UncitedSentence,
   type VerifiedCitation,
 } from "@citewire/client";
 
@@ -18,11 +18,20 @@ export interface Answer {
   usage: TokenUsage | null;
   model: string | null;
   error: string | null;
+  /** Where it is stored, once it is. */
+  place: StoredPlace | null;
+  feedback: FeedbackInfo | null;
+}
+
+/** A stored answer, as feedback names it. */
+export interface StoredPlace {
+  conversation: string;
+  exchange: string;
 }
 
 export const NEW: Answer = {
   status: "waiting", text: "", citations: [], verified: [], uncited: [], steps: [], decision: null, assessment: null,
-  usage: null, model: null, error: null,
+  usage: null, model: null, error: null, place: null, feedback: null,
 };
 
 /** The answer after an event. */
@@ -56,7 +65,7 @@ export function applyEvent(answer: Answer, event: ChatEvent): Answer {
 const STATES: Record<StoredAnswer["state"], Status> = { complete: "done", cancelled: "stopped", failed: "failed" };
 
 /** An answer as it was stored; one from an older release may lack parts. */
-export function fromStored(stored: StoredAnswer): Answer {
+export function fromStored(stored: StoredAnswer, conversation: string): Answer {
   return {
     ...NEW,
     status: STATES[stored.state],
@@ -69,6 +78,8 @@ export function fromStored(stored: StoredAnswer): Answer {
     assessment: stored.assessment ?? null,
     usage: stored.usage ?? null,
     model: stored.model ?? null,
+    place: { conversation, exchange: stored.exchange_id },
+    feedback: stored.feedback ?? null,
   };
 }
 

@@ -1,5 +1,5 @@
 // The conversation that is shown: its questions and answers, and the one that is being written.
-import { ApiError, type ChatEvent, type ConversationPage, holdBack, type ProfileList } from "@citewire/client";
+import { ApiError, type ChatEvent, type ChatRequest, type ConversationPage, holdBack, type ProfileList, type ProviderInfo, type ProviderList } from "@citewire/client";
 import { computed, type Signal, signal } from "@preact/signals";
 
 import { client, complain, conversationId, go } from "../state";
@@ -28,11 +28,16 @@ const BEST_PROFILE = "grounded";
 /** How long an answer goes on for a page that is loaded anew. */
 const GRACE_SECONDS = 15;
 
+const OPTIONAL_EVENTS = ["step", "citation", "uncited"] as const;
+
 export const turns = signal<Turn[]>([]);
 export const profiles = signal<Profile[]>([]);
 export const chosenProfile = signal<string>(remembered("profile") ?? BEST_PROFILE);
 export const collections = signal<string[]>([]);
 export const chosenCollection = signal<string>("");
+/** The caller's own chat models, where there is a choice. */
+export const models = signal<ProviderInfo[]>([]);
+export const chosenTags = signal<string[]>([]);
 export const chosenDocuments = signal<ChosenDocument[]>([]);
 export const draft = signal("");
 export const owner = signal<string | null>(null);
@@ -43,6 +48,8 @@ let loading = Promise.resolve();
 let lastKey = 0;
 let shownId: string | null = null;
 let runId: string | null = null;
+/** The conversation that the answer being written is stored in; null: in none, or in one that is yet to begin. */
+let keptIn: string | null = null;
 
 export function chooseProfile(name: string): void {
   chosenProfile.value = name;
@@ -57,13 +64,21 @@ export function loadChoices(): Promise<void> {
 }
 
 async function readChoices(): Promise<void> {
-  const [offered, named] = await Promise.all([
+  const [offered, named, own] = await Promise.all([
     client.call<ProfileList>("GET", "/v1/profiles?page_size=200"),
     client.call<{ collections: { name: string }[] }>("GET", "/v1/collections?page_size=200"),
+    client.call<ProviderList>("GET", "/v1/providers?page_size=200&q=chat"),
   ]);
+  models.value = own.providers.filter((provider) => provider.type === "chat" && provider.scope === "user");
   profiles.value = offered.profiles;
   collections.value = named.collections.map((collection) => collection.name);
   if (!collections.value.includes(chosenCollection.value)) chosenCollection.value = "";
+}
+
+/** The next questions are answered by another of the caller's own models. */
+export async function chooseModel(name: string): Promise<void> {
+  await client.call("POST", `/v1/providers/chat/${name}:activate`);
+  await loadChoices();
 }
 
 /** Shows a stored conversation, or none. One that is shown already stays as it is. */
@@ -78,7 +93,7 @@ export async function show(id: string | null): Promise<void> {
     const page = await readAll(id);
     if (shownId !== id) return; // somebody went on meanwhile
     owner.value = page.user ?? null;
-    turns.value = storedTurns(page.messages);
+    turns.value = storedTurns(page);
     if (page.run_id !== undefined) void follow(page.run_id);
   } catch (error) {
     if (shownId !== id) return;
@@ -96,7 +111,7 @@ async function follow(run: string): Promise<void> {
   const last = turns.value.at(-1);
   if (last === undefined || last.answer.value.status !== "stopped") return;
   last.answer.value = NEW;
-  runId = run;
+  [runId, keptIn] = [run, shownId];
   await write(last.answer, (aborted) => client.resume(run, 0, aborted));
 }
 
@@ -110,7 +125,7 @@ async function readAll(id: string): Promise<ConversationPage> {
   return first;
 }
 
-function storedTurns(messages: ConversationPage["messages"]): Turn[] {
+function storedTurns({ id, messages }: ConversationPage): Turn[] {
   const stored: Turn[] = [];
   for (const message of messages) {
     const last = stored.at(-1);
@@ -119,7 +134,7 @@ function storedTurns(messages: ConversationPage["messages"]): Turn[] {
       const answer = signal<Answer>({ ...NEW, status: "stopped" });
       stored.push({ key: ++lastKey, question: message.content, answer });
     } else if (last !== undefined) {
-      last.answer.value = fromStored(message);
+      last.answer.value = fromStored(message, id);
     }
   }
   return stored;
@@ -133,7 +148,9 @@ export async function ask(question: string): Promise<void> {
   turns.value = [...turns.value.filter((shown) => shown.answer.value.status !== "failed" || shown.answer.value.text), turn];
   await write(turn.answer, async function* (aborted) {
     await loading;
-    yield* client.chat(request(question), aborted, (run) => (runId = run));
+    const asked = request(question);
+    keptIn = asked.conversation_id ?? null;
+    yield* client.chat(asked, aborted, (run) => (runId = run));
   });
 }
 
@@ -153,13 +170,16 @@ async function write(answer: Signal<Answer>, events: (aborted: AbortSignal) => A
     for await (const event of events(control.signal)) {
       latest = applyEvent(latest, event);
       if (event.event === "conversation" && shownId === began && began !== event.data.conversation_id) {
-        shownId = event.data.conversation_id;
+        shownId = keptIn = event.data.conversation_id;
         go(`/c/${shownId}`, conversationId.value === null);
         unlisted = true;
       }
       if (unlisted && event.event === "token") {
         unlisted = false;
         void loadHistory(); // not before: the first text comes first
+      }
+      if (event.event === "done" && keptIn !== null && runId !== null) {
+        latest = { ...latest, place: { conversation: keptIn, exchange: runId } };
       }
       if (event.event === "error") complain(new ApiError(0, "", messageOfFault(event.data)));
       paint.later();
@@ -189,7 +209,7 @@ function leave(): void {
   running.value = runId = null;
 }
 
-function request(question: string): object {
+function request(question: string): ChatRequest {
   const profile = profiles.value.find((offered) => offered.name === chosenProfile.value);
   const shows = new Set<string>([...(profile?.events ?? []), ...(profile?.optional_events ?? [])]);
   const documents = chosenDocuments.value.map((chosen) => chosen.id);
@@ -200,7 +220,8 @@ function request(question: string): object {
     ...(profile?.conversations === "on_request" && { keep: true }),
     ...(documents.length > 0 && { document_ids: documents }),
     ...(chosenCollection.value !== "" && { collection: chosenCollection.value }),
-    include: [...["step", "citation", "uncited"].filter((name) => shows.has(name)), "cost"],
+    ...(chosenTags.value.length > 0 && { filter: { all: chosenTags.value.map((tag) => ({ field: "tags", op: "contains", value: tag })) } }),
+    include: [...OPTIONAL_EVENTS.filter((name) => shows.has(name)), "cost"],
     time_zone: Intl.DateTimeFormat().resolvedOptions().timeZone,
     grace_seconds: GRACE_SECONDS,
   };

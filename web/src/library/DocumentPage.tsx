@@ -2,12 +2,15 @@
 import type { Document, SearchResults } from "@citewire/client";
 import { useEffect, useState } from "preact/hooks";
 
+import { dialog } from "../dialog-state";
 import { saveResponse } from "../files";
 import { nameText } from "../links";
 import { openReader } from "../reader-state";
 import { apiKey, attempt, client } from "../state";
+import { useFocus } from "../use-focus";
 import { day, number, size, words } from "../words";
 import { askOnly } from "./Library";
+import { readTags, tagsText } from "./tags";
 
 /** A search gives so many passages at most. */
 const MOST_PASSAGES = 200;
@@ -42,7 +45,7 @@ export function DocumentPage({ id }: { id: number }) {
         {[nameText(document.file_name), document.collection ?? "", document.media_type, size(document.size_bytes), words.value.tokens(number(document.tokens)),
           document.created_at === undefined ? "" : day(document.created_at)].filter(Boolean).join(" · ")}
       </p>
-      {document.tags.length > 0 && <p class="quiet" dir="auto">{words.value.tags}: {document.tags.join(", ")}</p>}
+      <Tags key={document.tags.join()} document={document} onSaved={setDocument} />
       <p><span class={`state ${document.status}`}>{words.value.states[document.status] ?? document.status}</span></p>
       {document.error !== undefined && <p class="fault" dir="auto">{document.error.message}</p>}
       <div class="tools">
@@ -53,6 +56,7 @@ export function DocumentPage({ id }: { id: number }) {
         )}
         {apiKey.value === null && !hasPages && <a href={path} target="_blank" rel="noopener">{words.value.openOriginal}</a>}
         {apiKey.value !== null && !hasPages && <button type="button" onClick={() => void attempt(save)}>{words.value.openOriginal}</button>}
+        <button type="button" onClick={() => (dialog.value = { kind: "readers", document, onSaved: setDocument })}>{words.value.permissions}</button>
         {document.status === "failed" && <button type="button" onClick={() => void retry()}>{words.value.processAgain}</button>}
       </div>
       {passages.length > 0 && <h2>{words.value.passages}: {words.value.chunks(document.chunks)}</h2>}
@@ -63,6 +67,32 @@ export function DocumentPage({ id }: { id: number }) {
         </div>
       ))}
     </main>
+  );
+}
+
+/** The document's tags, which can be changed. */
+function Tags({ document, onSaved }: { document: Document; onSaved: (document: Document) => void }) {
+  const [text, setText] = useState<string | null>(null);
+  const field = useFocus<HTMLInputElement>(text !== null);
+  const save = () => attempt(async () => {
+    onSaved(await client.call<Document>("PATCH", `/v1/documents/${document.id}`, { tags: readTags(text ?? "") }));
+    setText(null);
+  });
+  if (text === null) {
+    return (
+      <p class="tags">
+        <span class="quiet">{words.value.tags}:</span>
+        {document.tags.map((tag) => <span key={tag} class="tag" dir="auto">{tag}</span>)}
+        <button type="button" class="link" onClick={() => setText(tagsText(document.tags))}>{document.tags.length > 0 ? words.value.changeTags : words.value.addTags}</button>
+      </p>
+    );
+  }
+  return (
+    <form class="tools" onSubmit={(event) => { event.preventDefault(); void save(); }} onKeyDown={(event) => event.key === "Escape" && setText(null)}>
+      <input ref={field} dir="auto" aria-label={words.value.tags} placeholder={words.value.tagsBetween} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      <button type="submit">{words.value.save}</button>
+      <button type="button" onClick={() => setText(null)}>{words.value.cancel}</button>
+    </form>
   );
 }
 

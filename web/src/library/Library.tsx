@@ -2,12 +2,14 @@
 import type { Document, DocumentList } from "@citewire/client";
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { chosenDocuments, collections, loadChoices } from "../ask/chat";
+import { chosenDocuments, chosenTags, collections, loadChoices } from "../ask/chat";
+import { dialog } from "../dialog-state";
 import { nameText } from "../links";
 import { attempt, client, go, place } from "../state";
 import { day, size, words } from "../words";
 import { DocumentPage } from "./DocumentPage";
-import { type Upload, upload, uploads } from "./uploads";
+import { readTags } from "./tags";
+import { type Into, type Upload, upload, uploads } from "./uploads";
 
 const SEARCH_MS = 200;
 
@@ -21,12 +23,14 @@ function Documents() {
   const [next, setNext] = useState("");
   const [text, setText] = useState("");
   const [collection, setCollection] = useState("");
+  const [tag, setTag] = useState("");
   const asked = useRef(0);
   const load = async (token = "") => {
     const number = ++asked.current;
     const query = new URLSearchParams({ page_size: "50" });
     if (text.trim() !== "") query.set("q", text.trim());
     if (collection !== "") query.set("collection", collection);
+    if (tag !== "") query.set("tag", tag);
     if (token !== "") query.set("page_token", token);
     await attempt(async () => {
       const page = await client.call<DocumentList>("GET", `/v1/documents?${query}`);
@@ -38,7 +42,7 @@ function Documents() {
   useEffect(() => {
     const timer = setTimeout(() => void load(), documents === null ? 0 : SEARCH_MS);
     return () => clearTimeout(timer);
-  }, [text, collection]);
+  }, [text, collection, tag]);
   const changed = () => {
     void load();
     void attempt(loadChoices);
@@ -63,13 +67,21 @@ function Documents() {
             {collections.value.map((name) => <option key={name} value={name}>{name}</option>)}
           </select>
         )}
+        {collection !== "" && <button type="button" onClick={() => (dialog.value = { kind: "grants", collection })}>{words.value.permissions}</button>}
+        {tag !== "" && (
+          <span class="tag">
+            {tag}
+            <button type="button" class="icon" aria-label={words.value.removeTag(tag)} onClick={() => setTag("")}>×</button>
+          </span>
+        )}
+        {tag !== "" && <button type="button" onClick={() => askTagged(tag)}>{words.value.askTag}</button>}
       </div>
       {documents === null ? (
         <p class="quiet">{words.value.loading}</p>
       ) : (
         <ul class="rows documents">
-          {documents.map((document) => <DocumentRow key={document.id} document={document} onChange={changed} />)}
-          {documents.length === 0 && <li class="quiet">{text === "" && collection === "" ? words.value.emptyLibrary : words.value.nothingMatches}</li>}
+          {documents.map((document) => <DocumentRow key={document.id} document={document} onChange={changed} onTag={setTag} />)}
+          {documents.length === 0 && <li class="quiet">{text === "" && collection === "" && tag === "" ? words.value.emptyLibrary : words.value.nothingMatches}</li>}
         </ul>
       )}
       {next !== "" && <p><button type="button" onClick={() => void load(next)}>{words.value.moreDocuments}</button></p>}
@@ -77,10 +89,11 @@ function Documents() {
   );
 }
 
-function DropArea({ onFiles }: { onFiles: (files: File[], collection: string) => void }) {
+function DropArea({ onFiles }: { onFiles: (files: File[], into: Into) => void }) {
   const [isOver, setOver] = useState(false);
   const [into, setInto] = useState("");
-  const take = (files: FileList | null | undefined) => onFiles([...(files ?? [])], into.trim());
+  const [tags, setTags] = useState("");
+  const take = (files: FileList | null | undefined) => onFiles([...(files ?? [])], { collection: into.trim(), tags: readTags(tags) });
   return (
     <>
       <label
@@ -101,6 +114,8 @@ function DropArea({ onFiles }: { onFiles: (files: File[], collection: string) =>
       <div class="tools">
         <label class="quiet" for="into">{words.value.intoCollection}</label>
         <input id="into" list="collections" maxLength={128} placeholder={words.value.noCollection} value={into} onInput={(event) => setInto(event.currentTarget.value)} />
+        <label class="quiet" for="with-tags">{words.value.withTags}</label>
+        <input id="with-tags" placeholder={words.value.tagsBetween} value={tags} onInput={(event) => setTags(event.currentTarget.value)} />
         <datalist id="collections">{collections.value.map((name) => <option key={name} value={name} />)}</datalist>
       </div>
     </>
@@ -122,7 +137,7 @@ function UploadRow({ upload: { name, bytes, percent, document, error } }: { uplo
   );
 }
 
-function DocumentRow({ document, onChange }: { document: Document; onChange: () => void }) {
+function DocumentRow({ document, onChange, onTag }: { document: Document; onChange: () => void; onTag: (tag: string) => void }) {
   const [asks, setAsks] = useState(false);
   const title = nameText(document.title || document.file_name);
   const facts = [
@@ -141,6 +156,11 @@ function DocumentRow({ document, onChange }: { document: Document; onChange: () 
         <a href={`#/library/${document.id}`}>{title}</a>
         <br />
         <span class="quiet">{facts.filter(Boolean).join(" · ")}</span>
+        {document.tags.length > 0 && (
+          <span class="tags">
+            {document.tags.map((tag) => <button key={tag} type="button" class="tag" aria-label={words.value.onlyTag(tag)} onClick={() => onTag(tag)}>{tag}</button>)}
+          </span>
+        )}
       </span>
       <span class={`state ${document.status}`}>{words.value.states[document.status] ?? document.status}</span>
       {asks ? (
@@ -164,5 +184,11 @@ function DocumentRow({ document, onChange }: { document: Document; onChange: () 
 export function askOnly(document: Document): void {
   const others = chosenDocuments.value.filter((chosen) => chosen.id !== document.id);
   chosenDocuments.value = [...others, { id: document.id, title: nameText(document.title || document.file_name) }];
+  go("/");
+}
+
+/** The next question is asked of documents with this tag, and with those chosen before. */
+function askTagged(tag: string): void {
+  chosenTags.value = [...new Set([...chosenTags.value, tag])];
   go("/");
 }

@@ -24,12 +24,18 @@ let lastKey = 0;
 let sending = 0;
 const waiting: (() => Promise<void>)[] = [];
 
-/** Sends files into a collection, "" for none; `onReady` is called whenever one has been read. */
-export function upload(files: Iterable<File>, collection: string, onReady: () => void): void {
+/** What the files of an upload have in common: a collection, "" for none, and tags. */
+export interface Into {
+  collection: string;
+  tags: string[];
+}
+
+/** Sends files; `onReady` is called whenever one has been read. */
+export function upload(files: Iterable<File>, into: Into, onReady: () => void): void {
   for (const file of files) {
     const key = ++lastKey;
     uploads.value = [{ key, name: file.name, bytes: file.size, percent: 0, document: null, error: null }, ...uploads.value];
-    waiting.push(() => send(key, file, collection).then(onReady));
+    waiting.push(() => send(key, file, into).then(onReady));
   }
   next();
 }
@@ -48,9 +54,10 @@ function change(key: number, changes: Partial<Upload>): void {
   uploads.value = uploads.value.map((entry) => (entry.key === key ? { ...entry, ...changes } : entry));
 }
 
-async function send(key: number, file: File, collection: string): Promise<void> {
+async function send(key: number, file: File, into: Into): Promise<void> {
   const form = new FormData();
-  if (collection !== "") form.set("collection", collection);
+  if (into.collection !== "") form.set("collection", into.collection);
+  if (into.tags.length > 0) form.set("tags", JSON.stringify(into.tags));
   form.set("file", file);
   try {
     const stored = await post(form, (percent) => change(key, { percent }));

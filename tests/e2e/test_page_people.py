@@ -1,0 +1,169 @@
+"""What people do with answers and documents on the page, in a real Chromium: feedback, tags, permissions, sharing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from devtools import DrivenPage, driven_page
+from http_api import upload_bytes
+from local_stack import LocalStack
+from page_steps import READY, ask, text
+
+pytestmark = pytest.mark.system(program="chromium", package="chromium")
+
+QUESTION = "How much is the kelpie mooring fee?"
+FEES = "# Kelpies\n\nThe kelpie mooring fee is 4712 guilders for each night.\n"
+
+
+@pytest.fixture
+async def page(stack: LocalStack, api: httpx.AsyncClient, tmp_path: Path) -> AsyncIterator[DrivenPage]:
+    if not (await api.get("/v1/documents", params={"q": "kelpies.md"})).json()["documents"]:
+        await upload_bytes(api, "kelpies.md", FEES.encode())
+    async with driven_page(tmp_path / "profile") as driven:
+        for domain in ("Page", "Runtime", "DOM"):
+            await driven.call(f"{domain}.enable")
+        await driven.go(f"{stack.base_url}/")
+        await driven.wait_for(READY)
+        await driven.run("addEventListener('securitypolicyviolation', event => (window.violated = event.blockedURI))")
+        yield driven
+        assert await driven.run("window.violated") is None
+        assert [event for event in driven.events if event["method"] == "Runtime.exceptionThrown"] == []
+
+
+async def press_named(page: DrivenPage, selector: str, name: str) -> None:
+    """Presses the button of that text or label."""
+    is_named = "each => each.textContent.trim() === NAME || each.ariaLabel === NAME"
+    found = f"[...document.querySelectorAll({json.dumps(selector)})].find({is_named})"
+    press = f"const NAME = {json.dumps(name)}; const button = {found}; button?.focus(); button?.click()"
+    script = f"(() => {{ {press}; return !!button }})()"
+    await page.wait_for(script)
+
+
+async def fill(page: DrivenPage, selector: str, value: str) -> None:
+    await page.wait_for(f"!!document.querySelector({json.dumps(selector)})")
+    await page.run(f"document.querySelector({json.dumps(selector)}).focus()")
+    await page.run(f"document.querySelector({json.dumps(selector)}).select()")
+    await page.type_text(value)
+
+
+async def stored_feedback(page: DrivenPage, api: httpx.AsyncClient) -> dict[str, Any] | None:
+    number = await page.wait_for("location.hash.startsWith('#/c/') && location.hash.slice(4)")
+    return (await api.get(f"/v1/conversations/{number}")).json()["messages"][-1].get("feedback")
+
+
+async def test_an_answer_is_rated_by_keyboard_changed_and_taken_back(page: DrivenPage, api: httpx.AsyncClient) -> None:
+    await ask(page, QUESTION)
+    await page.wait_for("!!document.querySelector('.thumb.down')")
+    await page.run("document.querySelector('.thumb.down').focus()")
+    await page.press("Enter", "\r")
+    await page.wait_for("document.activeElement.matches('.feedback input')")
+    assert await stored_feedback(page, api) is None, "nothing is handed over before it is sent"
+    assert "Owners and admins" in await text(page, ".feedback .quiet")
+    await page.press("Escape")
+    await page.wait_for("!document.querySelector('.feedback')")
+    await page.click(".thumb.down")
+    await page.wait_for("document.querySelectorAll('.feedback input').length === 6")
+    await page.run("[...document.querySelectorAll('.choice')].find(each => each.textContent === 'Outdated').click()")
+    await fill(page, ".feedback textarea", "<b>It is 5000 now.</b>")
+    await press_named(page, ".feedback button", "Send")
+    await page.wait_for("document.querySelector('.thumb.down')?.ariaPressed === 'true'")
+    kept = await stored_feedback(page, api)
+    assert kept is not None
+    assert (kept["rating"], kept["reasons"], kept["comment"]) == ("down", ["outdated"], "<b>It is 5000 now.</b>")
+    await page.call("Page.reload")
+    await page.wait_for("document.querySelector('.thumb.down')?.ariaPressed === 'true'")
+    await page.click(".thumb.down")
+    assert await page.wait_for("document.querySelector('.feedback textarea')?.value") == "<b>It is 5000 now.</b>"
+    await press_named(page, ".feedback button", "Take it back")
+    await page.wait_for("document.querySelector('.thumb.down')?.ariaPressed === 'false'")
+    assert await stored_feedback(page, api) is None
+    await page.click(".thumb.up")
+    await press_named(page, ".feedback button", "Send")
+    await page.wait_for("document.querySelector('.thumb.up')?.ariaPressed === 'true'")
+    listed = (await api.get("/v1/feedback", params={"rating": "up"})).json()["feedback"]
+    assert listed[0]["question"] == QUESTION
+
+
+async def test_tags_are_set_at_upload_and_later_filter_and_narrow_the_question(
+    page: DrivenPage, api: httpx.AsyncClient, stack: LocalStack, tmp_path: Path
+) -> None:
+    (tmp_path / "selkies.md").write_text("# Selkies\n\nThe selkie boarding fee is 4713 guilders for each crossing.\n")
+    await page.go(f"{stack.base_url}/#/library")
+    await fill(page, "#with-tags", "Seefahrt, 2026 , Seefahrt, שכר")
+    root = (await page.call("DOM.getDocument"))["root"]["nodeId"]
+    field = await page.call("DOM.querySelector", nodeId=root, selector="input[type=file]")
+    await page.call("DOM.setFileInputFiles", files=[str(tmp_path / "selkies.md")], nodeId=field["nodeId"])
+    await page.wait_for("[...document.querySelectorAll('.documents .tag')].some(tag => tag.textContent === 'שכר')")
+    await press_named(page, ".documents .tag", "Seefahrt")
+    await page.wait_for("document.querySelectorAll('.documents > li').length === 1")
+    await page.run("document.querySelector('.documents a').click()")
+    await press_named(page, "p.tags button", "Change")
+    assert await page.wait_for("document.querySelector('form.tools input')?.value") == "Seefahrt, 2026, שכר"
+    await fill(page, "form.tools input", "Seefahrt")
+    await press_named(page, "form.tools button", "Save")
+    await page.wait_for("document.querySelectorAll('p.tags .tag').length === 1")
+    await page.go(f"{stack.base_url}/#/library")
+    await press_named(page, ".documents .tag", "Seefahrt")
+    await press_named(page, ".tools button", "Ask only these documents")
+    await page.wait_for("document.querySelector('.chosen')?.textContent.includes('Seefahrt')")
+    await ask(page, QUESTION)
+    sources = await page.run("[...document.querySelectorAll('.pill-title')].map(each => each.textContent)")
+    assert set(sources) <= {"Selkies"}, "the document without the tag isn't asked"
+    await press_named(page, ".chosen button", "Not only with the tag “Seefahrt”")
+    await ask(page, QUESTION)
+    assert "4712" in await page.wait_for("[...document.querySelectorAll('.prose')].at(-1).textContent")
+
+
+async def test_a_document_and_a_collection_get_readers(
+    page: DrivenPage, api: httpx.AsyncClient, stack: LocalStack
+) -> None:
+    article = {"type": "article", "title": "Wages", "content": "The wages rise in May.", "collection": "people/pay"}
+    number = (await api.post("/v1/documents", json=article)).raise_for_status().json()["id"]
+    await page.go(f"{stack.base_url}/#/library/{number}")
+    await press_named(page, ".tools button", "Permissions")
+    await page.wait_for("!!document.querySelector('dialog[open] input')")
+    assert "Whoever may read its collection." in await text(page, "dialog .subjects")
+    await page.run("document.querySelector('dialog form select').focus()")
+    await page.run(
+        "(() => { const kind = document.querySelector('dialog form select'); kind.value = 'group';"
+        " kind.dispatchEvent(new Event('change', {bubbles: true})) })()"
+    )
+    await fill(page, "dialog form input", "hr")
+    await page.press("Enter", "\r")
+    await page.wait_for("document.querySelector('dialog .subjects .name')?.textContent === 'Group hr'")
+    assert (await api.get(f"/v1/documents/{number}")).json()["readers"] == ["group:hr"]
+    await press_named(page, "dialog button", "Remove Group hr")
+    await page.wait_for("!document.querySelector('dialog .subjects .name')")
+    assert "readers" not in (await api.get(f"/v1/documents/{number}")).json()
+    await page.press("Escape")
+    await page.wait_for("!document.querySelector('dialog')")
+    assert await page.run("document.activeElement.textContent") == "Permissions", "the focus is where it was"
+    await page.go(f"{stack.base_url}/#/library")
+    await page.wait_for("!!document.querySelector('.documents')")
+    await page.call("Page.reload")  # for the new collection
+    await page.wait_for("[...document.querySelectorAll('.tools option')].some(each => each.value === 'people/pay')")
+    await page.run(
+        "(() => { const choice = document.querySelector('.tools select'); choice.value = 'people/pay';"
+        " choice.dispatchEvent(new Event('change', {bubbles: true})) })()"
+    )
+    await press_named(page, ".tools button", "Permissions")
+    await fill(page, "dialog form input", "ada")
+    await page.press("Enter", "\r")
+    await page.wait_for("document.querySelectorAll('dialog .subjects select').length === 1")
+    await page.run(
+        "(() => { const access = document.querySelector('dialog .subjects select'); access.value = 'manage';"
+        " access.dispatchEvent(new Event('change', {bubbles: true})) })()"
+    )
+    await page.wait_for("document.querySelector('dialog .subjects select')?.value === 'manage'")
+    grants = (await api.get("/v1/collections/people%2Fpay/grants")).json()["grants"]
+    assert grants == [{"subject": "user:ada", "access": "manage"}]
+    await press_named(page, "dialog button", "Remove ada")
+    await page.wait_for("!document.querySelector('dialog .subjects select')")
+    await press_named(page, "dialog button", "Done")
+    await page.wait_for("!document.querySelector('dialog')")

@@ -1,0 +1,10 @@
+// The dialog that is open over the page.
+import type { Document } from "@citewire/client";
+import { signal } from "@preact/signals";
+
+export type OpenDialog =
+  | { kind: "sharing"; conversation: string; title: string }
+  | { kind: "grants"; collection: string }
+  | { kind: "readers"; document: Document; onSaved: (document: Document) => void };
+
+export const dialog = signal<OpenDialog | null>(null);
