@@ -212,6 +212,7 @@ def test_every_listing_has_pages_and_is_searched() -> None:
         "/v1/admin/audit",
         "/v1/admin/users",
         "/v1/erasures",
+        "/v1/feedback",
     }
     administered = ("/v1/admin/groups", "/v1/admin/groups/{name}/members", "/v1/admin/limits")
     searched = (*LISTS, "/v1/keys", "/v1/erasures", *administered)

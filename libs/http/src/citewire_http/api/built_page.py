@@ -1,0 +1,63 @@
+"""A page at `/`: packaged files that a build made, none of which asks for a key."""
+
+from importlib.resources.abc import Traversable
+from typing import Final
+
+from fastapi import APIRouter, Request, Response
+
+from citewire_http.packaged_files import PackagedFiles
+
+_TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "mjs": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8",
+}
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types "
+)
+_IMMUTABLE: Final = "public, max-age=31536000, immutable"
+_REVALIDATED: Final = "no-cache"
+_METHODS: Final = ["GET", "HEAD"]
+
+
+def page_router(folder: Traversable, trusted_types: str) -> APIRouter:
+    """Returns the routes of a page: `index.html` at `/`, its assets, icon and licences.
+
+    Args:
+        folder: Where its files are; names under `assets` hold a hash of what is in them.
+        trusted_types: Names of the policies that may make a script or an element out of a text.
+    """
+    router = APIRouter()
+
+    def headers(path: str) -> dict[str, str]:
+        return {
+            "Content-Type": _TYPES[path.rpartition(".")[2]],
+            "Cache-Control": _IMMUTABLE if path.startswith("assets/") else _REVALIDATED,
+            "Content-Security-Policy": _POLICY + trusted_types,
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+        }
+
+    files = PackagedFiles(folder, headers)
+
+    @router.api_route("/", methods=_METHODS, include_in_schema=False)
+    async def page(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]  # the router has it
+        """The page. Whatever a link asks of it in its query is read there."""
+        return files.respond(request, "index.html")
+
+    @router.api_route("/assets/{name}", methods=_METHODS, include_in_schema=False)
+    async def asset(request: Request, name: str) -> Response:  # pyright: ignore[reportUnusedFunction]  # the same
+        """A script or style of the page."""
+        return files.respond(request, f"assets/{name}")
+
+    @router.api_route("/icon.svg", methods=_METHODS, include_in_schema=False)
+    @router.api_route("/licences.txt", methods=_METHODS, include_in_schema=False)
+    async def file(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]  # the same
+        """Another file of the page."""
+        return files.respond(request, request.url.path.removeprefix("/"))
+
+    return router
