@@ -39,8 +39,8 @@ async def page(stack: LocalStack, api: httpx.AsyncClient, tmp_path: Path) -> Asy
 async def press_named(page: DrivenPage, selector: str, name: str) -> None:
     """Presses the button of that text or label."""
     is_named = "each => each.textContent.trim() === NAME || each.ariaLabel === NAME"
-    found = f"[...document.querySelectorAll({json.dumps(selector)})].find({is_named})"
-    press = f"const NAME = {json.dumps(name)}; const button = {found}; button?.focus(); button?.click()"
+    button = f"[...document.querySelectorAll({json.dumps(selector)})].find({is_named})"
+    press = f"const NAME = {json.dumps(name)}; const button = {button}; button?.focus(); button?.click()"
     script = f"(() => {{ {press}; return !!button }})()"
     await page.wait_for(script)
 
@@ -73,9 +73,13 @@ async def test_an_answer_is_rated_by_keyboard_changed_and_taken_back(page: Drive
     await fill(page, ".feedback textarea", "<b>It is 5000 now.</b>")
     await press_named(page, ".feedback button", "Send")
     await page.wait_for("document.querySelector('.thumb.down')?.ariaPressed === 'true'")
-    kept = await stored_feedback(page, api)
-    assert kept is not None
-    assert (kept["rating"], kept["reasons"], kept["comment"]) == ("down", ["outdated"], "<b>It is 5000 now.</b>")
+    feedback = await stored_feedback(page, api)
+    assert feedback is not None
+    assert (feedback["rating"], feedback["reasons"], feedback["comment"]) == (
+        "down",
+        ["outdated"],
+        "<b>It is 5000 now.</b>",
+    )
     await page.call("Page.reload")
     await page.wait_for("document.querySelector('.thumb.down')?.ariaPressed === 'true'")
     await page.click(".thumb.down")

@@ -195,7 +195,7 @@ def _measure_answerable(question: Question, text: str, not_found: bool, cited: S
 def _quote_recall(expected: Sequence[str], verified: Sequence[JsonObject]) -> float:
     """The share of the expected quotes that a citation quotes again, or a part that one of both contains."""
     quotes = [_flat(get_str(citation, "quote")) for citation in verified if get_str(citation, "quote")]
-    again = [any(quote in wanted or wanted in quote for quote in quotes) for wanted in map(_flat, expected)]
+    again = [any(quote in quoted or quoted in quote for quote in quotes) for quoted in map(_flat, expected)]
     return sum(again) / len(again)
 
 
