@@ -1,6 +1,7 @@
 // Where questions are written, with what they are asked of beside them.
 import { useLayoutEffect, useRef } from "preact/hooks";
 
+import { nameText } from "../links";
 import { attempt } from "../state";
 import { words } from "../words";
 import {
@@ -33,7 +34,7 @@ export function Composer() {
         <ul class="chosen">
           {chosenTags.value.map((tag) => (
             <li key={`tag ${tag}`} dir="auto">
-              {words.value.onlyTag(tag)}
+              {words.value.onlyTag(nameText(tag))}
               <button
                 type="button"
                 class="icon"

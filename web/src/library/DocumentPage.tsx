@@ -82,7 +82,7 @@ function Tags({ document, onSaved }: { document: Document; onSaved: (document: D
     return (
       <p class="tags">
         <span class="quiet">{words.value.tags}:</span>
-        {document.tags.map((tag) => <span key={tag} class="tag" dir="auto">{tag}</span>)}
+        {document.tags.map((tag) => <span key={tag} class="tag" dir="auto">{nameText(tag)}</span>)}
         <button type="button" class="link" onClick={() => setText(tagsText(document.tags))}>{document.tags.length > 0 ? words.value.changeTags : words.value.addTags}</button>
       </p>
     );

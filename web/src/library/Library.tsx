@@ -70,7 +70,7 @@ function Documents() {
         {collection !== "" && <button type="button" onClick={() => (dialog.value = { kind: "grants", collection })}>{words.value.permissions}</button>}
         {tag !== "" && (
           <span class="tag">
-            {tag}
+            {nameText(tag)}
             <button type="button" class="icon" aria-label={words.value.removeTag(tag)} onClick={() => setTag("")}>×</button>
           </span>
         )}
@@ -158,7 +158,7 @@ function DocumentRow({ document, onChange, onTag }: { document: Document; onChan
         <span class="quiet">{facts.filter(Boolean).join(" · ")}</span>
         {document.tags.length > 0 && (
           <span class="tags">
-            {document.tags.map((tag) => <button key={tag} type="button" class="tag" aria-label={words.value.onlyTag(tag)} onClick={() => onTag(tag)}>{tag}</button>)}
+            {document.tags.map((tag) => <button key={tag} type="button" class="tag" aria-label={words.value.onlyTag(nameText(tag))} onClick={() => onTag(tag)}>{nameText(tag)}</button>)}
           </span>
         )}
       </span>

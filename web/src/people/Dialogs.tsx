@@ -3,6 +3,7 @@ import type { Document } from "@citewire/client";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { dialog, type OpenDialog } from "../dialog-state";
+import { nameText } from "../links";
 import { attempt, caller, client, toast } from "../state";
 import { words } from "../words";
 import { type Entry, fromSharing, type Kind, kindOf, nameOf, type Sharing, subjectOf, toSharing } from "./subjects";
@@ -40,7 +41,7 @@ function aboutOf(open: OpenDialog): About {
     case "sharing": {
       const path = `/v1/conversations/${open.conversation}/sharing`;
       return {
-        heading: words.value.shareTitle(open.title), text: words.value.shareText, none: words.value.notShared,
+        heading: words.value.shareTitle(nameText(open.title)), text: words.value.shareText, none: words.value.notShared,
         read: async () => fromSharing(await client.call<Sharing>("GET", path)),
         write: async (entries) => fromSharing(await client.call<Sharing>("PUT", path, toSharing(entries))),
         accesses: false, link: `${location.origin}${location.pathname}#/c/${open.conversation}`,
@@ -49,7 +50,7 @@ function aboutOf(open: OpenDialog): About {
     case "grants": {
       const path = `/v1/collections/${encodeURIComponent(open.collection)}/grants`;
       return {
-        heading: words.value.grantsTitle(open.collection), text: words.value.grantsText, none: words.value.everybodys,
+        heading: words.value.grantsTitle(nameText(open.collection)), text: words.value.grantsText, none: words.value.everybodys,
         read: async () => (await client.call<{ grants: Entry[] }>("GET", path)).grants,
         write: async (grants) => (await client.call<{ grants: Entry[] }>("PUT", path, { grants })).grants,
         accesses: true, link: null,
@@ -58,7 +59,7 @@ function aboutOf(open: OpenDialog): About {
     case "readers": {
       const { document } = open;
       return {
-        heading: words.value.readersTitle(document.title || document.file_name), text: words.value.readersText,
+        heading: words.value.readersTitle(nameText(document.title || document.file_name)), text: words.value.readersText,
         none: words.value.readersOfCollection,
         read: () => Promise.resolve(toEntries(document.readers)),
         write: async (entries) => {
@@ -129,7 +130,7 @@ function Permissions({ about, onClose }: { about: About; onClose: () => void }) 
 
 function textOf(subject: string): string {
   const kind = kindOf(subject);
-  return kind === "everyone" ? words.value.everyone : words.value.kinds[kind](nameOf(subject));
+  return kind === "everyone" ? words.value.everyone : words.value.kinds[kind](nameText(nameOf(subject)));
 }
 
 function AddSubject({ taken, onAdd }: { taken: Entry[]; onAdd: (subject: string) => Promise<boolean> }) {
