@@ -44,20 +44,18 @@ def page_router(folder: Traversable, trusted_types: str) -> APIRouter:
 
     files = PackagedFiles(folder, headers)
 
-    @router.api_route("/", methods=_METHODS, include_in_schema=False)
-    async def page(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]  # the router has it
+    async def page(request: Request) -> Response:
         """The page. Whatever a link asks of it in its query is read there."""
         return files.respond(request, "index.html")
 
-    @router.api_route("/assets/{name}", methods=_METHODS, include_in_schema=False)
-    async def asset(request: Request, name: str) -> Response:  # pyright: ignore[reportUnusedFunction]  # the same
+    async def asset(request: Request, name: str) -> Response:
         """A script or style of the page."""
         return files.respond(request, f"assets/{name}")
 
-    @router.api_route("/icon.svg", methods=_METHODS, include_in_schema=False)
-    @router.api_route("/licences.txt", methods=_METHODS, include_in_schema=False)
-    async def file(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]  # the same
+    async def file(request: Request) -> Response:
         """Another file of the page."""
         return files.respond(request, request.url.path.removeprefix("/"))
 
+    for path, endpoint in (("/", page), ("/assets/{name}", asset), ("/icon.svg", file), ("/licences.txt", file)):
+        router.add_api_route(path, endpoint, methods=_METHODS, include_in_schema=False)
     return router
