@@ -1,6 +1,7 @@
 """The worker against a real Postgres and a real embedder server around a model without weights."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
@@ -92,6 +93,26 @@ async def test_places_of_office_documents_are_stored(  # what the cases differ i
         version = await harness.until(document_id, "ready")
     assert version["error_code"] is None
     assert [row["place"] for row in await harness.chunks(document_id)] == places
+
+
+async def test_parts_of_a_chunk_are_stored_with_their_places(
+    harness: IngestHarness, database: HasDsn, embedder: str
+) -> None:
+    orders = [{"id": number, "customer": f"Customer {number}"} for number in range(40)]
+    document_id = await harness.upload("orders.json", json.dumps({"orders": orders}))
+    async with running_worker(worker_settings(database, embedder)):
+        await harness.until(document_id, "ready")
+    stored = await harness.rows("SELECT text, places FROM corpus.chunks ORDER BY chunk_index")
+    assert len(stored) < 40
+    lines: dict[str, str] = {}
+    for row in stored:
+        starts = [start for start, _ in row["places"]]
+        for (start, place), end in zip(row["places"], [*starts[1:], None], strict=True):
+            lines[place["record_path"]] = row["text"][start:end].strip().removeprefix("orders").strip()
+    for order in orders:
+        number = order["id"]
+        assert lines[f"orders[{number}].id"] == f"id: {number}"
+        assert lines[f"orders[{number}].customer"] == f"customer: {order['customer']}"
 
 
 async def test_a_new_version_replaces_the_old_one_only_when_it_is_ready(
