@@ -1,6 +1,6 @@
 """What bodies share: the types of their fields, and what is searched."""
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from citewire.retriever.v1 import retriever_pb2
 from pydantic import MISSING, Field, StrictInt, StrictStr, WithJsonSchema
@@ -38,6 +38,9 @@ PLACE_NAMES = {
 class PlaceFields(ResponseModel):
     """A place in the original; what its format doesn't have is left out."""
 
+    place_after: ClassVar[str] = ""
+    """The field that the place is written after; empty if it comes first. Frames are held byte for byte."""
+
     page_number: Id | MISSING = Field(default=MISSING, examples=[3])
     row_number: Id | MISSING = Field(default=MISSING, description="Line of the sheet, from 1.")
     start_line: Id | MISSING = MISSING
@@ -52,6 +55,16 @@ class PlaceFields(ResponseModel):
     start_seconds: float | MISSING = Field(default=MISSING, description="When its first words are said.")
     end_seconds: float | MISSING = MISSING
     part: str | MISSING = Field(default=MISSING, description="File within the file, such as an e-mail's attachment.")
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: object) -> None:
+        """Puts the place where it belongs: a base class's fields come first otherwise."""
+        super().__pydantic_init_subclass__(**kwargs)
+        own = [name for name in cls.model_fields if name not in PlaceFields.model_fields]
+        at = own.index(cls.place_after) + 1 if cls.place_after else 0
+        order = (*own[:at], *PlaceFields.model_fields, *own[at:])
+        cls.__pydantic_fields__ = {name: cls.model_fields[name] for name in order}
+        cls.model_rebuild(force=True)
 
 
 class ScopeFields(RequestModel):

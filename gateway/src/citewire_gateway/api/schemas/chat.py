@@ -50,6 +50,7 @@ class Decision(ResponseModel):
 class Citation(PlaceFields):
     """A passage that was placed in the prompt, under the number that markers refer to."""
 
+    place_after = "section"
     parts = ("chunk", "result")
     names: ClassVar[Names] = {
         **PLACE_NAMES,
@@ -128,6 +129,8 @@ class CitedSentence(ResponseModel):
 
 class QuotePlace(PlaceFields):
     """Where the words that support a sentence stand."""
+
+    place_after = "version"
 
     chunk_id: Id = Field(examples=[1042])
     document_id: Id = Field(examples=[7])

@@ -64,6 +64,7 @@ class SearchBody(SearchOptions, ScopeFields):
 class SearchResult(PlaceFields):
     """A chunk that a search found."""
 
+    place_after = "section"
     parts = ("chunk",)
     names: ClassVar[Names] = {**PLACE_NAMES, "content": "text", "similarity": "score"}
 
@@ -127,6 +128,7 @@ class SearchResults(ResponseModel):
 class Chunk(PlaceFields):
     """A chunk with its place in its document."""
 
+    place_after = "section"
     names: ClassVar[Names] = {**PLACE_NAMES, "content": "text", "ref": "label"}
 
     chunk_id: Id = Field(examples=[1042])
