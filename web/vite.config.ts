@@ -39,6 +39,7 @@ export default defineConfig({
     outDir: "../gateway/src/citewire_gateway/page",
     emptyOutDir: true,
     target: "es2022",
+    cssTarget: ["chrome120", "firefox121", "safari16.4"], // they know `:dir()`, which would become a list of languages
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
   },

@@ -157,6 +157,11 @@ async def test_right_to_left(page: DrivenPage, stack: LocalStack, model: Scripte
     assert await page.run(f"{badge}.x < {box}.x + {box}.width / 2"), "the badge stands at the end of the sentence: left"
     await page.click(".badge")
     assert await page.wait_for("getComputedStyle(document.querySelector('.card .passage')).direction") == "rtl"
+    rooms = [
+        f"parseFloat(getComputedStyle(document.querySelector('{each}')).paddingRight)"
+        for each in (".prose ul", ".card h2")
+    ]
+    assert min(await page.run(f"[{', '.join(rooms)}]")) > 20, "for the list's markers, and for the button beside"
 
 
 async def test_by_touch(page: DrivenPage) -> None:
