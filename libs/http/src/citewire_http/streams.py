@@ -405,9 +405,17 @@ async def _supervise(
             control.cause = cause or "client"
             work.cancel()
             await asyncio.wait((work,))
+        _look_at(work, cause)
     if cause is not None:
         STREAMS_CANCELLED.labels(cause).inc()
     return cause
+
+
+def _look_at(work: asyncio.Task[None], cause: CancelCause | None) -> None:
+    """Takes note of how stopped work ended, which nobody else does: what is no error of ours is only its end."""
+    error = None if cause is None or work.cancelled() else work.exception()
+    if error is not None and not isinstance(error, CitewireError):
+        log.error("stream_failed", exc_info=error)
 
 
 async def _disconnected(receive: Receive) -> None:
