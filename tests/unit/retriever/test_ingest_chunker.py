@@ -285,3 +285,14 @@ def test_no_word_is_lost_no_chunk_too_long_no_boundary_crossed(blocks: list[str]
     for each in chunks:
         assert not [start for start in headings if each.char_start < start < each.char_end]
     assert chunks == cut(document, title)
+
+
+def test_sentences_that_count_as_nothing_are_not_repeated_without_end() -> None:
+    """A model of elsewhere whose tokens are estimated has sentences of none."""
+
+    async def estimate(texts: Sequence[str]) -> list[int]:
+        return [len(text) // 4 for text in texts]
+
+    document = parse_plain("? " * 4_000 + "end", LIMITS)
+    chunks = asyncio.run(chunk(document, "", RULES, estimate))
+    assert sum(len(each.text) for each in chunks) < 3 * len(document.text)

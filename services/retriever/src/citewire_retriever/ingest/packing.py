@@ -85,8 +85,9 @@ def _overlap_start(pieces: Sequence[Piece], first: int, overlap: int, free: int)
     budget = min(overlap, free)
     while start > 1:
         before = pieces[start - 1]
-        if not before.sentence or before.cut != pieces[first].cut or before.cut < 0 or before.tokens > budget:
+        tokens = max(1, before.tokens)  # an estimate may be 0, of any number of short sentences
+        if not before.sentence or before.cut != pieces[first].cut or before.cut < 0 or tokens > budget:
             break
-        budget -= before.tokens
+        budget -= tokens
         start -= 1
     return start
