@@ -237,6 +237,25 @@ def test_even_a_poor_passage_gives_two_questions(passage: pb.Passage) -> None:
     assert 2 <= len(set(questions)) <= 3
 
 
+@pytest.mark.parametrize("title", ["", "Tarnholm"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Tarnholm's harbour has nine berths. The harbour master sits in Tarnholm.",
+        "Der Hafen von Tarnholm hat neun Liegeplätze. Die Hafenmeisterei ist in Tarnholm.",
+        "Возврат средств занимает 14 дней. Доставка бесплатна от 50 евро.",
+        "退款需要14天。超过50欧元的订单免运费。",
+        "東京は日本の首都です。人口は約1400万人です。",
+    ],
+)
+def test_what_is_suggested_is_answered_in_its_language(text: str, title: str) -> None:
+    passage = make_passage(1, 1, text, title=title)
+    questions = suggest_from_passages((passage,), 3)
+    assert questions
+    for question in questions:
+        assert NOT_FOUND_SENTENCE not in ask(question, (passage,)), question
+
+
 def test_a_programs_words_are_no_topics() -> None:
     program = 'class SeatHold:\n    def confirm(self, seat):\n        raise Error("Seat")\n    return True'
     code = make_passage(1, 1, program, title="hold.py", file_name="hold.py", section="SeatHold")
