@@ -71,6 +71,9 @@ def _npm(*arguments: str, folder: Path = WEB) -> None:
     # The wheel's own `npm` is a link in its archive, which doesn't survive every way of installing.
     cli = NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     environment = {**os.environ, "PATH": f"{NODE / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    # The certificates of whoever looks into this network's TLS: without them npm tries again for two minutes.
+    if certificates := os.environ.get("SSL_CERT_FILE"):
+        environment.setdefault("NODE_EXTRA_CA_CERTS", certificates)
     done = subprocess.run([NODE / "bin" / "node", cli, *arguments], cwd=folder, env=environment, check=False)
     if done.returncode:
         sys.exit(done.returncode)

@@ -213,4 +213,4 @@ def test_failures_are_one_table_at_the_end(run: Run, gateway: FakeGateway, tmp_p
     second = run(*command)
     assert second.exit_code == 1
     assert "delete  locked.md  You may not" in second.stderr
-    assert library.retried == [1]
+    assert [library.documents[number].file_name for number in library.retried] == ["bad.md"]
