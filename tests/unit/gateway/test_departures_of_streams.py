@@ -16,8 +16,8 @@ from citewire_kit.errors import CitewireError, NotFound
 from citewire_kit.tenant import Tenant
 
 
-class Words(StreamDialect[str]):
-    """Writes words as they are."""
+class PlainDialect(StreamDialect[str]):
+    """Writes texts as they are."""
 
     name = "native"
 
@@ -52,7 +52,7 @@ async def test_work_that_fails_while_it_is_stopped_is_taken_note_of(
         await asyncio.sleep(0)
 
     rules = StreamRules(Drain(), hold_seconds=1, heartbeat_seconds=15)
-    stream = EventStream(run, dialect=Words(), tenant=Tenant("acme", "anna", "free"), rules=rules)
+    stream = EventStream(run, dialect=PlainDialect(), tenant=Tenant("acme", "anna", "free"), rules=rules)
     await stream({"type": "http"}, receive, send)
     del stream
     gc.collect()
