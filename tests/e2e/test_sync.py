@@ -105,6 +105,19 @@ async def test_what_changes_is_searchable_and_what_vanishes_is_not(
     assert "Traceback" not in output
 
 
+async def test_a_file_that_comes_back_is_there_again(stack: LocalStack, api: httpx.AsyncClient, tmp_path: Path) -> None:
+    file = tmp_path / "again.md"
+    for is_there in (True, False, True):
+        if is_there:
+            file.write_text("# Again\n\nThe same words as before.\n")
+        else:
+            file.unlink()
+        async with running(stack, *command(tmp_path, "again")) as process:
+            output = (await process.communicate())[0].decode()
+        assert process.returncode == 0, output
+        assert await library(api, "again") == held(tmp_path)
+
+
 class Edits:
     """Random edits of a folder: new files, changes, moves, swaps, copies, deletions."""
 

@@ -75,6 +75,8 @@ class FakeLibrary:
         with self._lock:
             key = request.headers["idempotency-key"]
             if key in self._keys:
+                if self._keys[key] not in self.documents:  # as the gateway says it of an answer that is remembered
+                    return reply_problem(404, "No such document", reason="DOCUMENT_NOT_FOUND")
                 return reply_json({"id": self._keys[key], "version": 1, "status": "pending"}, 202)
             document = StoredDocument(max(self.documents, default=0) + 1, "", b"", {}, key)
             _read_form(request, document)

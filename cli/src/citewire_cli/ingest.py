@@ -201,8 +201,8 @@ async def _send(
     path = "/v1/documents" if replaces is None else f"/v1/documents/{replaces}"
     key = idempotency_key(digest, source.name, target, replaces)
     form = _form(target, described)
-    answer = await _request(api, path, source, form, key)
     try:
+        answer = await _request(api, path, source, form, key)
         document = await api.call("GET", f"/v1/documents/{get_int(answer, 'id')}")
         if get_str(document, "sha256") == digest and get_str(document, "file_name") == source.name:
             return document
