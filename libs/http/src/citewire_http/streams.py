@@ -405,17 +405,10 @@ async def _supervise(
             control.cause = cause or "client"
             work.cancel()
             await asyncio.wait((work,))
-        _look_at(work, cause)
     if cause is not None:
+        _failure_of(work)  # nobody else looks at work that was stopped
         STREAMS_CANCELLED.labels(cause).inc()
     return cause
-
-
-def _look_at(work: asyncio.Task[None], cause: CancelCause | None) -> None:
-    """Takes note of how stopped work ended, which nobody else does: what is no error of ours is only its end."""
-    error = None if cause is None or work.cancelled() else work.exception()
-    if error is not None and not isinstance(error, CitewireError):
-        log.error("stream_failed", exc_info=error)
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -426,20 +419,26 @@ async def _disconnected(receive: Receive) -> None:
 
 
 def _error_of(work: asyncio.Task[None]) -> CitewireError | None:
-    """What the caller must hear of work that ended by itself; None if it succeeded."""
+    """What the caller must hear of work that ended by itself; None if it succeeded. Counts what cut it short."""
+    error = _failure_of(work)
+    if error is not None and error.code is Code.DEADLINE_EXCEEDED:
+        STREAMS_CANCELLED.labels("deadline").inc()
+    elif error is not None and error.code is Code.UNAVAILABLE:
+        STREAMS_CANCELLED.labels("upstream").inc()
+    return error
+
+
+def _failure_of(work: asyncio.Task[None]) -> CitewireError | None:
+    """What work failed of; None if it didn't. A defect of ours goes to the log, and only there."""
     if work.cancelled():
         return Internal("the work was cancelled inside the process", reason="INTERNAL")
     exc = work.exception()
     if exc is None:
         return None
-    if not isinstance(exc, CitewireError):
-        log.error("stream_failed", exc_info=exc)
-        return Internal("something went wrong on our side; the log has the details", reason="INTERNAL")
-    if exc.code is Code.DEADLINE_EXCEEDED:
-        STREAMS_CANCELLED.labels("deadline").inc()
-    elif exc.code is Code.UNAVAILABLE:
-        STREAMS_CANCELLED.labels("upstream").inc()
-    return exc
+    if isinstance(exc, CitewireError):
+        return exc
+    log.error("stream_failed", exc_info=exc)
+    return Internal("something went wrong on our side; the log has the details", reason="INTERNAL")
 
 
 @contextmanager
