@@ -10,11 +10,11 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 
-from devtools import DrivenPage, driven_page
+from devtools import DrivenPage
 from http_api import upload_bytes
 from ingest_files import make_pdf, prose_page
 from local_stack import LocalStack
-from page_steps import QUIET, READY, ask, text
+from page_steps import QUIET, ask, text, watched_page
 
 pytestmark = pytest.mark.system(program="chromium", package="chromium")
 
@@ -47,15 +47,8 @@ async def page(stack: LocalStack, api: httpx.AsyncClient, tmp_path: Path) -> Asy
     documents = (await api.get("/v1/documents", params={"q": "airships.pdf"})).json()["documents"]
     if not documents:
         await upload_bytes(api, "airships.pdf", make_pdf(PAGES))
-    async with driven_page(tmp_path / "profile") as driven:
-        for domain in ("Page", "Runtime", "Network", "Log"):
-            await driven.call(f"{domain}.enable")
-        await driven.go(f"{stack.base_url}/")
-        await driven.wait_for(READY)
-        await driven.run("addEventListener('securitypolicyviolation', event => (window.violated = event.blockedURI))")
+    async with watched_page(tmp_path / "profile", stack.base_url, "Page", "Runtime", "Network", "Log") as driven:
         yield driven
-        assert await driven.run("window.violated") is None
-        assert [event for event in driven.events if event["method"] == "Runtime.exceptionThrown"] == []
         urls: list[str] = [
             event["params"]["request"]["url"]
             for event in driven.events

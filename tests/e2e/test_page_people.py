@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from devtools import DrivenPage, driven_page
+from devtools import DrivenPage
 from http_api import upload_bytes
 from local_stack import LocalStack
-from page_steps import READY, ask, text
+from page_steps import ask, text, watched_page
 
 pytestmark = pytest.mark.system(program="chromium", package="chromium")
 
@@ -26,15 +26,8 @@ FEES = "# Kelpies\n\nThe kelpie mooring fee is 4712 guilders for each night.\n"
 async def page(stack: LocalStack, api: httpx.AsyncClient, tmp_path: Path) -> AsyncIterator[DrivenPage]:
     if not (await api.get("/v1/documents", params={"q": "kelpies.md"})).json()["documents"]:
         await upload_bytes(api, "kelpies.md", FEES.encode())
-    async with driven_page(tmp_path / "profile") as driven:
-        for domain in ("Page", "Runtime", "DOM"):
-            await driven.call(f"{domain}.enable")
-        await driven.go(f"{stack.base_url}/")
-        await driven.wait_for(READY)
-        await driven.run("addEventListener('securitypolicyviolation', event => (window.violated = event.blockedURI))")
+    async with watched_page(tmp_path / "profile", stack.base_url, "Page", "Runtime", "DOM") as driven:
         yield driven
-        assert await driven.run("window.violated") is None
-        assert [event for event in driven.events if event["method"] == "Runtime.exceptionThrown"] == []
 
 
 async def press_named(page: DrivenPage, selector: str, name: str) -> None:

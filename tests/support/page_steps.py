@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
-from devtools import DrivenPage
+from devtools import DrivenPage, driven_page
 
 READY = "!!document.querySelector('#question')"
 QUIET = "document.querySelectorAll('.answer').length > 0 && !document.querySelector('.answer[aria-busy=true]')"
+
+
+@asynccontextmanager
+async def watched_page(profile: Path, url: str, *domains: str) -> AsyncGenerator[DrivenPage]:
+    """The page of a stack, ready; at the end its policy has refused nothing, and no script of it has failed."""
+    async with driven_page(profile) as driven:
+        for domain in domains:
+            await driven.call(f"{domain}.enable")
+        await driven.go(f"{url}/")
+        await driven.wait_for(READY)
+        await driven.run("addEventListener('securitypolicyviolation', event => (window.violated = event.blockedURI))")
+        yield driven
+        assert await driven.run("window.violated") is None
+        assert [event for event in driven.events if event["method"] == "Runtime.exceptionThrown"] == []
 
 
 async def ask(page: DrivenPage, question: str) -> None:

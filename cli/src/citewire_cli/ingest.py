@@ -159,7 +159,7 @@ async def send_all(
             group.create_task(uploaders())
             group.create_task(wait_for_all(api, waiting, observer, patience or 0.0))
     except BaseExceptionGroup as failures:
-        raise first_of(failures) from None
+        raise _first(failures) from None
 
 
 def idempotency_key(content_sha256: str, name: str, target: Target, replaces: int | None = None) -> str:
@@ -356,8 +356,7 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def first_of(failure: BaseException) -> BaseException:
-    """The first error in a group of them."""
+def _first(failure: BaseException) -> BaseException:
     while isinstance(failure, BaseExceptionGroup):
         failure = cast("BaseExceptionGroup[BaseException]", failure).exceptions[0]
     return failure

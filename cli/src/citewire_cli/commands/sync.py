@@ -59,11 +59,10 @@ async def sync_command(
         documents = SyncedDocuments(api, name or source.default_name, collection)
         target = Target(collection, tuple(tag or ()), update=True)
         sync = Sync(api, source, documents, target, allow_deletions=allow_deletions)
+        plan, listing = await sync.plan()
         if dry_run:
-            plan, listing = await sync.plan()
             report.print_plan(plan, listing, as_json=json)
             return ExitCode.OK
-        plan, listing = await sync.plan()
         if not json:
             report.print_left_out(listing)
         sync.check(plan)

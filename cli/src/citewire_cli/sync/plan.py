@@ -38,10 +38,6 @@ class Plan:
     """Documents whose file is gone, or that another one replaces."""
     unchanged: int = 0
 
-    def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
-        return not (self.new or self.changed or self.failed or self.moved or self.redescribed or self.vanished)
-
 
 def compare(files: Mapping[str, SyncFile], documents: Iterable[JsonObject], unseen: Callable[[str], bool]) -> Plan:
     """Compares a folder with the documents that came from it.
