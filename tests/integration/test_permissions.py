@@ -119,6 +119,10 @@ class Proof:
         for check in self.choices.sample((self.check_lists, self.check_search, self.check_words, self.check_each), 2):
             await check(self.choices.choice(CALLERS))
             self.checked += 1
+        if self.choices.random() < 0.1:  # accesses go that no document has, and no document loses its own
+            await self.stores.documents.erased(ADMIN, (), 0)
+            pairs = {(entry.collection, entry.readers) for entry in self.model.documents.values() if entry.readers}
+            assert self.rows.scalar("SELECT count(*) FROM corpus.accesses") == len(pairs)
 
     async def grant(self, caller: Tenant) -> None:
         name = self.choices.choice(COLLECTIONS)

@@ -123,11 +123,16 @@ class PostgresDocuments:
             return (await connection.execute(_SQL["delete_document"], key)).rowcount == 1
 
     async def erased(self, tenant: Tenant, forget: Sequence[int], after: int) -> list[ErasedDocument]:
-        """Forgets that some documents were deleted, and returns the next of the others, by id."""
+        """Forgets that some documents were deleted, and returns the next of the others, by id.
+
+        With the first page go accesses that no document has any more: who asks does so for each organisation, hourly.
+        """
         values = {"org_id": tenant.org_id, "forget": list(forget), "after": after, "limit": MAX_ERASED}
         async with tenant_transaction(self._pool, tenant) as connection:
             if forget:
                 await connection.execute(_SQL["forget_erased"], values)
+            elif not after:
+                await connection.execute(_SQL["sweep_accesses"])
             read = await (await connection.execute(_SQL["erased_documents"], values)).fetchall()
         return [ErasedDocument(document_id=document_id, age=age) for document_id, age in read]
 

@@ -86,6 +86,9 @@ DELETE FROM corpus.documents WHERE org_id = %(org_id)s AND collection_id = %(col
 -- name: forget_erased
 DELETE FROM corpus.erased_documents WHERE org_id = %(org_id)s AND document_id = ANY(%(forget)s::bigint[])
 
+-- name: sweep_accesses
+SELECT corpus.sweep_accesses()
+
 -- name: erased_documents
 SELECT document_id, now() - erased_at FROM corpus.erased_documents
 WHERE org_id = %(org_id)s AND document_id > %(after)s
