@@ -129,6 +129,27 @@ async def test_a_flood_of_one_organisation_leaves_another_its_turn(purpose: Purp
         await asyncio.gather(*(job.result() for job in flood))
 
 
+async def test_batches_are_half_as_large_while_several_organisations_are_there() -> None:
+    model = FakeModel()
+    async with running(model) as scheduler:
+        await scheduler.submit([text(number, 16) for number in range(8)], DOCUMENT, "bulk").result()
+        assert firsts(model.batches) == [[0, 1, 2, 3], [4, 5, 6, 7]], "one alone has large ones"
+        await scheduler.submit([text(99, 16)], QUERY, "other").result()
+        model.batches.clear()
+        await scheduler.submit([text(number, 16) for number in range(4)], DOCUMENT, "bulk").result()
+        assert firsts(model.batches) == [[0, 1], [2, 3]], "the other may come again"
+
+
+async def test_an_organisation_that_has_left_does_not_make_batches_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("citewire_embedder.scheduler._PRESENT_SECONDS", 0.0)
+    model = FakeModel()
+    async with running(model) as scheduler:
+        await scheduler.submit([text(99, 16)], DOCUMENT, "other").result()
+        await asyncio.sleep(0.001)
+        await scheduler.submit([text(number, 16) for number in range(4)], DOCUMENT, "bulk").result()
+    assert firsts(model.batches) == [[99], [0, 1, 2, 3]]
+
+
 async def test_shares_are_of_tokens_not_of_texts() -> None:
     model = FakeModel()
     async with running(model, BatchLimits(tokens=60, texts=1)) as scheduler:

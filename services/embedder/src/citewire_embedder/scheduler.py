@@ -5,6 +5,7 @@ and when it is idle the first one starts at once. Among queries and among docume
 tokens that each was served, then their requests: documents are taken in batches from one request after the other, so
 that a bulk request doesn't delay a small one. Within a request, texts of similar length go together, as the shorter
 texts of a batch are padded. Batches are small: larger ones aren't faster, and a query would wait longer for them.
+While several organisations are present they are smaller still: a text waits for the batch that is being computed.
 """
 
 import asyncio
@@ -26,6 +27,9 @@ log = get_logger(__name__)
 _QUERY_BATCHES_IN_A_ROW = 8
 """After this many, waiting documents get one batch, so that many queries slow ingest down but don't stop it."""
 
+_PRESENT_SECONDS = 1.0
+"""How long an organisation counts as present after it asked, or was served, for the last time."""
+
 _RATE_WEIGHT = 0.1
 _FIRST_RATE = 2000.0  # tokens a second, until the first batch has been measured
 
@@ -38,6 +42,11 @@ class BatchLimits:
     """Padded tokens: the longest text of the batch × its texts. A single text may have more."""
     texts: int
     """Number of texts."""
+
+    @property
+    def shared_tokens(self) -> int:
+        """Padded tokens of documents while several organisations are present: one waits half as long for another."""
+        return self.tokens // 2
 
 
 class Job:
@@ -112,6 +121,7 @@ class Scheduler:
         self._limits = limits
         self._queues: dict[Purpose, FairQueue[Job]] = {purpose: FairQueue() for purpose in Purpose}
         self._query_batches = 0
+        self._present: dict[str, float] = {}  # organisations, and when each was last seen; the latest last
         self._wake = asyncio.Event()
         self._rate = _FIRST_RATE
         self._closed = False
@@ -134,6 +144,7 @@ class Scheduler:
             raise _shutting_down()
         job = Job(texts, purpose, org_id)
         self._queues[purpose].push(org_id, job)
+        self._note_present(org_id)
         self._wake.set()
         return job
 
@@ -169,7 +180,7 @@ class Scheduler:
 
     def _from_queries(self, queue: FairQueue[Job]) -> list[tuple[Job, int, TokenisedText]]:
         batch: list[tuple[Job, int, TokenisedText]] = []
-        while queue and self._has_room(batch, queue.first().peek()):
+        while queue and self._has_room(batch, queue.first().peek(), self._limits.tokens):
             job = queue.first()
             batch.append(job.take())
             queue.charge(len(batch[-1][2].ids), again=job.is_waiting)
@@ -177,18 +188,28 @@ class Scheduler:
 
     def _from_one_request(self, queue: FairQueue[Job]) -> list[tuple[Job, int, TokenisedText]]:
         job = queue.first()
+        self._note_present(job.org_id)
+        most_tokens = self._limits.tokens if len(self._present) == 1 else self._limits.shared_tokens
         batch: list[tuple[Job, int, TokenisedText]] = []
-        while job.is_waiting and self._has_room(batch, job.peek()):
+        while job.is_waiting and self._has_room(batch, job.peek(), most_tokens):
             batch.append(job.take())
         queue.charge(sum(len(text.ids) for _, _, text in batch), again=job.is_waiting)
         return batch
 
-    def _has_room(self, batch: Sequence[tuple[Job, int, TokenisedText]], text: TokenisedText) -> bool:
+    def _has_room(self, batch: Sequence[tuple[Job, int, TokenisedText]], text: TokenisedText, most_tokens: int) -> bool:
         if not batch:
             return True
         longest = max(len(text.ids), *(len(taken.ids) for _, _, taken in batch))
         size = len(batch) + 1
-        return size <= self._limits.texts and size * longest <= self._limits.tokens
+        return size <= self._limits.texts and size * longest <= most_tokens
+
+    def _note_present(self, org_id: str) -> None:
+        """Notes an organisation, and forgets those that were seen too long ago."""
+        now = time.monotonic()
+        self._present.pop(org_id, None)
+        self._present[org_id] = now
+        while self._present[first := next(iter(self._present))] < now - _PRESENT_SECONDS:
+            del self._present[first]
 
     async def _compute(self, batch: list[tuple[Job, int, TokenisedText]]) -> None:
         start = time.perf_counter()
