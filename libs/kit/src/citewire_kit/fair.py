@@ -171,7 +171,9 @@ class FairShares:
             shared: What the keys share while several are present, each at least one permit; the whole capacity by
                 default. Less leaves what the permits stand for, such as cores, free for whom they are kept for.
             linger_seconds: How long a key counts as present after its last permit was given back. While several are
-                present, each is held to its share, so that one that asks again finds permits free.
+                present, each is held to its share, so that one that asks again finds permits free. One that comes
+                while another holds more than that, from when it was alone, doesn't wait for it: what is held beyond a
+                share doesn't count against the capacity then, so that almost twice as many may be held for a while.
             beyond: Let a key have its share at once where others hold all: what is held may then exceed the capacity.
             while_waiting: Entered by each caller that waits in `hold`, for metrics.
             clock: Seconds, growing.
@@ -310,11 +312,22 @@ class FairShares:
             return True
         if self._total + amount <= self._capacity:
             return not self._linger or self._is_within_share(key, amount)
-        return self._beyond and self._is_within_share(key, amount)
+        if not self._is_within_share(key, amount):
+            return False
+        return self._beyond or (bool(self._linger) and self._held_within_shares() + amount <= self._capacity)
 
     def _is_within_share(self, key: str, amount: int) -> bool:
-        used, present = self._used.get(key, 0), self._count_present()
-        return used == 0 or used + amount <= (self._capacity if present == 1 else self._shared // present)
+        used = self._used.get(key, 0)
+        return used == 0 or used + amount <= self._share()
+
+    def _held_within_shares(self) -> int:
+        share = self._share()
+        return sum(min(used, share) for used in self._used.values())
+
+    def _share(self) -> int:
+        """What each key may hold while others are present; a key alone may hold all."""
+        present = self._count_present()
+        return self._capacity if present <= 1 else max(1, self._shared // present)
 
     def _count_present(self) -> int:
         """Counts the keys that hold permits, wait for one, or held one lately."""
