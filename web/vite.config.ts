@@ -1,10 +1,16 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 
 import { defineConfig, type Plugin } from "vite";
 
 interface Lock {
   packages: Record<string, { dev?: boolean; link?: boolean; optional?: boolean; version: string }>;
 }
+
+const PDFJS = "node_modules/pdfjs-dist";
+const PDFJS_VERSION = (JSON.parse(readFileSync(`${PDFJS}/package.json`, "utf8")) as { version: string }).version;
+/** What some PDFs need, by folder: tables of characters, standard fonts, decoders of pictures in plain script. Its fonts under the GPL stay out. */
+const PDF_FILES: Record<string, RegExp> = { cmaps: /\.bcmap$/, standard_fonts: /^Foxit.*\.pfb$/, wasm: /^(?:jbig2|openjpeg)_nowasm_fallback\.js$/ };
+const PDF_LICENCES = ["cmaps/LICENSE", "standard_fonts/LICENSE_FOXIT", ...["JBIG2", "OPENJPEG", "PDFJS_JBIG2", "PDFJS_OPENJPEG"].map((name) => `wasm/LICENSE_${name}`)];
 
 /** The licences of what is in the bundle, as their packages hold them. */
 function licences(): Plugin {
@@ -26,14 +32,30 @@ function licences(): Plugin {
         if (text === undefined) throw new Error(`${path} holds no licence`);
         return `${path.slice("node_modules/".length)} ${version}\n\n${text}\n`;
       });
+      texts.push(...PDF_LICENCES.map((path) => `pdfjs-dist/${path}\n\n${readFileSync(`${PDFJS}/${path}`, "utf8").trim()}\n`));
       this.emitFile({ type: "asset", fileName: "licences.txt", source: texts.join("\n----\n\n") });
+    },
+  };
+}
+
+/** Files that pdf.js asks for by their names, in a folder that has its version; their licences beside the others. */
+function pdfFiles(): Plugin {
+  return {
+    name: "pdf-files",
+    config: () => ({ define: { PDF_FILES: JSON.stringify(`assets/pdf-${PDFJS_VERSION}/`) } }),
+    generateBundle() {
+      for (const [folder, wanted] of Object.entries(PDF_FILES)) {
+        for (const name of readdirSync(`${PDFJS}/${folder}`).filter((name) => wanted.test(name)).sort()) {
+          this.emitFile({ type: "asset", fileName: `assets/pdf-${PDFJS_VERSION}/${name}`, source: readFileSync(`${PDFJS}/${folder}/${name}`) });
+        }
+      }
     },
   };
 }
 
 export default defineConfig({
   base: "./",
-  plugins: [licences()],
+  plugins: [licences(), pdfFiles()],
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   build: {
     outDir: "../gateway/src/citewire_gateway/page",

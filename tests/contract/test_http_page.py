@@ -6,6 +6,7 @@ import gzip
 import re
 from collections.abc import AsyncIterator
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,7 @@ from gateway_process import Gateway, running_gateway
 if TYPE_CHECKING:
     from databases import Database
 
-PAGE = resources.files("citewire_gateway").joinpath("page")
+PAGE = Path(str(resources.files("citewire_gateway"))) / "page"
 FIRST_VIEW_BYTES = 60_000
 """Most bytes of script, compressed, before somebody can ask."""
 
@@ -42,23 +43,26 @@ async def test_the_page_and_all_that_it_links_are_served(gateway: Gateway, subte
         "css": "text/css",
         "svg": "image/svg+xml",
         "txt": "text/plain",
+        "pfb": "application/octet-stream",
+        "bcmap": "application/octet-stream",
     }
-    scripts = [f"assets/{file.name}" for file in PAGE.joinpath("assets").iterdir()]
-    for path in {*linked(page.text), *scripts, "licences.txt"}:
+    files = [path.relative_to(PAGE).as_posix() for path in (PAGE / "assets").rglob("*.*") if path.is_file()]
+    assert {path.rpartition(".")[2] for path in files} == {"js", "mjs", "css", "svg", "pfb", "bcmap"}
+    for path in {*linked(page.text), *files, "licences.txt"}:
         with subtests.test(path=path):
             response = await gateway.http.get(f"/{path}")
             assert response.status_code == 200
             assert response.headers["content-type"].startswith(types[path.rpartition(".")[2]])
             caching = "public, max-age=31536000, immutable" if path.startswith("assets/") else "no-cache"
             assert response.headers["cache-control"] == caching
-            assert response.content == PAGE.joinpath(*path.split("/")).read_bytes()
+            assert response.content == (PAGE / path).read_bytes()
 
 
 async def test_no_text_can_become_a_script(gateway: Gateway) -> None:
     page = await gateway.http.get("/")
     policy = dict(rule.split(" ", 1) for rule in page.headers["content-security-policy"].split("; "))
     assert policy["default-src"] == policy["base-uri"] == policy["frame-ancestors"] == "'none'"
-    assert {policy[name] for name in ("script-src", "style-src", "img-src", "connect-src")} == {"'self'"}
+    assert {policy[name] for name in ("script-src", "style-src", "img-src", "font-src", "connect-src")} == {"'self'"}
     assert (policy["require-trusted-types-for"], policy["trusted-types"]) == ("'script'", "citewire-worker")
     assert "unsafe" not in page.headers["content-security-policy"]
     assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=", page.text), "nothing is inline"
@@ -102,7 +106,7 @@ async def test_only_reading_is_possible(gateway: Gateway) -> None:
 
 
 def test_the_first_view_is_small() -> None:
-    scripts = [path for path in linked(PAGE.joinpath("index.html").read_text()) if path.endswith(".js")]
+    scripts = [path for path in linked((PAGE / "index.html").read_text()) if path.endswith(".js")]
     assert scripts
-    packed = sum(len(gzip.compress(PAGE.joinpath(*path.split("/")).read_bytes())) for path in scripts)
+    packed = sum(len(gzip.compress((PAGE / path).read_bytes())) for path in scripts)
     assert packed <= FIRST_VIEW_BYTES, f"{packed} bytes of script"

@@ -14,7 +14,7 @@ from devtools import DrivenPage
 from http_api import upload_bytes
 from ingest_files import make_pdf, prose_page
 from local_stack import LocalStack
-from page_steps import QUIET, ask, text, watched_page
+from page_steps import COVERED, MARKED, QUIET, ask, text, watched_page
 
 pytestmark = pytest.mark.system(program="chromium", package="chromium")
 
@@ -24,16 +24,6 @@ PAGES = [
     prose_page("Airships", [["This first page speaks of other things altogether, and holds no fee."]]),
     prose_page("Fees", [["A cabin costs nothing at all, as long as the crew is aboard."], [QUOTE]]),
 ]
-MARKED = "document.querySelectorAll('.quote-box').length > 0 && document.querySelectorAll('.page-text span').length > 1"
-COVERED = """(() => {
-  const marks = [...document.querySelectorAll('.quote-box')].map(mark => mark.getBoundingClientRect());
-  const spans = [...document.querySelectorAll('.page-text span[role=presentation]')];
-  return spans.filter(span => {
-    const {left, right, top, bottom} = span.getBoundingClientRect();
-    const [x, y] = [(left + right) / 2, (top + bottom) / 2];
-    return marks.some(mark => mark.left <= x && x <= mark.right && mark.top <= y && y <= mark.bottom);
-  }).map(span => span.textContent).join(' ');
-})()"""
 DRAWN = """(() => {
   const canvas = document.querySelector('.original-page canvas');
   const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;

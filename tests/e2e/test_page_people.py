@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from devtools import DrivenPage
 from http_api import upload_bytes
 from local_stack import LocalStack
-from page_steps import ask, text, watched_page
+from page_steps import ask, fill, press_named, text, watched_page
 
 pytestmark = pytest.mark.system(program="chromium", package="chromium")
 
@@ -28,22 +27,6 @@ async def page(stack: LocalStack, api: httpx.AsyncClient, tmp_path: Path) -> Asy
         await upload_bytes(api, "kelpies.md", FEES.encode())
     async with watched_page(tmp_path / "profile", stack.base_url, "Page", "Runtime", "DOM") as driven:
         yield driven
-
-
-async def press_named(page: DrivenPage, selector: str, name: str) -> None:
-    """Presses the button of that text or label."""
-    is_named = "each => each.textContent.trim() === NAME || each.ariaLabel === NAME"
-    button = f"[...document.querySelectorAll({json.dumps(selector)})].find({is_named})"
-    press = f"const NAME = {json.dumps(name)}; const button = {button}; button?.focus(); button?.click()"
-    script = f"(() => {{ {press}; return !!button }})()"
-    await page.wait_for(script)
-
-
-async def fill(page: DrivenPage, selector: str, value: str) -> None:
-    await page.wait_for(f"!!document.querySelector({json.dumps(selector)})")
-    await page.run(f"document.querySelector({json.dumps(selector)}).focus()")
-    await page.run(f"document.querySelector({json.dumps(selector)}).select()")
-    await page.type_text(value)
 
 
 async def stored_feedback(page: DrivenPage, api: httpx.AsyncClient) -> dict[str, Any] | None:

@@ -127,10 +127,11 @@ def make_pdf(
         catalogue += b" /Outlines %d 0 R" % root
     objects[0] = catalogue + b" >>"
     objects[1] = b"<< /Type /Pages /Kids [%s] /Count %d >>" % (b" ".join(b"%d 0 R" % kid for kid in kids), len(kids))
-    return _assemble(objects)
+    return assemble_pdf(objects)
 
 
-def _assemble(objects: list[bytes]) -> bytes:
+def assemble_pdf(objects: list[bytes]) -> bytes:
+    """A PDF of these objects, numbered from 1; the first is its catalogue."""
     data = b"%PDF-1.7\n"
     places: list[int] = []
     for number, body in enumerate(objects, start=1):

@@ -12,6 +12,18 @@ from devtools import DrivenPage, driven_page
 READY = "!!document.querySelector('#question')"
 QUIET = "document.querySelectorAll('.answer').length > 0 && !document.querySelector('.answer[aria-busy=true]')"
 
+MARKED = "document.querySelectorAll('.quote-box').length > 0 && document.querySelectorAll('.page-text span').length > 1"
+COVERED = """(() => {
+  const marks = [...document.querySelectorAll('.quote-box')].map(mark => mark.getBoundingClientRect());
+  const spans = [...document.querySelectorAll('.page-text span[role=presentation]')];
+  return spans.filter(span => {
+    const {left, right, top, bottom} = span.getBoundingClientRect();
+    const [x, y] = [(left + right) / 2, (top + bottom) / 2];
+    return marks.some(mark => mark.left <= x && x <= mark.right && mark.top <= y && y <= mark.bottom);
+  }).map(span => span.textContent).join(' ');
+})()"""
+"""What of the page's text the marks of the quote cover; `MARKED`: both are there."""
+
 
 @asynccontextmanager
 async def watched_page(profile: Path, url: str, *domains: str) -> AsyncGenerator[DrivenPage]:
@@ -39,3 +51,20 @@ async def ask(page: DrivenPage, question: str) -> None:
 async def text(page: DrivenPage, selector: str) -> str:
     """What an element says, once it is there."""
     return await page.wait_for(f"document.querySelector({json.dumps(selector)})?.textContent")
+
+
+async def press_named(page: DrivenPage, selector: str, name: str) -> None:
+    """Presses the button of that text or label."""
+    is_named = "each => each.textContent.trim() === NAME || each.ariaLabel === NAME"
+    button = f"[...document.querySelectorAll({json.dumps(selector)})].find({is_named})"
+    press = f"const NAME = {json.dumps(name)}; const button = {button}; button?.focus(); button?.click()"
+    script = f"(() => {{ {press}; return !!button }})()"
+    await page.wait_for(script)
+
+
+async def fill(page: DrivenPage, selector: str, value: str) -> None:
+    """Types a text in place of what a field holds."""
+    await page.wait_for(f"!!document.querySelector({json.dumps(selector)})")
+    await page.run(f"document.querySelector({json.dumps(selector)}).focus()")
+    await page.run(f"document.querySelector({json.dumps(selector)}).select()")
+    await page.type_text(value)

@@ -2,6 +2,9 @@
 import { getDocument, type PDFDocumentLoadingTask, PDFWorker } from "pdfjs-dist";
 import workerUrl from "pdfjs-dist/build/pdf.worker.min.mjs?url";
 
+/** The folder of pdf.js's own files, as the build names it. */
+declare const PDF_FILES: string;
+
 interface ScriptPolicy {
   createScriptURL(url: string): string;
 }
@@ -21,8 +24,12 @@ const policy = (globalThis as { trustedTypes?: PolicyMaker }).trustedTypes?.crea
 export function openPdf(data: ArrayBuffer): { task: PDFDocumentLoadingTask; end: () => void } {
   const port = new Worker(policy?.createScriptURL(workerUrl) ?? workerUrl, { type: "module" });
   const worker = new PDFWorker({ port: port as unknown as null }); // its types know no worker
-  // Without WebAssembly and its files: `wasm-unsafe-eval` is nothing that the page's policy allows.
-  const task = getDocument({ data, worker, useWasm: false, enableXfa: false });
+  // Asked for where a file needs them: tables for East Asian text, standard fonts, and decoders of pictures as plain
+  // scripts, since `wasm-unsafe-eval` is nothing that the page's policy allows.
+  const files = new URL(PDF_FILES, document.baseURI).href;
+  const task = getDocument({
+    data, worker, cMapUrl: files, standardFontDataUrl: files, wasmUrl: files, useWasm: false, enableXfa: false,
+  });
   const end = () => void task.destroy().finally(() => port.terminate());
   return { task, end };
 }

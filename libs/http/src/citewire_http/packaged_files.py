@@ -5,17 +5,21 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from citewire_kit.errors import NotFound
 
+_PACKED: Final = "application/octet-stream"
+
 
 @dataclass(frozen=True, slots=True)
 class _File:
     content: bytes
-    compressed: bytes
+    compressed: bytes | None
+    """None where compressing gains nothing: fonts and tables are packed already."""
     headers: Mapping[str, str]
 
 
@@ -38,16 +42,17 @@ class PackagedFiles:
         known = {tag.strip() for tag in request.headers.get("if-none-match", "").split(",")}
         if file.headers["ETag"] in known:
             return Response(status_code=304, headers=file.headers)
-        if "gzip" in request.headers.get("accept-encoding", ""):
+        if file.compressed is not None and "gzip" in request.headers.get("accept-encoding", ""):
             return Response(file.compressed, headers={**file.headers, "Content-Encoding": "gzip"})
         return Response(file.content, headers=file.headers)
 
 
 def _packaged(content: bytes, headers: Mapping[str, str]) -> _File:
     tag = f'W/"{hashlib.sha256(content).hexdigest()[:24]}"'
-    return _File(
-        content, gzip.compress(content, compresslevel=6, mtime=0), {**headers, "ETag": tag, "Vary": "Accept-Encoding"}
-    )
+    if headers["Content-Type"] == _PACKED:
+        return _File(content, None, {**headers, "ETag": tag})
+    compressed = gzip.compress(content, compresslevel=6, mtime=0)
+    return _File(content, compressed, {**headers, "ETag": tag, "Vary": "Accept-Encoding"})
 
 
 def _walk(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, bytes]]:

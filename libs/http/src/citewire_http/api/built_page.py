@@ -14,10 +14,12 @@ _TYPES: Final = {
     "css": "text/css; charset=utf-8",
     "svg": "image/svg+xml",
     "txt": "text/plain; charset=utf-8",
+    "pfb": "application/octet-stream",
+    "bcmap": "application/octet-stream",
 }
 _POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types "
 )
 _IMMUTABLE: Final = "public, max-age=31536000, immutable"
 _REVALIDATED: Final = "no-cache"
@@ -28,7 +30,7 @@ def page_router(folder: Traversable, trusted_types: str) -> APIRouter:
     """Returns the routes of a page: `index.html` at `/`, its assets, icon and licences.
 
     Args:
-        folder: Where its files are; names under `assets` hold a hash of what is in them.
+        folder: Where its files are; names under `assets` hold a hash of what is in them, or a version.
         trusted_types: Names of the policies that may make a script or an element out of a text.
     """
     router = APIRouter()
@@ -56,6 +58,6 @@ def page_router(folder: Traversable, trusted_types: str) -> APIRouter:
         """Another file of the page."""
         return files.respond(request, request.url.path.removeprefix("/"))
 
-    for path, endpoint in (("/", page), ("/assets/{name}", asset), ("/icon.svg", file), ("/licences.txt", file)):
+    for path, endpoint in (("/", page), ("/assets/{name:path}", asset), ("/icon.svg", file), ("/licences.txt", file)):
         router.add_api_route(path, endpoint, methods=_METHODS, include_in_schema=False)
     return router

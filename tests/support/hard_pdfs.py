@@ -1,0 +1,81 @@
+"""PDFs that a reader can show only with more than its own script: text without its font, pictures in rare formats."""
+
+from __future__ import annotations
+
+import io
+import struct
+
+from PIL import Image, ImageDraw
+
+from ingest_files import assemble_pdf
+
+_WIDTH, _HEIGHT = 200, 100
+
+
+def east_asian_pdf(text: str) -> bytes:
+    """A page of Japanese whose font isn't embedded, in the encoding of Windows: a table says what is meant."""
+    shown = text.encode("cp932").hex().encode()
+    content = b"BT /F1 18 Tf 72 700 Td <%s> Tj ET" % shown
+    return assemble_pdf([
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R"
+        b" /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
+        b"<< /Type /Font /Subtype /Type0 /BaseFont /Ryumin-Light /Encoding /90ms-RKSJ-H /DescendantFonts [6 0 R] >>",
+        b"<< /Type /Font /Subtype /CIDFontType0 /BaseFont /Ryumin-Light /FontDescriptor 7 0 R"
+        b" /CIDSystemInfo << /Registry (Adobe) /Ordering (Japan1) /Supplement 2 >> /DW 1000 >>",
+        b"<< /Type /FontDescriptor /FontName /Ryumin-Light /Flags 4 /FontBBox [0 -200 1000 900] /ItalicAngle 0"
+        b" /Ascent 800 /Descent -200 /CapHeight 700 /StemV 80 >>",
+    ])  # fmt: skip
+
+
+def picture_pdf(picture_filter: str, text: str) -> bytes:
+    """A page with a line of text and signs of the font Symbol, over a picture in `JPXDecode` or `JBIG2Decode`.
+
+    The picture is black in the left half of the page's lower part, and white in the right half.
+    """
+    data, bits = (_jpeg_2000(), 8) if picture_filter == "JPXDecode" else (_jbig2(), 1)
+    content = (
+        b"q 612 0 0 306 0 0 cm /I1 Do Q BT /F1 12 Tf 72 700 Td (%s) Tj ET BT /F2 40 Tf 72 600 Td (abc) Tj ET"
+        % text.encode("ascii")
+    )
+    return assemble_pdf([
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Resources"
+        b" << /Font << /F1 5 0 R /F2 6 0 R >> /XObject << /I1 7 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Symbol >>",
+        b"<< /Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray /BitsPerComponent %d"
+        b" /Filter /%s /Length %d >>\nstream\n%s\nendstream"
+        % (_WIDTH, _HEIGHT, bits, picture_filter.encode(), len(data), data),
+    ])  # fmt: skip
+
+
+def _halves(mode: str, black: int, white: int) -> Image.Image:
+    picture = Image.new(mode, (_WIDTH, _HEIGHT), white)
+    ImageDraw.Draw(picture).rectangle((0, 0, _WIDTH // 2 - 1, _HEIGHT), fill=black)
+    return picture
+
+
+def _jpeg_2000() -> bytes:
+    data = io.BytesIO()
+    _halves("L", 0, 255).save(data, "JPEG2000", no_jp2=False)
+    return data.getvalue()
+
+
+def _jbig2() -> bytes:
+    """A page with one generic region in MMR, which is Group 4 of fax machines (ISO/IEC 14492, 7.4.6)."""
+    tiff = io.BytesIO()
+    _halves("1", 1, 0).save(tiff, "TIFF", compression="group4")  # in a fax, black is 1
+    with Image.open(tiff) as image:
+        offset, length = image.tag_v2[273][0], image.tag_v2[279][0]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType] # TIFF's own
+    fax = tiff.getvalue()[offset : offset + length]
+    page = struct.pack(">IIIIBH", _WIDTH, _HEIGHT, 0, 0, 0, 0)
+    region = struct.pack(">IIIIBB", _WIDTH, _HEIGHT, 0, 0, 0, 1) + fax
+    return b"".join(
+        struct.pack(">IBBBI", number, kind, 0, 1, len(body)) + body
+        for number, (kind, body) in enumerate([(48, page), (38, region)])
+    )
