@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import lzma
 from collections.abc import Callable
 
 from ingest_files import make_pdf
-from zip_packages import docx, epub, odf, paragraph, pptx, xlsx
+from zip_packages import docx, epub, odf, package, paragraph, pptx, tar_entry, xlsx
 
 Hostile = Callable[[int], tuple[str, bytes]]
 """Makes a file of about so many bytes; returns its name and content."""
@@ -151,6 +152,28 @@ def _nested_objects(size: int) -> tuple[str, bytes]:
 
 _MULTIPART = "Subject: a\nContent-Type: multipart/mixed; boundary=m\n\n"
 _ATTACHED = "--m\nContent-Type: text/plain; name=a.txt\n\ntext\n"
+
+
+def _tar(kind: bytes, content: bytes = b"") -> Hostile:
+    """A TAR archive of one header with content, again and again."""
+
+    def make(size: int) -> tuple[str, bytes]:
+        entry = tar_entry(f"a{kind.decode()}.txt", content, kind)
+        return "a.tar", entry * max(1, size // len(entry)) + tar_entry("b.txt", b"text") + bytes(1024)
+
+    return make
+
+
+def _long_header(size: int) -> tuple[str, bytes]:
+    header = tar_entry("x", b"1" * min(size, 60_000), b"x")
+    return "a.tar", header * max(1, size // len(header)) + tar_entry("b.txt", b"text")
+
+
+def _archive(name: str, piece: bytes, *, most: int = 9000) -> Hostile:
+    """An archive of many files."""
+    return lambda size: ("a.zip", package({f"{index}{name}": piece for index in range(min(most, size // 100))}))
+
+
 HOSTILE: dict[str, Hostile] = {
     "RTF: groups": _nested("a.rtf", "{\\b ", "}", most=200),
     "RTF: bytes of characters": _repeated("a.rtf", "\\'fc", before="{\\rtf1 ", after="}"),
@@ -300,6 +323,17 @@ HOSTILE: dict[str, Hostile] = {
     "mail: quoted-printable": _repeated(
         "a.eml", "=C3=A4=\n", before="Subject: a\nContent-Transfer-Encoding: quoted-printable\n\n"
     ),
+    "archive: files": _archive(".txt", b"words"),
+    "archive: files that aren't read": _archive(".png", b"\x89PNG\r\n\x1a\n"),
+    "archive: archives": _archive(".zip", package({"a.txt": "words"})),
+    "archive: files of a TAR": _tar(b"0", b"words"),
+    "archive: links of a TAR": _tar(b"2"),
+    "archive: long names of a TAR": _tar(b"L", b"n" * 300),
+    "archive: headers of a TAR": _tar(b"x", b"30 mtime=1700000000.123456789\n" * 20),
+    "archive: digits in a header of a TAR": _long_header,
+    "archive: one name": lambda size: ("a.tar", tar_entry("a.txt", b"words") * min(9000, size // 1024)),
+    "archive: streams in a file": lambda size: ("a.txt.xz", lzma.compress(b"words ") * (size // 70)),
+    "archive: zeros behind a stream": lambda size: ("a.txt.xz", lzma.compress(b"words") + bytes(size // 4 * 4)),
     "subtitles: cues": _repeated("a.srt", "00:00:01,000 --> 00:00:02,000\nsome words\n\n"),
     "subtitles: one cue": _repeated("a.vtt", "words <b", before="WEBVTT\n\n00:01.000 --> 00:02.000\n"),
     "subtitles: arrows": _repeated("a.vtt", "--> ", before="WEBVTT\n\n00:01.000 --> 00:02.000\n"),

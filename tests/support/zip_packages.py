@@ -1,4 +1,4 @@
-"""Office documents made part by part."""
+"""Office documents and archives made part by part."""
 
 from __future__ import annotations
 
@@ -21,6 +21,15 @@ def package(parts: Mapping[str, str | bytes], *, stored: str = "") -> bytes:
         for name in sorted(parts, key=lambda each: each != stored):
             archive.writestr(name, parts[name], ZIP_STORED if name == stored else ZIP_DEFLATED)
     return data.getvalue()
+
+
+def tar_entry(name: str, content: bytes, kind: bytes = b"0", *, size: int | None = None) -> bytes:
+    """A header of a TAR archive with its content; `size` is what the header says, if that is a lie."""
+    length = len(content) if size is None else size
+    head = name.encode()[:100].ljust(100, b"\0") + b"0000644\0" * 3 + b"%011o\0" % length + b"0" * 11 + b"\0"
+    rest = kind + bytes(100) + b"ustar\x0000" + bytes(247)
+    checksum = sum(head) + sum(rest) + 8 * 32
+    return head + b"%06o\0 " % checksum + rest + content + bytes(-len(content) % 512)
 
 
 def relations(targets: Mapping[str, tuple[str, str]]) -> str:

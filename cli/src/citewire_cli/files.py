@@ -29,7 +29,6 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _CONTROL_SHARE = 0.01
 """The gateway's own measure of what is text."""
 _MAGIC = (
-    (b"PK\x03\x04", "an archive, or an Office document"),
     (b"PK\x05\x06", "an empty archive"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document"),
     (b"\x89PNG\r\n\x1a\n", "a PNG image"),
@@ -37,18 +36,17 @@ _MAGIC = (
     (b"GIF8", "a GIF image"),
     (b"II*\x00", "a TIFF image"),
     (b"MM\x00*", "a TIFF image"),
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"BZh", "a bzip2 archive"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
-    (b"\xfd7zXZ\x00", "an xz archive"),
     (b"Rar!\x1a\x07", "a RAR archive"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
     (b"\x7fELF", "a program"),
     (b"SQLite format 3\x00", "an SQLite database"),
     (b"OggS", "an audio or video file"),
     (b"ID3", "an audio file"),
 )
-_PACKAGES = (b"word/", b"xl/", b"ppt/", b"mimetypeapplication/vnd.oasis.opendocument.", b"mimetypeapplication/epub+zip")
-"""Parts of ZIP archives that are documents."""
+_ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\x00")
+"""Office documents, e-books, and archives of documents."""
+_TAR_MARK = slice(257, 262)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +80,9 @@ def find_sources(
 ) -> tuple[list[Source], list[LeftOut]]:
     """The files under `paths`, sorted within each folder, none twice; and what was left out.
 
-    A folder's files are taken if they hold text or are PDFs, whatever they are called; a file that is named itself is
-    always taken, and the gateway decides. Hidden files and folders, folders of dependencies and build results, and
-    what a folder's `.citewireignore` names, aren't. Symbolic links to folders aren't followed.
+    A folder's files are taken if they hold text or are documents or archives, whatever they are called; a file that is
+    named itself is always taken, and the gateway decides. Hidden files and folders, folders of dependencies and build
+    results, and what a folder's `.citewireignore` names, aren't. Symbolic links to folders aren't followed.
 
     Args:
         paths: files and folders.
@@ -123,9 +121,7 @@ def why_unreadable(head: bytes) -> str:
     """
     if not head:
         return "it is empty"
-    if b"%PDF-" in head[:1024] or head.startswith(_MARKS):
-        return ""
-    if head.startswith(b"PK\x03\x04") and any(part in head for part in _PACKAGES):
+    if b"%PDF-" in head[:1024] or head.startswith((*_MARKS, *_ARCHIVES)) or head[_TAR_MARK] == b"ustar":
         return ""
     for magic, kind in _MAGIC:
         if head.startswith(magic):

@@ -7,12 +7,12 @@ import pytest
 from citewire_cli.files import why_unreadable
 from citewire_retriever.ingest.detect import BINARY_MAGIC, detect
 from citewire_retriever.ingest.errors import IngestError
-from zip_packages import docx, package
+from zip_packages import docx, package, tar_entry
 
 
-def test_office_documents_are_uploaded_and_other_archives_are_not() -> None:
-    assert why_unreadable(docx("<w:p/>")) == ""
-    assert why_unreadable(package({"a.txt": "word"})) == "it is an archive, or an Office document"
+@pytest.mark.parametrize("data", [docx("<w:p/>"), package({"a.txt": "word"}), tar_entry("a.txt", b"word")])
+def test_office_documents_and_archives_are_uploaded(data: bytes) -> None:
+    assert why_unreadable(data) == ""
 
 
 @pytest.mark.parametrize("magic", [magic for magic, _ in BINARY_MAGIC], ids=repr)

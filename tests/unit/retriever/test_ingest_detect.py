@@ -33,6 +33,8 @@ HTML = b"<!DOCTYPE html>\n<html><body>Hi</body></html>"
         (b"#!/usr/bin/env python3\n", "tool", "", Format.CODE),
         (b"FROM scratch", "Dockerfile", "", Format.CODE),
         (b"words", "notes.txt", "", Format.TEXT),
+        (b"PK\x03\x04....", "report.md", "", Format.ARCHIVE),
+        (bytes(257) + b"ustar", "backup", "", Format.ARCHIVE),
         (b"words", "unknown.xyz", "application/octet-stream", Format.TEXT),
         (b"words", "C:\\Users\\me\\notes.md", "", Format.MARKDOWN),
     ],
@@ -48,7 +50,7 @@ def test_formats(head: bytes, name: str, media_type: str, expected: Format) -> N
         (b"hello", "a.pdf", IngestCode.CORRUPT),
         (HTML, "download.pdf", IngestCode.CORRUPT),
         (b"hello", "report.docx", IngestCode.CORRUPT),
-        (b"PK\x03\x04....", "report.md", IngestCode.UNSUPPORTED_FORMAT),
+        (b"7z\xbc\xaf\x27\x1c", "report.md", IngestCode.UNSUPPORTED_FORMAT),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old.doc", IngestCode.UNSUPPORTED_FORMAT),
         (b"\x89PNG\r\n\x1a\n", "picture.txt", IngestCode.UNSUPPORTED_FORMAT),
         (b"hello", "letter.rtf", IngestCode.CORRUPT),
@@ -92,8 +94,8 @@ def test_a_package_may_say_its_media_type(kind: str, expected: Format) -> None:
 
 
 def test_an_unsupported_format_says_what_is_supported() -> None:
-    with pytest.raises(IngestError, match="ZIP archive") as caught:
-        detect(b"PK\x03\x04", "a.zip")
+    with pytest.raises(IngestError, match="RAR archive") as caught:
+        detect(b"Rar!\x1a\x07", "a.zip")
     assert "Markdown" in caught.value.message
 
 

@@ -9,13 +9,18 @@ from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.kinds import (
     BY_MEDIA_TYPE,
     BY_SUFFIX,
+    BZIP2,
+    GZIP,
     HTML,
     KINDS,
     PACKAGES,
     PDF,
     RTF,
     SUPPORTED,
+    TAR,
     TEXT,
+    XZ,
+    ZIP,
     Kind,
 )
 
@@ -23,7 +28,6 @@ _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 HEAD_BYTES = 65_536
 """How much of a file is looked at to find its format."""
 BINARY_MAGIC: tuple[tuple[bytes, str], ...] = (
-    (b"PK\x03\x04", "a ZIP archive (Office documents and e-books are such archives)"),
     (b"PK\x05\x06", "an empty ZIP archive"),
     (_OLE, "an old Office document"),
     (b"\x89PNG\r\n\x1a\n", "a PNG image"),
@@ -31,11 +35,9 @@ BINARY_MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"GIF8", "a GIF image"),
     (b"II*\x00", "a TIFF image"),
     (b"MM\x00*", "a TIFF image"),
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"BZh", "a bzip2 archive"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
-    (b"\xfd7zXZ\x00", "an xz archive"),
     (b"Rar!\x1a\x07", "a RAR archive"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
     (b"\x7fELF", "a program"),
     (b"SQLite format 3\x00", "an SQLite database"),
     (b"OggS", "an audio or video file"),
@@ -94,6 +96,8 @@ _MEDIA_LANGUAGE = {
     "application/x-php": "php",
 }  # fmt: skip
 _ZIP = b"PK\x03\x04"
+_ARCHIVES = ((_ZIP, ZIP), (b"\x1f\x8b\x08", GZIP), (b"BZh", BZIP2), (b"\xfd7zXZ\x00", XZ))
+_TAR_MARK = slice(257, 262)
 _MEMBER = re.compile(rb"PK\x03\x04(?=.{22}(..)..(.{0,99}))", re.S)
 """A member's header in a ZIP archive: the length of its name, and the name with what follows."""
 _STATED = re.compile(rb"PK\x03\x04.{26}mimetype(application/[a-z0-9.+-]{1,99}?)(?=PK|[^a-z0-9.+-])", re.S)
@@ -135,7 +139,7 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
         return _detected(PDF)
     if head.startswith(b"{\\rtf"):
         return _detected(RTF)
-    package = _package(head, suffix, media_type)
+    package = _package(head, suffix, media_type) or _archive(head)
     if package is not None:
         return _detected(package)
     _refuse_binary(head, suffix)
@@ -174,6 +178,11 @@ def _package(head: bytes, suffix: str, media_type: str) -> Kind | None:
         if kind.member and any(name.startswith(kind.member) for name in names):
             return kind
     return named
+
+
+def _archive(head: bytes) -> Kind | None:
+    kind = next((each for magic, each in _ARCHIVES if head.startswith(magic)), None)
+    return TAR if head[_TAR_MARK] == b"ustar" else kind
 
 
 def _refuse_ole(head: bytes, suffix: str, named: Kind | None) -> None:

@@ -31,6 +31,7 @@ class Format(StrEnum):
     OPEN_WORKBOOK = "open workbook"
     EBOOK = "e-book"
     RTF = "rtf"
+    ARCHIVE = "archive"
 
 
 class BlockKind(StrEnum):

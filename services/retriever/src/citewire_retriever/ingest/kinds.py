@@ -34,6 +34,12 @@ TEXT: Final = Kind(
     (".txt", ".text", ".log", ".tex", ".toml", ".ini", ".cfg", ".conf", ".properties",
      ".diff", ".patch"),
 )  # fmt: skip
+_ARCHIVES: Final = "archives (ZIP, TAR, GZ, BZ2, XZ)"
+ZIP: Final = Kind(_ARCHIVES, Format.ARCHIVE, ("application/zip", "application/x-zip-compressed"), (".zip",))
+TAR: Final = Kind(_ARCHIVES, Format.ARCHIVE, ("application/x-tar",), (".tar",))
+GZIP: Final = Kind(_ARCHIVES, Format.ARCHIVE, ("application/gzip", "application/x-gzip"), (".gz", ".tgz"))
+BZIP2: Final = Kind(_ARCHIVES, Format.ARCHIVE, ("application/x-bzip2",), (".bz2", ".tbz2"))
+XZ: Final = Kind(_ARCHIVES, Format.ARCHIVE, ("application/x-xz",), (".xz", ".txz"))
 KINDS: Final = (
     PDF,
     Kind("Markdown", Format.MARKDOWN, ("text/markdown", "text/x-markdown"),
@@ -66,6 +72,11 @@ KINDS: Final = (
          (".odp", ".otp")),
     Kind("EPUB", Format.EBOOK, ("application/epub+zip",), (".epub",)),
     RTF,
+    ZIP,
+    TAR,
+    GZIP,
+    BZIP2,
+    XZ,
     TEXT,
 )  # fmt: skip
 """In the order in which messages list them."""

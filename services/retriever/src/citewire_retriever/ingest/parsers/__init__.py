@@ -10,6 +10,7 @@ from citewire_retriever.ingest.decode import decode
 from citewire_retriever.ingest.detect import HEAD_BYTES, Detected, detect
 from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits, too_much_text
 from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.parsers.nesting import Inside
 
 _BYTES_PER_CHAR = 4
 _DEFAULT_LIMITS = ParseLimits()
@@ -20,8 +21,11 @@ class _File:
     """A file that is to be read."""
 
     data: bytes | mmap
+    name: str
     detected: Detected
     limits: ParseLimits
+    inside: Inside
+    """Reads the files in it, if it holds any."""
 
     def text(self) -> str:
         """The file as text. Raises IngestError: TOO_LARGE, EMPTY, UNSUPPORTED_FORMAT."""
@@ -52,8 +56,12 @@ def parse(
     Raises:
         IngestError: With every code but TIMEOUT and INTERNAL.
     """
+    return _parse(data, file_name, media_type, limits, Inside(_parse, limits))
+
+
+def _parse(data: bytes | mmap, file_name: str, media_type: str, limits: ParseLimits, inside: Inside) -> ParsedDocument:
     detected = detect(data[:HEAD_BYTES], file_name, media_type)
-    document = _READERS[detected.format](_File(data, detected, limits))
+    document = _READERS[detected.format](_File(data, file_name, detected, limits, inside))
     if not document.blocks:
         raise _nothing_in_it()
     return document
@@ -160,7 +168,15 @@ def _read_notebook(file: _File) -> ParsedDocument:
 def _read_mail(file: _File) -> ParsedDocument:
     from citewire_retriever.ingest.parsers.mail import parse_mail
 
-    return parse_mail(file.data, file.limits, parse)
+    file.inside.check_depth()
+    return parse_mail(file.data, file.inside)
+
+
+def _read_archive(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.archive import parse_archive
+
+    file.inside.check_depth()
+    return parse_archive(file.data, file.name, file.detected.media_type, file.inside)
 
 
 def _read_subtitles(file: _File) -> ParsedDocument:
@@ -199,6 +215,7 @@ _READERS: Final[Mapping[Format, Callable[[_File], ParsedDocument]]] = {
     Format.NOTEBOOK: _read_notebook,
     Format.DATA: _read_data,
     Format.MAIL: _read_mail,
+    Format.ARCHIVE: _read_archive,
     Format.SUBTITLES: _read_subtitles,
     Format.MARKUP: _read_markup,
     Format.OPEN_TEXT: _read_open_text,

@@ -1,8 +1,7 @@
 """E-mails (EML): who wrote what to whom, the text, and the attachments that can be read as parts of the document."""
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.errors import HeaderParseError
@@ -15,10 +14,10 @@ from typing import Final, cast
 from citewire.common.v1.place_pb2 import Place
 
 from citewire_retriever.ingest.decode import clean, decode, decode_as
-from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
+from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, TextBuilder
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.html import parse_html_page
-from citewire_retriever.ingest.parsers.nesting import embed
+from citewire_retriever.ingest.parsers.nesting import Inside, PartNames, embed
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
 from citewire_retriever.ingest.parsers.plain import parse_plain
 
@@ -37,9 +36,6 @@ _FORWARDED: Final = re.compile(
     re.I,
 )
 _MOST_LINE: Final = 100
-
-Parse = Callable[[bytes, str, str, ParseLimits], ParsedDocument]
-"""Reads a file of a name and media type."""
 
 
 class _BoundedPolicy(EmailPolicy):
@@ -65,7 +61,7 @@ class _Contents:
     """Name, content and media type, in order."""
 
 
-def parse_mail(data: bytes | mmap, limits: ParseLimits, parse: Parse) -> ParsedDocument:
+def parse_mail(data: bytes | mmap, inside: Inside) -> ParsedDocument:
     """Parses an e-mail.
 
     Its subject is the title. Sender, receivers, date and subject are the first paragraph, with the names of the
@@ -75,8 +71,7 @@ def parse_mail(data: bytes | mmap, limits: ParseLimits, parse: Parse) -> ParsedD
 
     Args:
         data: The file.
-        limits: Bounds on the whole.
-        parse: Reads attachments.
+        inside: Reads attachments.
 
     Raises:
         IngestError: CORRUPT if it isn't an e-mail; EMPTY; TOO_LARGE.
@@ -87,7 +82,7 @@ def parse_mail(data: bytes | mmap, limits: ParseLimits, parse: Parse) -> ParsedD
         raise IngestError(IngestCode.CORRUPT, "The e-mail's parts are nested too deeply to be read.") from None
     if not any(name in message for name in _KNOWN):
         raise IngestError(IngestCode.CORRUPT, "The file is named as an e-mail but has no header of one.")
-    writer = _Writer(limits, parse)
+    writer = _Writer(inside)
     writer.write(message, "", 0)
     if not writer.builder.blocks:
         raise IngestError(IngestCode.EMPTY, "The e-mail has neither text nor attachments.")
@@ -96,10 +91,10 @@ def parse_mail(data: bytes | mmap, limits: ParseLimits, parse: Parse) -> ParsedD
 
 
 class _Writer:
-    def __init__(self, limits: ParseLimits, parse: Parse) -> None:
-        self.builder = TextBuilder(limits)
-        self.parse = parse
-        self.names: Counter[str] = Counter()
+    def __init__(self, inside: Inside) -> None:
+        self.builder = TextBuilder(inside.limits)
+        self.inside = inside
+        self.names = PartNames()
         self.attachments = 0
 
     def write(self, message: EmailMessage, part: str, depth: int) -> None:
@@ -107,7 +102,7 @@ class _Writer:
         place = Place(part=part) if part else Place()
         contents = _contents(message)
         attachments = [
-            (self._name(part, name), data, media_type)
+            (self.names.name(part, name), data, media_type)
             for name, data, media_type in contents.attachments[:_MOST_ATTACHMENTS]
         ]
         lines = [f"{name}: {value}" for name in _SHOWN if (value := one_line(_header(message, name)))]
@@ -146,8 +141,10 @@ class _Writer:
         if isinstance(data, EmailMessage):
             return None
         try:
-            return self.parse(data, name, media_type, self.builder.limits)
+            return self.inside.read(data, name, media_type)
         except IngestError:
+            if self.inside.budget.exceeded:
+                raise
             return None
 
     def _html(self, text: str, place: Place, level: int) -> None:
@@ -181,16 +178,6 @@ class _Writer:
     def _paragraph(self, text: str, place: Place) -> None:
         if text:
             self.builder.add(Block(BlockKind.PARAGRAPH, *self.builder.write(text), place=place))
-
-    def _name(self, part: str, name: str) -> str:
-        """A name that no other attachment has, behind that of the message that it is attached to."""
-        base = f"{part}/{name}" if part else name
-        self.names[base] += 1
-        number = self.names[base]
-        if number == 1:
-            return base
-        stem, dot, suffix = base.rpartition(".")
-        return f"{stem} ({number}).{suffix}" if dot else f"{base} ({number})"
 
 
 def _without_lines(document: ParsedDocument) -> ParsedDocument:

@@ -1,10 +1,96 @@
-"""Documents inside of documents: cells of a notebook, a mail's body and attachments."""
+"""Documents inside of documents: cells of a notebook, a mail's body and attachments, the files of an archive."""
 
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from citewire.common.v1.place_pb2 import Place
 
-from citewire_retriever.ingest.document import Block, BlockKind, ParsedDocument, TextBuilder
+from citewire_retriever.ingest.document import Block, BlockKind, ParsedDocument, ParseLimits, TextBuilder
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.wire import MOST_PLACE_CHARS
+
+MOST_DEEP: Final = 3
+"""Files within files that are read: an archive that was attached to a mail in an archive."""
+_MOST_FILES: Final = 10_000
+_MOST_INFLATED: Final = 512 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Budget:
+    """What a file and all that is in it, however deep, may still use together."""
+
+    files: int = _MOST_FILES
+    """Files and folders."""
+    inflated: int = _MOST_INFLATED
+    """Bytes that are taken out of archives."""
+    exceeded: bool = False
+    """Whether one of them was too much: then nothing more is read."""
+
+    def take_file(self) -> None:
+        """Counts a file. Raises IngestError: TOO_LARGE."""
+        self.files -= 1
+        if self.files < 0:
+            raise self.exceed(f"The archive holds more than {_MOST_FILES:,} files: split it.")
+
+    def inflate(self, count: int) -> None:
+        """Counts bytes that were taken out of an archive. Raises IngestError: TOO_LARGE."""
+        self.inflated -= count
+        if self.inflated < 0:
+            raise self.exceed("The archive inflates to more than can be read: split it.")
+
+    def exceed(self, message: str) -> IngestError:
+        """The error that ends the reading of the whole file."""
+        self.exceeded = True
+        return IngestError(IngestCode.TOO_LARGE, message)
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """Reads the files that are in a file."""
+
+    parse: Callable[[bytes, str, str, ParseLimits, "Inside"], ParsedDocument]
+    """Reads a file of a name and media type."""
+    limits: ParseLimits
+    """Bounds on the whole."""
+    depth: int = 0
+    """Of the file that holds them, from 0."""
+    budget: Budget = field(default_factory=Budget)
+    """Shared by all files of an upload."""
+
+    def read(self, data: bytes, name: str, media_type: str = "") -> ParsedDocument:
+        """Reads a file in it.
+
+        Raises:
+            IngestError: It can't be read. If the budget is exceeded, the whole can't.
+        """
+        try:
+            return self.parse(data, name, media_type, self.limits, replace(self, depth=self.depth + 1))
+        except (RecursionError, MemoryError):
+            raise IngestError(IngestCode.TOO_LARGE, "The file needs more memory to be read than is allowed.") from None
+
+    def check_depth(self) -> None:
+        """Raises IngestError(TOO_LARGE) if the file is too deep within others to hold files itself."""
+        if self.depth > MOST_DEEP:
+            raise IngestError(IngestCode.TOO_LARGE, f"Files within files are read {MOST_DEEP} deep.")
+
+
+class PartNames:
+    """Names of parts, no two the same."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def name(self, part: str, name: str) -> str:
+        """A name that no other part has, behind that of the part that it is in."""
+        base = _joined(part, name)
+        self._counts[base] += 1
+        number = self._counts[base]
+        if number == 1:
+            return base
+        stem, dot, suffix = base.rpartition(".")
+        return _shortened(f"{stem} ({number}).{suffix}" if dot else f"{base} ({number})")
 
 
 def embed(builder: TextBuilder, inner: ParsedDocument, place: Place, *, deeper: int = 0) -> None:
@@ -14,7 +100,7 @@ def embed(builder: TextBuilder, inner: ParsedDocument, place: Place, *, deeper: 
         builder: What it becomes a part of.
         inner: The document.
         place: Where it stands in the outer file. It is added to the places that the inner blocks have, but for their
-            lines where they aren't lines of a file that a reader could open.
+            lines where they aren't lines of a file that a reader could open. Parts of it are parts of the outer one.
         deeper: What is added to the levels of its headings.
 
     Raises:
@@ -32,6 +118,8 @@ def _moved(block: Block, offset: int, outer: Place, deeper: int) -> Block:
         place.ClearField("start_line")
         place.ClearField("end_line")
     place.MergeFrom(outer)
+    if outer.HasField("part") and block.place.HasField("part"):
+        place.part = _joined(outer.part, block.place.part)
     return replace(
         block,
         start=block.start + offset,
@@ -40,3 +128,12 @@ def _moved(block: Block, offset: int, outer: Place, deeper: int) -> Block:
         place=place,
         children=tuple(_moved(child, offset, outer, deeper) for child in block.children),
     )
+
+
+def _joined(part: str, name: str) -> str:
+    return _shortened(f"{part}/{name}" if part else name)
+
+
+def _shortened(name: str) -> str:
+    """A name with as much of its end as a place takes."""
+    return name if len(name) <= MOST_PLACE_CHARS else f"…{name[1 - MOST_PLACE_CHARS :]}"

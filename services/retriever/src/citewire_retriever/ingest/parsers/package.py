@@ -12,7 +12,7 @@ from functools import lru_cache
 from mmap import mmap
 from pathlib import PurePosixPath
 from typing import IO, Final
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.lxml_facade import Element, XmlError, iterate_xml, parse_xml
@@ -22,7 +22,10 @@ MOST_INFLATED: Final = 512 * 1024 * 1024
 _MOST_OF_A_TREE: Final = 32 * 1024 * 1024
 _FREE: Final = 16 * 1024 * 1024
 _MOST_RATIO: Final = 200  # Office's own XML shrinks to a tenth or a thirtieth, a bomb to a thousandth
-_ENCRYPTED: Final = 0x1
+ENCRYPTED: Final = 0x1
+"""Of a member's flags."""
+_MOST_LISTED: Final = 4 * 1024 * 1024
+"""Of a package's list of members: zipfile reads it whole, and each becomes an object of ten times its size."""
 
 
 class Package:
@@ -37,7 +40,7 @@ class Package:
         self.kind = kind
         self._left = MOST_INFLATED
         with self._explained():
-            self._zip = ZipFile(io.BufferedReader(_Bytes(data)))
+            self._zip = open_zip(data)
         self._members = {member.filename: member for member in self._zip.infolist()}
 
     def __contains__(self, name: str) -> bool:
@@ -126,9 +129,11 @@ class Package:
         member = self._members.get(name)
         if member is None:
             raise self.broken()
-        if member.flag_bits & _ENCRYPTED:
+        if member.flag_bits & ENCRYPTED:
             raise password_required(self.kind)
-        if member.file_size > _FREE and member.file_size > _MOST_RATIO * max(member.compress_size, 1):
+        if member.compress_type not in {ZIP_STORED, ZIP_DEFLATED}:
+            raise self.broken()  # the formats allow no others, and zipfile inflates these without bounds
+        if inflates_too_much(member):
             raise self.too_large()
         self._left -= member.file_size
         if self._left < 0:
@@ -149,6 +154,29 @@ class Package:
     def too_large(self) -> IngestError:
         """The error for a package that holds more than can be read."""
         return IngestError(IngestCode.TOO_LARGE, f"The {self.kind} inflates to more than can be read: split it.")
+
+
+def open_zip(data: bytes | mmap) -> ZipFile:
+    """Opens a ZIP archive.
+
+    Raises:
+        IngestError: TOO_LARGE if it lists too many members.
+        BadZipFile, ValueError, OSError: It isn't one.
+    """
+    file = _Reader(_Bytes(data))
+    archive = ZipFile(file)
+    file.is_listed = True
+    return archive
+
+
+def bytes_file(data: bytes | mmap) -> IO[bytes]:
+    """Bytes, or a map of a file, as a file; nothing is copied."""
+    return io.BufferedReader(_Bytes(data))
+
+
+def inflates_too_much(member: ZipInfo) -> bool:
+    """Whether a member claims to inflate as no real one does."""
+    return member.file_size > _FREE and member.file_size > _MOST_RATIO * max(member.compress_size, 1)
 
 
 def password_required(kind: str) -> IngestError:
@@ -195,6 +223,15 @@ def _forget(element: Element) -> None:
     if parent is not None:
         while parent[0] is not element:
             del parent[0]
+
+
+class _Reader(io.BufferedReader):
+    is_listed = False
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _MOST_LISTED and not self.is_listed:
+            raise IngestError(IngestCode.TOO_LARGE, "The file is an archive of more files than can be read: split it.")
+        return super().read(size)
 
 
 class _Bytes(io.RawIOBase):

@@ -1,6 +1,9 @@
 """A small file of each kind, with what its parser can do: reading them imports all that reading others needs."""
 
+import bz2
+import gzip
 import io
+import lzma
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from citewire_retriever.ingest.detect import LANGUAGES
@@ -126,6 +129,8 @@ _EBOOK = {
     "a.html": _HTML,
 }
 
+_ARCHIVED = {"a.txt": "Text.", "b.md": _MARKDOWN}
+
 FILES: dict[str, bytes] = {
     "a.md": _MARKDOWN.encode(),
     "a.html": _HTML.encode(),
@@ -151,6 +156,10 @@ FILES: dict[str, bytes] = {
     "a.epub": _package(_EBOOK),
     "a.rtf": rb"{\rtf1\ansi Text\par \intbl a\cell b\cell\row}",
     **{f"a.{suffix}": _package({"content.xml": _OPEN}) for suffix in ("odt", "ods", "odp")},
+    "a.zip": _package(_ARCHIVED),
+    "a.txt.gz": gzip.compress(b"Text."),
+    "a.txt.bz2": bz2.compress(b"Text."),
+    "a.txt.xz": lzma.compress(b"Text."),
     **{f"a{suffixes[0]}": b"class A { f() { } }\n# a\ndef f(): 1\n" for suffixes in LANGUAGES.values()},
 }
 """By name."""
