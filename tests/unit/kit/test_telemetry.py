@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+import subprocess
+import sys
 import time
 import urllib.request
 import warnings
@@ -110,6 +112,24 @@ def test_the_console_format_shows_no_local_variables_either(_restore: None) -> N
     assert "inputs=3" in stream.getvalue()
     assert "ValueError: 21" in stream.getvalue()
     assert "who was fired and why" not in stream.getvalue()
+
+
+def test_what_is_logged_before_the_set_up_shows_no_local_variables() -> None:
+    code = """
+from citewire_kit.telemetry import get_logger
+
+def fail(question):
+    try:
+        raise ValueError(21)
+    except ValueError:
+        get_logger("x").exception("failed", inputs=3)
+
+fail("who was " + "fired")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert "inputs=3" in done.stdout
+    assert "ValueError: 21" in done.stdout
+    assert "who was fired" not in done.stdout + done.stderr
 
 
 def test_levels_and_warnings(logged: io.StringIO) -> None:

@@ -27,6 +27,14 @@ from citewire_kit.tracing import build_provider, capture_content, current_ids
 
 Event = MutableMapping[str, Any]
 
+# The default prints local variables of a traceback, and so questions, documents and keys.
+_PLAIN_CONSOLE = structlog.dev.ConsoleRenderer(
+    colors=False, timestamp_key="ts", exception_formatter=structlog.dev.plain_traceback
+)
+
+if not structlog.is_configured():  # for what logs before `setup`, or in a program that never calls it
+    structlog.configure(processors=[structlog.processors.add_log_level, _PLAIN_CONSOLE])
+
 # Libraries that log a line per request, or things that matter only when one debugs them.
 _QUIET = ("uvicorn.access", "httpx", "httpx2", "httpcore", "httpcore2", "asyncio", "grpc._cython")
 
@@ -165,14 +173,7 @@ def _add_context(service: str) -> Processor:
 
 def _renderers(log_format: str) -> list[Processor]:
     if log_format == "console":
-        return [
-            structlog.dev.ConsoleRenderer(
-                colors=False,
-                timestamp_key="ts",
-                # The default prints local variables, and so questions and documents.
-                exception_formatter=structlog.dev.plain_traceback,
-            )
-        ]
+        return [_PLAIN_CONSOLE]
     return [structlog.processors.format_exc_info, _order_keys, structlog.processors.JSONRenderer(default=str)]
 
 
