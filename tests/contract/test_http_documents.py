@@ -460,3 +460,35 @@ async def test_a_quote_is_located(gateway: Gateway) -> None:
         assert (await gateway.http.get(path, params=params)).status_code == 422
     gone = await gateway.http.get("/v1/documents/999/locate", params={"char_start": 0, "char_end": 4})
     assert (gone.status_code, gone.json()["reason"]) == (404, "DOCUMENT_NOT_FOUND")
+
+
+async def test_validity_is_read_in_every_body(gateway: Gateway) -> None:
+    """A day counts in UTC, as its beginning or its end; a time by its offset; null takes a bound away."""
+    for text, start, end in (
+        ("2026-10-25", "2026-10-25T00:00:00Z", "2026-10-26T00:00:00Z"),
+        ("2026-10-25T02:30:00+02:00", "2026-10-25T00:30:00Z", "2026-10-25T00:30:00Z"),
+        ("2026-10-25T02:30:00", "2026-10-25T02:30:00Z", "2026-10-25T02:30:00Z"),
+    ):
+        fields = {"valid_from": text, "valid_until": text}
+        assert (await gateway.http.post("/v1/documents", files={"file": ("a.md", b"x")}, data=fields)).is_success
+        assert (await gateway.http.post("/v1/documents", json=TEXT | fields)).is_success
+        patched = await gateway.http.patch("/v1/documents/101", json=fields)
+        assert patched.is_success
+        corpus = gateway.fakes.corpus
+        for message in (corpus.headers[-1], corpus.puts[-1], corpus.updates[-1].document):
+            assert (message.valid_from.ToJsonString(), message.valid_until.ToJsonString()) == (start, end), text
+    assert (await gateway.http.patch("/v1/documents/101", json={"valid_until": None})).is_success
+    update = gateway.fakes.corpus.updates[-1]
+    assert (list(update.update_mask.paths), update.document.HasField("valid_until")) == (["valid_until"], False)
+
+
+@pytest.mark.parametrize("text", ["soon", "2026-02-30", "2026-13-01T00:00:00Z", "9999-12-31", "", 7, "1" * 200])
+async def test_a_bound_that_is_no_moment_is_named(gateway: Gateway, text: object) -> None:
+    answers = [await gateway.http.post("/v1/documents", json=TEXT | {"valid_until": text})]
+    if isinstance(text, str) and text:
+        form = {"valid_until": text}
+        answers.append(await gateway.http.post("/v1/documents", files={"file": ("a.md", b"x")}, data=form))
+    for answer in answers:
+        assert answer.status_code == 422
+        assert [error["field"] for error in answer.json()["errors"]] == ["valid_until"]
+    assert (await gateway.http.get("/v1/documents", params={"as_of": "soon"})).status_code == 422

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from databases import Database
 
 CANARY = "Rotkehlchen5511"
-NO_POLICY = {"conversation_days": None, "document_days": None}
+NO_POLICY = {"conversation_days": None, "document_days": None, "expired_document_days": None}
 PATH = "/v1/admin/retention"
 
 
@@ -92,7 +92,7 @@ async def test_who_may_say_how_long_and_what(gateway: Gateway, database: Databas
         refused = await gateway.http.put(PATH, json={"conversation_days": days}, headers=ada)
         assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "conversation_days")
         assert (await gateway.http.put(PATH, json={"document_days": days}, headers=ada)).status_code == 422
-    for body, days in (({"document_days": 365}, (None, 365)), ({"conversation_days": 9}, (9, 365))):
+    for body, days in (({"document_days": 365}, (None, 365, None)), ({"conversation_days": 9}, (9, 365, None))):
         changed = await gateway.http.put(PATH, json=body, headers=ada)
         assert tuple(changed.json().values()) == days
     assert (await gateway.http.put(PATH, json={}, headers=ada)).status_code == 422
@@ -112,7 +112,7 @@ async def test_a_gateway_of_the_version_before_leaves_documents_their_time(
         connection.execute("SELECT set_config('citewire.org_id', 'acme', true)")
         connection.execute(drop, ["acme"])
     policy = await gateway.http.get(PATH, headers=ada)
-    assert policy.json() == {"conversation_days": None, "document_days": 60}
+    assert policy.json() == NO_POLICY | {"document_days": 60}
     await gateway.http.put(PATH, json={"document_days": None}, headers=ada)
     with psycopg.connect(database.dsn("citewire_chat")) as connection:
         connection.execute("SELECT set_config('citewire.org_id', 'acme', true)")

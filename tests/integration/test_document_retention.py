@@ -48,7 +48,7 @@ async def test_old_documents_go_with_what_answers_say_of_them_and_others_stay(of
     titles = "SELECT title FROM corpus.documents ORDER BY title"
     assert len(rows(office.database, titles)) == 6
     policy = await office.call("ada", "PUT", "/v1/admin/retention", json={"document_days": 30})
-    assert policy.json() == {"conversation_days": None, "document_days": 30}
+    assert policy.json() == {"conversation_days": None, "document_days": 30, "expired_document_days": None}
     await sweep(office)
     left = ["Adas words", "Mallorys words", "renewed", "young"]
     assert [title for (title,) in rows(office.database, titles)] == left
@@ -61,6 +61,23 @@ async def test_old_documents_go_with_what_answers_say_of_them_and_others_stay(of
     await office.gateway.services.trail.flush()
     events = await office.call("ada", "GET", "/v1/admin/audit", params={"action": "document.expire"})
     assert [event["objects"] for event in events.json()["events"]] == [["documents:2"]]
+
+
+async def test_expired_documents_go_after_their_days(office: Office) -> None:
+    for title, ended in (("long ago", "2020-01-31"), ("today", "2099-01-31"), ("for good", None)):
+        article = {"type": "article", "title": title, "content": title, "valid_until": ended}
+        assert (await office.call("ada", "POST", "/v1/documents", json=article)).status_code == 202
+    titles = "SELECT title FROM corpus.documents WHERE title IN ('long ago', 'today', 'for good') ORDER BY title"
+    await sweep(office)  # without a policy nothing goes
+    assert len(rows(office.database, titles)) == 3
+    policy = await office.call("ada", "PUT", "/v1/admin/retention", json={"expired_document_days": 7})
+    assert policy.json() == {"conversation_days": None, "document_days": None, "expired_document_days": 7}
+    with psycopg.connect(office.database.owner_dsn, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE corpus.documents SET valid_until = now() - interval '6 days 23 hours' WHERE title = 'today'"
+        )
+    await sweep(office)
+    assert [title for (title,) in rows(office.database, titles)] == ["for good", "today"]
 
 
 async def test_who_may_erase_by_age(office: Office) -> None:

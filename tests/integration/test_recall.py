@@ -94,6 +94,29 @@ async def test_sampled_recall_is_that_of_a_full_measurement(
     assert total / count == pytest.approx(float(np.mean(full)), abs=0.01)
 
 
+async def test_expired_documents_harm_no_recall(rows: CorpusRows, pool: Pool) -> None:
+    """With half of the library expired, and with nearly all of it, the graph's walk goes on, or a scan takes over."""
+    random = np.random.default_rng(7)
+    tuning = replace(SearchTuning(), exact_chunks=0, exact_chunks_per_candidate=0)
+    with rows.bulk():
+        fill(rows, "acme", clustered(random, 4000), each=4)
+    store = PostgresSearch(pool, tuning)
+    recall: dict[int, float] = {}
+    for share in (0, 50, 99):
+        rows.run("UPDATE corpus.documents SET valid_until = now() WHERE document_id %% 100 < %s", (share,))
+        shares: list[float] = []
+        for vector in clustered(random, 40):
+            asked = query(vector)
+            own, exact = await store.search(TENANT, asked), await store.search(TENANT, replace(asked, exact=True))
+            nearest = {candidate.chunk_id for candidate in exact.ranked}
+            assert len(nearest) == 10
+            shares.append(len(nearest & {candidate.chunk_id for candidate in own.ranked}) / 10)
+        recall[share] = float(np.mean(shares))
+    assert recall[0] > 0.95
+    assert recall[50] >= recall[0] - 0.01
+    assert recall[99] >= recall[0] - 0.01
+
+
 async def test_only_the_first_ten_count_and_equal_distances_are_as_good(rows: CorpusRows, pool: Pool) -> None:
     vector = clustered(np.random.default_rng(4), 1)[0]
     fill(rows, "acme", np.tile(vector, (300, 1)), each=100)

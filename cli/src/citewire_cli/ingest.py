@@ -16,7 +16,7 @@ from citewire_cli.api import Api
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.files import Source
 from citewire_cli.jsonio import JsonObject, get_int, get_object, get_str
-from citewire_cli.library import every_document, read_library
+from citewire_cli.library import EVER, every_document, read_library
 
 UPLOADS_AT_ONCE = 4
 TRIES = 5
@@ -326,7 +326,7 @@ async def _active(api: Api) -> dict[int | None, str]:
     """Documents that wait or are being processed, by id. Asked in the order in which they change."""
     active: dict[int | None, str] = {}
     for status in ("pending", "processing"):
-        async with aclosing(every_document(api, {"status": status})) as documents:
+        async with aclosing(every_document(api, EVER | {"status": status})) as documents:
             async for document in documents:
                 active[get_int(document, "id")] = status
     return active

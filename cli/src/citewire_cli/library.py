@@ -9,6 +9,8 @@ from citewire_cli.files import Source, fingerprint
 from citewire_cli.jsonio import JsonObject, get_int, get_object, get_objects, get_str
 
 PAGE_SIZE = 500
+EVER = {"any_validity": "true"}
+"""A filter of lists: also documents that aren't valid."""
 
 
 async def every_document(api: Api, filters: dict[str, str]) -> AsyncGenerator[JsonObject]:
@@ -74,5 +76,6 @@ class Library:
 
 async def read_library(api: Api, collection: str | None) -> Library:
     """Reads the documents of a collection; with None, those that are in none."""
-    async with aclosing(every_document(api, {"collection": collection} if collection else {})) as documents:
+    filters = EVER | ({"collection": collection} if collection else {})
+    async with aclosing(every_document(api, filters)) as documents:
         return Library([document async for document in documents if collection or not get_str(document, "collection")])

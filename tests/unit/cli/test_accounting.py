@@ -186,7 +186,7 @@ def test_a_user_is_erased_after_a_question(gateway: FakeGateway, run: Run) -> No
 
 
 def test_how_long_what_is_stored_is_kept_is_set_after_a_question(gateway: FakeGateway, run: Run) -> None:
-    policy = {"conversation_days": None, "document_days": 365}
+    policy = {"conversation_days": None, "document_days": 365, "expired_document_days": 30}
     gateway.on("GET", "/v1/admin/retention", reply_json(policy))
     gateway.on("PUT", "/v1/admin/retention", reply_json(policy | {"conversation_days": 90}))
     assert run("retention", "set", "90", stdin="n\n").exit_code != 0
@@ -195,10 +195,13 @@ def test_how_long_what_is_stored_is_kept_is_set_after_a_question(gateway: FakeGa
     assert done.stdout.endswith(
         "conversations are kept for 90 days after their last message\n"
         "documents are kept for 365 days after their last version was stored\n"
+        "expired documents are kept for 30 days after their validity ended\n"
     )
     assert gateway.requests[-1].json() == {"conversation_days": 90}
     assert run("retention", "set", "365", "--of", "documents", "--yes").exit_code == 0
     assert gateway.requests[-1].json() == {"document_days": 365}
+    assert run("retention", "set", "7", "--of", "expired-documents", "--yes").exit_code == 0
+    assert gateway.requests[-1].json() == {"expired_document_days": 7}
     assert run("retention", "off", "--of", "documents").exit_code == 0
     assert gateway.requests[-1].json() == {"document_days": None}
     assert run("retention", "show").stdout.startswith("conversations are kept until they are deleted\n")

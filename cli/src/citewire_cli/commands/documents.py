@@ -12,7 +12,7 @@ from citewire_cli.api import Api
 from citewire_cli.commands.options import CollectionOption, JsonOption, UrlOption
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.jsonio import JsonObject, get_str
-from citewire_cli.library import every_document
+from citewire_cli.library import EVER, every_document
 from citewire_cli.settings import load_client_settings
 
 documents_app = typer.Typer(help="List, show and delete documents.", invoke_without_command=True, no_args_is_help=False)
@@ -34,13 +34,16 @@ async def list_documents(
     ] = None,
     kind: Annotated[str | None, typer.Option("--type", help="Only file, article, repository or capture.")] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="Only those with this tag.")] = None,
+    any_validity: Annotated[
+        bool, typer.Option("--any-validity", help="Also those that are expired, or not valid yet.")
+    ] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 1000,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
     """List the documents, newest first as the gateway orders them."""
     filters = {"collection": collection, "status": status, "type": kind, "tag": tag}
-    params = {key: value for key, value in filters.items() if value is not None}
+    params = {key: value for key, value in filters.items() if value is not None} | (EVER if any_validity else {})
     listing: list[JsonObject] = []
     async with Api(load_client_settings(url=url)) as api:
         async with aclosing(every_document(api, params)) as matches:

@@ -11,11 +11,12 @@ from citewire_cli.errors import ExitCode
 from citewire_cli.jsonio import JsonObject
 from citewire_cli.settings import load_client_settings
 
-What = Literal["conversations", "documents"]
+What = Literal["conversations", "documents", "expired-documents"]
 
 _SINCE: Final[dict[What, str]] = {
     "conversations": "their last message",
     "documents": "their last version was stored",
+    "expired-documents": "their validity ended",
 }
 OfOption = Annotated[What, typer.Option("--of", help="What is kept.")]
 
@@ -46,7 +47,7 @@ async def set_retention(
 ) -> ExitCode:
     """Keep conversations, or documents, for so many days; older ones are erased within minutes, for good."""
     if not yes:
-        typer.confirm(f"Erase {of} {days} days after {_SINCE[of]}?", abort=True, err=True)
+        typer.confirm(f"Erase {of.replace('-', ' ')} {days} days after {_SINCE[of]}?", abort=True, err=True)
     return await _change(of, days, url=url, json=json)
 
 
@@ -59,8 +60,12 @@ async def no_retention(of: OfOption = "conversations", url: UrlOption = None, js
 
 async def _change(of: What, days: int | None, *, url: str | None, json: bool) -> ExitCode:
     async with Api(load_client_settings(url=url)) as api:
-        policy = await api.call("PUT", "/v1/admin/retention", body={f"{of.removesuffix('s')}_days": days})
+        policy = await api.call("PUT", "/v1/admin/retention", body={_member(of): days})
     return _print(policy, json=json)
+
+
+def _member(of: What) -> str:
+    return f"{of.replace('-', '_').removesuffix('s')}_days"
 
 
 def _print(policy: JsonObject, *, json: bool) -> ExitCode:
@@ -68,7 +73,7 @@ def _print(policy: JsonObject, *, json: bool) -> ExitCode:
         output.print_json(policy)
         return ExitCode.OK
     for what, since in _SINCE.items():
-        days = policy.get(f"{what.removesuffix('s')}_days")
+        days = policy.get(_member(what))
         duration = "until they are deleted" if days is None else f"for {days} days after {since}"
-        output.stdout().print(f"{what} are kept {duration}")
+        output.stdout().print(f"{what.replace('-', ' ')} are kept {duration}")
     return ExitCode.OK

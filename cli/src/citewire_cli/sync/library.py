@@ -9,7 +9,7 @@ from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.files import Source
 from citewire_cli.ingest import persistently
 from citewire_cli.jsonio import JsonObject, get_object, get_str, get_texts
-from citewire_cli.library import every_document
+from citewire_cli.library import EVER, every_document
 from citewire_cli.sync.plan import Plan, SyncFile, compare, document_id
 
 SOURCE_FIELD = "sync_source"
@@ -45,7 +45,7 @@ class SyncedDocuments:
             CliError: as `Api.call`.
         """
         condition = {"field": f"metadata.{SOURCE_FIELD}", "op": "eq", "value": self._name}
-        filters = {"collection": self._collection, "filter": json.dumps(condition)}
+        filters = EVER | {"collection": self._collection, "filter": json.dumps(condition)}
         by_id: dict[int, JsonObject] = {}
         async with aclosing(every_document(self._api, filters)) as documents:
             async for document in documents:

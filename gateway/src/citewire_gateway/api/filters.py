@@ -14,7 +14,10 @@ MAX_NODES = 100
 MAX_LIST = 1000
 _MAX_FIELD = 200
 _FIELDS = frozenset(
-    {"title", "file_name", "type", "url", "collection", "owner", "tags", "created_at", "updated_at", "id"}
+    {
+        *("title", "file_name", "type", "url", "collection", "owner", "tags", "id"),
+        *("created_at", "updated_at", "valid_from", "valid_until"),
+    }
 )
 _METADATA = "metadata."
 _OPERATORS = tuple(enum_text(filter_pb2.Operator, number) for number in filter_pb2.Operator.values() if number)

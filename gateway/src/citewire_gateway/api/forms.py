@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any, cast, get_args
 
 from citewire.retriever.v1 import corpus_pb2
@@ -9,12 +10,15 @@ from citewire.retriever.v1 import corpus_pb2
 from citewire_gateway.api.schemas.library import MAX_TAG, MAX_TAGS
 from citewire_gateway.clients.retriever import struct_from_json
 from citewire_gateway.profiles.model import DocumentType
+from citewire_http.api.times import read_moment
 from citewire_http.bodies import parse_json
 from citewire_http.multipart import Form
-from citewire_kit.errors import CitewireError, Violations
+from citewire_kit.errors import CitewireError, InvalidArgument, Violations
 
 MAX_LENGTHS = {"path": 1000, "title": 500, "collection": 128, "url": 2048, "type": 32}
 _REPEATED = ("tags", "readers")
+_VALIDITY = {"valid_from": timedelta(), "valid_until": timedelta(days=1)}
+"""Bounds, and what a day's beginning is from each."""
 _MAX_METADATA = 64 * 1024
 _TYPES = get_args(DocumentType)
 
@@ -26,7 +30,7 @@ def upload_header(form: Form, document_id: int | None) -> corpus_pb2.UploadHeade
         InvalidArgument: With one violation per wrong field.
     """
     wrong = Violations()
-    for name in form.fields.keys() - MAX_LENGTHS.keys() - {*_REPEATED, "metadata"}:
+    for name in form.fields.keys() - MAX_LENGTHS.keys() - {*_REPEATED, *_VALIDITY, "metadata"}:
         wrong.add(name[:64], "is not a field of an upload")
     single = {name: _single(wrong, form, name, most) for name, most in MAX_LENGTHS.items()}
     wrong.require(single["type"] in ("", *_TYPES), "type", f"must be one of {', '.join(_TYPES)}")
@@ -35,6 +39,7 @@ def upload_header(form: Form, document_id: int | None) -> corpus_pb2.UploadHeade
     tags = _tags(wrong, form.fields.get("tags", []))
     readers = _listed(wrong, "readers", form.fields.get("readers", []), comma=False)
     metadata = _metadata(wrong, form)
+    fields: dict[str, Any] = single | {name: _moment(wrong, form, name, after) for name, after in _VALIDITY.items()}
     wrong.raise_if_any()
     return corpus_pb2.UploadHeader(
         document_id=document_id,
@@ -43,7 +48,7 @@ def upload_header(form: Form, document_id: int | None) -> corpus_pb2.UploadHeade
         tags=tags,
         readers=readers,
         metadata=None if metadata is None else struct_from_json(metadata),
-        **single,
+        **fields,
     )
 
 
@@ -58,6 +63,15 @@ def _single(wrong: Violations, form: Form, name: str, most: int) -> str:
     value = values[0].strip() if values else ""
     wrong.require(len(value) <= most, name, f"must be at most {most} characters long")
     return value
+
+
+def _moment(wrong: Violations, form: Form, name: str, after: timedelta) -> datetime | None:
+    text = _single(wrong, form, name, 200)
+    try:
+        return read_moment(name, text, after=after) if text else None
+    except InvalidArgument as exc:
+        wrong.add(name, exc.violations[0].message)
+        return None
 
 
 def _tags(wrong: Violations, values: Sequence[str]) -> list[str]:

@@ -57,13 +57,13 @@ class QuoteEraser:
         except CitewireError as exc:
             log.warning("answers_not_erased_yet", org_id=tenant.org_id, document_id=document_id, reason=exc.reason)
 
-    async def erase_old(self, tenant: Tenant, days: int) -> tuple[int, bool]:
-        """Deletes some documents whose last version is older; what answers say of them is a round's work.
+    async def erase_old(self, tenant: Tenant, days: int, *, expired: bool = False) -> tuple[int, bool]:
+        """Deletes some documents whose last version, or expiry, is older; what answers say of them is a round's work.
 
         Returns how many, and whether none is left.
         """
         await self.announce(tenant)
-        return await self.corpus.erase_old(days)
+        return await self.corpus.erase_old(days, expired=expired)
 
     async def sweep(self) -> None:
         """One round: takes over the deletions of organisations that are due."""

@@ -165,9 +165,9 @@ class CorpusClient:
         response = await self._calls.unary(self._stub.EraseOwner, request, timeout=self._transfer_seconds)
         return response.documents, response.done
 
-    async def erase_old(self, days: int) -> tuple[int, bool]:
-        """Erases some documents whose last version is older; returns how many, and whether that was all."""
-        request = corpus_pb2.EraseOldDocumentsRequest(days=days)
+    async def erase_old(self, days: int, *, expired: bool) -> tuple[int, bool]:
+        """Erases some documents whose last version, or expiry, is older; returns how many, and whether that was all."""
+        request = corpus_pb2.EraseOldDocumentsRequest(days=days, expired=expired)
         response = await self._calls.unary(self._stub.EraseOldDocuments, request, timeout=self._transfer_seconds)
         return response.documents, response.done
 

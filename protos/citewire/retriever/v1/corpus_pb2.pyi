@@ -124,7 +124,7 @@ class Enrichment(_message.Message):
     def __init__(self, state: _Optional[_Union[EnrichmentState, str]] = ..., fields: _Optional[_Iterable[str]] = ..., source: _Optional[_Union[EnrichmentSource, str]] = ..., error: _Optional[_Union[EnrichmentError, _Mapping]] = ...) -> None: ...
 
 class Document(_message.Message):
-    __slots__ = ("document_id", "title", "file_name", "media_type", "type", "url", "collection", "tags", "metadata", "owner", "status", "error", "version", "live_version", "chunks", "pages", "size_bytes", "tokens", "created_at", "updated_at", "sha256", "enrichment", "readers", "access")
+    __slots__ = ("document_id", "title", "file_name", "media_type", "type", "url", "collection", "tags", "metadata", "owner", "status", "error", "version", "live_version", "chunks", "pages", "size_bytes", "tokens", "created_at", "updated_at", "sha256", "enrichment", "readers", "access", "valid_from", "valid_until")
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     FILE_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -149,6 +149,8 @@ class Document(_message.Message):
     ENRICHMENT_FIELD_NUMBER: _ClassVar[int]
     READERS_FIELD_NUMBER: _ClassVar[int]
     ACCESS_FIELD_NUMBER: _ClassVar[int]
+    VALID_FROM_FIELD_NUMBER: _ClassVar[int]
+    VALID_UNTIL_FIELD_NUMBER: _ClassVar[int]
     document_id: int
     title: str
     file_name: str
@@ -173,10 +175,12 @@ class Document(_message.Message):
     enrichment: Enrichment
     readers: _containers.RepeatedScalarFieldContainer[str]
     access: Access
-    def __init__(self, document_id: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., owner: _Optional[str] = ..., status: _Optional[_Union[DocumentStatus, str]] = ..., error: _Optional[_Union[IngestError, _Mapping]] = ..., version: _Optional[int] = ..., live_version: _Optional[int] = ..., chunks: _Optional[int] = ..., pages: _Optional[int] = ..., size_bytes: _Optional[int] = ..., tokens: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sha256: _Optional[str] = ..., enrichment: _Optional[_Union[Enrichment, _Mapping]] = ..., readers: _Optional[_Iterable[str]] = ..., access: _Optional[_Union[Access, str]] = ...) -> None: ...
+    valid_from: _timestamp_pb2.Timestamp
+    valid_until: _timestamp_pb2.Timestamp
+    def __init__(self, document_id: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., owner: _Optional[str] = ..., status: _Optional[_Union[DocumentStatus, str]] = ..., error: _Optional[_Union[IngestError, _Mapping]] = ..., version: _Optional[int] = ..., live_version: _Optional[int] = ..., chunks: _Optional[int] = ..., pages: _Optional[int] = ..., size_bytes: _Optional[int] = ..., tokens: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sha256: _Optional[str] = ..., enrichment: _Optional[_Union[Enrichment, _Mapping]] = ..., readers: _Optional[_Iterable[str]] = ..., access: _Optional[_Union[Access, str]] = ..., valid_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class UploadHeader(_message.Message):
-    __slots__ = ("document_id", "file_name", "media_type", "title", "collection", "tags", "metadata", "url", "type", "request_id", "readers")
+    __slots__ = ("document_id", "file_name", "media_type", "title", "collection", "tags", "metadata", "url", "type", "request_id", "readers", "valid_from", "valid_until")
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     FILE_NAME_FIELD_NUMBER: _ClassVar[int]
     MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -188,6 +192,8 @@ class UploadHeader(_message.Message):
     TYPE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     READERS_FIELD_NUMBER: _ClassVar[int]
+    VALID_FROM_FIELD_NUMBER: _ClassVar[int]
+    VALID_UNTIL_FIELD_NUMBER: _ClassVar[int]
     document_id: int
     file_name: str
     media_type: str
@@ -199,7 +205,9 @@ class UploadHeader(_message.Message):
     type: str
     request_id: str
     readers: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, document_id: _Optional[int] = ..., file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., title: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., url: _Optional[str] = ..., type: _Optional[str] = ..., request_id: _Optional[str] = ..., readers: _Optional[_Iterable[str]] = ...) -> None: ...
+    valid_from: _timestamp_pb2.Timestamp
+    valid_until: _timestamp_pb2.Timestamp
+    def __init__(self, document_id: _Optional[int] = ..., file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., title: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., url: _Optional[str] = ..., type: _Optional[str] = ..., request_id: _Optional[str] = ..., readers: _Optional[_Iterable[str]] = ..., valid_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class UploadDocumentRequest(_message.Message):
     __slots__ = ("header", "data")
@@ -216,7 +224,7 @@ class UploadDocumentResponse(_message.Message):
     def __init__(self, document: _Optional[_Union[Document, _Mapping]] = ...) -> None: ...
 
 class PutDocumentRequest(_message.Message):
-    __slots__ = ("document_id", "type", "title", "content", "url", "collection", "tags", "metadata", "media_type", "request_id", "readers")
+    __slots__ = ("document_id", "type", "title", "content", "url", "collection", "tags", "metadata", "media_type", "request_id", "readers", "valid_from", "valid_until")
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
@@ -228,6 +236,8 @@ class PutDocumentRequest(_message.Message):
     MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     READERS_FIELD_NUMBER: _ClassVar[int]
+    VALID_FROM_FIELD_NUMBER: _ClassVar[int]
+    VALID_UNTIL_FIELD_NUMBER: _ClassVar[int]
     document_id: int
     type: str
     title: str
@@ -239,7 +249,9 @@ class PutDocumentRequest(_message.Message):
     media_type: str
     request_id: str
     readers: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, document_id: _Optional[int] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., content: _Optional[str] = ..., url: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., media_type: _Optional[str] = ..., request_id: _Optional[str] = ..., readers: _Optional[_Iterable[str]] = ...) -> None: ...
+    valid_from: _timestamp_pb2.Timestamp
+    valid_until: _timestamp_pb2.Timestamp
+    def __init__(self, document_id: _Optional[int] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., content: _Optional[str] = ..., url: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., media_type: _Optional[str] = ..., request_id: _Optional[str] = ..., readers: _Optional[_Iterable[str]] = ..., valid_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class PutDocumentResponse(_message.Message):
     __slots__ = ("document",)
@@ -260,7 +272,7 @@ class GetDocumentResponse(_message.Message):
     def __init__(self, document: _Optional[_Union[Document, _Mapping]] = ...) -> None: ...
 
 class ListDocumentsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "collection", "type", "status", "tag", "filter", "q")
+    __slots__ = ("page_size", "page_token", "collection", "type", "status", "tag", "filter", "q", "as_of", "any_validity")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     COLLECTION_FIELD_NUMBER: _ClassVar[int]
@@ -269,6 +281,8 @@ class ListDocumentsRequest(_message.Message):
     TAG_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     Q_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    ANY_VALIDITY_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     collection: str
@@ -277,7 +291,9 @@ class ListDocumentsRequest(_message.Message):
     tag: str
     filter: _filter_pb2.Filter
     q: str
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., collection: _Optional[str] = ..., type: _Optional[str] = ..., status: _Optional[_Union[DocumentStatus, str]] = ..., tag: _Optional[str] = ..., filter: _Optional[_Union[_filter_pb2.Filter, _Mapping]] = ..., q: _Optional[str] = ...) -> None: ...
+    as_of: _timestamp_pb2.Timestamp
+    any_validity: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., collection: _Optional[str] = ..., type: _Optional[str] = ..., status: _Optional[_Union[DocumentStatus, str]] = ..., tag: _Optional[str] = ..., filter: _Optional[_Union[_filter_pb2.Filter, _Mapping]] = ..., q: _Optional[str] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., any_validity: _Optional[bool] = ...) -> None: ...
 
 class ListDocumentsResponse(_message.Message):
     __slots__ = ("documents", "next_page_token")
@@ -352,10 +368,12 @@ class EraseOwnerResponse(_message.Message):
     def __init__(self, documents: _Optional[int] = ..., done: _Optional[bool] = ...) -> None: ...
 
 class EraseOldDocumentsRequest(_message.Message):
-    __slots__ = ("days",)
+    __slots__ = ("days", "expired")
     DAYS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRED_FIELD_NUMBER: _ClassVar[int]
     days: int
-    def __init__(self, days: _Optional[int] = ...) -> None: ...
+    expired: bool
+    def __init__(self, days: _Optional[int] = ..., expired: _Optional[bool] = ...) -> None: ...
 
 class EraseOldDocumentsResponse(_message.Message):
     __slots__ = ("documents", "done")

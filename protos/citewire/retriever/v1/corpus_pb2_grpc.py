@@ -225,7 +225,8 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def EraseOldDocuments(self, request, context):
-        """Erases some of the organisation's documents whose last version was stored so long ago; call it again until it is done.
+        """Erases some of the organisation's documents whose last version was stored, or whose validity ended, so long ago; call it again
+        until it is done.
         PERMISSION_DENIED unless the caller is owner or admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -42,7 +42,8 @@ class CorpusServiceStub:
     unless the caller is owner or admin, and owner to erase the organisation.
     """
     EraseOldDocuments: aio.UnaryUnaryMultiCallable[corpus_pb2.EraseOldDocumentsRequest, corpus_pb2.EraseOldDocumentsResponse]
-    """Erases some of the organisation's documents whose last version was stored so long ago; call it again until it is done.
+    """Erases some of the organisation's documents whose last version was stored, or whose validity ended, so long ago; call it again
+    until it is done.
     PERMISSION_DENIED unless the caller is owner or admin.
     """
     ExportUser: aio.UnaryStreamMultiCallable[corpus_pb2.ExportUserRequest, corpus_pb2.ExportUserResponse]
@@ -163,7 +164,8 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         request: corpus_pb2.EraseOldDocumentsRequest,
         context: aio.ServicerContext[corpus_pb2.EraseOldDocumentsRequest, corpus_pb2.EraseOldDocumentsResponse],
     ) -> abc.Awaitable[corpus_pb2.EraseOldDocumentsResponse]:
-        """Erases some of the organisation's documents whose last version was stored so long ago; call it again until it is done.
+        """Erases some of the organisation's documents whose last version was stored, or whose validity ended, so long ago; call it again
+        until it is done.
         PERMISSION_DENIED unless the caller is owner or admin.
         """
 

@@ -75,18 +75,22 @@ class DocumentSelection(_message.Message):
     def __init__(self, document_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Scope(_message.Message):
-    __slots__ = ("level", "selection", "collection", "types", "filter")
+    __slots__ = ("level", "selection", "collection", "types", "filter", "as_of", "any_validity")
     LEVEL_FIELD_NUMBER: _ClassVar[int]
     SELECTION_FIELD_NUMBER: _ClassVar[int]
     COLLECTION_FIELD_NUMBER: _ClassVar[int]
     TYPES_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    ANY_VALIDITY_FIELD_NUMBER: _ClassVar[int]
     level: ScopeLevel
     selection: DocumentSelection
     collection: str
     types: _containers.RepeatedScalarFieldContainer[str]
     filter: _filter_pb2.Filter
-    def __init__(self, level: _Optional[_Union[ScopeLevel, str]] = ..., selection: _Optional[_Union[DocumentSelection, _Mapping]] = ..., collection: _Optional[str] = ..., types: _Optional[_Iterable[str]] = ..., filter: _Optional[_Union[_filter_pb2.Filter, _Mapping]] = ...) -> None: ...
+    as_of: _timestamp_pb2.Timestamp
+    any_validity: bool
+    def __init__(self, level: _Optional[_Union[ScopeLevel, str]] = ..., selection: _Optional[_Union[DocumentSelection, _Mapping]] = ..., collection: _Optional[str] = ..., types: _Optional[_Iterable[str]] = ..., filter: _Optional[_Union[_filter_pb2.Filter, _Mapping]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., any_validity: _Optional[bool] = ...) -> None: ...
 
 class PlanRequest(_message.Message):
     __slots__ = ("scope", "strategy", "max_tokens", "query", "derive_filter", "time_zone")

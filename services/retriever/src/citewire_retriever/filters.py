@@ -28,10 +28,10 @@ MAX_KEY: Final = 128
 
 Scalar: TypeAlias = str | float | bool
 TextField = Literal["title", "file_name", "type", "url", "collection", "owner"]
-TimeField = Literal["created_at", "updated_at"]
+TimeField = Literal["created_at", "updated_at", "valid_from", "valid_until"]
 
 TEXT_FIELDS: Final[tuple[TextField, ...]] = ("title", "file_name", "type", "url", "collection", "owner")
-TIME_FIELDS: Final[tuple[TimeField, ...]] = ("created_at", "updated_at")
+TIME_FIELDS: Final[tuple[TimeField, ...]] = ("created_at", "updated_at", "valid_from", "valid_until")
 _ORDER: Final = ("lt", "le", "gt", "ge")
 _METADATA: Final = "metadata."
 

@@ -1,7 +1,7 @@
 """What the retriever talks about, as plain frozen data. No transport, no SQL."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
@@ -67,6 +67,11 @@ def space_to_proto(space: Space) -> EmbeddingSpace:
     return EmbeddingSpace(model=space.model, revision=space.revision, dimensions=space.dimensions)
 
 
+Bound: TypeAlias = Literal["valid_from", "valid_until"]
+VALIDITY: Final[tuple[Bound, ...]] = ("valid_from", "valid_until")
+"""From when, and until when (exclusive), a document is found; None is no bound."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewContent:
     """What comes with new content, be it a new document or a new version of one.
@@ -87,6 +92,8 @@ class NewContent:
     request_id: str = ""
     readers: tuple[str, ...] | None = None
     """Subjects who may read it, of those who may read its collection; empty: all of them."""
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +109,21 @@ class Changes:
     """As of `NewContent`."""
     file_name: str | None = None
     """Its path where the file was moved; a title that was the old name becomes the new one."""
+    validity: Mapping[Bound, datetime | None] = field(default_factory=dict[Bound, datetime | None])
+    """Those bounds that change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """Which documents are found, by their validity."""
+
+    as_of: datetime | None = None
+    """Those that are valid then; None is now."""
+    any: bool = False
+    """All of them."""
+
+
+VALID_NOW: Final = Validity()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +135,7 @@ class DocumentQuery:
     status: str = ""
     tag: str = ""
     filter: Filter | None = None
+    validity: Validity = VALID_NOW
     text: str = ""
     """Part of the title or the file name, in any case."""
 
@@ -170,6 +193,7 @@ class Scope:
     collection: str = ""
     types: tuple[str, ...] = ()
     filter: Filter | None = None
+    validity: Validity = VALID_NOW
 
     @property
     def narrowed(self) -> bool:

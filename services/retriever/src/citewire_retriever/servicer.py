@@ -146,7 +146,8 @@ class CorpusServicer(CorpusServiceServicer):
     async def EraseOldDocuments(
         self, request: corpus_pb2.EraseOldDocumentsRequest, context: Context
     ) -> corpus_pb2.EraseOldDocumentsResponse:
-        documents, done = await self._service.erase_old(current_tenant(), convert.days_from_proto(request))
+        days = convert.days_from_proto(request)
+        documents, done = await self._service.erase_old(current_tenant(), days, expired=request.expired)
         return corpus_pb2.EraseOldDocumentsResponse(documents=documents, done=done)
 
     async def ExportUser(

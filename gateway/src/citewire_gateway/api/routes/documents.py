@@ -30,6 +30,7 @@ from citewire_gateway.profiles.model import DocumentType
 from citewire_http.api.openapi import REF, deleted, problems, streamed
 from citewire_http.api.parameters import Clean, IdempotencyDep, PageSize, PageToken, SearchText
 from citewire_http.api.schemas import Nothing, ResponseModel
+from citewire_http.api.times import Moment
 from citewire_http.bodies import JsonBody, parse_json, require_json, unsupported_media_type, validate
 from citewire_http.departures import CancellingRoute
 from citewire_http.idempotency import StoredAnswer, hash_json
@@ -98,8 +99,10 @@ async def list_documents(
     tag: Annotated[str | None, Query(min_length=1, max_length=64), Clean] = None,
     filter: Annotated[str | None, Query(max_length=20_000, description="A filter as JSON.")] = None,
     q: SearchText = None,
+    as_of: Annotated[Moment | None, Query()] = None,
+    any_validity: Annotated[bool, Query(description="Whether also those that aren't valid are listed.")] = False,
 ) -> DocumentList:
-    """Returns documents, newest first; `q` looks into titles and file names."""
+    """Returns documents that are valid, newest first; `q` looks into titles and file names."""
     request = corpus_pb2.ListDocumentsRequest(
         page_size=page_size or 0,
         page_token=page_token or "",
@@ -109,6 +112,8 @@ async def list_documents(
         tag=tag or "",
         filter=None if filter is None else parse_filter(parse_json(filter.encode())),
         q=q or "",
+        as_of=as_of,
+        any_validity=any_validity,
     )
     return DocumentList.read(await services.corpus.list(request))
 
@@ -123,7 +128,7 @@ async def get_document(document_id: str, services: ServicesDep) -> Document:
 async def patch_document(
     document_id: str, services: ServicesDep, body: Annotated[DocumentPatch, Depends(JsonBody(DocumentPatch))]
 ) -> Document:
-    """Changes title, url, tags, metadata, collection, readers or file name, without sending the file again."""
+    """Changes title, url, tags, metadata, collection, readers, validity or file name; the file isn't sent again."""
     if not body.model_fields_set:
         raise invalid_field("body", f"must name at least one of {', '.join(DocumentPatch.model_fields)}")
     for name in ("title", "file_name"):

@@ -3,11 +3,12 @@
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from citewire.retriever.v1 import retriever_pb2
-from pydantic import MISSING, Field, StrictInt, StrictStr, WithJsonSchema
+from pydantic import MISSING, Field, StrictBool, StrictInt, StrictStr, WithJsonSchema
 
 from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.profiles.model import DocumentType
 from citewire_http.api.schemas import MAX_ID, Count, Id, RequestModel, ResponseModel, Rounded
+from citewire_http.api.times import Moment
 
 MAX_DOCUMENT_IDS = 10_000
 
@@ -80,11 +81,18 @@ class ScopeFields(RequestModel):
         examples=[{"all": [{"field": "tags", "op": "contains", "value": "2025"}]}],
     )
 
+    as_of: Moment | None = Field(
+        default=None, description="What was, or will be, valid then is found; absent means now."
+    )
+    any_validity: StrictBool = Field(default=False, description="Whether also what isn't valid is found.")
+
     def scope(self) -> retriever_pb2.Scope:
         """As the retriever takes it; an empty selection stays an empty selection."""
         ids, parsed = self.document_ids, None if self.filter is None else parse_filter(self.filter)
         selection = None if ids is None else retriever_pb2.DocumentSelection(document_ids=ids)
-        return retriever_pb2.Scope(collection=self.collection or "", selection=selection, filter=parsed)
+        return self.to_message(
+            retriever_pb2.Scope, collection=self.collection or "", selection=selection, filter=parsed
+        )
 
 
 class StreamError(ResponseModel):

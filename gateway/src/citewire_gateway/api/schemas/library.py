@@ -12,6 +12,7 @@ from citewire_gateway.api.schemas import CollectionName, KnownType, PlaceFields,
 from citewire_gateway.profiles.model import DocumentType
 from citewire_http.api.reading import Names
 from citewire_http.api.schemas import Count, Id, JsonObject, Nothing, RequestModel, ResponseModel, Time
+from citewire_http.api.times import LastMoment, Moment
 from citewire_kit.enums import EnumMap
 
 MAX_TAGS = 50
@@ -65,7 +66,14 @@ _READERS = "Subjects who alone may read it, of those who may read its collection
 Readers = Annotated[list[Subject], Field(max_length=200, description=_READERS)]
 
 
-class DocumentBody(RequestModel):
+class ValidityFields(RequestModel):
+    """From when, and until when, a document is found."""
+
+    valid_from: Moment | None = Field(default=None, description="Before, it isn't found.")
+    valid_until: LastMoment | None = Field(default=None, description="From then on, it isn't found any more.")
+
+
+class DocumentBody(ValidityFields):
     """A document as text."""
 
     type: DocumentType
@@ -99,12 +107,14 @@ class DocumentForm(RequestModel):
     )
     url: Annotated[str, Field(max_length=2048)] | MISSING = MISSING
     type: DocumentType | MISSING = MISSING
+    valid_from: Moment | MISSING = MISSING
+    valid_until: LastMoment | MISSING = MISSING
     readers: str | MISSING = Field(
         default=MISSING, description=f"{_READERS} Repeatable, or a JSON list.", examples=["group:hr"]
     )
 
 
-class DocumentPatch(RequestModel):
+class DocumentPatch(ValidityFields):
     """What may be changed of a document without a new version; a field that is absent stays as it is."""
 
     title: Title | None = None
@@ -216,6 +226,8 @@ class Document(ResponseModel):
     enrichment: Enrichment | MISSING = Field(
         default=MISSING, description="Only of documents that were or are to be enriched."
     )
+    valid_from: Time | MISSING = Field(default=MISSING, description="Before, it isn't found.")
+    valid_until: Time | MISSING = Field(default=MISSING, description="From then on, it isn't found any more.")
     pages: Count | MISSING = Field(default=MISSING, examples=[12])
     url: str | MISSING = MISSING
     created_at: Time | MISSING = Field(default=MISSING, examples=["2026-01-15T09:30:00Z"])

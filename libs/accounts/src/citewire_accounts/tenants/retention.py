@@ -3,7 +3,8 @@
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
 
 from citewire_kit.audit import AuditTrail
 from citewire_kit.audit_events import Action, own_event
@@ -17,8 +18,16 @@ _BATCH: Final = 500
 """Conversations that one statement erases, so that nobody waits long for it."""
 _STATEMENT_SECONDS: Final = 60.0
 
-EraseDocuments = Callable[[Tenant, int], Awaitable[tuple[int, bool]]]
-"""Erases some of an organisation's documents of more than so many days; returns how many, and whether that was all."""
+
+class EraseDocuments(Protocol):
+    """Erases some of an organisation's documents."""
+
+    async def __call__(self, tenant: Tenant, days: int, *, expired: bool = False) -> tuple[int, bool]:
+        """Erases some that are so many days old, or expired as long ago; returns how many, and whether that was all."""
+        ...
+
+
+_Erase = Callable[[Tenant, int], Awaitable[tuple[int, bool]]]
 
 log = get_logger(__name__)
 
@@ -30,6 +39,11 @@ class RetentionDays(NamedTuple):
     """After its last message."""
     document_days: int | None
     """After its last version was stored."""
+    expired_document_days: int | None
+    """After its validity ended."""
+
+
+_FOR_GOOD: Final = RetentionDays(None, None, None)
 
 
 @dataclass(slots=True)
@@ -47,11 +61,11 @@ class Retention:
         """Returns the organisation's policy."""
         async with tenant_transaction(self.pool, tenant) as connection:
             row = await fetch_row(connection, _SQL["get_retention"], {"org": tenant.org_id})
-        return RetentionDays(None, None) if row is None else RetentionDays(**row)
+        return _FOR_GOOD if row is None else RetentionDays(**row)
 
     async def set_days(self, tenant: Tenant, days: Mapping[str, int | None]) -> RetentionDays:
         """Changes the policy, by names of `RetentionDays`; what is older goes with the next round. Returns it."""
-        values: dict[str, Any] = {"org": tenant.org_id, **RetentionDays(None, None)._asdict(), **days, "names": [*days]}
+        values: dict[str, Any] = {"org": tenant.org_id, **_FOR_GOOD._asdict(), **days, "names": [*days]}
         async with tenant_transaction(self.pool, tenant) as connection:
             row = await fetch_row(connection, _SQL["set_retention"], values)
         return RetentionDays(**(row or {}))
@@ -65,11 +79,13 @@ class Retention:
         async with transaction(self.pool) as connection:
             policies = await fetch_rows(connection, _SQL["retention_days"])
         failure: CitewireError | None = None
+        erase_expired = partial(self.erase_documents, expired=True)
         for policy in policies:
             tenant = Tenant(policy["org_id"], "citewire-gateway", "free", ("owner",))
             for days, erase, action, what in (
                 (policy["conversation_days"], self._erase_conversations, Action.CONVERSATION_EXPIRE, "conversations"),
                 (policy["document_days"], self.erase_documents, Action.DOCUMENT_EXPIRE, "documents"),
+                (policy["expired_document_days"], erase_expired, Action.DOCUMENT_EXPIRE, "documents"),
             ):
                 try:
                     if days is not None:
@@ -80,7 +96,7 @@ class Retention:
         if failure is not None:
             raise failure
 
-    async def _erase(self, tenant: Tenant, days: int, erase: EraseDocuments, action: Action, what: str) -> None:
+    async def _erase(self, tenant: Tenant, days: int, erase: _Erase, action: Action, what: str) -> None:
         count, done = 0, False
         try:
             with use_tenant(tenant):

@@ -1,8 +1,16 @@
-"""Times in the address of a request."""
+"""Days and times in requests."""
 
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, WithJsonSchema
 
 from citewire_kit.errors import invalid_field
+
+_WRONG: Final = "must be a day such as 2026-01-31 or a time such as 2026-01-31T08:00:00Z"
+_LONGEST: Final = len("2026-01-31T08:00:00.123456789+01:00")
+"""Python reads a hundred digits as a time, too."""
+_DAY: Final = timedelta(days=1)
 
 
 def read_moment(field: str, text: str, *, after: timedelta = timedelta()) -> datetime:
@@ -12,9 +20,29 @@ def read_moment(field: str, text: str, *, after: timedelta = timedelta()) -> dat
         InvalidArgument: It is neither; the field is named.
     """
     try:
-        if len(text) == len("2026-01-31"):
-            return datetime.combine(date.fromisoformat(text), time(), UTC) + after
-        moment = datetime.fromisoformat(text)
+        return _moment(text, after)
+    except ValueError as exc:
+        raise invalid_field(field, str(exc)) from exc
+
+
+def _moment(value: object, after: timedelta) -> datetime:
+    if not isinstance(value, str) or len(value) > _LONGEST:
+        raise ValueError(_WRONG)
+    try:
+        if len(value) == len("2026-01-31"):
+            return datetime.combine(date.fromisoformat(value), time(), UTC) + after
+        moment = datetime.fromisoformat(value)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError) as exc:
-        raise invalid_field(field, "must be a day such as 2026-01-31 or a time such as 2026-01-31T08:00:00Z") from exc
+        raise ValueError(_WRONG) from exc
+
+
+def _schema(day: str) -> WithJsonSchema:
+    schema: dict[str, Any] = {"type": "string", "examples": ["2026-12-31", "2026-12-31T08:00:00+01:00"]}
+    return WithJsonSchema(schema | {"description": f"A time with its offset, else in UTC; of a day, its {day} in UTC."})
+
+
+Moment = Annotated[datetime, BeforeValidator(lambda value: _moment(value, timedelta())), _schema("beginning")]
+"""A moment in a body; a day is its beginning."""
+LastMoment = Annotated[datetime, BeforeValidator(lambda value: _moment(value, _DAY)), _schema("end")]
+"""A moment that ends something, itself not part of it; a day is its end."""

@@ -3,13 +3,18 @@
 import json
 import math
 from collections.abc import Sequence
-from typing import Final
+from datetime import UTC, datetime
+from typing import Final, Literal
 
+from citewire.retriever.v1.corpus_pb2 import ListDocumentsRequest
+from citewire.retriever.v1.retriever_pb2 import Scope
+from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from citewire_kit.errors import InvalidArgument, Violations, invalid_field
 from citewire_kit.tenant import is_group, is_token
-from citewire_retriever.model import DOCUMENT_TYPES, JsonObject, JsonValue, Space
+from citewire_retriever.model import DOCUMENT_TYPES, JsonObject, JsonValue, Space, Validity
 from citewire_retriever.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from citewire_retriever.service.metadata import MAX_URL, is_web_address
 
@@ -138,6 +143,27 @@ def check_id(violations: Violations, field: str, number: int) -> int:
     """Checks that an id is given."""
     violations.require(number > 0, field, "is required: an id is a positive number")
     return number
+
+
+def read_moment(
+    violations: Violations, message: Message, field: Literal["as_of", "valid_from", "valid_until"], where: str = ""
+) -> datetime | None:
+    """Reads a moment; None if it isn't set. `where` stands before the field's name in errors."""
+    if not message.HasField(field):
+        return None
+    timestamp: Timestamp = getattr(message, field)
+    try:
+        return timestamp.ToDatetime(UTC)
+    except (ValueError, OverflowError):
+        violations.add(where + field, "must be a moment of the years 1 to 9999")
+        return None
+
+
+def read_validity(violations: Violations, message: Scope | ListDocumentsRequest, where: str = "") -> Validity:
+    """Reads which documents are found by their validity."""
+    as_of = read_moment(violations, message, "as_of", where)
+    violations.require(as_of is None or not message.any_validity, f"{where}any_validity", "can't be given with as_of")
+    return Validity(as_of, message.any_validity)
 
 
 def check_page_size(violations: Violations, page_size: int) -> int:

@@ -1,6 +1,7 @@
 """Messages of CorpusService: requests are checked and read; most answers are messages already."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
+from datetime import datetime
 from typing import Final
 
 from citewire.retriever.v1 import corpus_pb2 as pb
@@ -22,10 +23,12 @@ from citewire_retriever.converters.checks import (
     check_type,
     check_url,
     is_storable,
+    read_moment,
+    read_validity,
     readers_of_acl,
 )
 from citewire_retriever.filters import filter_from_proto
-from citewire_retriever.model import MAX_ERASED, Changes, DocumentQuery, JsonObject, NewContent, Original
+from citewire_retriever.model import MAX_ERASED, VALIDITY, Changes, DocumentQuery, JsonObject, NewContent, Original
 
 _MAX_MEDIA_TYPE: Final = 255
 _MAX_DAYS: Final = 36_500
@@ -36,7 +39,7 @@ MAX_SPAN: Final = 8000
 """Code points of a span that is located."""
 _MAX_SEARCHED: Final = 200
 _MAX_GRANTS: Final = 1000
-_CHANGEABLE: Final = ("title", "url", "tags", "metadata", "collection", "readers", "file_name")
+_CHANGEABLE: Final = ("title", "url", "tags", "metadata", "collection", "readers", "file_name", *VALIDITY)
 
 
 def upload_from_proto(message: pb.UploadDocumentRequest) -> NewContent:
@@ -62,6 +65,7 @@ def upload_from_proto(message: pb.UploadDocumentRequest) -> NewContent:
         url=check_url(violations, "url", header.url),
         request_id=check_text(violations, "request_id", header.request_id, longest=_MAX_REQUEST_ID),
         readers=_readers(violations, header, metadata),
+        **_bounds(violations, header),
     )
     violations.raise_if_any()
     return content
@@ -92,6 +96,7 @@ def text_from_proto(message: pb.PutDocumentRequest) -> tuple[NewContent, str]:
         url=check_url(violations, "url", message.url),
         request_id=check_text(violations, "request_id", message.request_id, longest=_MAX_REQUEST_ID),
         readers=_readers(violations, message, metadata),
+        **_bounds(violations, message),
     )
     violations.raise_if_any()
     return content, message.content
@@ -161,6 +166,7 @@ def query_from_proto(message: pb.ListDocumentsRequest) -> DocumentQuery:
     check_type(violations, "type", message.type)
     check_text(violations, "tag", message.tag, longest=64)
     check_text(violations, "q", message.q, longest=_MAX_SEARCHED)
+    validity = read_validity(violations, message)
     violations.raise_if_any()
     return DocumentQuery(
         collection=message.collection,
@@ -168,6 +174,7 @@ def query_from_proto(message: pb.ListDocumentsRequest) -> DocumentQuery:
         status=enum_text(pb.DocumentStatus, message.status) if message.status else "",
         tag=message.tag,
         filter=filter_from_proto("filter", message.filter) if message.HasField("filter") else None,
+        validity=validity,
         text=message.q,
     )
 
@@ -203,6 +210,7 @@ def changes_from_proto(message: pb.UpdateDocumentRequest) -> tuple[int, Changes]
         ),
         readers=readers,
         file_name=name,
+        validity={bound: read_moment(violations, document, bound, "document.") for bound in VALIDITY if bound in paths},
     )
     violations.raise_if_any()
     return document.document_id, changes
@@ -243,6 +251,11 @@ def _readers(
     if message.readers:
         return check_readers(violations, "readers", message.readers)
     return _acl(violations, "metadata", metadata)
+
+
+def _bounds(violations: Violations, message: pb.UploadHeader | pb.PutDocumentRequest) -> dict[str, datetime | None]:
+    """Reads from when, and until when, new content is found."""
+    return {bound: read_moment(violations, message, bound) for bound in VALIDITY}
 
 
 def _acl(violations: Violations, field: str, metadata: JsonObject | None) -> tuple[str, ...] | None:

@@ -9,7 +9,7 @@ from citewire.retriever.v1 import retriever_pb2 as pb
 
 from citewire_kit.errors import FieldViolation, InvalidArgument, Violations
 from citewire_kit.time_zones import find_time_zone
-from citewire_retriever.converters.checks import check_collection, check_id, check_space, check_type
+from citewire_retriever.converters.checks import check_collection, check_id, check_space, check_type, read_validity
 from citewire_retriever.filters import filter_from_proto
 from citewire_retriever.model import (
     SEARCH_MODES,
@@ -53,6 +53,7 @@ def scope_from_proto(message: pb.Scope) -> Scope:
     check_collection(violations, "scope.collection", message.collection)
     for number, kind in enumerate(message.types):
         check_type(violations, f"scope.types[{number}]", kind, needed=True)
+    validity = read_validity(violations, message, "scope.")
     violations.raise_if_any()
     return Scope(
         own=message.level == pb.SCOPE_LEVEL_USER,
@@ -60,6 +61,7 @@ def scope_from_proto(message: pb.Scope) -> Scope:
         collection=message.collection,
         types=tuple(dict.fromkeys(message.types)),
         filter=filter_from_proto("scope.filter", message.filter) if message.HasField("filter") else None,
+        validity=validity,
     )
 
 

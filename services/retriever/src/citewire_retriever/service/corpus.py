@@ -188,8 +188,8 @@ class CorpusService:
             log.info("owner_erased", org_id=tenant.org_id, whole_organisation=not user_id)
         return documents, done
 
-    async def erase_old(self, tenant: Tenant, days: int) -> tuple[int, bool]:
-        """Deletes some of the organisation's documents whose last version was stored more than so many days ago.
+    async def erase_old(self, tenant: Tenant, days: int, *, expired: bool = False) -> tuple[int, bool]:
+        """Deletes some of the organisation's documents whose last version, or whose expiry, is so many days ago.
 
         Returns how many, and whether none is left.
 
@@ -197,7 +197,7 @@ class CorpusService:
             PermissionDenied: The caller is neither owner nor admin.
         """
         _require(tenant, "admin")
-        return await self._documents.erase_old(tenant, days)
+        return await self._documents.erase_old(tenant, days, expired=expired)
 
     def export_user(self, tenant: Tenant, user_id: str) -> AsyncGenerator[UserRow, None]:
         """Yields every row that names a user, as far as the tenant may see it.

@@ -221,6 +221,8 @@ async def _make_version(connection: Connection, tenant: Tenant, content: NewCont
         "tags": list(content.tags),
         "collection_id": collection_id,
         "type": content.type,
+        "valid_from": content.valid_from,
+        "valid_until": content.valid_until,
     }
     if content.document_id is None:
         if tenant.role == "reader":

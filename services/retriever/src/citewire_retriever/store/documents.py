@@ -8,15 +8,15 @@ import psycopg
 from citewire.retriever.v1.corpus_pb2 import Document, ErasedDocument, WatchDocumentResponse
 from psycopg import sql
 
-from citewire_kit.errors import FailedPrecondition
+from citewire_kit.errors import FailedPrecondition, invalid_field
 from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, tenant_transaction
 from citewire_kit.tenant import Tenant
 from citewire_kit.user_rows import UserRow, UserTables, user_rows
 from citewire_retriever.errors import access_missing
-from citewire_retriever.model import MAX_ERASED, Changes, DocumentCursor, DocumentQuery, JsonObject
+from citewire_retriever.model import MAX_ERASED, VALIDITY, Changes, DocumentCursor, DocumentQuery, JsonObject
 from citewire_retriever.store import rows
 from citewire_retriever.store.collections import hold_collection
-from citewire_retriever.store.filter_sql import Parameters, filter_condition
+from citewire_retriever.store.filter_sql import Parameters, filter_condition, valid_condition
 from citewire_retriever.store.jobs import queue_ingest
 from citewire_retriever.store.storage import PostgresStorage
 
@@ -100,6 +100,8 @@ class PostgresDocuments:
                     "url": changes.url,
                     "tags": None if changes.tags is None else list(changes.tags),
                     "metadata": json_text(changes.metadata),
+                    **{bound: changes.validity.get(bound) for bound in VALIDITY},
+                    **{f"set_{bound}": bound in changes.validity for bound in VALIDITY},
                 },
             )
             if changes.file_name is not None:
@@ -150,11 +152,14 @@ class PostgresDocuments:
                 await connection.execute(_SQL["forget_user" if user_id else "forget_organisation"], values)
         return count, done
 
-    async def erase_old(self, tenant: Tenant, days: int) -> tuple[int, bool]:
-        """Deletes some documents whose last version is older; returns how many, and whether that was all."""
+    async def erase_old(self, tenant: Tenant, days: int, *, expired: bool) -> tuple[int, bool]:
+        """Deletes some documents whose last version, or the end of whose validity, is older.
+
+        Returns how many, and whether that was all.
+        """
         values = {"org_id": tenant.org_id, "days": days, "most": _AT_ONCE}
         async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
-            count = (await connection.execute(_SQL["delete_old"], values)).rowcount
+            count = (await connection.execute(_SQL["delete_expired" if expired else "delete_old"], values)).rowcount
         return count, count < _AT_ONCE
 
     def rows_of_user(self, tenant: Tenant, user_id: str) -> AsyncGenerator[UserRow, None]:
@@ -240,6 +245,7 @@ async def write_document(
 
     Raises:
         PermissionDenied: The caller may not, or wouldn't see the document any more.
+        InvalidArgument: Its validity would end before it begins.
     """
     try:
         cursor = await connection.execute(statement, values)
@@ -247,6 +253,10 @@ async def write_document(
         raise access_missing(
             "write this: you wouldn't see the document any more, or may not change it", "write"
         ) from None
+    except psycopg.errors.CheckViolation as exc:
+        if exc.diag.constraint_name != "documents_validity":
+            raise
+        raise invalid_field("valid_until", "must be after valid_from") from None
     return await cursor.fetchone() if cursor.description is not None else None
 
 
@@ -266,7 +276,7 @@ async def _ingest_again(connection: Connection, tenant: Tenant, key: Mapping[str
 
 
 def _conditions(query: DocumentQuery, after: DocumentCursor | None, parameters: Parameters) -> sql.Composable:
-    parts: list[sql.Composable] = [sql.SQL("true")]
+    parts = [valid_condition(query.validity, parameters)]
     if query.collection:
         parts.append(sql.SQL("c.name = {}").format(parameters.add(query.collection)))
     if query.type:

@@ -11,7 +11,7 @@ from psycopg import sql
 
 from citewire_kit.transaction_settings import Resolved
 from citewire_retriever.filters import TEXT_FIELDS, TIME_FIELDS, All, AnyOf, Comparison, Filter, Not, Scalar
-from citewire_retriever.model import Scope
+from citewire_retriever.model import Scope, Validity
 from citewire_retriever.store import rows
 
 VISIBLE: Final = Resolved(
@@ -37,7 +37,12 @@ _TEXT: Final[dict[str, sql.SQL]] = {
     "collection": sql.SQL(_COLLECTION),
     "owner": sql.SQL("d.owner"),
 }
-_TIME: Final[dict[str, sql.SQL]] = {"created_at": sql.SQL("d.created_at"), "updated_at": sql.SQL("d.updated_at")}
+_TIME: Final[dict[str, sql.SQL]] = {field: sql.SQL(f"d.{field}") for field in TIME_FIELDS}
+# A bound that is NULL is never passed. One CASE, which the planner doesn't look into: of two ORs it would expect a
+# ninth of the rows, and read them another way.
+_VALID: Final = "CASE WHEN d.valid_from > {0} OR d.valid_until <= {0} THEN false ELSE true END"
+WHOLE: Final = sql.SQL(_VALID).format(sql.SQL("now()"))
+"""The condition that a document is in the scope of a search that nothing narrows."""
 _COMPARE: Final[dict[str, sql.SQL]] = {
     "eq": sql.SQL("="),
     "ne": sql.SQL("="),
@@ -63,7 +68,7 @@ class Parameters:
 
 def scope_condition(scope: Scope, user_id: str, parameters: Parameters) -> sql.Composable:
     """Returns the condition that a document is in the scope, the organisation and liveness aside."""
-    parts: list[sql.Composable] = []
+    parts = [valid_condition(scope.validity, parameters)]
     if scope.own:
         parts.append(_format("d.owner = {}", parameters.add(user_id)))
     if scope.document_ids is not None:
@@ -80,7 +85,16 @@ def scope_condition(scope: Scope, user_id: str, parameters: Parameters) -> sql.C
         parts.append(_format("d.type = ANY({}::text[])", parameters.add(list(scope.types))))
     if scope.filter is not None:
         parts.append(filter_condition(scope.filter, parameters))
-    return sql.SQL(" AND ").join(parts) if parts else _TRUE
+    return sql.SQL(" AND ").join(parts)
+
+
+def valid_condition(validity: Validity, parameters: Parameters) -> sql.Composable:
+    """Returns the condition that a document is found by its validity."""
+    if validity.any:
+        return _TRUE
+    if validity.as_of is None:
+        return WHOLE
+    return _format(_VALID, _format("{}::timestamptz", parameters.add(validity.as_of)))
 
 
 def only_visible(scope: sql.Composable, *, hidden: bool) -> sql.Composable:
@@ -138,7 +152,7 @@ def _text(field: sql.SQL, node: Comparison, parameters: Parameters) -> sql.Compo
 
 def _time(field: sql.SQL, node: Comparison, parameters: Parameters) -> sql.Composable:
     if node.op == "exists":
-        return _exists(_TRUE, node)
+        return _exists(_format("{} IS NOT NULL", field), node)
     moments = [value for value in node.values if isinstance(value, str)]
     if node.op == "in":
         return _format("{} = ANY({}::timestamptz[])", field, parameters.add(moments))

@@ -11,7 +11,7 @@ from citewire_kit.tenant import Tenant
 from citewire_retriever.lexical import count_question
 from citewire_retriever.model import SearchQuery
 from citewire_retriever.store import rows
-from citewire_retriever.store.filter_sql import Parameters, only_visible, scope_condition
+from citewire_retriever.store.filter_sql import WHOLE, Parameters, only_visible, scope_condition
 
 _SQL: Final = rows.queries("lexical")
 
@@ -81,7 +81,7 @@ class _Kind:
 @lru_cache(maxsize=256)
 def _unscoped(kind: _Kind) -> bytes:
     """A statement over a whole organisation: there are only a few, and putting them together takes time."""
-    return _compose(kind, sql.SQL("true"), "all_counted").as_bytes()
+    return _compose(kind, WHOLE, "all_counted").as_bytes()
 
 
 def _compose(kind: _Kind, scope: sql.Composable, statistics: str) -> sql.Composed:

@@ -14,7 +14,7 @@ from citewire_kit.tenant import Tenant
 from citewire_kit.transaction_settings import plans
 from citewire_retriever.model import Scope, SearchQuery
 from citewire_retriever.store import rows
-from citewire_retriever.store.filter_sql import Parameters, only_visible, scope_condition
+from citewire_retriever.store.filter_sql import WHOLE, Parameters, only_visible, scope_condition
 from citewire_retriever.store.lexical import lexical_statement
 from citewire_retriever.store.vectors import half_vector
 from citewire_retriever.tuning import MARGIN, WATCHED, IndexSearch, SearchTuning, Sizes, walk_sizes
@@ -185,7 +185,7 @@ def _unscoped(
     name: str, table: str, shape: rows.Shape, after: str = "", order: str = "", *, hidden: bool = False
 ) -> bytes:
     """A statement over a whole organisation: there are only a few, and putting them together takes time."""
-    return _scoped(name, table, shape, after, order, only_visible(sql.SQL("true"), hidden=hidden)).as_bytes()
+    return _scoped(name, table, shape, after, order, only_visible(WHOLE, hidden=hidden)).as_bytes()
 
 
 async def ask_unknown(connection: Connection, tenant: Tenant, scope: Scope) -> _Cursor | None:

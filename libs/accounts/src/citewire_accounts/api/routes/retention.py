@@ -17,6 +17,7 @@ router = APIRouter(route_class=CancellingRoute, tags=["admin"], dependencies=[De
 
 _CONVERSATIONS = "For how many days after its last message a conversation is kept; null: until it is deleted."
 _DOCUMENTS = "For how many days after its last version was stored a document is kept; null: until it is deleted."
+_EXPIRED = "For how many days after its `valid_until` a document is kept; null: until it is deleted."
 
 Days = Annotated[StrictInt, Field(ge=1, le=36_500)] | None
 
@@ -26,6 +27,7 @@ class RetentionBody(RequestModel):
 
     conversation_days: Days = Field(default=None, description=_CONVERSATIONS, examples=[90])
     document_days: Days = Field(default=None, description=_DOCUMENTS, examples=[365])
+    expired_document_days: Days = Field(default=None, description=_EXPIRED, examples=[30])
 
 
 class RetentionInfo(ResponseModel):
@@ -33,6 +35,7 @@ class RetentionInfo(ResponseModel):
 
     conversation_days: int | None = Field(description=_CONVERSATIONS, examples=[90])
     document_days: int | None = Field(description=_DOCUMENTS, examples=[365])
+    expired_document_days: int | None = Field(description=_EXPIRED, examples=[30])
 
 
 @router.get("/v1/admin/retention", summary="Show how long what is stored is kept", responses=problems(403))
@@ -50,6 +53,6 @@ async def put_retention(
     require_admin(tenant)
     days = body.model_dump(exclude_unset=True)
     if not days:
-        raise invalid_field("conversation_days", "is required, or else document_days")
+        raise invalid_field("conversation_days", "is required, or else document_days or expired_document_days")
     touch(*(f"{name}:{value or 'none'}" for name, value in days.items()))
     return RetentionInfo(**(await services.retention.set_days(tenant, days))._asdict())

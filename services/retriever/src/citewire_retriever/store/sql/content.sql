@@ -2,10 +2,11 @@
 
 -- name: insert_document
 INSERT INTO corpus.documents
-    (org_id, owner, type, title, title_given, file_name, url, tags, metadata, collection_id, access_id)
+    (org_id, owner, type, title, title_given, file_name, url, tags, metadata, collection_id, access_id,
+     valid_from, valid_until)
 VALUES
     (%(org_id)s, %(user_id)s, %(type)s, %(title)s, %(title_given)s, %(file_name)s, %(url)s, %(tags)s::text[],
-     %(metadata)s::jsonb, %(collection_id)s, %(access_id)s)
+     %(metadata)s::jsonb, %(collection_id)s, %(access_id)s, %(valid_from)s, %(valid_until)s)
 RETURNING document_id, latest_version
 
 -- name: add_version
@@ -24,6 +25,8 @@ SET latest_version = latest_version + 1,
     enriched = enriched || corpus.settled(enriched, metadata, %(tags)s::text[], %(metadata)s::jsonb, false),
     collection_id = coalesce(%(collection_id)s, collection_id),
     access_id = %(access_id)s,
+    valid_from = coalesce(%(valid_from)s, valid_from),
+    valid_until = coalesce(%(valid_until)s, valid_until),
     updated_at = now()
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s
 RETURNING document_id, latest_version

@@ -10,6 +10,7 @@ SELECT d.document_id, d.title, d.file_name, v.media_type, d.type,
        d.updated_at, encode(v.sha256, 'hex') AS sha256, v.stage, v.done, v.total, v.attempt,
        e.state AS enrichment_state, corpus.enriched_fields(d.enriched, d.tags, d.metadata) AS enriched_fields,
        d.enriched_by, d.enrichment_code, d.enrichment_message, corpus.readers_of(d.org_id, d.access_id) AS readers,
+       d.valid_from, d.valid_until,
        CASE WHEN corpus.may_change(d.collection_id, d.owner) THEN 'write' ELSE 'read' END AS access
 FROM corpus.documents d
 JOIN corpus.versions v
@@ -68,6 +69,8 @@ SET title = coalesce(%(title)s, CASE WHEN NOT title_given AND title = file_name 
     enriched = enriched || corpus.settled(enriched, metadata, %(tags)s::text[], %(metadata)s::jsonb, true),
     collection_id = CASE WHEN %(set_collection)s THEN %(collection_id)s ELSE collection_id END,
     access_id = %(access_id)s,
+    valid_from = CASE WHEN %(set_valid_from)s THEN %(valid_from)s ELSE valid_from END,
+    valid_until = CASE WHEN %(set_valid_until)s THEN %(valid_until)s ELSE valid_until END,
     updated_at = now()
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s
 RETURNING title
@@ -109,6 +112,13 @@ WHERE d.org_id = %(org_id)s AND d.document_id IN (
     WHERE o.org_id = %(org_id)s AND o.created_at < now() - make_interval(days => %(days)s)
       AND v.created_at < now() - make_interval(days => %(days)s)
     ORDER BY o.created_at LIMIT %(most)s)
+
+-- name: delete_expired
+DELETE FROM corpus.documents d
+WHERE d.org_id = %(org_id)s AND d.document_id IN (
+    SELECT o.document_id FROM corpus.documents o
+    WHERE o.org_id = %(org_id)s AND o.valid_until < now() - make_interval(days => %(days)s)
+    ORDER BY o.valid_until LIMIT %(most)s)
 
 -- name: give_documents
 UPDATE corpus.documents d SET owner = %(successor)s
