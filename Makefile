@@ -7,7 +7,7 @@ BIN := .venv/bin
 SYNCED := .venv/.citewire-synced
 LITELLM := .citewire-bench/litellm.installed
 CHECKOV := .citewire-bench/checkov.installed
-MEMBERS := $(wildcard protos/pyproject.toml libs/*/pyproject.toml services/*/pyproject.toml gateway/pyproject.toml cli/pyproject.toml evaluation/pyproject.toml)
+MEMBERS := $(wildcard protos/pyproject.toml libs/*/pyproject.toml services/*/pyproject.toml gateway/pyproject.toml cli/pyproject.toml evaluation/pyproject.toml clients/python/pyproject.toml)
 BENCHMARKS ?= $(filter-out upstream relay_services litellm_environment compare,$(notdir $(basename $(shell grep -l "__main__" benchmarks/[a-z]*.py))))
 
 # The first Python that runs and is of a supported version (a version manager's shim may exist and not run). Its real
@@ -67,6 +67,7 @@ lint-protos: $(SYNCED)
 .PHONY: lint-openapi
 lint-openapi: $(SYNCED)
 	$(BIN)/python scripts/openapi.py --check
+	$(BIN)/python -m scripts.python_client --check
 
 .PHONY: lint-spelling
 lint-spelling: $(SYNCED)
@@ -97,8 +98,9 @@ proto: $(SYNCED) ## Generate the stubs beside the contracts
 	@$(BIN)/python scripts/proto.py
 
 .PHONY: openapi
-openapi: $(SYNCED) ## Write docs/reference/openapi.json
+openapi: $(SYNCED) ## Write docs/reference/openapi.json, and the Python client's part that is made of it
 	@$(BIN)/python scripts/openapi.py
+	@$(BIN)/python -m scripts.python_client
 
 .PHONY: web
 web: $(SYNCED) ## Check, test and build the page of web/ into the gateway's package

@@ -12,7 +12,7 @@ from typing import Literal
 
 import httpx
 
-from citewire_cli.sse import SseEvent, SseParser
+from citewire_client.sse import SseEvent, SseParser
 
 Kind = Literal["native", "simple", "search", "upload"]
 End = Literal["complete", "failed", "unavailable", "late", "refused", "cut", "silent", "wrong"]

@@ -17,9 +17,9 @@ import httpx
 import psutil
 import pytest
 
-from citewire_cli.sse import SseEvent, SseParser
 from citewire_cli.stack.logs import read_line
 from citewire_cli.stack.sample import QUESTION, sample_sources
+from citewire_client.sse import SseEvent, SseParser
 from local_stack import PORTS, PROCESSES, LocalStack, local_stack
 
 QUESTIONS: list[tuple[str, str, dict[str, object], str]] = [

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citewire_cli import sse
-from citewire_cli.errors import CliError
-from citewire_cli.sse import SseEvent, SseParser
+from citewire_client import sse
+from citewire_client.errors import InvalidResponseError
+from citewire_client.sse import SseEvent, SseParser
 
 STREAM = (
     ": heartbeat\r\n"
@@ -73,7 +73,7 @@ def test_lines_that_unicode_but_not_the_format_ends_stay_whole() -> None:
 def test_an_event_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch, piece: bytes) -> None:
     monkeypatch.setattr(sse, "MAX_EVENT_CHARACTERS", 1000)
     assert len(parse([b"data: x\n\n", b": comment\n\n"] * 200)) == 200
-    with pytest.raises(CliError, match="more than 1,000 characters"):
+    with pytest.raises(InvalidResponseError, match="more than 1,000 characters"):
         parse([piece] * 100)
 
 

@@ -1,0 +1,139 @@
+"""The client."""
+
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from citewire_client import models
+from citewire_client._async.operations import AsyncOperations
+from citewire_client._async.transport import AsyncTransport
+from citewire_client._waiting import async_sleep
+from citewire_client.errors import StreamCutError, StreamError, UploadStuckError
+from citewire_client.requests import Request, path_of, query, read_model
+
+_FINISHED = frozenset({"ready", "failed"})
+_LONGEST_PAUSE = 2.0
+
+
+class AsyncCitewire(AsyncOperations):
+    """A client of one gateway: every operation of its API is a method. Use it as a context manager.
+
+    Methods raise `CitewireError`: `ApiError` and its kinds where the gateway answered, `ConnectionFailedError` where
+    nothing came. What may be repeated safely is tried again, with growing pauses, or after what `Retry-After` asks.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        api_key: str | None = None,
+        retries: int = 2,
+        timeout: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        http: httpx.AsyncClient | None = None,
+    ) -> None:
+        """Prepares a client; nothing is sent.
+
+        Args:
+            url: The gateway's address; None: `CITEWIRE_URL`, or `http://127.0.0.1:8080`.
+            api_key: A key or token; None: `CITEWIRE_API_KEY`, or none.
+            retries: Tries after the first.
+            timeout: Seconds without a byte after which a connection counts as lost; None: 60.
+            headers: Sent with each request.
+            http: A client of your own, for proxies or certificates; you close it.
+        """
+        super().__init__(AsyncTransport(url, api_key, retries=retries, timeout=timeout, headers=headers, http=http))
+
+    async def __aenter__(self) -> Self:
+        """Returns the client."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes its connections."""
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes its connections."""
+        await self._transport.aclose()
+
+    async def wait_for_document(self, document_id: int, *, timeout: float = 300.0) -> models.Document:
+        """Waits until a document is `ready` or `failed`, and returns it.
+
+        Args:
+            document_id: The document.
+            timeout: Longest wait in seconds.
+
+        Raises:
+            UploadStuckError: It was neither by then.
+            CitewireError: As every method.
+        """
+        until, pause = time.monotonic() + timeout, 0.1
+        while True:
+            document = await self.get_document(document_id)
+            if document.status in _FINISHED:
+                return document
+            if time.monotonic() + pause > until:
+                raise UploadStuckError(f"document {document_id} is still {document.status} after {timeout:g} s")
+            await async_sleep(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+    @asynccontextmanager
+    async def download(
+        self, document_id: int, *, version: int | None = None
+    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        """Opens a document's original, piece by piece; `version` None: the latest."""
+        request = Request("GET", path_of("/v1/documents/{}/content", document_id), query(version=version))
+        async with self._transport.data(request) as pieces:
+            yield pieces
+
+    async def get_text(self, document_id: int, *, version: int | None = None) -> str:
+        """Returns the text that was read from a document, which offsets of quotes count in."""
+        request = Request("GET", path_of("/v1/documents/{}/text", document_id), query(version=version))
+        return (await self._transport.content(request)).decode()
+
+    async def watch_document(self, document_id: int) -> AsyncGenerator[models.DocumentProgress, None]:
+        """Yields a document's progress until it is `ready` or `failed`.
+
+        Raises:
+            StreamCutError: The stream ended before.
+            CitewireError: As every method.
+        """
+        request = Request("GET", path_of("/v1/documents/{}/events", document_id))
+        async with self._transport.open(request) as response, aclosing(self._transport.events(response)) as events:
+            async for event in events:
+                if event.event == "progress":
+                    yield read_model(models.DocumentProgress, event.data.encode())
+                elif event.event == "done":
+                    return
+                elif event.event == "error":
+                    raise StreamError(read_model(models.StreamError, event.data.encode()).text)
+        raise StreamCutError("the stream ended before the document was ready or failed")
+
+    async def export_user(self, user: str) -> AsyncGenerator[models.ExportLine, None]:
+        """Yields what is held about a user, line by line; the last one is of kind `end`.
+
+        Raises:
+            StreamCutError: The export ended before its last line.
+            CitewireError: As every method.
+        """
+        request = Request("GET", path_of("/v1/users/{}/export", user))
+        async with self._transport.data(request) as pieces:
+            rest: list[bytes] = []
+            async for piece in pieces:
+                *lines, last = piece.split(b"\n")
+                if lines:
+                    lines[0] = b"".join([*rest, lines[0]])
+                    rest = []
+                rest.append(last)
+                for text in lines:
+                    line = read_model(models.ExportLine, text)
+                    yield line
+                    if line.kind == "end":
+                        return
+        raise StreamCutError("the export ended before its last line: it isn't whole")
