@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from corpus_calls import MINE, THEIRS
 from gateway_fake_servers import running_fakes
 from gateway_process import Gateway, running_gateway
 from retriever_process import Caller
-from waiting import wait_until
+from waiting import BUSY_SECONDS, wait_until
 
 if TYPE_CHECKING:
     from databases import Database
@@ -196,3 +197,29 @@ async def test_no_more_of_who_was_refused_come_in_than_there_are_places_for(data
         answered.set()
         assert sorted(await asyncio.gather(*uploads)) == [202] * 2 + [503] * 6
         assert await upload() == 202, "places are given back"
+
+
+async def test_who_was_refused_waits_for_its_next_refusal_and_for_a_place(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("citewire_http.upload_places._PAUSE_SECONDS", BUSY_SECONDS)
+    mine = (await key_for(database, "acme", "ada"))["key"]
+    files = {"file": ("a.md", b"x")}
+    async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys", max_uploads=1) as gateway:
+
+        async def upload() -> int:
+            response = await gateway.http.post("/v1/documents", files=files, headers=bearer(mine), timeout=60)
+            return response.status_code
+
+        async with dripping(gateway, mine, 1):
+            began = time.monotonic()
+            assert await upload() == 503
+            assert time.monotonic() - began < BUSY_SECONDS, "the first refusal comes at once"
+            monkeypatch.setattr("citewire_http.upload_places._PAUSE_SECONDS", 0.2)
+            began = time.monotonic()
+            assert await upload() == 503
+            assert time.monotonic() - began >= 0.2
+            monkeypatch.setattr("citewire_http.upload_places._PAUSE_SECONDS", 2.0)
+            again = asyncio.create_task(upload())
+            await asyncio.sleep(0.2)  # until it waits; too short a while only makes this pass
+        assert await again == 202, "there was a place in the meantime"

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Collection, Generator, Iterable
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -115,7 +115,7 @@ def wrap(
     seconds: Seconds,
     body_limit: BodyLimit,
     arrivals: Arrivals,
-    admit: Callable[[Scope], AbstractContextManager[None]] = nullcontext,
+    admit: Callable[[Scope], AbstractAsyncContextManager[None]] = nullcontext,
     local_only: bool = False,
     cross_origin: CrossOrigin | None = None,
     trail: AuditTrail = NO_TRAIL,
@@ -136,7 +136,7 @@ def wrap(
                     _check_local(scope, cross_origin.origins if cross_origin is not None else ())
                 if scope["path"] not in _UNLOGGED:
                     trail.check()
-                with admit(scope):
+                async with admit(scope):
                     await app(scope, limited, send)
         except Exception as exc:  # noqa: BLE001 # it becomes an answer, and is logged there
             # The server closes the connection under a body that has begun and isn't complete: a cut one must not look

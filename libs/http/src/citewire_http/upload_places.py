@@ -1,7 +1,8 @@
 """The places that uploads hold, and refusals that cost little more than reading a request's head."""
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from starlette.types import Scope
@@ -12,6 +13,8 @@ from citewire_kit.fair import FairShares, Holding
 from citewire_kit.pace import no_place
 
 _MOST_NOTED: Final = 10_000
+_PAUSE_SECONDS: Final = 0.5
+"""How long who was refused waits for the next refusal: a connection is refused twice a second at most."""
 _PLACE: Final = "citewire.upload_place"
 
 
@@ -20,7 +23,7 @@ class UploadPlaces(FairShares):
 
     Who was refused one comes again, often at once and with many. From then on it gets its places by what its requests
     are sent with, or is refused, before its key is looked up: by its refusals alone, a flood would take the process
-    from everybody else.
+    from everybody else. A refusal by the head comes after a pause, in which there may be a place after all.
     """
 
     def __init__(self, places: int, is_upload: Callable[[str, str], bool]) -> None:
@@ -30,8 +33,8 @@ class UploadPlaces(FairShares):
         self._refused: dict[str, str] = {}
         """Organisation by the header `Authorization`, which was valid when it was refused; the oldest first."""
 
-    @contextmanager
-    def admit(self, scope: Scope) -> Generator[None]:
+    @asynccontextmanager
+    async def admit(self, scope: Scope) -> AsyncGenerator[None]:
         """Lets a request in; holds a place inside the block if it is an upload of who was refused before.
 
         Raises:
@@ -40,6 +43,8 @@ class UploadPlaces(FairShares):
         if self._refused and self._is_upload(scope["path"], header(scope, b"content-type")):
             org_id = self._refused.get(header(scope, b"authorization"))
             if org_id is not None:
+                if not self.has_room(org_id):
+                    await asyncio.sleep(_PAUSE_SECONDS)
                 with self.hold_now(org_id) as scope[_PLACE]:
                     yield
                 return
