@@ -43,6 +43,10 @@ SHAPES = {
     "one list": ("- ", "\n- "),
     "one table": ("| a | b |\n|---|---|\n| x | ", " |\n| x | "),
     "code between": ("", "\n\n```python\nprint('between')\n```\n\n"),
+    "one code block": ("```python\n", "\n"),
+    "one line of code": ("```\n", " "),
+    "one quote": ("> ", "\n> "),
+    "one table in a list": ("- item\n\n  | a | b |\n  |---|---|\n  | x | ", " |\n  | x | "),
 }
 """How an answer begins, and what stands between its sentences."""
 _FIRST_TEXT = """new Promise(resolve => {

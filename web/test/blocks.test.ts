@@ -1,5 +1,5 @@
-import { Lexer } from "marked";
-import { expect, test, vi } from "vitest";
+import { Lexer, type Tokens } from "marked";
+import { expect, test } from "vitest";
 
 import { toUnits } from "../src/ask/answer";
 import { BlockReader } from "../src/ask/blocks";
@@ -46,14 +46,52 @@ test.each([
   }
 });
 
-test("of a long list that grows, the last items alone are read", () => {
-  const lex = vi.spyOn(Lexer.prototype, "lex");
+const ROWS = Array.from({ length: 60 }, (_, number) => `| ${number} | ${ITEM}${number % 9 === 4 ? " | too many" : ""} |\n`).join("");
+const LINES = Array.from({ length: 60 }, (_, number) => ["x = 1", "", "  `y`", "``", "~~~", "```z", "\t- z"][number % 7]).join("\n");
+test.each([
+  ["a table", `| a | b |\n|:--|--:|\n${ROWS}\nAfter it.\n`],
+  ["a table before a list", `a | b\n--|--\n${ROWS}- one\n- two\n`],
+  ["code", `\`\`\`py title\n${LINES}\n\`\`\`\nAfter it.\n`],
+  ["code that isn't closed", `~~~\n${LINES.replaceAll("~", "-")}\n`],
+  ["code with blank lines at its end", `\`\`\`\`\n${LINES}\n\n\n\`\`\`\`\n\n\n- one\n- two\n`],
+  ["two of them", `\`\`\`\n${LINES}\n\`\`\`\n| a | b |\n|---|---|\n${ROWS}`],
+])("long blocks that grow are read as the whole is: %s", (_, text) => {
   const reader = new BlockReader();
-  const text = `Before it.\n\n${Array.from({ length: 300 }, (_, number) => `- ${ITEM} ${number}\n`).join("")}`;
-  for (let end = 0; end < text.length; end += 40) reader.read(text.slice(0, end));
-  const most = Math.max(...lex.mock.calls.map(([source]) => source.length));
-  lex.mockRestore();
-  expect(most).toBeLessThan(1500);
+  for (let end = 0; end <= text.length; end += 3) {
+    const whole = new Lexer({ gfm: true, breaks: true }).lex(text.slice(0, end));
+    const blocks = reader.read(text.slice(0, end));
+    expect(JSON.stringify(blocks.map(({ token }) => token))).toBe(JSON.stringify(whole));
+    for (const { parts, start, token } of blocks) {
+      if (parts === null) continue;
+      const begin = parts[0]!.start;
+      expect(parts.map((part) => part.token.raw).join("")).toBe(token.raw.slice(begin - start));
+      if (token.type === "code") expect(parts.map((part) => (part.token as Tokens.Code).text).join("")).toBe(token.text);
+    }
+  }
+});
+
+test("a paragraph that is very long is cut at sentences, at the same places however it comes", () => {
+  const sentence = "One *sentence* of it, with `code. Of` its own and [a link. To it](https://example.org). ";
+  const text = `Before it.\n\n${sentence.repeat(150)}\n\nAfter it.\n`;
+  const whole = new BlockReader().read(text);
+  const reader = new BlockReader();
+  for (let end = 0; end <= text.length; end += 31) reader.read(text.slice(0, end), true);
+  const grown = reader.read(text);
+  expect(shape(grown)).toEqual(shape(whole));
+  const pieces = whole.filter((block) => block.token.type === "paragraph").slice(1, -1);
+  expect(pieces.length).toBeGreaterThan(4);
+  expect(pieces.map(({ goesOn }) => goesOn)).toEqual([null, ...Array(pieces.length - 1).fill("ltr")]);
+  expect(pieces.slice(0, -1).every(({ token }) => token.raw.endsWith("(https://example.org). "))).toBe(true);
+});
+
+test("what is read goes on in the direction of its beginning", () => {
+  const hebrew = "\u05d4\u05d7\u05d6\u05e8 \u05d4\u05d5\u05e6\u05d0\u05d5\u05ea. Latin follows here. ";
+  const [first, second] = new BlockReader().read(hebrew.repeat(200));
+  expect([first!.goesOn, second!.goesOn]).toEqual([null, "rtl"]);
+});
+
+test.each(["> ", "- ", "1. "])("signs without end are text in the end: %s", (sign) => {
+  expect(new BlockReader().read(sign.repeat(20_000)).length).toBe(1);
 });
 
 test("blocks that can't change stay the same objects", () => {

@@ -1,5 +1,5 @@
 // An answer: its text with badges, its sources, how it came about, and what can be done with it.
-import { badgeText, type Citation, type FeedbackInfo, type VerifiedCitation } from "@citewire/client";
+import { badgeText, type Citation, type FeedbackInfo, findMarkers, type VerifiedCitation } from "@citewire/client";
 import type { Signal } from "@preact/signals";
 import type { Tokens } from "marked";
 import { useRef, useState } from "preact/hooks";
@@ -8,13 +8,13 @@ import { later } from "../later";
 import { nameText } from "../links";
 import { toast } from "../state";
 import { money, number, words } from "../words";
-import { type Answer, citedNumbers, type Span } from "./answer";
+import { type Answer, citedNumbers } from "./answer";
 import { type Block, BlockReader } from "./blocks";
 import { placeText } from "./Card";
-import { hoverIn, hoverOut, togglePinned } from "./card-state";
+import { anchorEvents, anchorRef } from "./card-state";
 import { ask, isBusy, owner } from "./chat";
 import type { FeedbackProps, Rating } from "./Feedback";
-import { MarkdownBlock } from "./Markdown";
+import { Blocks } from "./Markdown";
 import { marksReader } from "./marks";
 
 const Feedback = later<FeedbackProps>(async () => (await import("./Feedback")).Feedback, true);
@@ -27,16 +27,17 @@ export function AnswerView({ answer: signal, question }: { answer: Signal<Answer
   const isOpen = answer.status === "waiting" || answer.status === "writing";
   const reader = useRef<BlockReader | null>(null);
   reader.current ??= new BlockReader();
-  const blocks = reader.current.read(answer.text);
-  const marksOf = marksReader(answer, words.value.language);
+  const blocks = reader.current.read(answer.text, isOpen);
+  const hasMarkers = useRef(false);
+  hasMarkers.current ||= findMarkers(answer.text).length > 0;
+  const marksOf = marksReader(answer, hasMarkers.current, words.value.language);
   const suggestions = isOpen ? [] : suggestionsOf(answer, blocks);
   const shown = suggestions.length > 0 ? blocks.slice(0, -1) : blocks;
   return (
-    <section class="answer" aria-label={words.value.answer} aria-busy={isOpen}>
+    <section class="answer" aria-label={words.value.answer} aria-busy={isOpen} {...anchorEvents}>
       {answer.status === "waiting" && <p class="quiet waiting">{answer.steps.at(-1)?.text ?? words.value.searching}</p>}
-      {answer.status === "waiting" && answer.citations.length > 0 && <Sources answer={answer} />}
       <div class="prose">
-        {shown.map((block) => <MarkdownBlock key={block.key} block={block} marks={marksOf(spanOf(block))} marksOf={marksOf} />)}
+        <Blocks blocks={shown} marksOf={marksOf} />
         {answer.status === "writing" && <span class="caret" aria-hidden="true" />}
       </div>
       {answer.status === "failed" && <p class="fault">{words.value.failed} {answer.error}</p>}
@@ -48,7 +49,7 @@ export function AnswerView({ answer: signal, question }: { answer: Signal<Answer
           ))}
         </ul>
       )}
-      {answer.status !== "waiting" && <Sources answer={answer} />}
+      <Sources answer={answer} />
       {!isOpen && <Details answer={answer} />}
       {!isOpen && <Actions answer={signal} question={question} />}
     </section>
@@ -63,14 +64,10 @@ function suggestionsOf(answer: Answer, blocks: Block[]): string[] {
   return items.every((item) => /[?？؟;]$/u.test(item) && item.length > 3) ? items : [];
 }
 
-function spanOf({ start, token }: Block): Span {
-  return { start, end: start + token.raw.length };
-}
-
 /** The passages that were read; those that the answer cites come first. */
 function Sources({ answer }: { answer: Answer }) {
   const [all, setAll] = useState(false);
-  const cited = answer.status === "writing" ? NONE : citedNumbers(answer); // they are put in order at the end
+  const cited = answer.status === "waiting" || answer.status === "writing" ? NONE : citedNumbers(answer); // they are put in order at the end
   const first = answer.citations.filter((citation) => cited.has(citation.index));
   const others = answer.citations.filter((citation) => !cited.has(citation.index));
   const ordered = [...first, ...others];
@@ -96,15 +93,13 @@ function Sources({ answer }: { answer: Answer }) {
 }
 
 function Source({ citation, cited, verified }: { citation: Citation; cited: boolean; verified: VerifiedCitation | null }) {
-  const target = { citation, verified };
   return (
     <button
+      ref={anchorRef({ citation, verified })}
       type="button"
       class={`pill ${cited ? (verified?.verdict ?? "cited") : "uncited-source"}`}
       aria-haspopup="dialog"
-      onPointerEnter={(event) => hoverIn(event, target)}
-      onPointerLeave={hoverOut}
-      onClick={(event) => togglePinned(event.currentTarget, target)}
+      aria-expanded="false"
     >
       <span class="pill-number">{badgeText(citation.index)}</span>
       <span class="pill-title" dir="auto">{nameText(citation.title || citation.file_name)}</span>

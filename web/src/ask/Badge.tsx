@@ -1,14 +1,8 @@
 // The number of a source in the text; it opens the card.
-import { badgeText, type Citation, type VerifiedCitation } from "@citewire/client";
+import { badgeText } from "@citewire/client";
 
 import { words } from "../words";
-import { card, hoverIn, hoverOut, togglePinned } from "./card-state";
-
-export interface BadgeTarget {
-  citation: Citation;
-  /** What the passage says about this sentence; null while or where it isn't known. */
-  verified: VerifiedCitation | null;
-}
+import { anchorRef, type BadgeTarget } from "./card-state";
 
 export function Badge({ target }: { target: BadgeTarget }) {
   const { citation, verified } = target;
@@ -16,14 +10,12 @@ export function Badge({ target }: { target: BadgeTarget }) {
   const name = words.value.source(citation.index, citation.title || citation.file_name);
   return (
     <button
+      ref={anchorRef(target)}
       type="button"
       class={`badge ${verdict ?? ""}`}
       aria-label={verdict === undefined ? name : `${name}. ${words.value.verdict[verdict]}`}
       aria-haspopup="dialog"
-      aria-expanded={card.value?.target.citation === citation && card.value.pinned}
-      onPointerEnter={(event) => hoverIn(event, target)}
-      onPointerLeave={hoverOut}
-      onClick={(event) => togglePinned(event.currentTarget, target)}
+      aria-expanded="false" // changed by card-state, for all of them
     >
       {badgeText(citation.index)}
     </button>

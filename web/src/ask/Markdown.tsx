@@ -7,8 +7,11 @@ import { memo } from "preact/compat";
 import { safeUrl } from "../links";
 import { words } from "../words";
 import type { Span } from "./answer";
-import { Badge, type BadgeTarget } from "./Badge";
+import { Badge } from "./Badge";
 import type { Block } from "./blocks";
+import type { BadgeTarget } from "./card-state";
+import type { Part } from "./long";
+import { Table } from "./Table";
 
 /** What stands in a part of the answer beside its text, by offsets in the whole answer. */
 export interface Marks {
@@ -30,27 +33,58 @@ interface BlockProps {
   marksOf: MarksOf;
 }
 
-export const MarkdownBlock = memo(
+const MarkdownBlock = memo(
   ({ block, marks, marksOf }: BlockProps) => <>{new Renderer(block, marks, marksOf).block(block.token)}</>,
   (before, after) => before.block === after.block && before.marks.version === after.marks.version,
 );
 
+export interface GroupProps {
+  blocks: Block[];
+  /** Of the group as a whole. */
+  marks: Marks;
+  marksOf: MarksOf;
+}
+
+export const isSameGroup = (before: GroupProps, after: GroupProps): boolean =>
+  before.marks.version === after.marks.version && before.blocks.length === after.blocks.length &&
+  before.blocks.every((block, at) => block === after.blocks[at]);
+
+const BlockGroup = memo(({ blocks, marksOf }: GroupProps) => (
+  <>{blocks.map((block) => <MarkdownBlock key={block.key} block={block} marks={marksOf(spanOf(block))} marksOf={marksOf} />)}</>
+), isSameGroup);
+
+/** So many blocks are compared as one: in a long answer, each frame changes the last few. */
+const GROUP = 32;
+
+/** The blocks of an answer. */
+export function Blocks({ blocks, marksOf }: { blocks: Block[]; marksOf: MarksOf }) {
+  const groups: ComponentChildren[] = [];
+  for (let from = 0; from < blocks.length; from += GROUP) {
+    const group = blocks.slice(from, from + GROUP);
+    const span = { start: group[0]!.start, end: spanOf(group.at(-1)!).end };
+    groups.push(<BlockGroup key={from} blocks={group} marks={marksOf(span)} marksOf={marksOf} />);
+  }
+  return <>{groups}</>;
+}
+
+function spanOf({ start, token }: { start: number; token: Token }): Span {
+  return { start, end: start + token.raw.length };
+}
+
 /** A part of a long block, which isn't written anew with the block as long as it stays as it is. */
 export interface PartProps {
-  /** Where it stands in the answer. */
-  block: Block;
+  part: Part;
   /** What its writing depends on beside its text. */
   kind: string;
   marks: Marks;
-  write: (part: Renderer) => ComponentChildren;
+  write: (writer: Renderer, part: Token, kind: string) => ComponentChildren;
 }
 
 export const isSamePart = (before: PartProps, after: PartProps): boolean =>
-  before.block.token.raw === after.block.token.raw && before.block.start === after.block.start &&
-  before.kind === after.kind && before.marks.version === after.marks.version;
+  before.part === after.part && before.kind === after.kind && before.marks.version === after.marks.version;
 
-export const Part = memo(
-  ({ block, marks, write }: PartProps) => <>{write(new Renderer(block, marks, null))}</>,
+export const PartView = memo(
+  ({ part, kind, marks, write }: PartProps) => <>{write(new Renderer(part, marks, null), part.token, kind)}</>,
   isSamePart,
 );
 
@@ -60,7 +94,7 @@ export class Renderer {
 
   /** `marksOf` gives the marks of a block's parts; null where it is a part itself. */
   constructor(
-    private readonly whole: Block,
+    private readonly whole: Part & Partial<Pick<Block, "parts" | "goesOn">>,
     private readonly marks: Marks,
     private readonly marksOf: MarksOf | null,
   ) {
@@ -74,14 +108,13 @@ export class Renderer {
         return <Heading dir="auto">{this.inline(token.tokens)}</Heading>;
       }
       case "paragraph":
-        return <p dir="auto">{this.inline(token.tokens)}</p>;
+        return this.#paragraph(token as Tokens.Paragraph);
       case "list":
         return this.#list(token as Tokens.List);
       case "blockquote":
         return <blockquote>{this.blocks(token.tokens)}</blockquote>;
       case "code":
-        this.#locate(token.raw);
-        return <pre tabIndex={0}><code dir="ltr">{(token as Tokens.Code).text}</code></pre>;
+        return this.#code(token as Tokens.Code);
       case "hr":
         return <hr />;
       case "table":
@@ -137,40 +170,71 @@ export class Renderer {
     return url === null ? text : <a href={url} target="_blank" rel="noopener noreferrer nofollow" dir="auto">{text}</a>;
   }
 
+  #paragraph(token: Tokens.Paragraph): ComponentChildren {
+    const goesOn = this.whole.token === token ? this.whole.goesOn : null;
+    return <p dir={goesOn ?? "auto"} class={goesOn ? "goes-on" : undefined}>{this.inline(token.tokens)}</p>;
+  }
+
   #list(list: Tokens.List): ComponentChildren {
-    const items = list.items.map((item, number) =>
-      this.#part(number, item, list.loose ? "loose" : "tight", (part) => (
-        <li dir="auto">
+    const items = this.#parts(list, () => (list.loose ? "loose" : "tight"), (writer, part) =>
+      (part as Tokens.List).items.map((item, number) => (
+        <li key={number} dir="auto">
           {item.task && <input type="checkbox" checked={item.checked === true} disabled aria-label={item.text} />}
-          {part.blocks(item.tokens)}
+          {writer.blocks(item.tokens)}
         </li>
       )),
     );
     return list.ordered ? <ol start={Number(list.start) || 1}>{items}</ol> : <ul>{items}</ul>;
   }
 
-  #table(table: Tokens.Table): ComponentChildren {
-    const cell = (content: Tokens.TableCell, Cell: "th" | "td", number: number) => (
-      <Cell key={number} dir="auto" class={`align-${content.align ?? "start"}`}>{this.inline(content.tokens)}</Cell>
+  /** Lines that are whole make a box of their own; a line that was cut goes on in the next part. */
+  #code(code: Tokens.Code): ComponentChildren {
+    if (!this.#isLong(code)) {
+      this.#locate(code.raw);
+      return <div class="code"><pre tabIndex={0}><code dir="ltr">{code.text}</code></pre></div>;
+    }
+    const parts = this.whole.parts!;
+    const isCut = (at: number) => at >= 0 && at < parts.length - 1 && !parts[at]!.token.raw.endsWith("\n");
+    const kindOf = (at: number) => (isCut(at - 1) || isCut(at) ? "cut" : "lines");
+    const lines = this.#parts(code, kindOf, (_, part, kind) =>
+      kind === "cut" ? (part as Tokens.Code).text : <span class="lines">{(part as Tokens.Code).text}</span>,
     );
+    return <div class="code"><pre tabIndex={0}><code class="long" dir="ltr">{lines}</code></pre></div>;
+  }
+
+  #table(table: Tokens.Table): ComponentChildren {
+    const isLong = this.#isLong(table);
+    const head = this.#row(table.header, "th", isLong);
+    const bodies = this.#parts(table, () => "rows", (writer, part) => (
+      <tbody role={isLong ? "rowgroup" : undefined}>
+        {(part as Tokens.Table).rows.map((row, line) => <Fragment key={line}>{writer.#row(row, "td", isLong)}</Fragment>)}
+      </tbody>
+    ));
+    return <Table isLong={isLong} head={head} bodies={bodies} />;
+  }
+
+  /** What a long table's style takes from its elements, their roles give back. */
+  #row(cells: Tokens.TableCell[], Cell: "th" | "td", isLong: boolean): ComponentChildren {
+    const role = isLong ? (Cell === "th" ? "columnheader" : "cell") : undefined;
     return (
-      <div class="table" tabIndex={0} role="group">
-        <table>
-          <thead><tr>{table.header.map((content, number) => cell(content, "th", number))}</tr></thead>
-          <tbody>
-            {table.rows.map((row, line) => <tr key={line}>{row.map((content, number) => cell(content, "td", number))}</tr>)}
-          </tbody>
-        </table>
-      </div>
+      <tr role={isLong ? "row" : undefined}>
+        {cells.map(({ align, tokens }, number) => (
+          <Cell key={number} role={role} dir="auto" class={`align-${align ?? "start"}`}>{this.inline(tokens)}</Cell>
+        ))}
+      </tr>
     );
   }
 
-  /** A part of this block. Within a part there are none: it is written as a whole. */
-  #part(key: number, token: Token, kind: string, write: PartProps["write"]): ComponentChildren {
-    const start = this.marksOf === null ? null : this.#locate(token.raw);
-    if (start === null) return <Fragment key={key}>{write(this)}</Fragment>;
-    const marks = this.marksOf!({ start, end: start + token.raw.length });
-    return <Part key={key} block={{ key, token, start }} kind={kind} marks={marks} write={write} />;
+  #isLong(token: Token): boolean {
+    return this.whole.token === token && this.whole.parts != null;
+  }
+
+  /** The parts of a long block, each written for itself; what isn't long is one. */
+  #parts(token: Token, kindOf: (part: number) => string, write: PartProps["write"]): ComponentChildren[] {
+    if (!this.#isLong(token)) return [write(this, token, kindOf(0))];
+    return this.whole.parts!.map((part, at) => (
+      <PartView key={at} part={part} kind={kindOf(at)} marks={this.marksOf!(spanOf(part))} write={write} />
+    ));
   }
 
   /** Text with its badges, and its sentences without a source marked. */

@@ -1,95 +1,113 @@
 // Markdown while it is being written: only the last blocks are read anew when text comes.
-import { Lexer, type Token, Tokenizer, type Tokens } from "marked";
+import type { Token } from "marked";
+
+import { lex } from "./lex";
+import { allParts, joined, type Long, longOf, type Part } from "./long";
 
 /** A block of the answer, and where it begins in the text. */
 export interface Block {
   key: number;
   token: Token;
   start: number;
+  /** What a long block consists of; what is settled of it stays the same objects. */
+  parts: Part[] | null;
+  /** The direction of the paragraph that it goes on with, which was too long for one block; null if it is none. */
+  goesOn: "ltr" | "rtl" | null;
 }
 
 /** So many blocks may still change: a list goes on, a paragraph becomes a heading by the line below. */
 const OPEN_BLOCKS = 3;
-/** So many items of a list may still change; a list with more than that and `FEW_ITEMS` is read from there on. */
-const OPEN_ITEMS = 4;
-const FEW_ITEMS = 16;
-
-/** The items of a list that is still open, but for its last ones. */
-interface LongList {
-  start: number;
-  end: number;
-  list: Tokens.List;
-}
+/**
+ * An end with more characters is read again when it has grown by that share: quotes and lists in which much is nested have no
+ * parts, and to read them for each piece would cost the square of their length.
+ */
+const LONG_END = 16_000;
+const GROWTH = 1 / 8;
 
 /** Reads a text that grows. Blocks that can't change any more stay the same objects. */
 export class BlockReader {
   #settled: Block[] = [];
+  #blocks: Block[] = [];
   #text = "";
   #end = 0; // of what is settled
-  #long: LongList | null = null;
+  #long: Long | null = null; // begins there, if there is one
 
-  read(text: string): Block[] {
-    if (!text.startsWith(this.#text.slice(0, this.#long?.end ?? this.#end))) {
+  /** The blocks of a text; while it grows, of as much of it as can be read in time. */
+  read(written: string, grows = false): Block[] {
+    const text = plainLines(written);
+    if (!text.startsWith(this.#text.slice(0, this.#from()))) {
       this.#settled = [];
       this.#end = 0;
       this.#long = null;
     }
+    if (text === this.#text || (grows && this.#canWait(text))) return this.#blocks;
     this.#text = text;
     const tail = text.slice(this.#end);
-    const tokens = this.#lexLong(text) ?? lex(tail);
-    const open = this.#placed(tokens);
+    const tokens = this.#lexLong(text) ?? this.#lexAll(tail);
+    const [open, longs] = this.#placed(tokens);
     // The lexer rewrites some white space; what doesn't add up to the text can't be counted on.
-    const most = longList(open.at(-1)) === null ? OPEN_BLOCKS : 1; // what stands before a long list doesn't change
-    if (open.length > most && tokens.map((token) => token.raw).join("") === tail) {
-      const settled = open.splice(0, open.length - most);
-      this.#settled = [...this.#settled, ...settled];
-      this.#end = open[0]!.start;
-    }
-    this.#long = longList(open[0]);
-    return [...this.#settled, ...open];
+    const most = longs.at(-1) || open.at(-1)?.goesOn ? 1 : OPEN_BLOCKS; // what stands before a long block doesn't change
+    const count = open.length > most && tokens.map((token) => token.raw).join("") === tail ? open.length - most : 0;
+    this.#settled = count === 0 ? this.#settled : [...this.#settled, ...open.splice(0, count)];
+    this.#end = open[0]?.start ?? this.#end;
+    this.#long = longs[count] ?? null;
+    this.#blocks = [...this.#settled, ...open];
+    return this.#blocks;
   }
 
-  /** The tokens of a text that begins with a long list, of which the last items alone are read; null if that won't do. */
+  #canWait(text: string): boolean {
+    const length = text.length - this.#from();
+    return length > LONG_END && text.length - this.#text.length < GROWTH * length && text.startsWith(this.#text);
+  }
+
+  /** What is read again begins here. */
+  #from(): number {
+    return this.#long?.end ?? this.#end;
+  }
+
+  /** The tokens of a text that begins with a long block, of which the end alone is read; null if that won't do. */
   #lexLong(text: string): Token[] | null {
-    const long = this.#long;
-    if (long === null || long.start !== this.#end) return null;
-    const [rest, ...others] = lex(text.slice(long.end));
-    if (rest?.type !== "list") return null;
-    const { items, loose, ordered, raw } = rest as Tokens.List;
-    // Whether a list is loose is one for all its items.
-    if (loose !== long.list.loose || ordered !== long.list.ordered) return null;
-    return [{ ...long.list, raw: long.list.raw + raw, items: [...long.list.items, ...items] }, ...others];
+    if (this.#long === null) return null;
+    const [rest, ...others] = lex(this.#long.head + text.slice(this.#long.end));
+    const whole = joined(this.#long, rest);
+    return whole === null ? null : [whole, ...others];
   }
 
-  #placed(tokens: Token[]): Block[] {
+  #lexAll(tail: string): Token[] {
+    this.#long = null;
+    return lex(tail);
+  }
+
+  #placed(tokens: Token[]): [Block[], (Long | null)[]] {
     let start = this.#end;
-    return tokens.map((token, number) => {
-      const block = { key: this.#settled.length + number, token, start };
+    let last = this.#settled.at(-1);
+    const longs: (Long | null)[] = [];
+    const blocks = tokens.map((token, number) => {
+      const long = longOf(token, start, number === 0 ? this.#long : null);
+      longs.push(long);
+      const parts = long === null ? null : allParts(token, long);
+      last = { key: this.#settled.length + number, token, start, parts, goesOn: goesOn(last, token) };
       start += token.raw.length;
-      return block;
+      return last;
     });
+    return [blocks, longs];
   }
 }
 
-const UNDERLINED = /\n {0,3}(?:=+|-+)[ \t]*(?:\n|$)/;
-
-/** marked looks for a heading with a line below it in time that grows with the square of a paragraph's lines. */
-class QuickTokenizer extends Tokenizer {
-  override lheading(text: string): Tokens.Heading | undefined {
-    return UNDERLINED.test(text) ? super.lheading(text) : undefined;
-  }
+/** The lexer gives two paragraphs with nothing between only where one was cut. */
+function goesOn(before: Block | undefined, token: Token): Block["goesOn"] {
+  if (token.type !== "paragraph" || before?.token.type !== "paragraph" || before.token.raw.endsWith("\n\n")) return null;
+  return before.goesOn ?? directionOf(before.token.raw);
 }
 
-function lex(text: string): Token[] {
-  return new Lexer({ gfm: true, breaks: true, tokenizer: new QuickTokenizer() }).lex(text);
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+
+/** The direction of a text's first letter, as `dir="auto"` finds it. */
+function directionOf(text: string): "ltr" | "rtl" {
+  return RIGHT_TO_LEFT.test(/\p{L}/u.exec(text)?.[0] ?? "") ? "rtl" : "ltr";
 }
 
-/** What of an open block needn't be read again, if it is a list with many items whose texts add up to its own. */
-function longList(block: Block | undefined): LongList | null {
-  if (block?.token.type !== "list") return null;
-  const list = block.token as Tokens.List;
-  if (list.items.length < FEW_ITEMS + OPEN_ITEMS) return null;
-  const items = list.items.slice(0, -OPEN_ITEMS);
-  const raw = items.map((item) => item.raw).join("");
-  return list.raw.startsWith(raw) ? { start: block.start, end: block.start + raw.length, list: { ...list, raw, items } } : null;
+/** A text whose lines end by line feeds alone, each at the place where it was. */
+function plainLines(text: string): string {
+  return text.includes("\r") ? text.replace(/\r$/, "").replaceAll("\r\n", " \n").replaceAll("\r", "\n") : text;
 }

@@ -1,7 +1,12 @@
 // Which card is open: by the mouse for as long as it stays, by click, tap and keyboard until it is closed.
-import { signal } from "@preact/signals";
+import type { Citation, VerifiedCitation } from "@citewire/client";
+import { effect, signal } from "@preact/signals";
 
-import type { BadgeTarget } from "./Badge";
+export interface BadgeTarget {
+  citation: Citation;
+  /** What the passage says about this sentence; null while or where it isn't known. */
+  verified: VerifiedCitation | null;
+}
 
 export interface OpenCard {
   anchor: HTMLElement;
@@ -23,9 +28,47 @@ function placeOf(event: PointerEvent): string {
   return `${event.screenX} ${event.screenY}`;
 }
 
-export function hoverIn(event: PointerEvent & { currentTarget: HTMLElement }, target: BadgeTarget): void {
+/** What opens cards, badges and sources: an answer listens for all of its own. */
+const anchors = new WeakMap<HTMLElement, BadgeTarget>();
+
+export function anchorRef(target: BadgeTarget): (element: HTMLElement | null) => void {
+  return (element) => {
+    if (element !== null) anchors.set(element, target);
+  };
+}
+
+type TargetedEvent = MouseEvent & { target: EventTarget | null };
+
+function anchorOf(event: TargetedEvent): { anchor: HTMLElement; target: BadgeTarget } | null {
+  const anchor = (event.target as Element).closest<HTMLElement>("[aria-haspopup=dialog]");
+  const target = anchor === null ? undefined : anchors.get(anchor);
+  return anchor === null || target === undefined ? null : { anchor, target };
+}
+
+export const anchorEvents = {
+  onClick(event: TargetedEvent): void {
+    const found = anchorOf(event);
+    if (found !== null) togglePinned(found.anchor, found.target);
+  },
+  onPointerOver(event: PointerEvent): void {
+    const found = anchorOf(event);
+    if (found !== null && !found.anchor.contains(event.relatedTarget as Node | null)) hoverIn(event, found.anchor, found.target);
+  },
+  onPointerOut(event: PointerEvent): void {
+    const found = anchorOf(event);
+    if (found !== null && !found.anchor.contains(event.relatedTarget as Node | null)) hoverOut();
+  },
+};
+
+let expanded: HTMLElement | null = null;
+effect(() => {
+  expanded?.setAttribute("aria-expanded", "false");
+  expanded = card.value?.pinned ? card.value.anchor : null;
+  expanded?.setAttribute("aria-expanded", "true");
+});
+
+function hoverIn(event: PointerEvent, anchor: HTMLElement, target: BadgeTarget): void {
   if (event.pointerType !== "mouse" || placeOf(event) === pointer) return;
-  const anchor = event.currentTarget;
   clearTimeout(timer);
   if (card.value?.pinned) return;
   timer = setTimeout(() => (card.value = { anchor, target, pinned: false }), OPEN_MS);
@@ -41,7 +84,7 @@ export function keepOpen(): void {
   clearTimeout(timer);
 }
 
-export function togglePinned(anchor: HTMLElement, target: BadgeTarget): void {
+function togglePinned(anchor: HTMLElement, target: BadgeTarget): void {
   clearTimeout(timer);
   const again = card.value?.pinned && card.value.anchor === anchor;
   card.value = again ? null : { anchor, target, pinned: true };

@@ -1,17 +1,17 @@
 // What stands in each part of an answer: its badges, and the sentences that cite nothing.
-import { findMarkers } from "@citewire/client";
-
 import { type Answer, sentenceSpan, type Span } from "./answer";
 import type { Marks, MarksOf } from "./Markdown";
 
-/** Returns what finds a part's marks, in little more time than there are marks: it is asked for each part in each frame. */
-export function marksReader(answer: Answer, language: string): MarksOf {
+/**
+ * Returns what finds a part's marks, in little more time than there are marks: it is asked for each part in each frame.
+ * `hasMarkers` is whether the text says itself where its badges stand.
+ */
+export function marksReader(answer: Answer, hasMarkers: boolean, language: string): MarksOf {
   const byIndex = new Map(answer.citations.map((citation) => [citation.index, citation]));
   const sentences = byStart(answer.verified.map((verified) => ({ verified, ...sentenceSpan(answer.text, verified) })));
   const uncited = byStart(answer.uncited.map((sentence) => sentenceSpan(answer.text, sentence)));
   // What wasn't verified of a long answer is one span over many blocks.
   const [longest, longestUncited] = [longestOf(sentences), longestOf(uncited)];
-  const hasMarkers = findMarkers(answer.text).length > 0;
   return ({ start, end }: Span): Marks => {
     const touching = within(sentences, start - longest, end).filter((sentence) => sentence.end > start);
     const bare = within(uncited, start - longestUncited, end).filter((sentence) => sentence.end > start);
