@@ -16,7 +16,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import statistics
 import tempfile
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
@@ -25,6 +24,7 @@ from typing import Any
 
 import httpx
 
+from benchmarks.ratios import median_ratio
 from benchmarks.tables import describe_machine, format_table
 from devtools import DrivenPage, driven_page
 from local_stack import LocalStack, local_stack
@@ -194,7 +194,9 @@ async def first_token(page: DrivenPage, model: ScriptedModel) -> None:
         "Enter to painted text, ms", "Enter to request", "text's arrival to paint", "the API's own", "painted bare",
         "over the API's own", "over painted bare",
     ]  # fmt: skip
-    print(format_table(headings, [[statistics.median(column) for column in zip(*rows, strict=True)]]))
+    medians = [median_ratio(column) for column in zip(*rows, strict=True)]
+    values = [[each.median for each in medians], [f"{each.low:.1f}–{each.high:.1f}" for each in medians]]
+    print(format_table(["", *headings], [["median", *values[0]], ["95 % interval", *values[1]]]))
 
 
 async def measured_ask(page: DrivenPage) -> list[float]:

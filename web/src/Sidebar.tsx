@@ -1,6 +1,7 @@
 // Where one goes from here: the conversations, the library, the account.
 import type { Conversation } from "@citewire/client";
 import { signal } from "@preact/signals";
+import { memo } from "preact/compat";
 import { useState } from "preact/hooks";
 
 import { conversations, exportAs, loadHistory, nextPage, ofOthers, remove, rename, search } from "./ask/history";
@@ -38,7 +39,7 @@ export function Sidebar() {
       </div>
       <input type="search" value={search.value} placeholder={words.value.searchHistory} aria-label={words.value.searchHistory} onInput={(event) => find(event.currentTarget.value)} />
       <ul class="conversations">
-        {conversations.value.map((conversation) => <Entry key={conversation.id} conversation={conversation} />)}
+        {conversations.value.map((conversation) => <Entry key={conversation.id} conversation={conversation} isHere={conversation.id === conversationId.value} />)}
         {conversations.value.length === 0 && <li class="quiet">{search.value !== "" ? words.value.nothingMatches : ofOthers.value ? words.value.nothingShared : words.value.noHistory}</li>}
         {nextPage.value !== "" && <li><button type="button" class="link" onClick={() => void loadHistory(true)}>{words.value.more}</button></li>}
       </ul>
@@ -49,7 +50,7 @@ export function Sidebar() {
 
 type Doing = "nothing" | "menu" | "renaming" | "deleting";
 
-function Entry({ conversation }: { conversation: Conversation }) {
+const Entry = memo(({ conversation, isHere }: { conversation: Conversation; isHere: boolean }) => {
   const [doing, setDoing] = useState<Doing>("nothing");
   const [title, setTitle] = useState(conversation.title);
   const field = useFocus<HTMLInputElement>(doing === "renaming");
@@ -74,9 +75,9 @@ function Entry({ conversation }: { conversation: Conversation }) {
     );
   }
   return (
-    <li class={conversationId.value === id ? "here" : ""} onKeyDown={(event) => event.key === "Escape" && setDoing("nothing")}>
+    <li class={isHere ? "here" : ""} onKeyDown={(event) => event.key === "Escape" && setDoing("nothing")}>
       <div class="row">
-        <a href={`#/c/${id}`} dir="auto" aria-current={conversationId.value === id ? "page" : undefined} onClick={() => (menuOpen.value = false)}>{conversation.title}</a>
+        <a href={`#/c/${id}`} dir="auto" aria-current={isHere ? "page" : undefined} onClick={() => (menuOpen.value = false)}>{conversation.title}</a>
         <button type="button" class="icon" aria-label={`${words.value.more}: ${conversation.title}`} aria-expanded={doing !== "nothing"} onClick={() => setDoing(doing === "nothing" ? "menu" : "nothing")}>⋯</button>
       </div>
       {doing === "menu" && (
@@ -97,4 +98,4 @@ function Entry({ conversation }: { conversation: Conversation }) {
       )}
     </li>
   );
-}
+});

@@ -44,7 +44,8 @@ export const owner = signal<string | null>(null);
 export const running = signal<AbortController | null>(null);
 export const isBusy = computed(() => running.value !== null);
 
-let loading = Promise.resolve();
+/** What can be chosen, while it is being loaded. */
+let loading: Promise<void> | null = null;
 let lastKey = 0;
 let shownId: string | null = null;
 let runId: string | null = null;
@@ -59,7 +60,10 @@ export function chooseProfile(name: string): void {
 /** Loads what can be chosen beside the question; one that is asked meanwhile waits for it. */
 export function loadChoices(): Promise<void> {
   const load = readChoices();
-  loading = load.catch(() => undefined); // who called is told
+  const ended = load.catch(() => undefined).finally(() => { // who called is told
+    if (loading === ended) loading = null;
+  });
+  loading = ended;
   return load;
 }
 
@@ -145,13 +149,15 @@ export async function ask(question: string): Promise<void> {
   if (isBusy.value || question.trim() === "") return;
   card.value = null;
   const turn: Turn = { key: ++lastKey, question, answer: signal<Answer>(NEW) };
-  turns.value = [...turns.value.filter((shown) => shown.answer.value.status !== "failed" || shown.answer.value.text), turn];
-  await write(turn.answer, async function* (aborted) {
-    await loading;
+  // The request goes out first: the page is written anew while it is on its way.
+  const written = write(turn.answer, async function* (aborted) {
+    if (loading !== null) await loading;
     const asked = request(question);
     keptIn = asked.conversation_id ?? null;
     yield* client.chat(asked, aborted, (run) => (runId = run));
   });
+  turns.value = [...turns.value.filter((shown) => shown.answer.value.status !== "failed" || shown.answer.value.text), turn];
+  await written;
 }
 
 /** Writes an answer from its events, until it is complete or stopped. */
@@ -168,21 +174,23 @@ async function write(answer: Signal<Answer>, events: (aborted: AbortSignal) => A
   });
   try {
     for await (const event of events(control.signal)) {
+      const isFirst = event.event === "token" && latest.status === "waiting";
       latest = applyEvent(latest, event);
       if (event.event === "conversation" && shownId === began && began !== event.data.conversation_id) {
         shownId = keptIn = event.data.conversation_id;
         go(`/c/${shownId}`, conversationId.value === null);
         unlisted = true;
       }
-      if (unlisted && event.event === "token") {
-        unlisted = false;
-        void loadHistory(); // not before: the first text comes first
-      }
       if (event.event === "done" && keptIn !== null && runId !== null) {
         latest = { ...latest, place: { conversation: keptIn, exchange: runId } };
       }
       if (event.event === "error") complain(new ApiError(0, "", messageOfFault(event.data)));
-      paint.later();
+      if (isFirst) paint.now();
+      else paint.later();
+      if (unlisted && isFirst) {
+        unlisted = false;
+        void loadHistory(); // not before: the first text comes first
+      }
     }
   } catch (error) {
     const stopped = control.signal.aborted;

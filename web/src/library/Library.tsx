@@ -1,6 +1,7 @@
 // The library: what answers come from. `#/library/ID` is one document.
 import type { Document, DocumentList } from "@citewire/client";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { memo } from "preact/compat";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
 import { chosenDocuments, chosenTags, collections, loadChoices } from "../ask/chat";
 import { dialog } from "../dialog-state";
@@ -47,6 +48,9 @@ function Documents() {
     void load();
     void attempt(loadChoices);
   };
+  const latest = useRef(changed);
+  latest.current = changed;
+  const onChange = useCallback(() => latest.current(), []); // the same for all rows that are written already
   return (
     <main class="page" id="main" tabIndex={-1}>
       <h1>{words.value.library}</h1>
@@ -80,7 +84,7 @@ function Documents() {
         <p class="quiet">{words.value.loading}</p>
       ) : (
         <ul class="rows documents">
-          {documents.map((document) => <DocumentRow key={document.id} document={document} onChange={changed} onTag={setTag} />)}
+          {documents.map((document) => <DocumentRow key={document.id} document={document} onChange={onChange} onTag={setTag} />)}
           {documents.length === 0 && <li class="quiet">{text === "" && collection === "" && tag === "" ? words.value.emptyLibrary : words.value.nothingMatches}</li>}
         </ul>
       )}
@@ -137,7 +141,13 @@ function UploadRow({ upload: { name, bytes, percent, document, error } }: { uplo
   );
 }
 
-function DocumentRow({ document, onChange, onTag }: { document: Document; onChange: () => void; onTag: (tag: string) => void }) {
+interface RowProps {
+  document: Document;
+  onChange: () => void;
+  onTag: (tag: string) => void;
+}
+
+const DocumentRow = memo(({ document, onChange, onTag }: RowProps) => {
   const [asks, setAsks] = useState(false);
   const title = nameText(document.title || document.file_name);
   const facts = [
@@ -178,7 +188,7 @@ function DocumentRow({ document, onChange, onTag }: { document: Document; onChan
       {document.error !== undefined && <p class="fault" dir="auto">{document.error.message}</p>}
     </li>
   );
-}
+});
 
 /** The next question is asked of this document, and of those chosen before. */
 export function askOnly(document: Document): void {

@@ -81,10 +81,10 @@ export class CitewireClient {
   /**
    * Asks, and yields the events of the answer. Leaving the loop, or the signal, stops it at the provider; with
    * `grace_seconds` or `detach` it can be resumed for a while, which this does by itself where the network fails.
-   * `onRun` is told the run's id.
+   * `onRun` is told the run's id. The request goes out before the first `next()` returns, unless a session has to be refreshed.
    */
   async *chat(request: ChatRequest, signal?: AbortSignal, onRun?: (run: string) => void): AsyncGenerator<ChatEvent> {
-    await this.#freshen();
+    if (this.#mayEnd()) await this.#freshen();
     const response = await this.send("POST", "/v1/chat", request, signal);
     const run = response.headers.get("Citewire-Run");
     if (run !== null) onRun?.(run);
@@ -93,7 +93,7 @@ export class CitewireClient {
 
   /** Yields the events of a run after the one of that number. */
   async *resume(run: string, after = 0, signal?: AbortSignal): AsyncGenerator<ChatEvent> {
-    await this.#freshen();
+    if (this.#mayEnd()) await this.#freshen();
     yield* this.#follow(await this.#rest(run, after, signal), run, after, signal);
   }
 
@@ -143,11 +143,13 @@ export class CitewireClient {
     return null;
   }
 
-  /** Refreshes a session that may be about to end, so that a question isn't sent only to be refused. */
+  /** Whether a session should be refreshed, so that a question isn't sent only to be refused. */
+  #mayEnd(): boolean {
+    return this.#hasSession && Date.now() >= this.#freshAt;
+  }
+
   async #freshen(): Promise<void> {
-    if (this.#hasSession && Date.now() >= this.#freshAt) {
-      this.#seen(await this.call<CallerInfo>("POST", "/v1/auth/refresh"));
-    }
+    this.#seen(await this.call<CallerInfo>("POST", "/v1/auth/refresh"));
   }
 
   #seen(caller: CallerInfo): CallerInfo {

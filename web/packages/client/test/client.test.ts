@@ -56,6 +56,12 @@ test.each(["\n", "\r\n", "\r"])("frames are the same wherever the network cuts t
   expect(single).toEqual(whole);
 });
 
+test("a question is on its way before anything is waited for", () => {
+  const { fetch, asked } = server([() => new Response(body([]))]);
+  void new CitewireClient({ fetch }).chat({ question: "q" }).next().catch(() => undefined);
+  expect(asked.map(({ url }) => url)).toEqual(["/v1/chat"]);
+});
+
 test("leaving the loop cancels the body", async () => {
   let cancelled = false;
   const pieces = [encoder.encode(STREAM.join("\n")), encoder.encode("event: token\n")];

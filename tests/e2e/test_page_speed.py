@@ -1,0 +1,141 @@
+"""What the page does for each piece of an answer, in a real Chromium: counted; `benchmarks.page` times it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axe_script import axe_script, violations
+from devtools import DrivenPage
+from local_stack import LocalStack
+from page_steps import watched_page
+
+pytestmark = pytest.mark.system(program="chromium", package="chromium")
+
+STREAM = """
+    const asked = window.fetch, encoder = new TextEncoder()
+    const frames = () => new Promise(next => requestAnimationFrame(() => requestAnimationFrame(next)))
+    window.sent = 0
+    window.fetch = (...what) => {
+        if (!String(what[0]).endsWith('/v1/chat')) return asked(...what)
+        window.sent++
+        return Promise.resolve(new Response(new ReadableStream({start: control => (window.stream = control)})))
+    }
+    window.tell = (event, data) =>
+        window.stream.enqueue(encoder.encode(`event: ${event}\\ndata: ${JSON.stringify(data)}\\n\\n`))
+    window.grow = async (begin, piece, count) => {
+        let written = 0, away = 0
+        const main = document.querySelector('#main')
+        const observer = new MutationObserver(records => {
+            for (const { type, target, addedNodes } of records) {
+                if (type === 'characterData') written += target.data.length
+                for (const node of addedNodes) written += node.textContent.length
+            }
+        })
+        observer.observe(main, {subtree: true, childList: true, characterData: true})
+        tell('token', {text: begin})
+        for (let number = 0; number < count; number++) {
+            tell('token', {text: piece.replaceAll('#', number)})
+            await frames()
+            away = Math.max(away, main.scrollHeight - main.scrollTop - main.clientHeight)
+        }
+        observer.disconnect()
+        return [written, away]
+    }
+"""
+"""Answers come from a stream that a test writes."""
+
+
+@pytest.fixture
+async def page(stack: LocalStack, tmp_path: Path) -> AsyncIterator[DrivenPage]:
+    async with watched_page(tmp_path / "profile", stack.base_url, "Page", "Runtime") as driven:
+        await driven.call("Page.addScriptToEvaluateOnNewDocument", source=STREAM)
+        await driven.call("Page.reload")
+        await driven.wait_for("!!window.grow && !!document.querySelector('.composer option')")
+        yield driven
+
+
+async def begin(page: DrivenPage) -> None:
+    """Asks; the answer is up to the test."""
+    await page.run("location.hash = '#/'; document.querySelector('#question').focus()")
+    await page.type_text("How much is it?")
+    await page.press("Enter")
+    await page.wait_for("!!document.querySelector('.answer[aria-busy=true]')")
+
+
+async def end(page: DrivenPage) -> None:
+    await page.run("tell('done', {}); stream.close()")
+    await page.wait_for("!document.querySelector('.answer[aria-busy=true]')")
+
+
+async def grown(page: DrivenPage, first: str, piece: str, count: int) -> list[int]:
+    """Characters written into the page while an answer grows, and the most pixels below what was seen."""
+    await begin(page)
+    taken: list[int] = await page.run(f"grow({json.dumps(first)}, {json.dumps(piece)}, {count})")
+    await end(page)
+    return taken
+
+
+async def test_a_question_is_sent_before_enter_has_been_dealt_with(page: DrivenPage) -> None:
+    await page.run("addEventListener('keydown', event => (window.then = [event.key, sent]))")
+    await begin(page)
+    assert await page.run("window.then") == ["Enter", 1]
+    await end(page)
+
+
+@pytest.mark.parametrize(
+    ("first", "piece"),
+    [
+        ("```python\n", "allowance(#)  # what is paid for each day abroad\n" * 8),
+        ("```\n", "allowance # of what is paid for each day abroad, " * 8),
+        ("", "Some words of one paragraph, with number #. " * 8),
+        ("- item\n\n  | a | b |\n  |---|---|\n", "  | # | what is paid for each day abroad |\n" * 8),
+    ],
+    ids=["lines of code", "one line of code", "one paragraph", "table in a list"],
+)
+async def test_twice_as_much_text_is_twice_as_much_to_write(page: DrivenPage, first: str, piece: str) -> None:
+    less, _ = await grown(page, first, piece, 50)
+    more, away = await grown(page, first, piece, 100)
+    assert more / less < 2.6
+    assert away < 120, "the end stays in sight"
+
+
+async def test_the_end_isn_t_followed_by_who_reads_above_it(page: DrivenPage) -> None:
+    await begin(page)
+    await page.run("grow('', 'A paragraph of it.\\n\\n', 60)")
+    await page.run("document.querySelector('#main').scrollTop = 100; new Promise(requestAnimationFrame)")
+    await page.run("grow('', 'A paragraph of it.\\n\\n', 30)")
+    assert await page.run("document.querySelector('#main').scrollTop") == 100
+    await end(page)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+async def test_long_code_and_tables_are_whole_aligned_and_accessible(page: DrivenPage, width: int) -> None:
+    await page.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
+    code = "".join(f"line {number}\n" for number in range(150))
+    rows = "".join(f"| {number} | {'more ' * (number % 30)} | x |\n" for number in range(150))
+    await begin(page)
+    answer = f"```\n{code}```\n\n| a | b | c |\n|---|---|--:|\n{rows}\nAfter it."
+    for at in range(0, len(answer), 400):
+        await page.run(f"tell('token', {json.dumps({'text': answer[at : at + 400]})}); frames()")
+    await end(page)
+    assert await page.run("document.querySelector('.prose pre').textContent") == code.rstrip()
+    cells: list[list[Any]] = await page.run(
+        "[...document.querySelectorAll('.prose tbody tr')].map(row => [row.cells[0].textContent,"
+        " ...[...row.cells].map(cell => cell.getBoundingClientRect().left)])"
+    )
+    assert [cell[0] for cell in cells] == [str(number) for number in range(150)]
+    assert len({tuple(places) for _, *places in cells}) == 1, "columns are straight"
+    tree = await page.call("Accessibility.getFullAXTree")
+    roles = [node["role"]["value"] for node in tree["nodes"] if not node["ignored"]]
+    assert roles.count("row") > 20, "Chromium's tree holds what is laid out"
+    assert roles.count("columnheader") == 3
+    await page.run(f"{axe_script()}; undefined")
+    for scheme in ("light", "dark"):
+        await page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        assert await violations(page) == []
+    assert await page.run("document.documentElement.scrollWidth - innerWidth") <= 0
