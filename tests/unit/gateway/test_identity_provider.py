@@ -23,6 +23,7 @@ from citewire_accounts.people.claims import read_person
 from citewire_accounts.people.issuers import Issuer, check_issuers, read_issuers
 from citewire_accounts.people.provider import Provider, RejectedGrantError, open_http
 from citewire_kit.errors import Unauthenticated, Unavailable
+from citewire_kit.tenant import is_token
 
 Json = dict[str, Any]
 RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -371,3 +372,11 @@ def test_two_issuers_never_name_the_same_user() -> None:
     for other in (issuer("two", org="acme"), issuer("two", org_claim="t", orgs=("x", "acme")), issuer("one", org="x")):
         with pytest.raises(ValueError, match=r"one"):
             check_issuers((first, other))
+
+
+def test_subjects_of_any_characters_are_users_of_their_own() -> None:
+    issuer = Issuer(issuer="https://id.example", audience="api", org="acme")
+    subjects = ["auth0|123", "auth0|124", "ada lovelace", "李", "a\x00b", "\ud800", "\udc00", "’ OR 1=1", "x" * 5000]
+    users = [read_person(issuer, {"sub": subject}).user_id for subject in subjects]
+    assert len({*users}) == len(subjects)
+    assert all(is_token(user) for user in users)

@@ -54,8 +54,9 @@ def _user(issuer: Issuer, claims: Claims) -> str:
     if not isinstance(user, str) or not user:
         raise _refused(issuer.user_claim, "must name the user")
     name = issuer.user_prefix + user
-    # Subjects may hold any character (`auth0|123`); what can't be a name here becomes one that is as unique.
-    return name if is_token(name) else f"{issuer.user_prefix}sub_{hashlib.sha256(user.encode()).hexdigest()[:40]}"
+    # Subjects may hold anything (`auth0|123`, half a pair); what can't be a name here becomes one that is as unique.
+    digest = hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
+    return name if is_token(name) else f"{issuer.user_prefix}sub_{digest[:40]}"
 
 
 def _groups(issuer: Issuer, claims: Claims) -> tuple[str, ...]:
