@@ -3,19 +3,23 @@
 A gateway before a retriever, each with one connection, alone and through PgBouncer in transaction mode; the model
 echoes the passages that it is given. Some callers have API keys, and groups of the organisation's; others tokens of an
 identity provider, which name their groups. What an answer names must be what its caller may see by the grants that are
-stored, also in stored conversations, in shared ones, in replayed answers and in runs that are read again.
+stored, also in stored conversations, in shared ones, in replayed answers, in runs that are read again, and in what
+`citewire eval` prints and stores.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import re
+import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -86,7 +90,7 @@ class HttpProof:
         self.answered: dict[tuple[str, str], list[Request]] = {}
         self.steps: Counter[tuple[str, str]] = Counter()
         self.statuses: Counter[int] = Counter()
-        self.cancelled = self.canaries = self.withheld = self.moves = self.resumed = 0
+        self.cancelled = self.canaries = self.withheld = self.moves = self.resumed = self.evaluated = self.measured = 0
 
     async def people(self, database: Database) -> None:
         """Makes the callers: with keys that act for their groups, and with tokens that name them."""
@@ -197,6 +201,44 @@ class HttpProof:
             named, visible = named | org.named(caller), visible | org.model.visible(caller)
         self.check(org, named, visible, request, response)
 
+    async def evaluate(self, folder: Path) -> None:
+        """`citewire eval` of somebody, on a set that judges what its caller sees (or else all), or on feedback.
+
+        What it prints and stores is what its caller may see.
+        """
+        org, number, feedback = self.choices.choice(self.orgs), self.choices.randrange(len(PEOPLE)), self.evaluated % 2
+        caller, place = org.callers[number], folder / str(self.evaluated)
+        self.evaluated += 1
+        collection = self.choices.choice(org.collections)
+        seen = [
+            entry for entry in org.model.visible(caller).values() if entry.collection == collection and entry.chunk_id
+        ]
+        judged = "".join(f"q1\t{entry.document_id}\t1\n" for entry in seen or org.model.documents.values())
+        (place / "qrels").mkdir(parents=True)
+        (place / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
+        (place / "queries.jsonl").write_text('{"_id": "q1", "text": "which beacons are there?"}\n')
+        source = ["--collection", collection, str(place)]
+        if feedback:
+            source = ["--from", "feedback", "--export", str(place / "exported")]
+        options = ["--mode", "lexical", "--by", "chunk", "--profile", "documents", "--save", str(place / "run.json")]
+        key = self.keys[org.name, PEOPLE[number][0]]["Authorization"].removeprefix("Bearer ")
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "citewire_cli", "eval", *source, *options),
+            env={**os.environ, "CITEWIRE_URL": self.gateway.url, "CITEWIRE_API_KEY": key},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        printed = (await process.communicate())[0].decode()
+        assert (caller.is_at_least("admin") if feedback else seen) or process.returncode != 0, printed
+        self.measured += process.returncode == 0
+        told = CANARY.findall(printed.replace(collection, "")) + [
+            name for path in place.rglob("*") if path.is_file() for name in CANARY.findall(path.read_text())
+        ]
+        self.canaries += len(told)
+        assert set(told) <= org.named(caller), (
+            f"citewire eval told {caller} of {set(told) - org.named(caller)}: {printed}"
+        )
+
     def check(
         self,
         org: Organisation,
@@ -265,6 +307,7 @@ async def test_no_route_tells_what_the_grants_dont_allow(
     pooler: str,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     async with AsyncExitStack() as stack:
         target = database
@@ -298,15 +341,27 @@ async def test_no_route_tells_what_the_grants_dont_allow(
         }
         assert content_routes(described) == covered
         await run.people(database)
-        while run.steps.total() < proof.pick(scaled_down=150, full=10_000):
+        steps, evaluations = proof.pick(scaled_down=150, full=10_000), proof.pick(scaled_down=2, full=50)
+        while run.steps.total() < steps:
             await run.step()
+            if run.steps.total() > steps * (run.evaluated + 0.5) / evaluations:
+                await run.evaluate(tmp_path)
     assert_nothing_leaked("".join(capfd.readouterr()))
     assert run.canaries > run.steps.total() / 2
     assert run.cancelled
     assert run.moves
     assert run.resumed or not proof.full
+    assert run.measured or not proof.full
     print_table(
         f"{run.steps.total()} requests of ten callers of two organisations, {pooler or 'no pooler'}, seed {proof.seed}",
-        ["cancelled", "changes of groups", "runs read again", "canaries told, all allowed", "withheld", "statuses"],
-        [[run.cancelled, run.moves, run.resumed, run.canaries, run.withheld, dict(run.statuses)]],
+        [
+            "cancelled",
+            "changes of groups",
+            "runs read again",
+            "evaluations",
+            "canaries told, all allowed",
+            "withheld",
+            "statuses",
+        ],
+        [[run.cancelled, run.moves, run.resumed, run.measured, run.canaries, run.withheld, dict(run.statuses)]],
     )
