@@ -97,6 +97,17 @@ async def test_a_part_of_a_chunk_has_its_own_place(me: Caller, owner: psycopg.Co
     assert [[part.start, {"record_path": part.place.record_path}] for part in chunk.places] == places
 
 
+async def test_a_row_of_a_markdown_table_has_its_line(me: Caller, owner: psycopg.Connection) -> None:
+    text = "| a |\n|---|\n| 1 |\n| 2 |\n| 3 |\n"
+    document_id = (await me.upload(pb.UploadHeader(file_name="a.md"), text.encode())).document_id
+    publish(owner, document_id, text, [(12, 29, {"start_line": 3, "end_line": 5})])
+    places = [[start, {"start_line": line, "end_line": line}] for start, line in ((0, 3), (6, 4), (12, 5))]
+    owner.execute("UPDATE corpus.chunks SET verbatim = false, places = %s", (json.dumps(places),))
+    assert await locate(me, document_id, 20, 21) == [Place(start_line=4, end_line=4)]
+    assert [place.start_line for place in await locate(me, document_id, 20, 27)] == [4, 5]
+    assert [place.start_line for place in await locate(me, document_id, 0, 29)] == [3, 4, 5]
+
+
 async def test_a_damaged_pdf_has_its_page(me: Caller, owner: psycopg.Connection) -> None:
     document_id = (await me.upload(pb.UploadHeader(file_name="a.pdf"), b"%PDF-1.7 broken")).document_id
     publish(owner, document_id, "Some text.", [(0, 10, {"page": 4})])

@@ -73,13 +73,38 @@ async def test_an_upload_becomes_chunks_with_vectors(harness: IngestHarness, dat
         assert np.allclose(value, wanted_vector, atol=2e-3)
 
 
+@pytest.mark.parametrize("passed_on", [False, True])
+async def test_a_long_table_is_read_in_parts_and_is_one_document(
+    harness: IngestHarness, database: HasDsn, embedder: str, passed_on: bool
+) -> None:
+    lines = ["Name,Note,Amount", *(f"Name{row},note {row},{row}.50" for row in range(120))]
+    data = "".join(f"{line}{',' * 45_000}\n" for line in lines)
+    document_id = await harness.upload("long.csv", data)
+    quick = {"turn_seconds": 0.001, "stream_batches": 1, "small_bytes": 0, "concurrency": 1} if passed_on else {}
+    others = [await harness.upload(f"{number}.md", article(1), tenant=OTHER) for number in range(3 * passed_on)]
+    async with running_worker(worker_settings(database, embedder, **quick)):
+        version = await harness.until(document_id, "ready", seconds=60)
+        for other in others:
+            await harness.until(other, "ready")
+    text = await harness.text(document_id)
+    assert text == "\n\n".join(f"Name: Name{row}\nNote: note {row}\nAmount: {row}.50" for row in range(120))
+    chunks = await harness.chunks(document_id)
+    assert [row["chunk_index"] for row in chunks] == list(range(len(chunks)))
+    assert all(row["text"] == text[row["char_start"] : row["char_end"]] for row in chunks)
+    placed = [place for row in chunks for place in [part[1] for part in row["places"] or ()] or [row["place"]]]
+    assert [place["row"] for place in placed] == list(range(2, 122))
+    assert (version["chunks"], version["tokens"]) == (len(chunks), sum(row["token_count"] for row in chunks))
+    assert len(await harness.vectors(document_id)) == len(chunks)
+    assert (version["media_type"], version["stage"]) == ("text/csv", None)
+
+
 @pytest.mark.parametrize(
     ("name", "data", "places"),
     [
         (
             "prices.xlsx",
             xlsx('<row r="4"><c t="str"><v>a</v></c><c><v>1.5</v></c></row><row r="9"><c r="C9"><v>2</v></c></row>'),
-            [{"row": 4, "sheet": "S", "cell_range": "A4:B4"}, {"row": 9, "sheet": "S", "cell_range": "C9"}],
+            [{"row": 4, "end_row": 9, "sheet": "S", "cell_range": "A4:C9"}],
         ),
         ("talk.pptx", pptx("<sp><p><r><t>One.</t></r></p></sp>", "<sp><p><r><t>Two.</t></r></p></sp>"),
          [{"slide": 1}, {"slide": 2}]),

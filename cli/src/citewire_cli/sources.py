@@ -29,7 +29,8 @@ def place(source: JsonObject) -> str:
     if sheet := get_str(source, "sheet"):
         parts.append(one_line(f"{sheet}!{cells}" if (cells := get_str(source, "cell_range")) else sheet, 100))
     elif row is not None:
-        parts.append(f"row {row}")
+        last = get_int(source, "end_row_number")
+        parts.append(f"row {row}" if last is None else f"rows {row}–{last}")
     elif (cell := get_int(source, "cell")) is not None:
         parts.append(f"cell {cell}")
     elif path := get_str(source, "record_path"):

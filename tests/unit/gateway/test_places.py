@@ -13,6 +13,7 @@ from citewire_gateway.chat import events
 from citewire_gateway.chat.answer import passage_messages
 
 CELLS = Place(row=5, sheet="Preise & Größen", cell_range="A5:D5")
+ROWS = Place(row=5, end_row=8)
 SLIDE = Place(slide=3)
 CELL = Place(cell=4)
 RECORD = Place(record_path="orders[3].customer", start_line=7, end_line=9)
@@ -31,6 +32,7 @@ def search_result(place: Place) -> retriever_pb2.SearchResult:
     ("place", "fields"),
     [
         (CELLS, {"row_number": 5, "sheet": "Preise & Größen", "cell_range": "A5:D5"}),
+        (Place(row=5), {"row_number": 5}),
         (SLIDE, {"slide": 3}),
         (Place(page=2), {"page_number": 2}),
         (CELL, {"cell": 4}),
@@ -38,7 +40,7 @@ def search_result(place: Place) -> retriever_pb2.SearchResult:
         (CUE, {"start_seconds": 65.5, "end_seconds": 68.0}),
         (ATTACHED, {"part": "Bericht 1.pdf", "page_number": 2}),
     ],
-    ids=["cells", "slide", "page", "cell", "record", "cue", "attached"],
+    ids=["cells", "row", "slide", "page", "cell", "record", "cue", "attached"],
 )
 def test_each_schema_gives_the_place_and_no_more(place: Place, fields: dict[str, object]) -> None:
     result = search_result(place)
@@ -60,13 +62,14 @@ def test_each_schema_gives_the_place_and_no_more(place: Place, fields: dict[str,
     ("place", "fragment"),
     [
         (CELLS, "#sheet=Preise%20%26%20Gr%C3%B6%C3%9Fen&range=A5:D5"),
+        (ROWS, "#row=5-8"),
         (SLIDE, "#slide=3"),
         (CELL, "#cell=4"),
         (RECORD, "#path=orders%5B3%5D.customer"),
         (CUE, "#t=65.5"),
         (ATTACHED, "#part=Bericht%201.pdf"),
     ],
-    ids=["cells", "slide", "cell", "record", "cue", "attached"],
+    ids=["cells", "rows", "slide", "cell", "record", "cue", "attached"],
 )
 def test_links_open_there(place: Place, fragment: str) -> None:
     assert events.Citation(1, search_result(place)).url == f"/v1/documents/7/content?version=1{fragment}"
@@ -76,13 +79,15 @@ def test_links_open_there(place: Place, fragment: str) -> None:
     ("place", "label", "words"),
     [
         (CELLS, "Preise & Größen!A5:D5", "Preise & Größen!A5:D5"),
+        (ROWS, "rows 5–8", "rows 5–8"),
+        (Place(row=5), "row 5", "row 5"),
         (SLIDE, "slide 3", "slide 3"),
         (CELL, "cell 4", "cell 4"),
         (RECORD, "orders[3].customer", "orders[3].customer"),
         (CUE, "0:01:05", "00:01:05"),
         (ATTACHED, "Bericht 1.pdf, p. 2", "Bericht 1.pdf, page 2"),
     ],
-    ids=["cells", "slide", "cell", "record", "cue", "attached"],
+    ids=["cells", "rows", "row", "slide", "cell", "record", "cue", "attached"],
 )
 def test_a_person_and_a_model_read_it(place: Place, label: str, words: str) -> None:
     result = search_result(place)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from citewire.common.v1.place_pb2 import Place
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,11 +17,12 @@ from citewire_retriever.ingest.chunks import Chunk, ChunkRules, embedding_input
 from citewire_retriever.ingest.document import BlockKind, ParsedDocument
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.code import parse_code
+from citewire_retriever.ingest.parsers.html import parse_html_page
 from citewire_retriever.ingest.parsers.markdown import parse_markdown
 from citewire_retriever.ingest.parsers.plain import parse_plain
 from ingest_files import LIMITS, make_pdf, parse_bytes, prose_page, words
 
-RULES = ChunkRules(max_tokens=40, target_tokens=24, overlap_tokens=8)
+RULES = ChunkRules(max_tokens=40, target_tokens=24, row_tokens=24, overlap_tokens=8)
 _TOKEN = re.compile(r"\w{1,4}|[^\w\s]")
 
 
@@ -43,13 +45,13 @@ def check(document: ParsedDocument, chunks: list[Chunk], rules: ChunkRules) -> N
     assert [each.index for each in chunks] == list(range(len(chunks)))
     lengths = asyncio.run(count([embedding_input(each.header, each.text) for each in chunks]))
     own = asyncio.run(count([each.text for each in chunks]))
-    rows = {(b.start, b.end) for b in document.blocks if b.text is not None}
+    rows = [(b.start, b.end) for b in document.blocks if b.text is not None]
     for each, tokens, own_tokens in zip(chunks, lengths, own, strict=True):
         assert tokens <= rules.max_tokens
         assert each.token_count == own_tokens
         assert each.content_hash == hashlib.sha256(each.text.encode()).digest()
         assert any(char.isalnum() for char in each.text)
-        assert each.verbatim == ((each.char_start, each.char_end) not in rows)
+        assert each.verbatim == (not any(start < each.char_end and each.char_start < end for start, end in rows))
         if each.verbatim:
             assert each.text == document.text[each.char_start : each.char_end]
         if document.has_lines:
@@ -144,19 +146,33 @@ def test_a_long_title_is_shortened_to_its_share() -> None:
     assert asyncio.run(count([header]))[0] <= RULES.max_tokens * RULES.header_share
 
 
-def test_rows_are_never_joined(tmp_path: Path) -> None:
-    document = parse_bytes(tmp_path, "a.csv", "Name,Note\nTea,hot\nCake,sweet\n")
-    assert [(each.place.row, each.text) for each in cut(document)] == [
-        (2, "Name: Tea\nNote: hot"),
-        (3, "Name: Cake\nNote: sweet"),
-    ]
-
-
-def test_a_row_of_a_markdown_table_is_pairs_over_its_line() -> None:
-    document = parse_markdown("| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n", LIMITS)
+def test_small_rows_share_a_chunk_that_knows_each(tmp_path: Path) -> None:
+    rows = [f"Tea{number},hot" for number in range(9)]
+    document = parse_bytes(tmp_path, "a.csv", "\n".join(["Name,Note", *rows[:4], "", *rows[4:]]))
     chunks = cut(document)
-    assert [(each.text, each.place.start_line) for each in chunks] == [("a: 1\nb: 2", 3), ("a: 3\nb: 4", 4)]
-    assert [document.text[each.char_start : each.char_end] for each in chunks] == ["| 1 | 2 |", "| 3 | 4 |"]
+    check(document, chunks, RULES)
+    assert [(each.place.row, each.place.end_row) for each in chunks] == [(2, 4), (5, 8), (9, 11)]
+    for each in chunks:
+        for start, place in each.places:
+            assert each.text[start:].startswith(f"Name: Tea{place.row - 2 - (place.row > 6)}\nNote: hot")
+            assert place == Place(row=place.row)
+
+
+def test_rows_share_no_chunk_with_other_text() -> None:
+    document = parse_html_page(
+        "<p>Before.</p><table><tr><th>a<th>b<tr><td>1<td>2<tr><td>3<td>4</table><p>After.", LIMITS
+    )
+    assert [each.text for each in cut(document)] == ["Before.", "a: 1\nb: 2\n\na: 3\nb: 4", "After."]
+
+
+def test_rows_of_a_markdown_table_are_pairs_over_their_lines() -> None:
+    document = parse_markdown("| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n\nAfter.", LIMITS)
+    table, after = cut(document)
+    assert table.text == "a: 1\nb: 2\n\na: 3\nb: 4"
+    assert (table.place.start_line, table.place.end_line, table.verbatim) == (3, 4, False)
+    assert table.places == ((0, Place(start_line=3, end_line=3)), (11, Place(start_line=4, end_line=4)))
+    assert document.text[table.char_start : table.char_end] == "| 1 | 2 |\n| 3 | 4 |"
+    assert after.text == "After."
 
 
 def test_a_long_row_is_cut_between_its_cells(tmp_path: Path) -> None:

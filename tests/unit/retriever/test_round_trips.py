@@ -11,6 +11,7 @@ import io
 import re
 import zipfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -59,13 +60,24 @@ def plain(text: str) -> str:
 def check(data: bytes, name: str, taken: Taken) -> int:
     """Checks every line of every chunk; returns how many there were."""
     quotes = 0
-    for each in chunks_of(data, name):
+    for each in (part for whole in chunks_of(data, name) for part in parts_of(whole)):
         original = plain(taken(data, each))
         for line in each.text.splitlines():
             if quote := plain(line):
                 assert quote in original, (name, each.place, each.section, quote)
                 quotes += 1
     return quotes
+
+
+def parts_of(whole: Chunk) -> list[Chunk]:
+    """A chunk's rows, each as a chunk of its own: a quote's place is that of the part it is in."""
+    if not whole.place.HasField("row") or not whole.places:
+        return [whole]
+    ends = [*(start for start, _ in whole.places[1:]), len(whole.text)]
+    return [
+        replace(whole, text=whole.text[start:end], place=place)
+        for (start, place), end in zip(whole.places, ends, strict=True)
+    ]
 
 
 def text_of_section(paragraphs: list[tuple[int, str]], section: str) -> str:

@@ -63,3 +63,12 @@ def test_questions_and_not_found_answers_cite_nothing() -> None:
 
 def test_with_markers_a_sentence_without_one_is_given_none() -> None:
     assert verify_answer("The lighthouse was built in 1874.", attribute=False) == []
+
+
+def test_a_quote_from_several_rows_is_the_row_that_says_so() -> None:
+    rows = [f"Name: {name}\nCity: {city}\nAmount: {amount}" for name, city, amount in _SALES]
+    (citation,) = verify("The amount of Grün is 62.40. [ref:1]", [Passage("\n\n".join(rows))]).citations
+    assert (citation.quote, citation.verdict) == (rows[1], Verdict.SUPPORTED)
+
+
+_SALES = (("Adler", "Bremen", "71.20"), ("Grün", "Lyon", "62.40"), ("Novak", "Porto", "15.00"))

@@ -297,7 +297,7 @@ def _inner_label(place: place_pb2.Place) -> str:
     if place.HasField("sheet"):
         return f"{place.sheet}!{place.cell_range}" if place.HasField("cell_range") else place.sheet
     if place.HasField("row"):
-        return f"row {place.row}"
+        return f"rows {place.row}–{place.end_row}" if place.HasField("end_row") else f"row {place.row}"
     if place.HasField("cell"):
         return f"cell {place.cell}"
     if place.HasField("record_path"):

@@ -86,7 +86,8 @@ class Citation:
             return f"{url}#path={quote(place.record_path, safe='')}"
         if place.HasField("start_seconds"):  # a media fragment
             return f"{url}#t={place.start_seconds:g}"
-        return f"{url}#row={place.row}" if place.HasField("row") else url  # RFC 7111
+        rows = f"{place.row}-{place.end_row}" if place.HasField("end_row") else place.row
+        return f"{url}#row={rows}" if place.HasField("row") else url  # RFC 7111
 
     @property
     def snippet(self) -> str:
@@ -139,6 +140,7 @@ class VerifiedCitation:
             # Counted from the end: a chunk's first line may be that of a definition below its comment.
             place.start_line = place.end_line - text.count("\n", verified.quote_start, len(text) - 1)
         place.ClearField("end_line")
+        place.ClearField("end_row")
         return place
 
     @property

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Place(_message.Message):
-    __slots__ = ("page", "row", "start_line", "end_line", "slide", "sheet", "cell_range", "cell", "record_path", "start_seconds", "end_seconds", "part", "boxes")
+    __slots__ = ("page", "row", "start_line", "end_line", "slide", "sheet", "cell_range", "cell", "record_path", "start_seconds", "end_seconds", "part", "end_row", "boxes")
     PAGE_FIELD_NUMBER: _ClassVar[int]
     ROW_FIELD_NUMBER: _ClassVar[int]
     START_LINE_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,7 @@ class Place(_message.Message):
     START_SECONDS_FIELD_NUMBER: _ClassVar[int]
     END_SECONDS_FIELD_NUMBER: _ClassVar[int]
     PART_FIELD_NUMBER: _ClassVar[int]
+    END_ROW_FIELD_NUMBER: _ClassVar[int]
     BOXES_FIELD_NUMBER: _ClassVar[int]
     page: int
     row: int
@@ -33,8 +34,9 @@ class Place(_message.Message):
     start_seconds: float
     end_seconds: float
     part: str
+    end_row: int
     boxes: PageBoxes
-    def __init__(self, page: _Optional[int] = ..., row: _Optional[int] = ..., start_line: _Optional[int] = ..., end_line: _Optional[int] = ..., slide: _Optional[int] = ..., sheet: _Optional[str] = ..., cell_range: _Optional[str] = ..., cell: _Optional[int] = ..., record_path: _Optional[str] = ..., start_seconds: _Optional[float] = ..., end_seconds: _Optional[float] = ..., part: _Optional[str] = ..., boxes: _Optional[_Union[PageBoxes, _Mapping]] = ...) -> None: ...
+    def __init__(self, page: _Optional[int] = ..., row: _Optional[int] = ..., start_line: _Optional[int] = ..., end_line: _Optional[int] = ..., slide: _Optional[int] = ..., sheet: _Optional[str] = ..., cell_range: _Optional[str] = ..., cell: _Optional[int] = ..., record_path: _Optional[str] = ..., start_seconds: _Optional[float] = ..., end_seconds: _Optional[float] = ..., part: _Optional[str] = ..., end_row: _Optional[int] = ..., boxes: _Optional[_Union[PageBoxes, _Mapping]] = ...) -> None: ...
 
 class PageBoxes(_message.Message):
     __slots__ = ("width", "height", "boxes")

@@ -22,6 +22,7 @@ KnownType = Annotated[str, WithJsonSchema({"type": "string", "enum": list(get_ar
 PLACE_NAMES = {
     "page_number": "place.page",
     "row_number": "place.row",
+    "end_row_number": "place.end_row",
     "start_line": "place.start_line",
     "end_line": "place.end_line",
     "slide": "place.slide",
@@ -43,7 +44,8 @@ class PlaceFields(ResponseModel):
     """The field that the place is written after; empty if it comes first. Frames are held byte for byte."""
 
     page_number: Id | MISSING = Field(default=MISSING, examples=[3])
-    row_number: Id | MISSING = Field(default=MISSING, description="Line of the sheet, from 1.")
+    row_number: Id | MISSING = Field(default=MISSING, description="Line of the sheet, from 1; the first of several.")
+    end_row_number: Id | MISSING = Field(default=MISSING, description="Last line, where it holds several.")
     start_line: Id | MISSING = MISSING
     end_line: Id | MISSING = MISSING
     slide: Id | MISSING = Field(default=MISSING, description="Slide of a presentation, from 1.")

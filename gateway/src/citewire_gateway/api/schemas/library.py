@@ -154,7 +154,7 @@ class PageBoxes(ResponseModel):
 class SpanPlace(PlaceFields):
     """A place in the original."""
 
-    names: ClassVar[Names] = {"page_number": "page", "row_number": "row"}
+    names: ClassVar[Names] = {"page_number": "page", "row_number": "row", "end_row_number": "end_row"}
 
     boxes: PageBoxes | MISSING = Field(default=MISSING, description="There only for a PDF that can be read in time.")
 

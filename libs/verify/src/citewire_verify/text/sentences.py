@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -82,7 +82,7 @@ def split_units(text: str, *, code: bool = False) -> list[Unit]:
     if code:
         return _code_blocks(text, lines)
     if _is_record(text, lines):
-        return _divide(text, Unit(*_strip(text, 0, len(text)), UnitKind.ROW))
+        return [part for row in _rows(text, lines) for part in _divide(text, Unit(*row, UnitKind.ROW))]
     units: list[Unit] = []
     for kind, start, end in _blocks(text, lines):
         if kind is UnitKind.SENTENCE:
@@ -117,11 +117,19 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_record(text: str, lines: list[tuple[int, int]]) -> bool:
-    """Whether a passage is a table's row, given as `column: value` pairs."""
+    """Whether a passage is rows of a table, given as `column: value` pairs."""
     filled = [text[s:e] for s, e in lines if text[s:e].strip()]
     if len(filled) == 1:
         return len(re.findall(r"(?:^|[;|,]\s+)[^\s:;|,][^:;|,]{0,40}:\s+\S", filled[0])) >= 2
     return bool(filled) and sum(1 for line in filled if _PAIR.match(line)) >= 0.8 * len(filled)
+
+
+def _rows(text: str, lines: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The rows of a passage: an empty line is between two."""
+    for filled, group in groupby(lines, key=lambda line: bool(text[line[0] : line[1]].strip())):
+        row = list(group)
+        if filled:
+            yield _strip(text, row[0][0], row[-1][1])
 
 
 def _blocks(text: str, lines: list[tuple[int, int]]) -> Iterator[tuple[UnitKind, int, int]]:

@@ -27,9 +27,9 @@ _JOIN_TOKENS = 2  # what a tokenizer may make of the line end between header and
 async def chunk(document: ParsedDocument, title: str, rules: ChunkRules, count: TokenCounter) -> list[Chunk]:
     """Cuts a document.
 
-    A chunk never holds parts of two pages, headed sections, top-level definitions or table rows. Small parts of a
-    section are put together up to the target; what is too long for the window is cut at its best places (members,
-    paragraphs, sentences, lines, words), and only then some sentences are repeated.
+    A chunk never holds parts of two pages, headed sections or top-level definitions, nor rows of a table beside other
+    text. Small parts of a section, or rows, are put together up to their target; what is too long for the window is cut
+    at its best places (members, paragraphs, sentences, lines, words), and only then some sentences are repeated.
 
     Args:
         document: What a parser made of the file.
@@ -44,6 +44,12 @@ async def chunk(document: ParsedDocument, title: str, rules: ChunkRules, count: 
         IngestError: TOO_LARGE if there are more than the rules allow.
     """
     return await _Chunker(document, title, rules, count).run()
+
+
+def check_chunks(chunks: int, most: int) -> None:
+    """Raises IngestError(TOO_LARGE) if a document becomes more chunks than it may."""
+    if chunks > most:
+        raise IngestError(IngestCode.TOO_LARGE, f"The document becomes more than {most:,} passages: split it.")
 
 
 @dataclass(slots=True)
@@ -111,7 +117,7 @@ class _Chunker:
         return length <= 1 or (length <= self._most_chars(each) and 0 <= piece.tokens <= each.room)
 
     def _sizes(self, each: Group) -> Sizes:
-        target = min(each.room, self.rules.target_tokens)
+        target = min(each.room, self.rules.row_tokens if each.is_table else self.rules.target_tokens)
         return Sizes(target, each.room, self._most_chars(each), self.rules.overlap_tokens)
 
     def _most_chars(self, each: Group) -> int:
@@ -197,10 +203,7 @@ class _Chunker:
         return again
 
     def _check(self, chunks: int) -> None:
-        if chunks > self.rules.max_chunks:
-            raise IngestError(
-                IngestCode.TOO_LARGE, f"The document becomes more than {self.rules.max_chunks:,} passages: split it."
-            )
+        check_chunks(chunks, self.rules.max_chunks)
 
     def _finish(self, cuts: Sequence[_Cut]) -> list[Chunk]:
         lines = LineIndex(self.document.text) if self.document.has_lines else None
@@ -226,8 +229,11 @@ def _shortened(header: str, share: float) -> str:
 
 def _chunk(index: int, cut: _Cut, lines: LineIndex | None, parts: PlacedParts) -> Chunk:
     each = cut.group
-    start, end = each.span or (cut.start, cut.end)
-    places = parts.within(start, end) if each.span is None else ()
+    if each.rows is None:
+        start, end = cut.start, cut.end
+        places = parts.within(start, end)
+    else:
+        (start, end), places = each.rows.within(cut.start, cut.end)
     place = Place()
     place.CopyFrom(whole(places) if places else each.place)
     if lines is not None:
@@ -246,6 +252,6 @@ def _chunk(index: int, cut: _Cut, lines: LineIndex | None, parts: PlacedParts) -
         places=places if len(places) > 1 else (),
         char_start=start,
         char_end=end,
-        verbatim=each.span is None,
+        verbatim=each.rows is None,
         header=each.header,
     )

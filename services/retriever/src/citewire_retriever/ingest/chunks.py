@@ -22,11 +22,13 @@ class ChunkRules:
     """Where a chunk of small parts is closed. A part (paragraph, row, definition) that is larger, but fits the window,
     stays whole.
     """
+    row_tokens: int = 24
+    """Where a chunk of small rows of a table is closed."""
     overlap_tokens: int = 32
     """How much of the sentences before a cut is repeated behind it."""
     header_share: float = 0.25
     """Share of the window that title and section may take; what is longer is shortened."""
-    max_chunks: int = 200_000
+    max_chunks: int = 1_000_000
     """Chunks of one document; more is an error."""
 
     def __post_init__(self) -> None:
@@ -43,8 +45,8 @@ class Chunk:
     index: int
     """Its order in the version, from 0."""
     text: str
-    """Its text: the stored text between char_start and char_end; for a row of a Markdown table, its ``column: value``
-    pairs, and the span is that of the row.
+    """Its text: the stored text between char_start and char_end; for rows of a Markdown table, their
+    ``column: value`` pairs, and the span is that of the rows.
     """
     token_count: int
     """Tokens of the text alone."""

@@ -48,7 +48,7 @@ class BlockKind(StrEnum):
     DEFINITION = "definition"
     """A definition of source code. Never shares a chunk; its children are its members."""
     ROW = "row"
-    """A table row. Never shares a chunk."""
+    """A table row. Shares a chunk with other rows only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,23 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class SheetPosition:
+    """How far a table that is read part by part was read."""
+
+    offset: int = 0
+    """Where its next record starts, in bytes."""
+    row: int = 0
+    """The last row that was read."""
+    delimiter: str = ","
+    quoted: bool = True
+    """Whether quotes stand around cells, and aren't mere signs."""
+    names: tuple[str, ...] | None = None
+    """The columns' names, empty if they have none; None if the header is still to come."""
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """A file's text and structure."""
+    """A file's text and structure, or those of a part of a long table."""
 
     format: Format
     """How it was read."""
@@ -97,6 +112,8 @@ class ParsedDocument:
     """Number of pages; None if the format has none."""
     has_lines: bool = False
     """Whether lines of the text are lines of the file."""
+    following: SheetPosition | None = None
+    """Where the next part of a long table starts; None if this is all of the file, or its last part."""
 
 
 @dataclass(frozen=True, slots=True)

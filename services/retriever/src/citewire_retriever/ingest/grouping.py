@@ -1,8 +1,11 @@
 """A document as groups: what may share a chunk, and under which section."""
 
 import re
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from citewire.common.v1.place_pb2 import Place
 
@@ -10,27 +13,42 @@ from citewire_retriever.headings import SEPARATOR
 from citewire_retriever.ingest.cutting import Piece
 from citewire_retriever.ingest.document import Block, BlockKind, ParsedDocument
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT
-from citewire_retriever.ingest.places import shared
+from citewire_retriever.ingest.places import Parts, shared
 
 _MAX_PATH = 1000
 _WORD = re.compile(r"\w+")
-_ALONE = {BlockKind.ROW, BlockKind.DEFINITION}
+_BETWEEN_ROWS = "\n\n"
+
+
+@dataclass(slots=True)
+class RenderedRows:
+    """Rows whose text isn't the stored text (a Markdown table's), one behind the other in a group's source."""
+
+    starts: list[int] = field(default_factory=list[int])
+    """Where each starts in the source."""
+    blocks: list[Block] = field(default_factory=list[Block])
+
+    def within(self, start: int, end: int) -> tuple[tuple[int, int], Parts]:
+        """The span in the stored text of the rows that a part of the source has something of, and their places."""
+        first, behind = bisect_right(self.starts, start) - 1, bisect_right(self.starts, end - 1)
+        parts = tuple((max(0, self.starts[at] - start), self.blocks[at].place) for at in range(first, behind))
+        return (self.blocks[first].start, self.blocks[behind - 1].end), parts
 
 
 @dataclass(slots=True)
 class Group:
-    """Text that shares a page, a section, a definition and a row: chunks never hold parts of two groups."""
+    """Text that shares a page, a section, a definition and a table: chunks never hold parts of two groups."""
 
     source: str
-    """The text that the pieces point into: the stored text, or a row's text."""
+    """The text that the pieces point into: the stored text, or the rows' text."""
     pieces: list[Piece]
     """In order."""
     section: str
     """Path of headings or names."""
     place: Place = field(default_factory=Place)
     """What its chunks share of a place; its first line is set where that isn't the line of the text."""
-    span: tuple[int, int] | None = None
-    """The row's span in the stored text if the source is the row's text; None if the source is the stored text."""
+    rows: RenderedRows | None = None
+    """The rows that the source is the text of; None if the source is the stored text."""
     definition: Block | None = None
     """The block, if the group is a definition that may be taken apart."""
     parts: list["Group"] = field(default_factory=list["Group"])
@@ -41,6 +59,11 @@ class Group:
     """What is embedded before the text."""
     header_tokens: int = 0
     """Its tokens."""
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is rows of a table."""
+        return self.pieces[0].kind is BlockKind.ROW
 
 
 def group(document: ParsedDocument) -> list[Group]:
@@ -81,31 +104,44 @@ def is_in_path(each: Group, start: int, end: int) -> bool:
 def _groups(document: ParsedDocument) -> Iterator[Group]:
     path: list[tuple[int, str]] = []
     current: Group | None = None
-    for block in document.blocks:
+    blocks = deque(document.blocks)
+    while blocks:
+        block = blocks.popleft()
         if block.kind is BlockKind.HEADING:
             while path and path[-1][0] >= block.level:
                 path.pop()
             path.append((block.level, block.label))
             current = None
         section = SEPARATOR.join(label for _, label in path if label)[:_MAX_PATH]
-        if block.kind in _ALONE:
+        if block.kind is BlockKind.DEFINITION:
             yield _alone(document.text, block, section)
             current = None
             continue
         place = shared(block.place)
-        if current is None or current.place != place:
+        if block.text is not None:
+            rows = [block]
+            while blocks and blocks[0].text is not None and shared(blocks[0].place) == place:
+                rows.append(blocks.popleft())
+            yield _rendered(rows, section, place)
+            current = None
+        elif current is None or current.place != place or (block.kind is BlockKind.ROW) != current.is_table:
             current = Group(document.text, [_piece(block)], section, place)
             yield current
         else:
             current.pieces.append(_piece(block))
 
 
+def _rendered(rows: list[Block], section: str, place: Place) -> Group:
+    """A group of rows whose text isn't the stored text."""
+    texts = [row.text or "" for row in rows]
+    starts = list(accumulate((len(text) + len(_BETWEEN_ROWS) for text in texts[:-1]), initial=0))
+    pieces = [Piece(start, start + len(text), BlockKind.ROW) for start, text in zip(starts, texts, strict=True)]
+    return Group(_BETWEEN_ROWS.join(texts), pieces, section, place, RenderedRows(starts, rows))
+
+
 def _alone(text: str, block: Block, section: str) -> Group:
     label = block.label[:LABEL_LIMIT] if block.kind is BlockKind.DEFINITION else ""
     path = SEPARATOR.join(part for part in (section, label) if part)[:_MAX_PATH]
-    if block.text is not None:
-        piece = Piece(0, len(block.text), block.kind)
-        return Group(block.text, [piece], path, block.place, (block.start, block.end))
     definition = block if block.kind is BlockKind.DEFINITION else None
     return Group(text, [_piece(block)], path, block.place, definition=definition)
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from citewire.common.v1.place_pb2 import Place
 
+from citewire_retriever.ingest.cells import cover
 from citewire_retriever.ingest.document import Block, BlockKind, ParsedDocument
 
-_OF_PARTS = ("start_line", "end_line", "record_path", "start_seconds", "end_seconds")
+_OF_PARTS = ("row", "end_row", "cell_range", "start_line", "end_line", "record_path", "start_seconds", "end_seconds")
 _STEP = re.compile(r"/[^/]+|\.?[^.\[/]+|\[(?:\d+|\"(?:[^\"\\]|\\.)*\")\]")
 _NUMBER = re.compile(r"\[(\d+)\]")
 ROOT = "$"
@@ -19,7 +20,7 @@ Parts = tuple[tuple[int, Place], ...]
 
 
 def shared(place: Place) -> Place:
-    """What of a place blocks that share a chunk must have in common: all but lines, paths and times."""
+    """What of a place blocks that share a chunk must have in common: all but rows, lines, paths and times."""
     result = Place()
     result.CopyFrom(place)
     for name in _OF_PARTS:
@@ -53,6 +54,10 @@ def whole(parts: Parts) -> Place:
     place = Place()
     place.CopyFrom(parts[0][1])
     last = parts[-1][1]
+    if last.row > place.row:
+        place.end_row = last.row
+    if last.HasField("cell_range"):
+        place.cell_range = cover(each.cell_range for _, each in parts)
     if last.HasField("end_line"):
         place.end_line = max(place.end_line, last.end_line)
         place.start_line = min(place.start_line, last.start_line)

@@ -156,7 +156,14 @@ class PostgresContent:
             cursor = await connection.execute(_SQL["find_chunks"], {"org_id": tenant.org_id, **values})
             rows = await cursor.fetchall()
         chunks = rows[:-1] if len(rows) > 1 and rows[-1][0] >= end else rows
-        return [part for row in chunks for part in _placed_parts(row, start, end)]
+        parts: list[tuple[int, int, Place]] = []
+        for *row, verbatim in chunks:
+            if verbatim or not row[3] or row[0] >= end:
+                parts += _placed_parts(row, start, end)
+            else:
+                first, body = await self.read_span(tenant, text, row[0], row[1])
+                parts += _rendered_rows(row, body[row[0] - first : row[1] - first], start, end)
+        return parts
 
     async def read_span(self, tenant: Tenant, text: Original, start: int, end: int) -> tuple[int, str]:
         """Returns a part of a text that holds a span, as far as the text does, and where that part starts."""
@@ -194,6 +201,15 @@ def _placed_parts(row: Sequence[Any], start: int, end: int) -> list[tuple[int, i
     bounds = [first + each for each, _ in places] + [last]
     parts = [(begin, stop, Place(**each)) for begin, stop, (_, each) in zip(bounds, bounds[1:], places, strict=False)]
     return [part for part in parts if part[0] < end and part[1] > start]
+
+
+def _rendered_rows(row: Sequence[Any], body: str, start: int, end: int) -> list[tuple[int, int, Place]]:
+    """Those of a chunk's rows that a span has something of, where only their lines are in the stored text (`body`)."""
+    first, _, place, places = row
+    line = Place(**place).start_line + body.count("\n", 0, max(0, start - first))
+    last = line + body.count("\n", max(0, start - first), max(0, end - first - 1))
+    parts = [Place(**each) for _, each in places]
+    return [(start, end, part) for part in parts if part.start_line <= last and part.end_line >= line]
 
 
 async def _made_before(connection: Connection, tenant: Tenant, content: NewContent) -> int | None:

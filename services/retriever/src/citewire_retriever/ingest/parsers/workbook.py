@@ -8,13 +8,13 @@ from typing import Final
 
 from citewire.common.v1.place_pb2 import Place
 
+from citewire_retriever.ingest.cells import column_name
 from citewire_retriever.ingest.document import Block, BlockKind, TextBuilder
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, NUMBER, one_line
 
 MOST_COLUMNS: Final = 16_384
 _MOST_SHEET_NAME: Final = 255
 _LOOKED_AT: Final = 50
-_MOST_LETTERS: Final = 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +130,3 @@ def merged(rows: Iterator[Row], merges: list[Merge]) -> Iterator[Row]:
             if text and merge.last_column > merge.first_column:
                 row.wide[merge.first_column] = merge.last_column
         yield Row(row.number, dict(sorted(cells.items())) if len(cells) > len(row.cells) else row.cells, row.wide)
-
-
-def column_name(number: int) -> str:
-    """A column's letters: 1 is A, 27 is AA."""
-    letters = ""
-    while number:
-        number, letter = divmod(number - 1, _MOST_LETTERS)
-        letters = chr(ord("A") + letter) + letters
-    return letters
-
-
-def column_number(letters: str) -> int:
-    """The column of letters: A is 1, AA is 27."""
-    number = 0
-    for letter in letters:
-        number = number * _MOST_LETTERS + ord(letter) - ord("A") + 1
-    return number

@@ -10,11 +10,12 @@ from math import isfinite
 from mmap import mmap
 from typing import IO, Final
 
+from citewire_retriever.ingest.cells import column_number
 from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits, TextBuilder
 from citewire_retriever.ingest.parsers.cell_formats import BUILT_IN, general, show
 from citewire_retriever.ingest.parsers.lxml_facade import Element
 from citewire_retriever.ingest.parsers.package import Package, attribute, local, relation_id
-from citewire_retriever.ingest.parsers.workbook import MOST_COLUMNS, Merge, Row, add_sheet, column_number, merged
+from citewire_retriever.ingest.parsers.workbook import MOST_COLUMNS, Merge, Row, add_sheet, merged
 
 MEDIA_TYPE: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _REFERENCE: Final = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})")

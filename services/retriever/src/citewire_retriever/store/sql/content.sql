@@ -119,14 +119,14 @@ ORDER BY part
 -- name: find_chunks
 -- The chunks of a version that share something with a span; else the next one, which a heading belongs to. Those are at
 -- most 100: of rows, a span of 8,000 code points may hold more.
-(SELECT char_start, char_end, place, places
+(SELECT char_start, char_end, place, places, verbatim
  FROM corpus.chunks
  WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
    AND char_start < %(char_end)s AND char_end > %(char_start)s
  ORDER BY chunk_index
  LIMIT 100)
 UNION ALL
-(SELECT char_start, char_end, place, places
+(SELECT char_start, char_end, place, places, verbatim
  FROM corpus.chunks
  WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s AND char_start >= %(char_end)s
  ORDER BY chunk_index
