@@ -79,13 +79,13 @@ def main() -> int:
         name: [header, *(make(rng, row) for row in range(options.rows))] for name, (header, make) in _TABLES.items()
     }
     asked = [_ask(rng, name, table) for name, table in tables.items() for _ in range(options.questions)]
-    wanted = embed([question.text for question in asked])
+    questions_embedded = embed([question.text for question in asked])
     results: list[list[object]] = []
     for target in options.targets:
         cut = asyncio.run(_cut(tables, target))
         texts = [embedding_input(each.header, each.text) for _, each in cut]
         lexical = LexicalIndex(texts)
-        legs = (wanted @ embed(texts).T, np.array([lexical.scores(question.text)[0] for question in asked]))
+        legs = (questions_embedded @ embed(texts).T, np.array([lexical.scores(question.text)[0] for question in asked]))
         ranks = [_ranks(scores, asked, cut) for scores in legs]
         held = sum(len(each.places) or 1 for _, each in cut) / len(cut)
         shares = [f"{np.mean(leg < top):.3f}" for leg in ranks for top in _TOPS]

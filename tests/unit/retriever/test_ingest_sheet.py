@@ -2,15 +2,18 @@
 
 import csv
 import io
+import zipfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citewire_retriever.ingest.document import ParsedDocument, ParseLimits
+from citewire_retriever.ingest.decode import decode, is_utf8
+from citewire_retriever.ingest.document import ParsedDocument, ParseLimits, SheetPosition
 from citewire_retriever.ingest.errors import IngestCode, IngestError
-from citewire_retriever.ingest.parsers.sheet import parse_sheet
+from citewire_retriever.ingest.parsers import parse, sheet
+from citewire_retriever.ingest.parsers.sheet import parse_long_sheet, parse_sheet
 from ingest_files import LIMITS, check_document, parse_bytes, texts
 
 
@@ -112,3 +115,69 @@ def test_every_value_is_in_the_row_that_a_spreadsheet_shows(table: list[list[str
         lines = [f"{name}: {cell.strip()}" for name, cell in zip(header, cells, strict=False) if cell.strip()]
         assert result.get(number, "") == "\n".join(lines)
     assert texts(document)
+
+
+_LONG = "id,note,amount\n" + "\n".join(f'{number},"a, {number}",{number / 4}' for number in range(40))
+
+
+def in_parts(data: bytes, media_type: str = "text/csv") -> list[tuple[int | None, str]]:
+    """All rows of a table that is read part by part."""
+    results: list[tuple[int | None, str]] = []
+    position = SheetPosition()
+    while True:
+        document = parse_long_sheet(data, LIMITS, media_type=media_type, position=position)
+        results += rows(document)
+        if document.following is None:
+            return results
+        assert document.following.offset > position.offset
+        position = document.following
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _LONG,
+        "\ufeff" + _LONG.replace("\n", "\r\n"),
+        _LONG.replace("\n", "\r"),
+        "sep=;\r\n" + _LONG.replace(",", ";"),
+        _LONG.replace("a, ", "first line\nsecond line "),
+        _LONG.replace("a, 7", 'a, 7"'),
+        _LONG.replace("\n", "\n\n\n\n"),
+        "A title\n\n" + _LONG,
+        "1,2,3\n" * 30,
+        "größer,次\n" * 30,
+        "\n" * 30 + "only,a header\n",
+        _LONG + "\n" * 30,
+    ],
+    ids=["plain", "bom", "mac", "hint", "lines", "open quote", "blank", "title", "numbers", "unicode", "header", "end"],
+)
+@pytest.mark.parametrize("most", [1, 7])
+def test_a_long_table_in_parts_is_the_same_as_in_one(text: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sheet, "_PART_ROWS", most)
+    assert is_utf8(text.encode())
+    assert in_parts(text.encode()) == rows(parse_sheet(decode(text.encode()), LIMITS))
+
+
+def test_a_part_ends_by_its_size_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sheet, "_PART_BYTES", 50)
+    first = parse_long_sheet(_LONG.encode(), LIMITS, media_type="text/csv", position=SheetPosition())
+    assert len(first.blocks) == 3
+    assert in_parts(_LONG.encode()) == rows(parse_sheet(_LONG, LIMITS))
+
+
+@pytest.mark.parametrize(
+    "data", ["a,b\n".encode("utf-16"), "ä,ö\n".encode("cp1252"), b"a\x00b,c\n", b"\x1b$B,a\n", b"a,b\n\xc3"]
+)
+def test_what_isnt_utf8_is_read_in_one(data: bytes) -> None:
+    assert not is_utf8(data)
+
+
+def test_a_long_table_in_an_archive_is_read_whole() -> None:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("long.csv", "".join(f"Name{row},note{',' * 45_000}\n" for row in range(120)))
+    document = parse(data.getvalue(), "a.zip")
+    assert "Name119" in document.text
+    assert document.following is None
+    alone = parse(zipfile.ZipFile(data).read("long.csv"), "long.csv")
+    assert alone.following is not None

@@ -372,6 +372,9 @@ class Chunk(Model):
     created_at: AwareDatetime | None = None
     document_id: int
     end_line: int | None = None
+    end_row_number: Annotated[int | None, Field(description="Last line, where it holds several.")] = None
+    """Last line, where it holds several."""
+
     end_seconds: float | None = None
     file_name: str
     live: Annotated[bool, Field(description="False if a newer version has superseded this one.")]
@@ -393,8 +396,11 @@ class Chunk(Model):
     ref: Annotated[str, Field(description="Where it stands, as a person would say it.")]
     """Where it stands, as a person would say it."""
 
-    row_number: Annotated[int | None, Field(description="Line of the sheet, from 1.")] = None
-    """Line of the sheet, from 1."""
+    row_number: Annotated[
+        int | None,
+        Field(description="Line of the sheet, from 1; the first of several."),
+    ] = None
+    """Line of the sheet, from 1; the first of several."""
 
     section: str | None = None
     sheet: Annotated[str | None, Field(description="Name of the sheet in a workbook.")] = None
@@ -431,6 +437,9 @@ class Citation(Model):
     chunk_id: int
     document_id: int
     end_line: int | None = None
+    end_row_number: Annotated[int | None, Field(description="Last line, where it holds several.")] = None
+    """Last line, where it holds several."""
+
     end_seconds: float | None = None
     entity_type: Annotated[str | None, Field(description="What kind of thing the document is about.")] = None
     """What kind of thing the document is about."""
@@ -455,8 +464,11 @@ class Citation(Model):
     ref: Annotated[str, Field(description="Where it stands, as a person would say it.")]
     """Where it stands, as a person would say it."""
 
-    row_number: Annotated[int | None, Field(description="Line of the sheet, from 1.")] = None
-    """Line of the sheet, from 1."""
+    row_number: Annotated[
+        int | None,
+        Field(description="Line of the sheet, from 1; the first of several."),
+    ] = None
+    """Line of the sheet, from 1; the first of several."""
 
     saved_at: Annotated[AwareDatetime | None, Field(description="When the document was saved.")] = None
     """When the document was saved."""
@@ -2052,6 +2064,9 @@ class SearchResult(Model):
     """Left out: their text is nearly this one's."""
 
     end_line: int | None = None
+    end_row_number: Annotated[int | None, Field(description="Last line, where it holds several.")] = None
+    """Last line, where it holds several."""
+
     end_seconds: float | None = None
     file_name: str
     lexical_score: float | None = None
@@ -2072,8 +2087,11 @@ class SearchResult(Model):
     """Path of a record or value, like `orders[3].customer`; XPath in XML."""
 
     rerank_score: float | None = None
-    row_number: Annotated[int | None, Field(description="Line of the sheet, from 1.")] = None
-    """Line of the sheet, from 1."""
+    row_number: Annotated[
+        int | None,
+        Field(description="Line of the sheet, from 1; the first of several."),
+    ] = None
+    """Line of the sheet, from 1; the first of several."""
 
     score: Annotated[
         float | None,
@@ -2232,6 +2250,9 @@ class SpanPlace(Model):
     """Cells of the sheet, like `B2:D9`."""
 
     end_line: int | None = None
+    end_row_number: Annotated[int | None, Field(description="Last line, where it holds several.")] = None
+    """Last line, where it holds several."""
+
     end_seconds: float | None = None
     page_number: int | None = None
     part: Annotated[
@@ -2246,8 +2267,11 @@ class SpanPlace(Model):
     ] = None
     """Path of a record or value, like `orders[3].customer`; XPath in XML."""
 
-    row_number: Annotated[int | None, Field(description="Line of the sheet, from 1.")] = None
-    """Line of the sheet, from 1."""
+    row_number: Annotated[
+        int | None,
+        Field(description="Line of the sheet, from 1; the first of several."),
+    ] = None
+    """Line of the sheet, from 1; the first of several."""
 
     sheet: Annotated[str | None, Field(description="Name of the sheet in a workbook.")] = None
     """Name of the sheet in a workbook."""
@@ -2775,6 +2799,9 @@ class VerifiedCitation(Model):
     """Where the quote starts in the version's stored text."""
 
     end_line: int | None = None
+    end_row_number: Annotated[int | None, Field(description="Last line, where it holds several.")] = None
+    """Last line, where it holds several."""
+
     end_seconds: float | None = None
     index: Annotated[int, Field(description="The citation's number.")]
     """The citation's number."""
@@ -2808,8 +2835,11 @@ class VerifiedCitation(Model):
     ] = None
     """Path of a record or value, like `orders[3].customer`; XPath in XML."""
 
-    row_number: Annotated[int | None, Field(description="Line of the sheet, from 1.")] = None
-    """Line of the sheet, from 1."""
+    row_number: Annotated[
+        int | None,
+        Field(description="Line of the sheet, from 1; the first of several."),
+    ] = None
+    """Line of the sheet, from 1; the first of several."""
 
     sentence: AnswerSpan
     sentence_verdict: Annotated[Verdict, Field(description="On all passages that the sentence cites together.")]

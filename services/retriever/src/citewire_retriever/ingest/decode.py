@@ -3,6 +3,7 @@
 import codecs
 import re
 import unicodedata
+from mmap import mmap
 
 from charset_normalizer import from_bytes
 
@@ -18,6 +19,7 @@ _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _SAMPLE = 65_536
+_PIECE = 1024 * 1024
 _GUESSED = 16_384
 _HEAD = 1_024
 # What XML, HTML, and editors say near a file's beginning, such as `encoding="koi8-r"` or `coding: latin-1`.
@@ -57,6 +59,23 @@ def decode(data: bytes, *, what: str = "file") -> str:
             f"The {what} holds binary data, not text in a known encoding: save it as UTF-8 text.",
         )
     return clean(text)
+
+
+def is_utf8(data: bytes | mmap) -> bool:
+    """Whether a text file is surely in UTF-8, as `decode` would find; without all of it in memory."""
+    head = data[:_SAMPLE]
+    if any(head.startswith(mark) for mark, name in _BOMS if name != "utf-8-sig") or b"\0" in head:
+        return False
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for start in range(0, len(data), _PIECE):
+            text = decoder.decode(data[start : start + _PIECE])
+            if not start and (_ISO_2022_JP.search(head) or _is_binary(text)):
+                return False
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def decode_as(data: bytes, encoding: str) -> str | None:

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -14,9 +14,9 @@ from citewire_kit.telemetry import get_logger
 from citewire_kit.tracing import get_tracer
 from citewire_retriever.headings import heading
 from citewire_retriever.ingest import metrics
-from citewire_retriever.ingest.chunker import chunk
+from citewire_retriever.ingest.chunker import check_chunks, chunk
 from citewire_retriever.ingest.chunks import Chunk, embedding_input, input_hash
-from citewire_retriever.ingest.document import ParsedDocument
+from citewire_retriever.ingest.document import ParsedDocument, SheetPosition
 from citewire_retriever.ingest.embedder_client import GrpcEmbedder
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.model import (
@@ -38,6 +38,7 @@ from citewire_retriever.store.vectors import Float32
 log = get_logger(__name__)
 _tracer: Final = get_tracer(__name__)
 _MAX_TITLE: Final = 500
+_BETWEEN_PARTS: Final = "\n\n"
 _MAX_BATCH_BYTES: Final = 768 * 1024
 
 
@@ -64,6 +65,29 @@ class _Cut:
     media_type: str
     pages: int | None
     chunks: list[Chunk]
+    """Of the part of it that is in work; all but long tables are in one part."""
+    first: int = 0
+    """Chunks of the parts before."""
+    tokens: int = 0
+    """Of this part's chunks, and those before."""
+    chars: int = 0
+    """Code points of the stored text so far."""
+    texts: int = 0
+    """Parts that the stored text has so far."""
+    following: SheetPosition | None = None
+    """Where the next part starts; None if this is the last."""
+    share: float = 1
+    """How much of the file was read, about."""
+
+    @property
+    def last(self) -> int:
+        """Chunks so far."""
+        return self.first + len(self.chunks)
+
+    @property
+    def total(self) -> int:
+        """Chunks of all of the version: an estimate, until its last part was read."""
+        return round(self.last / self.share)
 
 
 class Pipeline:
@@ -92,17 +116,23 @@ class Pipeline:
         """
         version = await self._store.begin(job)
         window = await self._window(version)
-        cut = self._remembered(job, version, window)
-        if cut is None:
-            document = await self._parse(job, version, turn)
-            with _stage("chunk"):
-                cut = await self._save(job, version, document, window)
-        table = await self._store.ensure_space(window.space)
-        with _stage("embed"):
-            resumed, done = await self._embed(job, cut, table, turn)
-        if not done:
-            self._remember(job, cut)
-            return None
+        resumed = 0
+        async with AsyncExitStack() as stack:
+            original = _Original(self._store, self._folder, job, version, stack)
+            cut = self._remembered(job, version, window) or await self._read(original, window, turn, None)
+            table = await self._store.ensure_space(window.space)
+            while True:
+                with _stage("embed"):
+                    done_before, done = await self._embed(job, cut, table, turn)
+                resumed += done_before
+                if not done:
+                    self._remember(job, cut)
+                    return None
+                if cut.following is None:
+                    break
+                cut = await self._read(original, window, turn, cut)
+        if not cut.last:
+            raise IngestError(IngestCode.EMPTY, "The table has no filled cell.")
         with _stage("publish"):
             await self._store.progress(job, "publish", 0, 0)
             published = await self._store.publish(
@@ -111,8 +141,8 @@ class Pipeline:
                     title=None if version.title_given else cut.title,
                     media_type=cut.media_type,
                     pages=cut.pages,
-                    chunks=len(cut.chunks),
-                    tokens=sum(each.token_count for each in cut.chunks),
+                    chunks=cut.last,
+                    tokens=cut.tokens,
                     table=table,
                     keep_seconds=self._settings.keep_seconds,
                     further=bool(self._settings.further_models()),
@@ -120,7 +150,7 @@ class Pipeline:
             )
         if published is Published.OTHER_SPACE:
             raise FailedPrecondition("the organisation uses a different embedding space now", reason="SPACE_MISMATCH")
-        return Outcome(published, len(cut.chunks), resumed)
+        return Outcome(published, cut.last, resumed)
 
     def _remember(self, job: Job, cut: _Cut) -> None:
         """Keeps what was cut for the next turn, if that is this worker's too."""
@@ -135,11 +165,29 @@ class Pipeline:
             return None
         return None if version.title_given and version.title != cut.title else replace(cut, fence=job.fence)
 
-    async def _save(self, job: Job, version: VersionToIngest, document: ParsedDocument, window: ModelWindow) -> _Cut:
-        title = version.title if version.title_given else (document.title or version.title)[:_MAX_TITLE]
-        await self._store.save_text(job, document.text)
-        chunks = await self._chunk(document, title, window)
-        return _Cut(job.fence, title, window, document.media_type, document.pages, chunks)
+    async def _read(self, original: "_Original", window: ModelWindow, turn: Turn, before: _Cut | None) -> _Cut:
+        """Reads, stores and cuts a version's text: of a long table the part behind what was read before."""
+        version, job = original.version, original.job
+        document = await self._parse(original, turn, before.following if before else None)
+        with _stage("chunk"):
+            if before is None:
+                title = version.title if version.title_given else (document.title or version.title)[:_MAX_TITLE]
+                before = _Cut(job.fence, title, window, document.media_type, document.pages, [])
+            text = _BETWEEN_PARTS + document.text if before.chars and document.text else document.text
+            texts = await self._store.save_text(job, text, first=before.chars, part=before.texts)
+            chunks = await self._chunk(document, before.title, window) if document.blocks else []
+            check_chunks(before.last + len(chunks), self._settings.max_chunks)
+            skipped = before.chars + len(text) - len(document.text)
+            return replace(
+                before,
+                chunks=[_moved(each, before.last, skipped) for each in chunks],
+                first=before.last,
+                tokens=before.tokens + sum(each.token_count for each in chunks),
+                chars=before.chars + len(text),
+                texts=texts,
+                following=document.following,
+                share=1 if document.following is None else document.following.offset / max(1, version.size_bytes),
+            )
 
     async def embed_further(self, job: Job, turn: Turn) -> None:
         """Embeds a live version's chunks in the further spaces; what an earlier attempt stored isn't done again.
@@ -171,12 +219,15 @@ class Pipeline:
                     turn.embedded(sum(each.tokens for each in group))
                     done += len(group)
 
-    async def _parse(self, job: Job, version: VersionToIngest, turn: Turn) -> ParsedDocument:
+    async def _parse(self, original: "_Original", turn: Turn, position: SheetPosition | None) -> ParsedDocument:
+        version = original.version
         with _stage("read"):
-            original = self._store.read_original(job, version.size_bytes)
-            async with aclosing(original), spooled(self._folder, original, version.sha256) as path:
-                with _stage("parse"):
-                    return await self._sandbox.parse(path, version.file_name, version.media_type, turn.read)
+            path = await original.path()
+            with _stage("parse"):
+                document = await self._sandbox.parse(path, version.file_name, version.media_type, turn.read, position)
+            if document.following is None:
+                await original.close()
+            return document
 
     async def _window(self, version: VersionToIngest) -> ModelWindow:
         """The model of the organisation's space; for its first document, the tenant's own or the default one."""
@@ -205,13 +256,15 @@ class Pipeline:
         Returns how many chunks there were already, and whether all are there now.
         """
         chunks = cut.chunks
-        resumed = _same_so_far(await self._store.staged(job, table), chunks)
+        most = None if cut.following is None else len(chunks)
+        resumed = _same_so_far(await self._store.staged(job, table, cut.first, most), chunks)
         if resumed is None:
-            await self._store.clear(job)
+            await self._store.clear(job, cut.first)
         first = resumed or 0
-        await self._store.progress(job, "embed", first, len(chunks))
+        await self._store.progress(job, "embed", cut.first + first, cut.total)
         # A new version is embedded only where it differs from the live one.
-        live = await self._store.live_inputs(job) if job.version > 1 else {}
+        inputs = [input_hash(each) for each in chunks[first:]] if job.version > 1 else []
+        live = await self._store.live_inputs(job, inputs) if inputs else {}
         batches = [_Batch.of(group, live) for group in _batches(chunks[first:], self._settings.batch_chunks)]
         step = self._settings.stream_batches
         stop = asyncio.Event()
@@ -224,7 +277,7 @@ class Pipeline:
                     vectors = await anext(answers, None) if batch.texts else ()
                     if vectors is None:
                         break  # it was told to stop
-                    await self._store.stage(job, table, batch.chunks, batch.merged(vectors), len(chunks))
+                    await self._store.stage(job, table, batch.chunks, batch.merged(vectors), cut.total)
                     batch.count(turn)
                     done += 1
                     if not stop.is_set() and start + done < len(batches) and await turn.is_over():
@@ -234,6 +287,33 @@ class Pipeline:
             if stop.is_set():
                 return first, start + done == len(batches)
         return first, True
+
+
+class _Original:
+    """A version's file, which lies in the spool's folder from when it is first read until it is closed."""
+
+    def __init__(
+        self, store: PostgresJobStore, folder: Path, job: Job, version: VersionToIngest, stack: AsyncExitStack
+    ) -> None:
+        self.job = job
+        self.version = version
+        self._store = store
+        self._folder = folder
+        self._stack = stack
+        self._path: Path | None = None
+
+    async def path(self) -> Path:
+        """Where it lies."""
+        if self._path is None:
+            parts = self._store.read_original(self.job, self.version.size_bytes)
+            async with aclosing(parts):
+                self._path = await self._stack.enter_async_context(spooled(self._folder, parts, self.version.sha256))
+        return self._path
+
+    async def close(self) -> None:
+        """Removes it."""
+        await self._stack.aclose()
+        self._path = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +366,13 @@ def _same_so_far(staged: list[StagedChunk], chunks: list[Chunk]) -> int | None:
         if not same or not before.has_vector:
             return None
     return len(staged)
+
+
+def _moved(each: Chunk, chunks: int, chars: int) -> Chunk:
+    """A chunk of a part as one of the whole, behind so many chunks and code points."""
+    if not chunks and not chars:
+        return each
+    return replace(each, index=each.index + chunks, char_start=each.char_start + chars, char_end=each.char_end + chars)
 
 
 def _batches(chunks: Sequence[Chunk], most: int) -> list[list[Chunk]]:

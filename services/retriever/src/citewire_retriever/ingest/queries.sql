@@ -154,7 +154,7 @@ WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(vers
 
 -- name: delete_text
 DELETE FROM corpus.texts
-WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s AND part >= %(part)s
 
 -- name: insert_text
 INSERT INTO corpus.texts (org_id, document_id, version, part, char_start, body)
@@ -173,12 +173,14 @@ SELECT c.chunk_index, c.content_hash, c.char_start, v.chunk_id IS NOT NULL
 FROM corpus.chunks c
 LEFT JOIN {vectors} v ON v.org_id = c.org_id AND v.chunk_id = c.chunk_id
 WHERE c.org_id = %(org_id)s AND c.document_id = %(document_id)s AND c.version = %(version)s
+  AND c.chunk_index >= %(first)s
 ORDER BY c.chunk_index
+LIMIT %(most)s
 
 -- name: delete_chunks
 -- Their vectors go with them, in every space.
 DELETE FROM corpus.chunks
-WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s AND chunk_index >= %(first)s
 
 -- name: insert_chunks
 INSERT INTO corpus.chunks
@@ -204,7 +206,7 @@ VALUES (%(org_id)s, %(chunk_id)s, %(document_id)s, %(version)s, %(embedding)s::h
 SELECT c.input_hash, c.chunk_id
 FROM corpus.documents d
 JOIN corpus.chunks c ON c.org_id = d.org_id AND c.document_id = d.document_id AND c.version = d.live_version
-WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s AND c.input_hash IS NOT NULL
+WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s AND c.input_hash = ANY(%(hashes)s::bytea[])
 
 -- name: copy_vectors
 INSERT INTO {vectors} (org_id, chunk_id, document_id, version, embedding)

@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -18,7 +18,7 @@ from citewire_kit.errors import Internal, StartupError
 from citewire_kit.telemetry import get_logger
 from citewire_retriever.ingest.boxes import PageBoxes, SoughtText
 from citewire_retriever.ingest.confined import NOT_LOCKED
-from citewire_retriever.ingest.document import ParsedDocument, ParseLimits
+from citewire_retriever.ingest.document import ParsedDocument, ParseLimits, SheetPosition
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.fork_server import AnswerTooLongError, ForkServer, ProcessEnd, ServerLostError
 from citewire_retriever.ingest.wire import decode_boxes, decode_document
@@ -101,9 +101,16 @@ class Sandbox:
                     await server.close()
 
     async def parse(
-        self, path: Path, file_name: str, media_type: str, spent: Callable[[float], None] = lambda _: None
+        self,
+        path: Path,
+        file_name: str,
+        media_type: str,
+        spent: Callable[[float], None] = lambda _: None,
+        position: SheetPosition | None = None,
     ) -> ParsedDocument:
-        """Reads a file; `spent` is told how many seconds were computed, also for one that can't be read.
+        """Reads a file, or the part of a long table at a position.
+
+        `spent` is told how many seconds were computed, also for one that can't be read.
 
         Raises:
             IngestError: With any code; TIMEOUT if it took too long, CORRUPT if it crashes the parser, INTERNAL for a
@@ -111,11 +118,18 @@ class Sandbox:
             ServerLostError: The processes are ended again and again, from outside.
             Internal: No process can be confined any more.
         """
-        job = {"file_name": file_name, "media_type": media_type, "limits": asdict(self._rules.limits)}
+        start = None if position is None else astuple(position)
+        limits = self._rules.limits
+        job = {"file_name": file_name, "media_type": media_type, "limits": asdict(limits), "position": start}
         answer = await self._run(path, job, spent)
-        return await asyncio.to_thread(
-            _decode, answer, lambda each: decode_document(each["document"], self._rules.limits)
-        )
+
+        def read(values: dict[str, Any]) -> ParsedDocument:
+            document = decode_document(values["document"], limits)
+            if document.following is not None and document.following.offset <= (position.offset if position else 0):
+                raise ValueError("a part that doesn't end")
+            return document
+
+        return await asyncio.to_thread(_decode, answer, read)
 
     async def find_boxes(self, path: Path, texts: Sequence[SoughtText]) -> list[PageBoxes]:
         """Finds texts on the pages of a PDF, in the order asked; all else as `parse`.

@@ -174,15 +174,27 @@ class PostgresJobStore:
         async with self._holding(job, "progress", {"stage": stage, "done": done, "total": total}):
             pass
 
-    async def save_text(self, job: Job, text: str) -> None:
-        """Stores the text that chunks' spans point into, in place of what an earlier attempt stored."""
-        async with self._holding(job, "progress", {"stage": "chunk", "done": 0, "total": 0}) as connection:
-            await connection.execute(_SQL["delete_text"], _key(job))
+    async def save_text(self, job: Job, text: str, *, first: int = 0, part: int = 0) -> int:
+        """Stores text that chunks' spans point into, in place of what an earlier attempt stored from there on.
+
+        Args:
+            job: The job.
+            text: The version's text, or more of it.
+            first: Where it starts in the version's text, in code points.
+            part: Number of its first part.
+
+        Returns:
+            The number of the part that would follow.
+        """
+        stage = {} if part else {"stage": "chunk", "done": 0, "total": 0}
+        async with self._holding(job, "lock_version" if part else "progress", stage) as connection:
+            await connection.execute(_SQL["delete_text"], {**_key(job), "part": part})
             parts = [
-                {**_key(job), "part": number, "char_start": start, "body": text[start : start + _TEXT_PART]}
-                for number, start in enumerate(range(0, len(text), _TEXT_PART))
+                {**_key(job), "part": number, "char_start": first + start, "body": text[start : start + _TEXT_PART]}
+                for number, start in enumerate(range(0, len(text), _TEXT_PART), start=part)
             ]
             await connection.cursor().executemany(_SQL["insert_text"], parts)
+        return part + len(parts)
 
     async def ensure_space(self, space: Space) -> VectorTable:
         """Finds a space's table, or makes it."""
@@ -194,22 +206,24 @@ class PostgresJobStore:
             raise NotFound("the embedding space no longer exists", reason="SPACE_NOT_FOUND")
         return VectorTable(*row)
 
-    async def staged(self, job: Job, table: VectorTable) -> list[StagedChunk]:
-        """Reads what an earlier attempt has stored of the version's chunks, in order."""
+    async def staged(self, job: Job, table: VectorTable, first: int = 0, most: int | None = None) -> list[StagedChunk]:
+        """Reads what an earlier attempt has stored of the version's chunks, in order: so many at most, from one on."""
         async with under_tenant(self._pool, job) as connection:
-            cursor = await connection.execute(_with_table(_SQL["staged"], table), _key(job), binary=True)
+            values = {**_key(job), "first": first, "most": most}
+            cursor = await connection.execute(_with_table(_SQL["staged"], table), values, binary=True)
             return [StagedChunk(*row) for row in await cursor.fetchall()]
 
-    async def clear(self, job: Job) -> None:
-        """Removes the version's chunks, with their vectors."""
+    async def clear(self, job: Job, first: int = 0) -> None:
+        """Removes the version's chunks from one on, with their vectors."""
         values = {"stage": "embed", "done": 0, "total": 0}
         async with self._holding(job, "progress", values, statement_seconds=_LONG_STATEMENT) as connection:
-            await connection.execute(_SQL["delete_chunks"], _key(job))
+            await connection.execute(_SQL["delete_chunks"], {**_key(job), "first": first})
 
-    async def live_inputs(self, job: Job) -> dict[bytes, int]:
-        """What the live version's chunks were embedded as (`input_hash`), with one chunk's id for each."""
+    async def live_inputs(self, job: Job, hashes: Sequence[bytes]) -> dict[bytes, int]:
+        """Which of these `input_hash`es chunks of the live version have, with one chunk's id for each."""
         async with under_tenant(self._pool, job, statement_seconds=_LONG_STATEMENT) as connection:
-            cursor = await connection.execute(_SQL["live_inputs"], _key(job), binary=True)
+            values = {**_key(job), "hashes": list(hashes)}
+            cursor = await connection.execute(_SQL["live_inputs"], values, binary=True)
             return dict(await cursor.fetchall())
 
     async def stage(
@@ -266,8 +280,8 @@ class PostgresJobStore:
         """Marks the version as failed for good, removes what was staged, and ends the job. The live version stays."""
         values = {"code": error.code.value, "message": error.message}
         async with self._holding(job, "version_failed", values, statement_seconds=_LONG_STATEMENT) as connection:
-            await connection.execute(_SQL["delete_chunks"], _key(job))
-            await connection.execute(_SQL["delete_text"], _key(job))
+            await connection.execute(_SQL["delete_chunks"], {**_key(job), "first": 0})
+            await connection.execute(_SQL["delete_text"], {**_key(job), "part": 0})
             await connection.execute(_SQL["end_job"], {**_key(job), "state": "failed"})
 
     async def retry(self, job: Job, *, delay_seconds: float, uncount: bool = False) -> None:

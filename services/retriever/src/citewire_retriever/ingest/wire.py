@@ -3,15 +3,16 @@
 JSON and not pickle: that process reads what strangers send, and its answers must not be able to run code here.
 """
 
+from collections.abc import Sequence
 from dataclasses import astuple
 from math import isfinite
-from typing import Any
+from typing import Any, cast
 
 from citewire.common.v1.place_pb2 import Place
 
 from citewire_retriever.ingest.boxes import MOST_BOXES, Box, PageBoxes
 from citewire_retriever.ingest.decode import clean
-from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits
+from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, SheetPosition
 
 PREFIX_BYTES = 8
 """Length of the big-endian number of bytes before each answer."""
@@ -32,6 +33,7 @@ def encode_document(document: ParsedDocument) -> dict[str, Any]:
         "title": clean(document.title) if document.title else None,
         "pages": document.pages,
         "has_lines": document.has_lines,
+        "following": None if document.following is None else astuple(document.following),
     }
 
 
@@ -54,6 +56,7 @@ def decode_document(values: dict[str, Any], limits: ParseLimits) -> ParsedDocume
         title=None if title is None else _string(title),
         pages=None if pages is None else _integer(pages),
         has_lines=bool(values["has_lines"]),
+        following=decode_position(values["following"]),
     )
 
 
@@ -137,6 +140,18 @@ def _place(values: dict[str, Any]) -> Place:
         else:
             _length(value)
     return Place(**values)
+
+
+def decode_position(values: Sequence[Any] | None) -> SheetPosition | None:
+    """A position in a long table again; raises as `decode_document`."""
+    if values is None:
+        return None
+    offset, row, delimiter, quoted, names = values
+    if isinstance(names, list):
+        names = tuple(_string(name) for name in cast("list[object]", names))
+    elif names is not None:
+        raise TypeError("not names")
+    return SheetPosition(_integer(offset), _integer(row), _string(delimiter), bool(quoted), names)
 
 
 def _string(value: object) -> str:

@@ -105,7 +105,7 @@ class CorpusService:
                     await spool.write(part)
             if spool.size_bytes == 0:
                 raise InvalidArgument("the file is empty", reason="EMPTY_UPLOAD")
-            if await holds_more_text(spool, self._limits.max_chars):
+            if await holds_more_text(spool, self._limits.max_chars, content.file_name, content.media_type):
                 raise too_much_text(self._limits.max_chars)
             return self._stored(tenant, content, await self._content.add(tenant, content, spool))
 

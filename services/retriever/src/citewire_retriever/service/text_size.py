@@ -5,6 +5,9 @@ import codecs
 from contextlib import aclosing
 from typing import Final
 
+from citewire_retriever.ingest.detect import HEAD_BYTES, detect
+from citewire_retriever.ingest.document import Format
+from citewire_retriever.ingest.errors import IngestError
 from citewire_retriever.service.spool import Spool
 
 _PART: Final = 1024 * 1024
@@ -19,11 +22,12 @@ _MARKS: Final = (
 )
 
 
-async def holds_more_text(spool: Spool, max_chars: int) -> bool:
+async def holds_more_text(spool: Spool, max_chars: int, file_name: str = "", media_type: str = "") -> bool:
     """Whether a file certainly holds more than so many characters, so that its ingest could only fail.
 
     Known of text in UTF-8, and in UTF-16 or UTF-32 with a mark. Of a PDF, of another encoding and of binary data only
-    the parser knows: False. Carriage returns don't count, as the parser drops those of CRLF.
+    the parser knows, and a table is read part by part however long it is: False. Carriage returns don't count, as the
+    parser drops those of CRLF.
     """
     if spool.size_bytes <= max_chars:  # no encoding has more characters than bytes
         return False
@@ -31,7 +35,7 @@ async def holds_more_text(spool: Spool, max_chars: int) -> bool:
     async with aclosing(spool.parts(_PART)) as parts:
         async for part in parts:
             if decoder is None:
-                if _PDF in part[:_PDF_WITHIN]:
+                if _PDF in part[:_PDF_WITHIN] or _is_sheet(part, file_name, media_type):
                     return False
                 encoding = next((name for mark, name in _MARKS if part.startswith(mark)), "utf-8-sig")
                 decoder = codecs.getincrementaldecoder(encoding)()
@@ -42,6 +46,14 @@ async def holds_more_text(spool: Spool, max_chars: int) -> bool:
             if count > max_chars:
                 return True
     return False
+
+
+def _is_sheet(head: bytes, file_name: str, media_type: str) -> bool:
+    """Whether a file is a table, which is read part by part however long it is."""
+    try:
+        return detect(head[:HEAD_BYTES], file_name, media_type).format is Format.SHEET
+    except IngestError:
+        return False
 
 
 def _count(decoder: codecs.IncrementalDecoder, part: bytes) -> int:

@@ -30,7 +30,7 @@ from citewire_retriever.ingest.document import ParseLimits
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers import parse, preload
 from citewire_retriever.ingest.parsers.pdf_boxes import find_boxes
-from citewire_retriever.ingest.wire import PREFIX_BYTES, encode_boxes, encode_document
+from citewire_retriever.ingest.wire import PREFIX_BYTES, decode_position, encode_boxes, encode_document
 
 _CONTROL: Final = 0
 _ANSWER: Final = 3
@@ -186,7 +186,8 @@ def _read(job: dict[str, Any], data: bytes | mmap.mmap) -> dict[str, Any]:
     try:
         if "texts" in job:
             return {"pages": encode_boxes(find_boxes(data, [SoughtText(**text) for text in job["texts"]]))}
-        document = parse(data, job["file_name"], job["media_type"], ParseLimits(**job["limits"]))
+        position = decode_position(job["position"])
+        document = parse(data, job["file_name"], job["media_type"], ParseLimits(**job["limits"]), position)
         return {"document": encode_document(document)}
     except IngestError as error:
         return {"error": {"code": error.code.value, "message": error.message}}

@@ -6,13 +6,14 @@ from importlib import import_module
 from mmap import mmap
 from typing import Final
 
-from citewire_retriever.ingest.decode import decode
+from citewire_retriever.ingest.decode import decode, is_utf8
 from citewire_retriever.ingest.detect import HEAD_BYTES, Detected, detect
-from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits, too_much_text
+from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits, SheetPosition, too_much_text
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.nesting import Inside
 
 _BYTES_PER_CHAR = 4
+_LONG_SHEET_BYTES = 4 * 1024 * 1024
 _DEFAULT_LIMITS = ParseLimits()
 
 
@@ -26,6 +27,8 @@ class _File:
     limits: ParseLimits
     inside: Inside
     """Reads the files in it, if it holds any."""
+    position: SheetPosition | None
+    """Which part of a long table is read; None if it is read in one, as it is within another file."""
 
     def text(self) -> str:
         """The file as text. Raises IngestError: TOO_LARGE, EMPTY, UNSUPPORTED_FORMAT."""
@@ -40,7 +43,11 @@ class _File:
 
 
 def parse(
-    data: bytes | mmap, file_name: str, media_type: str = "", limits: ParseLimits = _DEFAULT_LIMITS
+    data: bytes | mmap,
+    file_name: str,
+    media_type: str = "",
+    limits: ParseLimits = _DEFAULT_LIMITS,
+    position: SheetPosition | None = None,
 ) -> ParsedDocument:
     """Reads a file. The same bytes and name always give the same document.
 
@@ -52,17 +59,25 @@ def parse(
         file_name: The file's name, for its suffix; empty for text that wasn't a file.
         media_type: What the client believes it is; content and name decide before it.
         limits: Bounds on the result.
+        position: Which part of a long table: `following` of the one before; None for the first, and for all else.
 
     Raises:
         IngestError: With every code but TIMEOUT and INTERNAL.
     """
-    return _parse(data, file_name, media_type, limits, Inside(_parse, limits))
+    return _parse(data, file_name, media_type, limits, Inside(_parse, limits), position or SheetPosition())
 
 
-def _parse(data: bytes | mmap, file_name: str, media_type: str, limits: ParseLimits, inside: Inside) -> ParsedDocument:
+def _parse(  # what `parse` and the files within a file differ in
+    data: bytes | mmap,
+    file_name: str,
+    media_type: str,
+    limits: ParseLimits,
+    inside: Inside,
+    position: SheetPosition | None = None,
+) -> ParsedDocument:
     detected = detect(data[:HEAD_BYTES], file_name, media_type)
-    document = _READERS[detected.format](_File(data, file_name, detected, limits, inside))
-    if not document.blocks:
+    document = _READERS[detected.format](_File(data, file_name, detected, limits, inside, position))
+    if not document.blocks and not (document.following or (position and position.offset)):
         raise _nothing_in_it()
     return document
 
@@ -100,9 +115,13 @@ def _read_html(file: _File) -> ParsedDocument:
 
 
 def _read_sheet(file: _File) -> ParsedDocument:
-    from citewire_retriever.ingest.parsers.sheet import parse_sheet
+    from citewire_retriever.ingest.parsers.sheet import parse_long_sheet, parse_sheet
 
-    return parse_sheet(file.text(), file.limits, media_type=file.detected.media_type)
+    media_type = file.detected.media_type
+    position = file.position
+    if position and (position.offset or (len(file.data) > _LONG_SHEET_BYTES and is_utf8(file.data))):
+        return parse_long_sheet(file.data, file.limits, media_type=media_type, position=position)
+    return parse_sheet(file.text(), file.limits, media_type=media_type)
 
 
 def _read_docx(file: _File) -> ParsedDocument:

@@ -1,22 +1,37 @@
-"""CSV and TSV: one block per row, rendered as ``column: value`` pairs."""
+"""CSV and TSV: one block per row, rendered as ``column: value`` pairs; a long table is read part by part."""
 
 import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
+from mmap import mmap
+from typing import Final
 
 from citewire.common.v1.place_pb2 import Place
 
-from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
+from citewire_retriever.ingest.decode import clean
+from citewire_retriever.ingest.document import (
+    Block,
+    BlockKind,
+    Format,
+    ParsedDocument,
+    ParseLimits,
+    SheetPosition,
+    TextBuilder,
+)
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.pairs import NUMBER, one_line, pairs
 
 _DELIMITERS = "\t;|,"
 _SNIFF_CHARS = 65_536
 _SNIFF_ROWS = 200
+_HEAD_BYTES: Final = 4 * _SNIFF_CHARS
 _EXCEL_HINT = re.compile(r"sep=([^\n])\n", re.I)
+_PART_ROWS: Final = 20_000
+_PART_BYTES: Final = 2 * 1024 * 1024
 
 # A cell may be as long as the whole text, which has its own limit; the module's default of 128 KiB is a surprise.
 csv.field_size_limit(2**31 - 1)
@@ -34,36 +49,101 @@ def parse_sheet(text: str, limits: ParseLimits, *, media_type: str = "text/csv")
     """
     hint = _EXCEL_HINT.match(text)
     body = text[hint.end() :] if hint else text
-    delimiter = hint.group(1) if hint else _sniff(body, prefer_tab=media_type == "text/tab-separated-values")
-    records = _records(body, delimiter)
-    width = _usual_width(_sample(body, delimiter))
-    rows = ((number, cells) for number, cells in enumerate(records, start=1) if any(cell.strip() for cell in cells))
-
+    start = SheetPosition(delimiter=hint.group(1) if hint else _sniff(body, media_type))
+    reader = _Reader(start, _usual_width(_sample(body, start.delimiter)))
     builder = TextBuilder(limits)
-    header: tuple[int, list[str]] | None = None
-    for number, cells in rows:
-        if 2 * _filled(cells) >= width:
-            header = (number, [one_line(cell) for cell in cells])
-            break
-        _add(builder, number, "\n".join(cell.strip() for cell in cells if cell.strip()))
-    if header is None and not builder.blocks:
+    unbalanced = body.count('"') % 2 == 1 and _never_closed(_lines_of(body), start.delimiter)
+    reader.read(builder, _records(_lines_of(body), start.delimiter, quoted=not unbalanced))
+    reader.finish(builder)
+    if not builder.blocks:
         raise IngestError(IngestCode.EMPTY, "The table has no filled cell.")
-    if header is not None:
-        _add_body(builder, header, rows)
     return ParsedDocument(Format.SHEET, media_type, builder.text(), tuple(builder.blocks))
 
 
-def _add_body(builder: TextBuilder, header: tuple[int, list[str]], rows: Iterator[tuple[int, list[str]]]) -> None:
-    number, names = header
-    if all(NUMBER.fullmatch(name) for name in names if name):
-        # A row of numbers names no columns: the data starts here.
-        _add(builder, number, pairs([], names))
-        names = []
-    before = len(builder.blocks)
-    for row, cells in rows:
-        _add(builder, row, pairs(names, cells))
-    if names and len(builder.blocks) == before:
-        _add(builder, number, "\n".join(name for name in names if name))
+def parse_long_sheet(
+    data: bytes | mmap, limits: ParseLimits, *, media_type: str, position: SheetPosition
+) -> ParsedDocument:
+    """Parses the next part of a table in UTF-8, as `parse_sheet` does all of one.
+
+    Memory depends on the part alone, of at most 20,000 rows or a little over 2 MiB.
+
+    Args:
+        data: The whole file.
+        limits: Bounds on the part.
+        media_type: Of the file.
+        position: Where the part starts: `following` of the document of the one before, if there is one.
+
+    Returns:
+        The part, maybe without blocks; its `following` is None if it is the last.
+
+    Raises:
+        IngestError: CORRUPT, TOO_LARGE.
+    """
+    head = clean(data[:_HEAD_BYTES].decode("utf-8", errors="ignore"))
+    hint = _EXCEL_HINT.match(head)
+    head = head[hint.end() :] if hint else head
+    if not position.offset:
+        offset = data.find(b"\n") + 1 if hint else 0
+        position = SheetPosition(offset, delimiter=hint.group(1) if hint else _sniff(head, media_type))
+        if _odd_quotes(data) and _never_closed(_FileLines(data, position.offset), position.delimiter):
+            position = replace(position, quoted=False)
+    reader = _Reader(position, _usual_width(_sample(head, position.delimiter)))
+    builder = TextBuilder(limits)
+    lines = _FileLines(data, position.offset)
+    records = _records(lines, position.delimiter, quoted=position.quoted)
+    last = position.offset + _PART_BYTES
+    part = _until(records, lambda count: lines.at_end and (count >= _PART_ROWS or lines.offset >= last))
+    reader.read(builder, part)
+    following = reader.position(lines.offset) if lines.offset < len(data) else None
+    if following is None:
+        reader.finish(builder)
+    return ParsedDocument(Format.SHEET, media_type, builder.text(), tuple(builder.blocks), following=following)
+
+
+class _Reader:
+    """Turns records into blocks; knows the header, once it is found, and the number of the row."""
+
+    def __init__(self, start: SheetPosition, width: int) -> None:
+        self._start = start
+        self._width = width
+        self._row = start.row
+        self._names = start.names
+        self._waiting: tuple[int, list[str]] | None = None
+        """The header, until a row follows it."""
+
+    def read(self, builder: TextBuilder, records: Iterable[list[str]]) -> None:
+        """Adds records as rows."""
+        for cells in records:
+            self._row += 1
+            if any(cell.strip() for cell in cells):
+                self._add(builder, cells)
+
+    def finish(self, builder: TextBuilder) -> None:
+        """Adds the header as a row if it was the last one."""
+        if self._waiting is not None:
+            row, names = self._waiting
+            _add(builder, row, "\n".join(name for name in names if name))
+
+    def position(self, offset: int) -> SheetPosition:
+        """Where reading goes on behind what was read."""
+        return replace(self._start, offset=offset, row=self._row, names=self._names)
+
+    def _add(self, builder: TextBuilder, cells: list[str]) -> None:
+        if self._names is not None:
+            self._waiting = None
+            _add(builder, self._row, pairs(list(self._names), cells))
+            return
+        if 2 * _filled(cells) < self._width:
+            _add(builder, self._row, "\n".join(cell.strip() for cell in cells if cell.strip()))
+            return
+        names = [one_line(cell) for cell in cells]
+        if all(NUMBER.fullmatch(name) for name in names if name):
+            # A row of numbers names no columns: the data starts here.
+            _add(builder, self._row, pairs([], names))
+            names = []
+        else:
+            self._waiting = self._row, names
+        self._names = tuple(names)
 
 
 def _add(builder: TextBuilder, row: int, text: str) -> None:
@@ -71,20 +151,68 @@ def _add(builder: TextBuilder, row: int, text: str) -> None:
     builder.add(Block(BlockKind.ROW, start, end, place=Place(row=row)))
 
 
-def _records(text: str, delimiter: str) -> Iterator[list[str]]:
-    quoting = csv.QUOTE_NONE if _unbalanced(text, delimiter) else csv.QUOTE_MINIMAL
+class _FileLines:
+    """Lines of a file in UTF-8, one after the other; knows where the next one starts."""
+
+    def __init__(self, data: bytes | mmap, offset: int) -> None:
+        self.offset = offset
+        self._data = data
+        self._pending: list[str] = []
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        if not self._pending:
+            if self.offset >= len(self._data):
+                raise StopIteration
+            end = self._data.find(b"\n", self.offset) + 1 or len(self._data)
+            line = clean(self._data[self.offset : end].decode())
+            self.offset = end
+            if line.find("\n") in {-1, len(line) - 1}:
+                return line
+            self._pending = list(_lines_of(line))[::-1]  # an old Macintosh's line ends
+        return self._pending.pop()
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the next line starts at `offset`."""
+        return not self._pending
+
+
+def _lines_of(text: str) -> Iterator[str]:
+    """The lines of a text with their ends, without a copy of all of it."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
+
+
+def _until(records: Iterator[list[str]], is_last: Callable[[int], bool]) -> Iterator[list[str]]:
+    """Records, until enough have been given."""
+    for count, cells in enumerate(records, start=1):
+        yield cells
+        if is_last(count):
+            return
+
+
+def _records(lines: Iterable[str], delimiter: str, *, quoted: bool) -> Iterator[list[str]]:
+    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     try:
-        yield from csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting)
+        yield from csv.reader(lines, delimiter=delimiter, quoting=quoting)
     except csv.Error as error:
         raise IngestError(IngestCode.CORRUPT, "The table can't be read as CSV: check its quotes.") from error
 
 
-def _unbalanced(text: str, delimiter: str) -> bool:
+def _odd_quotes(data: bytes | mmap) -> bool:
+    return sum(data[start : start + _PART_BYTES].count(b'"') for start in range(0, len(data), _PART_BYTES)) % 2 == 1
+
+
+def _never_closed(lines: Iterable[str], delimiter: str) -> bool:
     """Whether an opening quote is never closed: it would swallow every row below it, so quotes are then mere signs."""
-    if text.count('"') % 2 == 0:
-        return False
     try:
-        for _ in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True):
+        for _ in csv.reader(lines, delimiter=delimiter, strict=True):
             pass
     except csv.Error as error:
         return "unexpected end of data" in str(error)
@@ -99,11 +227,12 @@ def _sample(text: str, delimiter: str) -> list[list[str]]:
     return [cells for cells in records if any(cell.strip() for cell in cells)]
 
 
-def _sniff(text: str, *, prefer_tab: bool) -> str:
+def _sniff(text: str, media_type: str) -> str:
     """The delimiter that cuts the first rows best; a comma if none cuts them.
 
     Among equals the comma comes last: decimal commas in a sheet cut by semicolons are commoner than the reverse.
     """
+    prefer_tab = media_type == "text/tab-separated-values"
     best, best_score = "\t" if prefer_tab else ",", 0.0
     for delimiter in _DELIMITERS:
         score = _evenness(_sample(text, delimiter)) + (0.5 if prefer_tab and delimiter == "\t" else 0)
