@@ -93,6 +93,7 @@ async def test_without_a_valid_key_nothing_is_said_of_the_body(
         ("POST", "/v1/search", b"{"),
         ("POST", "/v1/documents", b"{"),
         ("GET", "/v1/documents?page_size=x", b""),
+        ("POST", "/v1/documents:batch", b"{"),
         ("PUT", "/v1/documents/1", b"{"),
         ("PATCH", "/v1/documents/1", b"{"),
         ("DELETE", "/v1/documents/1", b""),

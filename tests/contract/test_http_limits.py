@@ -366,3 +366,11 @@ async def test_without_authentication_there_are_no_limits(database: Database) ->
             answers = [await gateway.http.get("/v1/documents") for _ in range(3)]
             assert [answer.status_code for answer in answers] == [200, 200, 200]
             assert "ratelimit" not in answers[0].headers
+
+
+async def test_each_operation_of_a_batch_counts_as_a_request(database: Database) -> None:
+    async with limited(database, {"requests": {"user": 4}}) as gateway:
+        ada = await key_of(database, "acme", "ada")
+        operations = [{"op": "delete", "id": number} for number in range(1, 7)]
+        batch = await gateway.http.post("/v1/documents:batch", json={"operations": operations}, headers=ada)
+        assert [result["status"] for result in batch.json()["results"]] == [404, 404, 404, 404, 429, 429]

@@ -66,6 +66,7 @@ ROUTES = {
     ("get", "/v1/chunks/{chunk_id}"),
     ("post", "/v1/verify"),
     ("post", "/v1/documents"),
+    ("post", "/v1/documents:batch"),
     ("get", "/v1/documents"),
     ("put", "/v1/documents/{document_id}"),
     ("get", "/v1/documents/{document_id}"),

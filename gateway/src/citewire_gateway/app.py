@@ -35,6 +35,7 @@ from citewire_gateway.api.dialects.simple import SimpleDialect
 from citewire_gateway.api.dialects.ui_message import UiMessageDialect
 from citewire_gateway.api.request_limits import body_limit, is_upload, time_budget
 from citewire_gateway.api.routes import (
+    batch,
     chat,
     collections,
     conversations,
@@ -95,6 +96,7 @@ ROUTES = (
     openai,
     search,
     documents,
+    batch,
     erasures,
     exports,
     collections,

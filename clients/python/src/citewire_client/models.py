@@ -47,6 +47,7 @@ Action = TypeAliasType(
             "conversation.read",
             "conversation.share",
             "conversation.update",
+            "document.batch",
             "document.create",
             "document.delete",
             "document.expire",
@@ -1284,6 +1285,35 @@ class OpenAiError(Model):
     message: str
     param: str | None
     type: str
+
+
+class Operation(Model):
+    """
+    One change.
+    """
+
+    document: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description=(
+                "Of `create` and `replace`: the body of `POST /v1/documents`; with"
+                " `file_name`, a small file whose `content` is base64. Of `update`: the"
+                " body of `PATCH /v1/documents/{document_id}`."
+            )
+        ),
+    ] = None
+    """Of `create` and `replace`: the body of `POST /v1/documents`; with `file_name`, a small file whose `content` is base64. Of `update`: the body of `PATCH /v1/documents/{document_id}`."""
+
+    id: Annotated[int | None, Field(description="Which document; not of `create`.")] = None
+    """Which document; not of `create`."""
+
+    key: Annotated[
+        str | None,
+        Field(description=("Of `create` and `replace`: an Idempotency-Key of this operation alone.")),
+    ] = None
+    """Of `create` and `replace`: an Idempotency-Key of this operation alone."""
+
+    op: Literal["create", "replace", "update", "retry", "delete"] | str
 
 
 class OrganisationInfo(Model):
@@ -2928,6 +2958,14 @@ class VerifyBody(Model):
     """Markers refer to them by number, from 1 in this order."""
 
 
+class Batch(Model):
+    """
+    Changes, done in this order.
+    """
+
+    operations: list[Operation]
+
+
 class BudgetBody(Model):
     """
     What may be spent in a period; UTC.
@@ -3708,6 +3746,21 @@ class FeedbackList(Model):
     """"" on the last page."""
 
 
+class OperationResult(Model):
+    """
+    What became of one operation.
+    """
+
+    document: Annotated[Document | None, Field(description="As it is now, unless it was deleted.")] = None
+    """As it is now, unless it was deleted."""
+
+    error: Annotated[Problem | None, Field(description="Its fields begin with `operations.NUMBER`.")] = None
+    """Its fields begin with `operations.NUMBER`."""
+
+    status: Annotated[int, Field(description="The status that a request of its own would have had.")]
+    """The status that a request of its own would have had."""
+
+
 UiMessagePart = TypeAliasType(
     "UiMessagePart",
     UiStart
@@ -3730,3 +3783,11 @@ UiMessagePart = TypeAliasType(
     | UiFinish
     | UiError,
 )
+
+
+class BatchResults(Model):
+    """
+    A result for each operation, in their order.
+    """
+
+    results: list[OperationResult]

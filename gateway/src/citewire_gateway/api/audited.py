@@ -28,6 +28,7 @@ AUDITED: Final[Mapping[tuple[str, str], tuple[Action, str]]] = {
     ("GET", "/v1/chunks/{chunk_id}"): (Action.CHUNK_READ, "chunk:{chunk_id}"),
     ("POST", "/v1/verify"): (Action.VERIFY, ""),
     ("POST", "/v1/documents"): (Action.DOCUMENT_CREATE, ""),
+    ("POST", "/v1/documents:batch"): (Action.DOCUMENT_BATCH, ""),
     ("PUT", "/v1/documents/{document_id}"): (Action.DOCUMENT_REPLACE, "document:{document_id}"),
     ("GET", "/v1/documents"): (Action.DOCUMENT_LIST, ""),
     ("GET", "/v1/documents/{document_id}"): (Action.DOCUMENT_READ, "document:{document_id}"),

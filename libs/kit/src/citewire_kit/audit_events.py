@@ -47,6 +47,7 @@ class Action(StrEnum):
     CONVERSATION_READ = "conversation.read"
     CONVERSATION_SHARE = "conversation.share"
     CONVERSATION_UPDATE = "conversation.update"
+    DOCUMENT_BATCH = "document.batch"
     DOCUMENT_CREATE = "document.create"
     DOCUMENT_DELETE = "document.delete"
     DOCUMENT_EXPIRE = "document.expire"

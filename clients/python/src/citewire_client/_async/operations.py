@@ -129,6 +129,20 @@ class AsyncOperations:
             Request("POST", path_of("/v1/chat/{}/cancel", run_id), repeatable=False), models.RunCancelled
         )
 
+    async def change_many(
+        self, operations: Sequence[models.Operation | Mapping[str, Any]], *, idempotency_key: str | None = None
+    ) -> models.BatchResults:
+        """Does operations one after another.
+
+        One that fails hinders no other; its result has the error.
+        """
+        return await self._transport.call(
+            Request(
+                "POST", "/v1/documents:batch", json=given(operations=operations), headers=idempotent(idempotency_key)
+            ),
+            models.BatchResults,
+        )
+
     async def change_provider_rules(self, require_own: bool) -> models.ProviderRulesBody:
         """Says whether the organisation uses only its own providers.
 
@@ -642,6 +656,7 @@ class AsyncOperations:
             "conversation.read",
             "conversation.share",
             "conversation.update",
+            "document.batch",
             "document.create",
             "document.delete",
             "document.expire",
@@ -756,6 +771,7 @@ class AsyncOperations:
             "conversation.read",
             "conversation.share",
             "conversation.update",
+            "document.batch",
             "document.create",
             "document.delete",
             "document.expire",

@@ -282,23 +282,30 @@ async def _store(
         raise unsupported_media_type(media_type, "multipart/form-data or application/json")
     require_json(request)
     body = validate(DocumentBody, parse_json(await request.body()))
+    return await store_text(tenant, services, key, document_id, body)
+
+
+async def store_text(
+    tenant: Tenant, services: Services, key: str | None, document_id: int | None, body: DocumentBody
+) -> Document:
+    """Hands a text to the retriever; with a key, at most once."""
     if not body.content.strip():
         raise invalid_field("content", "must not be empty")
     message = body.to_proto(document_id)
-    await _take_upload(services, tenant, len(body.content.encode()))
+    await take_upload(services, tenant, len(body.content.encode()))
 
     async def put(request_id: str) -> corpus_pb2.Document:
         message.request_id = request_id
         return await services.corpus.put(message)
 
-    return await _once(tenant, services, key, document_id, hash_json(body.model_dump(mode="json")), put)
+    return await store_once(tenant, services, key, document_id, hash_json(body.model_dump(mode="json")), put)
 
 
 async def _store_file(
     request: Request, tenant: Tenant, services: Services, key: str | None, document_id: int | None
 ) -> Document:
     declared = request.headers.get("content-length", "")
-    taken = await _take_upload(services, tenant, int(declared) if declared.isdecimal() else 0)
+    taken = await take_upload(services, tenant, int(declared) if declared.isdecimal() else 0)
     with services.uploads.hold_for(tenant.org_id, request.scope) as place:
         async with receive_form(
             paced(request.stream(), services.settings.upload_pace(), place),
@@ -313,16 +320,16 @@ async def _store_file(
                 header.request_id = request_id
                 return await services.corpus.upload(header, form.data())
 
-            return await _once(tenant, services, key, document_id, form.digest, upload)
+            return await store_once(tenant, services, key, document_id, form.digest, upload)
 
 
-async def _take_upload(services: Services, tenant: Tenant, size: int) -> Taken:
+async def take_upload(services: Services, tenant: Tenant, size: int) -> Taken:
     """Counts an upload and its bytes before it is read; returns what it took of the bytes."""
     await services.limiter.take(tenant, Measure.UPLOADS)
     return await services.limiter.take(tenant, Measure.UPLOAD_BYTES, size)
 
 
-async def _once(
+async def store_once(
     tenant: Tenant,
     services: Services,
     key: str | None,
@@ -330,6 +337,7 @@ async def _once(
     digest: bytes,
     store: Callable[[str], Awaitable[corpus_pb2.Document]],
 ) -> Document:
+    """Has a document stored; with a key, at most once: what is the same has the same digest."""
     if key is None:
         return Document.read(await store(""))
     operation = "documents" if document_id is None else f"documents/{document_id}"

@@ -10,6 +10,7 @@ from pydantic import MISSING, BeforeValidator, Field, StrictBool, StrictStr, mod
 
 from citewire_gateway.api.schemas import CollectionName, KnownType, PlaceFields, StreamError
 from citewire_gateway.profiles.model import DocumentType
+from citewire_http.api.batches import Base64
 from citewire_http.api.reading import Names
 from citewire_http.api.schemas import Count, Id, JsonObject, Nothing, RequestModel, ResponseModel, Time
 from citewire_http.api.times import LastMoment, Moment
@@ -73,21 +74,35 @@ class ValidityFields(RequestModel):
     valid_until: LastMoment | None = Field(default=None, description="From then on, it isn't found any more.")
 
 
-class DocumentBody(ValidityFields):
-    """A document as text."""
+class ContentFields(ValidityFields):
+    """What comes with a document's content."""
 
-    type: DocumentType
-    title: Title
-    content: Annotated[StrictStr, Field(min_length=1, description="Markdown.")]
     url: Url | None = None
     metadata: dict[str, Any] | None = None
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] = Field(default_factory=list)
     collection: CollectionName | None = None
     readers: Readers = Field(default_factory=list)
 
+
+class DocumentBody(ContentFields):
+    """A document as text."""
+
+    type: DocumentType
+    title: Title
+    content: Annotated[StrictStr, Field(min_length=1, description="Markdown.")]
+
     def to_proto(self, document_id: int | None) -> corpus_pb2.PutDocumentRequest:
         """As the retriever takes it: a new document, or a new version of one."""
         return self.to_message(corpus_pb2.PutDocumentRequest, document_id=document_id)
+
+
+class FileBody(ContentFields):
+    """A small file."""
+
+    file_name: FileName
+    content: Base64
+    type: DocumentType = "file"
+    title: Annotated[StrictStr, Field(max_length=500)] = ""
 
 
 class DocumentForm(RequestModel):
