@@ -8,6 +8,7 @@ import sys
 from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -86,6 +87,25 @@ async def test_a_collection_that_doesnt_want_it_is_left_alone(library: Enrichmen
             assert not document.HasField("enrichment")
             assert await library.labels(document_id) == {"tags": []}
     assert len(model.tasks) == 1
+
+
+async def test_no_label_of_a_document_that_fewer_see_is_proposed(library: EnrichmentLibrary, database: HasDsn) -> None:
+    boss, model = replace(ACME, roles=("owner",)), ScriptedChat(answer(), answer(), answer())
+    for name in ("plain", "payroll"):
+        await library.collections.create(boss, name, enrich=name == "payroll")
+    async with settings_with(database, model) as settings, running_worker(settings):
+        grants = [(f"user:{ACME.user_id}", "write")]
+        await library.collections.set_grants(boss, "payroll", grants)
+        for label, collection in {"harbours": "plain", "layoffs": "payroll", "warnings": "plain"}.items():
+            metadata = {"entity_type": f"of {label}", "category": f"about {label}", "summary": "Set."}
+            document_id = await library.save(tags=[label], metadata=metadata, collection=collection)
+            if label == "warnings":
+                await library.patch(document_id, readers=(f"user:{ACME.user_id}",))
+            await library.until_ready(document_id)
+        for collection, proposed in {COLLECTION: {"harbours"}, "payroll": {"harbours", "layoffs"}}.items():
+            await library.until_done(await library.save(collection=collection))
+            asked = "".join(message.content for message in model.tasks[-1].messages)
+            assert {label for label in ("harbours", "layoffs", "warnings") if label in asked} == proposed
 
 
 async def test_what_a_person_set_stays_and_isnt_asked_for(library: EnrichmentLibrary, database: HasDsn) -> None:

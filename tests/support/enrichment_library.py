@@ -105,6 +105,12 @@ class EnrichmentLibrary:
             raise AssertionError(f"the enrichment isn't so: {document}") from None
         return document
 
+    async def until_ready(self, document_id: int) -> None:
+        """Waits until a document can be searched."""
+        async with asyncio.timeout(30):
+            while (await self.get(document_id)).status != pb.DOCUMENT_STATUS_READY:  # noqa: ASYNC110 - nothing announces it
+                await asyncio.sleep(0.05)
+
     async def until_done(self, document_id: int, version: int = 1) -> dict[str, Any]:
         """Waits until a version is enriched; returns the document's labels."""
         await self.until(document_id, pb.ENRICHMENT_STATE_DONE, version=version)

@@ -11,11 +11,12 @@ LEFT JOIN corpus.texts t
 WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s AND d.live_version = %(version)s
 
 -- name: known_labels
--- What the owner's documents are labelled with, the most frequent first.
+-- What the owner's documents are labelled with, the most frequent first: of those that whoever sees this one sees, too.
 SELECT field, value
 FROM (SELECT field, value, row_number() OVER (PARTITION BY field ORDER BY sum(documents) DESC, value) AS place
       FROM corpus.document_values
       WHERE org_id = %(org_id)s AND owner = %(owner)s AND field IN ('entity_type', 'category', 'tags')
+        AND access_id = ANY ((SELECT corpus.accesses_no_narrower(%(document_id)s))::bigint[])
       GROUP BY field, value
       HAVING sum(documents) > 0) ranked
 WHERE place <= %(most)s

@@ -43,7 +43,7 @@ class PostgresEnrichmentStore:
                 row = await cursor.fetchone()
                 if row is None:
                     return None
-                labels = await _labels(connection, job.tenant, owner=row[3])
+                labels = await _labels(connection, job, owner=row[3])
                 models, only_own = await _own_models(connection, job.tenant)
         fields = frozenset(map(Field, row[4]))
         return DocumentToEnrich(row[0], row[1], row[2], row[6], fields, labels, models, only_own, row[5])
@@ -103,8 +103,8 @@ class PostgresEnrichmentStore:
                 yield connection
 
 
-async def _labels(connection: Connection, tenant: Tenant, *, owner: str) -> KnownLabels:
-    values = {"org_id": tenant.org_id, "owner": owner, "most": MAX_LABELS}
+async def _labels(connection: Connection, job: Job, *, owner: str) -> KnownLabels:
+    values = {**_key(job), "owner": owner, "most": MAX_LABELS}
     labels: dict[str, list[str]] = {}
     for field, value in await (await connection.execute(_SQL["known_labels"], values)).fetchall():
         labels.setdefault(field, []).append(value)
