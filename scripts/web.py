@@ -62,7 +62,9 @@ def fetch(name: str, folder: Path) -> None:
 
 def differences(built: Path, committed: Path) -> list[str]:
     """Names of the files that aren't the same in both folders, or are in one of them only."""
-    names = sorted({path.relative_to(top).as_posix() for top in (built, committed) for path in top.rglob("*.*")})
+    names = sorted(
+        {path.relative_to(top).as_posix() for top in (built, committed) for path in top.rglob("*") if path.is_file()}
+    )
     _, different, missing = filecmp.cmpfiles(built, committed, names, shallow=False)
     return [*different, *missing]
 
