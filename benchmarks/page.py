@@ -18,7 +18,7 @@ import contextlib
 import json
 import tempfile
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,14 +111,14 @@ def pieces(shape: str) -> list[str]:
     return answer
 
 
-async def longest_task(page: DrivenPage, question: str) -> tuple[float, float, str]:
-    """Milliseconds of CPU and by the clock of the longest tasks of the page's main thread, while it asks.
+async def longest_task(page: DrivenPage, doing: Awaitable[object]) -> tuple[float, float, str]:
+    """Milliseconds of CPU and by the clock of the longest tasks of the page's main thread, while something is done.
 
     And what the longest one did: its parts that took more than 5 ms of CPU.
     """
     categories = ["toplevel", "devtools.timeline", "__metadata"]
     await page.call("Tracing.start", traceConfig={"includedCategories": categories}, transferMode="ReportEvents")
-    await ask(page, question)
+    await doing
     await page.call("Tracing.end")
     await page.event("Tracing.tracingComplete")
     events: list[dict[str, Any]] = []
@@ -149,14 +149,23 @@ async def long_answers(page: DrivenPage, model: ScriptedModel, shapes: Sequence[
         model.say(*pieces(shape))
         await page.run("location.hash = '#/'")
         await page.wait_for(f"{READY} && !document.querySelector('.answer')")
-        cpu, clock, parts = await longest_task(page, QUESTION)
+        cpu, clock, parts = await longest_task(page, ask(page, QUESTION))
         badges = await page.run("document.querySelectorAll('.prose .badge').length")
         characters = await page.run("document.querySelector('.prose').textContent.length")
-        rows.append([shape, characters, badges, cpu, clock, parts])
+        again, _, parts_again = await longest_task(page, open_again(page, characters))
+        rows.append([shape, characters, badges, cpu, clock, parts, again, parts_again])
         print(f"  {rows[-1]}", flush=True)
-    print(
-        format_table(["answer", "characters", "badges", "longest task: CPU ms", "by the clock, ms", "its parts"], rows)
-    )
+    headings = ["answer", "characters", "badges", "longest task: CPU ms", "by the clock, ms", "its parts"]
+    print(format_table([*headings, "opened again: CPU ms", "its parts"], rows))
+
+
+async def open_again(page: DrivenPage, characters: int) -> None:
+    """Leaves the conversation and opens it from the history."""
+    place = await page.run("location.hash")
+    await page.run("location.hash = '#/'")
+    await page.wait_for(f"{READY} && !document.querySelector('.answer')")
+    await page.run(f"location.hash = {json.dumps(place)}")
+    await page.wait_for(f"document.querySelector('.prose')?.textContent.length >= {characters}")
 
 
 async def many_answers(page: DrivenPage, model: ScriptedModel) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ STREAM = """
     const frames = () => new Promise(next => requestAnimationFrame(() => requestAnimationFrame(next)))
     window.sent = 0
     window.fetch = (...what) => {
+        if (String(what[0]).includes('/v1/conversations/long?')) return Promise.resolve(Response.json(stored))
         if (!String(what[0]).endsWith('/v1/chat')) return asked(...what)
         window.sent++
         return Promise.resolve(new Response(new ReadableStream({start: control => (window.stream = control)})))
@@ -111,6 +113,23 @@ async def test_the_end_isn_t_followed_by_who_reads_above_it(page: DrivenPage) ->
     await page.run("grow('', 'A paragraph of it.\\n\\n', 30)")
     assert await page.run("document.querySelector('#main').scrollTop") == 100
     await end(page)
+
+
+async def test_a_long_conversation_is_written_over_several_frames(page: DrivenPage) -> None:
+    answer = {"role": "assistant", "content": "A paragraph of the answer.\n\n" * 300, "state": "complete"}
+    messages = [{"role": "user", "content": f"Question {n // 2}?"} if n % 2 == 0 else answer for n in range(80)]
+    stored = {"id": "long", "title": "Long", "messages": messages, "next_page_token": ""}
+    count = "document.querySelectorAll('.turn').length"
+    await page.run(
+        f"window.stored = {json.dumps(stored)}; window.counts = [];"
+        f"(function look() {{ const now = {count}; if (now !== counts.at(-1)) counts.push(now);"
+        " if (now < 40) requestAnimationFrame(look) })(); location.hash = '#/c/long'"
+    )
+    await page.wait_for(f"{count} === 40")
+    counts: list[int] = await page.run("new Promise(requestAnimationFrame).then(() => counts)")
+    assert max(after - before for before, after in pairwise(counts)) <= 4, "two at a time, and a frame may be missed"
+    asked = await page.run("[...document.querySelectorAll('.question')].map(question => question.textContent)")
+    assert asked == [f"Question {number}?" for number in range(40)]
 
 
 @pytest.mark.parametrize("width", [390, 1280])

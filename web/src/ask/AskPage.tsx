@@ -1,4 +1,5 @@
 // The conversation, and the field for the next question.
+import { memo } from "preact/compat";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { conversationId, toast } from "../state";
@@ -57,7 +58,7 @@ function followEnd(main: HTMLElement, list: HTMLElement): () => void {
   };
 }
 
-function TurnView({ turn }: { turn: Turn }) {
+const TurnView = memo(({ turn }: { turn: Turn }) => {
   const [edited, setEdited] = useState<string | null>(null);
   const field = useFocus<HTMLTextAreaElement>(edited !== null);
   const submit = () => {
@@ -93,4 +94,4 @@ function TurnView({ turn }: { turn: Turn }) {
       <AnswerView answer={turn.answer} question={turn.question} />
     </article>
   );
-}
+});

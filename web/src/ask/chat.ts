@@ -28,6 +28,9 @@ const BEST_PROFILE = "grounded";
 /** How long an answer goes on for a page that is loaded anew. */
 const GRACE_SECONDS = 15;
 
+/** So many characters of stored answers are written in a frame. */
+const PER_FRAME = 16_000;
+
 const OPTIONAL_EVENTS = ["step", "citation", "uncited"] as const;
 
 export const turns = signal<Turn[]>([]);
@@ -97,8 +100,8 @@ export async function show(id: string | null): Promise<void> {
     const page = await readAll(id);
     if (shownId !== id) return; // somebody went on meanwhile
     owner.value = page.user ?? null;
-    turns.value = storedTurns(page);
-    if (page.run_id !== undefined) void follow(page.run_id);
+    await unfold(storedTurns(page));
+    if (shownId === id && page.run_id !== undefined) void follow(page.run_id);
   } catch (error) {
     if (shownId !== id) return;
     if (error instanceof ApiError && error.status === 404) {
@@ -107,6 +110,17 @@ export async function show(id: string | null): Promise<void> {
     } else {
       complain(error);
     }
+  }
+}
+
+/** Shows stored turns, in each frame as much as can be written in it; those that are asked meanwhile come after them. */
+async function unfold(stored: Turn[]): Promise<void> {
+  const id = shownId;
+  for (let from = 0, to = 0; to < stored.length; from = to) {
+    if (from > 0) await new Promise<void>(inNextFrame);
+    if (shownId !== id) return;
+    for (let length = 0; to < stored.length && length < PER_FRAME; to++) length += stored[to]!.answer.value.text.length;
+    turns.value = [...stored.slice(0, to), ...turns.value.slice(from)];
   }
 }
 
@@ -174,23 +188,21 @@ async function write(answer: Signal<Answer>, events: (aborted: AbortSignal) => A
   });
   try {
     for await (const event of events(control.signal)) {
-      const isFirst = event.event === "token" && latest.status === "waiting";
       latest = applyEvent(latest, event);
       if (event.event === "conversation" && shownId === began && began !== event.data.conversation_id) {
         shownId = keptIn = event.data.conversation_id;
         go(`/c/${shownId}`, conversationId.value === null);
         unlisted = true;
       }
+      if (unlisted && event.event === "token") {
+        unlisted = false;
+        void loadHistory(); // not before: the first text comes first
+      }
       if (event.event === "done" && keptIn !== null && runId !== null) {
         latest = { ...latest, place: { conversation: keptIn, exchange: runId } };
       }
       if (event.event === "error") complain(new ApiError(0, "", messageOfFault(event.data)));
-      if (isFirst) paint.now();
-      else paint.later();
-      if (unlisted && isFirst) {
-        unlisted = false;
-        void loadHistory(); // not before: the first text comes first
-      }
+      paint.later();
     }
   } catch (error) {
     const stopped = control.signal.aborted;
@@ -254,12 +266,16 @@ function painter(paint: () => void): { later: () => void; now: () => void } {
     later() {
       if (planned) return;
       planned = true;
-      if (document.hidden) setTimeout(run, 250);
-      else requestAnimationFrame(run);
+      inNextFrame(run);
     },
     now() {
       planned = false;
       paint();
     },
   };
+}
+
+function inNextFrame(run: () => void): void {
+  if (document.hidden) setTimeout(run, 250);
+  else requestAnimationFrame(run);
 }
