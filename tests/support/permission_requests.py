@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -78,10 +79,11 @@ class Draws:
             ("PATCH", "/v1/conversations/{conversation_id}"): lambda _: self.conversation("PATCH", body={"title": "T"}),
             ("DELETE", "/v1/conversations/{conversation_id}"): lambda _: self.conversation("DELETE"),
             ("POST", "/v1/documents"): self.put,
+            ("POST", "/v1/documents:batch"): self.batch,
             ("PUT", "/v1/documents/{document_id}"): self.replace,
             ("PATCH", "/v1/documents/{document_id}"): self.update,
-            ("DELETE", "/v1/documents/{document_id}"): lambda org: self.document(org, "DELETE"),
-            ("POST", "/v1/documents/{document_id}:retry"): lambda org: self.document(org, "POST", ":retry"),
+            ("DELETE", "/v1/documents/{document_id}"): self.delete,
+            ("POST", "/v1/documents/{document_id}:retry"): self.retry,
             ("POST", "/v1/collections"): lambda org: Request(
                 "POST", "/v1/collections", {"name": self.choices.choice(org.collections)}
             ),
@@ -199,6 +201,28 @@ class Draws:
         self.replaced.add(document.document_id)
         body = self.article(org) | {"title": document.label}
         return Request("PUT", f"/v1/documents/{document.document_id}", body)
+
+    def delete(self, org: Organisation) -> Request:
+        return self.document(org, "DELETE")
+
+    def retry(self, org: Organisation) -> Request:
+        return self.document(org, "POST", ":retry")
+
+    def batch(self, org: Organisation) -> Request:
+        ways = {
+            "create": self.put,
+            "replace": self.replace,
+            "update": self.update,
+            "delete": self.delete,
+            "retry": self.retry,
+        }
+        operations: list[dict[str, Any]] = []
+        for name in self.choices.choices([*ways], k=self.choices.choice((1, 3))):
+            request = ways[name](org)
+            operation = {"op": name, "document": request.body, "key": request.key}
+            operation["id"] = int(re.split("[/:]", request.path)[3]) if name != "create" else None
+            operations.append({field: value for field, value in operation.items() if value})
+        return Request("POST", "/v1/documents:batch", {"operations": operations})
 
     def article(self, org: Organisation) -> dict[str, Any]:
         self.made += 1
