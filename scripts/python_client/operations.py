@@ -11,19 +11,22 @@ from typing import Final
 
 from scripts.python_client.tools import Json
 
-FOREIGN_TAGS: Final = frozenset({"auth", "system"})
-"""A browser's sign-in, and what an orchestrator asks."""
+FOREIGN_TAGS: Final = frozenset({"system"})
+"""What an orchestrator asks."""
 NOT_METHODS: Final = frozenset(
     # Foreign wires have clients of their own; the others stream, and are written by hand.
     [
         *("simple_chat", "simple_query", "self_rag_query", "self_rag_chat", "read_message", "complete"),
         *("read_events", "watch_document", "get_content", "get_text", "export_user"),
+        # A browser's sign-in.
+        *("come_back", "sign_in", "sign_out", "refresh_session"),
     ]
 )
 NAMES: Final = {
     "add_erasure": "create_erasure",
     "cancel": "cancel_run",
     "change_rules": "change_provider_rules",
+    "get_session": "get_caller",
     "order": "rerank",
     "patch_document": "update_document",
 }

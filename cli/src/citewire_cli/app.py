@@ -26,7 +26,7 @@ from citewire_cli.commands import (
     up,
     usage,
 )
-from citewire_cli.commands.eval import explain_eval
+from citewire_cli.commands.missing import explain_eval, explain_mcp
 from citewire_cli.errors import EXIT_CODE_HELP
 
 app = typer.Typer(
@@ -60,10 +60,11 @@ app.add_typer(limits.limits_app, name="limits")
 app.add_typer(spaces.spaces_app, name="spaces")
 app.add_typer(providers.providers_app, name="providers")
 app.command("completion")(completion.completion)
-if eval_points := entry_points(group="citewire.commands", name="eval"):
-    app.command("eval")(next(iter(eval_points)).load())
-else:
-    app.command("eval", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(explain_eval)
+for name, explain in (("eval", explain_eval), ("mcp", explain_mcp)):
+    if points := entry_points(group="citewire.commands", name=name):
+        app.command(name)(next(iter(points)).load())
+    else:
+        app.command(name, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(explain)
 
 
 def _show_version(value: bool) -> None:

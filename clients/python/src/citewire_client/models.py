@@ -342,6 +342,34 @@ class CalibrationValues(Model):
     """What was measured and how: any JSON object, at most 64 KiB."""
 
 
+class CallerInfo(Model):
+    """
+    Who sends a request, by its key, token or session.
+    """
+
+    expires_at: Annotated[
+        str | None,
+        Field(description="When the key, token or session ends; null is never."),
+    ]
+    """When the key, token or session ends; null is never."""
+
+    groups: Annotated[
+        list[str],
+        Field(description=("As the identity provider and the organisation name them; a key's are its own.")),
+    ]
+    """As the identity provider and the organisation name them; a key's are its own."""
+
+    key_id: Annotated[str | None, Field(description="Of an API key.")]
+    """Of an API key."""
+
+    kind: Literal["key", "token", "session"] | str
+    org: str
+    plan: Literal["free", "basic", "pro"] | str
+    roles: list[str]
+    scopes: list[Literal["read", "chat", "write", "admin"] | str]
+    user: str
+
+
 class Chunk(Model):
     """
     A chunk with its place in its document.

@@ -468,6 +468,10 @@ class Operations:
             Request("GET", path_of("/v1/conversations/{}/export", conversation_id)), models.ConversationExport
         )
 
+    def get_caller(self) -> models.CallerInfo:
+        """Returns who sends the request, by its session, key or token."""
+        return self._transport.call(Request("GET", "/v1/auth/session"), models.CallerInfo)
+
     def get_chunk(self, chunk_id: int) -> models.Chunk:
         """Returns a chunk, also of a superseded version while that is kept."""
         return self._transport.call(Request("GET", path_of("/v1/chunks/{}", chunk_id)), models.Chunk)

@@ -1,4 +1,4 @@
-"""Stands in for `citewire eval`, which the package citewire-eval brings."""
+"""Commands of packages that aren't installed: they say so."""
 
 import typer
 
@@ -8,8 +8,17 @@ from citewire_cli.output import print_error
 
 def explain_eval() -> None:
     """Measure search and answers on data sets. Needs the package citewire-eval, which isn't installed here."""
+    _explain("citewire-eval")
+
+
+def explain_mcp() -> None:
+    """Serve the documents to models (MCP). Needs the package citewire-mcp, which isn't installed here."""
+    _explain("citewire-mcp")
+
+
+def _explain(package: str) -> None:
     error = CliError(
-        "The package citewire-eval is missing",
+        f"The package {package} is missing",
         "In a clone of the repository, `make install` brings it; elsewhere install it beside citewire-cli.",
         ExitCode.USAGE,
     )

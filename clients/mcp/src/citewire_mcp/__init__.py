@@ -1,0 +1,1 @@
+"""Citewire as a server of the Model Context Protocol."""

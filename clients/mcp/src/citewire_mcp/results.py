@@ -1,0 +1,135 @@
+"""What the tools return: structured, with the places that a person would point at."""
+
+from typing import Any, Final, Self
+
+from pydantic import BaseModel, Field
+
+from citewire_client import models
+from citewire_client.base import Model
+
+_PLACE: Final = (
+    *("section", "page_number", "slide", "sheet", "cell_range", "row_number", "start_line", "end_line", "cell"),
+    *("record_path", "start_seconds", "end_seconds", "part"),
+)
+
+
+def place_of(located: Model) -> dict[str, Any]:
+    """Returns where something stands, in the members that its format has."""
+    members = {name: getattr(located, name, None) for name in _PLACE}
+    return {name: value for name, value in members.items() if value is not None}
+
+
+class Passage(BaseModel):
+    """A passage of a document."""
+
+    chunk_id: int = Field(description="For `open_passage`.")
+    document_id: int
+    title: str
+    file_name: str
+    place: dict[str, Any] = Field(description="Where it stands: page_number, section, sheet, row_number, and so on.")
+    content: str
+    score: float | None = Field(default=None, description="Cosine similarity with the query.")
+
+    @classmethod
+    def read(cls, passage: models.SearchResult | models.Chunk) -> Self:
+        """Reads a search result or a chunk."""
+        return cls(
+            chunk_id=passage.chunk_id,
+            document_id=passage.document_id,
+            title=passage.title,
+            file_name=passage.file_name,
+            place=place_of(passage),
+            content=passage.content,
+            score=getattr(passage, "score", None),
+        )
+
+
+class Passages(BaseModel):
+    """Passages, the most relevant first."""
+
+    passages: list[Passage]
+
+
+class CheckedQuote(BaseModel):
+    """A sentence of the answer, and the words of a document that it was compared with."""
+
+    sentence: str
+    quote: str
+    verdict: str = Field(description="How far the quote supports it: supported, partial, unsupported or unverified.")
+    number: int = Field(description="As in the answer's markers.")
+    chunk_id: int
+    document_id: int
+    file_name: str
+    place: dict[str, Any]
+
+
+class Answer(BaseModel):
+    """An answer from the documents; every quote was looked up in them, none is invented."""
+
+    answer: str
+    answered: bool = Field(description="False: the documents don't hold an answer.")
+    quotes: list[CheckedQuote]
+    conversation_id: str | None = Field(default=None, description="Continues it in the next call of `ask`.")
+    model: str | None = None
+
+
+class DocumentInfo(BaseModel):
+    """A document of the library."""
+
+    document_id: int
+    title: str
+    file_name: str
+    collection: str | None
+    tags: list[str]
+    status: str = Field(description="`ready`: it is searched.")
+    uri: str = Field(description="The resource that holds its text.")
+
+
+class DocumentPage(BaseModel):
+    """Documents, newest first."""
+
+    documents: list[DocumentInfo]
+    next_page_token: str = Field(description='For the next call; "" on the last page.')
+
+
+def uri_of(document_id: int) -> str:
+    """Returns the resource of a document."""
+    return f"citewire://documents/{document_id}"
+
+
+def document_info(document: models.Document) -> DocumentInfo:
+    """Reads a document."""
+    return DocumentInfo(
+        document_id=document.id,
+        title=document.title,
+        file_name=document.file_name,
+        collection=document.collection,
+        tags=document.tags,
+        status=document.status,
+        uri=uri_of(document.id),
+    )
+
+
+def read_answer(chat: models.ChatAnswer) -> Answer:
+    """Reads a chat's answer."""
+    cited = {citation.index: citation for citation in chat.citations}
+    return Answer(
+        answer=chat.answer,
+        answered=not chat.not_found,
+        quotes=[
+            CheckedQuote(
+                sentence=chat.answer[citation.sentence.start : citation.sentence.end],
+                quote=citation.quote,
+                verdict=citation.verdict,
+                number=citation.index,
+                chunk_id=citation.chunk_id,
+                document_id=citation.document_id,
+                file_name=cited[citation.index].file_name,
+                # The quote's own place, and the section of the passage that it stands in.
+                place={**place_of(cited[citation.index]), **place_of(citation)},
+            )
+            for citation in chat.verified or ()
+        ],
+        conversation_id=None if chat.conversation_id is None else str(chat.conversation_id),
+        model=chat.model,
+    )

@@ -1,0 +1,235 @@
+"""The server of the Model Context Protocol, by the protocol's own client: over standard streams and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import CallToolResult, TextContent, TextResourceContents
+
+from citewire_client import Citewire
+from fake_gateway import FakeGateway, Reply, Request, fake_gateway, reply_json, reply_problem
+from local_ports import free_port
+from local_stack import LocalStack
+
+CITEWIRE = Path(sys.executable).with_name("citewire")
+TEXT = "# Ferry\n\nThe ferry to Hven leaves at 7.45 from pier 3.\n\n# Fares\n\nA ticket costs 12 euros.\n"
+
+
+@pytest.fixture(scope="module")
+def document(stack: LocalStack) -> int:
+    with Citewire(stack.base_url) as client:
+        document = client.upload_document(TEXT.encode(), file_name="ferry.md", collection="mcp")
+        assert client.wait_for_document(document.id).status == "ready"
+    return document.id
+
+
+@asynccontextmanager
+async def over_stdio(url: str) -> AsyncGenerator[Client]:
+    environment = {"PATH": os.environ["PATH"], "CITEWIRE_URL": url}
+    async with Client(StdioServerParameters(command=str(CITEWIRE), args=["mcp"], env=environment)) as client:
+        yield client
+
+
+@asynccontextmanager
+async def over_http(url: str, *arguments: str, port: int = 0, token: str = "") -> AsyncGenerator[Client]:
+    """A client of a process of its own; with a port, of the one that listens there."""
+    process = None
+    if not port:
+        port = free_port()
+        process = start(url, port, *arguments)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        await listening(port)
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=60) as http,
+            Client(streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=http)) as client,
+        ):
+            yield client
+    finally:
+        if process is not None:
+            process.terminate()
+            process.wait(10)
+
+
+def start(url: str, port: int, *arguments: str) -> subprocess.Popen[bytes]:
+    # Calls over HTTP never have the process's own rights.
+    environment = {"PATH": os.environ["PATH"], "CITEWIRE_URL": url, "CITEWIRE_API_KEY": "the-process"}
+    return subprocess.Popen([CITEWIRE, "mcp", "--http", "--port", str(port), *arguments], env=environment)
+
+
+async def listening(port: int) -> None:
+    async with asyncio.timeout(60), httpx.AsyncClient(trust_env=False) as http:
+        while True:
+            try:
+                await http.get(f"http://127.0.0.1:{port}/")
+            except httpx.ConnectError:
+                await asyncio.sleep(0.1)
+            else:
+                return
+
+
+def content(result: CallToolResult) -> dict[str, Any]:
+    assert not result.is_error, text(result)
+    assert result.structured_content is not None
+    return result.structured_content
+
+
+def text(result: CallToolResult) -> str:
+    (block,) = result.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+Connect = Callable[[str], AbstractAsyncContextManager[Client]]
+
+
+@pytest.mark.parametrize("connect", [over_stdio, over_http])
+async def test_a_model_searches_asks_and_opens(connect: Connect, stack: LocalStack, document: int) -> None:
+    reported: list[float] = []
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        assert (total, message) == (None, "Reading the documents and writing the answer.")
+        reported.append(progress)
+
+    async with connect(stack.base_url) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == {"search", "ask", "open_passage", "list_documents"}
+        assert all(tool.output_schema for tool in tools.values())
+        assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools.values())
+
+        results = await client.call_tool("search", {"query": "When does the ferry leave?", "collection": "mcp"})
+        best = content(results)["passages"][0]
+        assert (best["document_id"], best["file_name"]) == (document, "ferry.md")
+        assert best["place"]["section"] == "Ferry"
+
+        opened = await client.call_tool("open_passage", {"chunk_id": best["chunk_id"]})
+        assert "7.45 from pier 3" in content(opened)["content"]
+
+        question = {"question": "How much does a ticket cost?", "collection": "mcp"}
+        answer = content(await client.call_tool("ask", question, progress_callback=report))
+        assert answer["answered"]
+        (quote,) = answer["quotes"]
+        assert (quote["quote"], quote["verdict"]) == ("A ticket costs 12 euros.", "supported")
+        assert (quote["file_name"], quote["place"]["section"]) == ("ferry.md", "Fares")
+        assert reported
+        nothing = await client.call_tool("ask", {"question": "Who painted the Mona Lisa?", "collection": "mcp"})
+        assert not content(nothing)["answered"]
+        assert not content(nothing)["quotes"]
+
+        listed = await client.call_tool("list_documents", {"containing": "ferry"})
+        assert [entry["uri"] for entry in content(listed)["documents"]] == [f"citewire://documents/{document}"]
+        resources = {str(entry.uri): entry.name for entry in (await client.list_resources()).resources}
+        assert resources[f"citewire://documents/{document}"] == "ferry.md"
+        (resource,) = (await client.read_resource(f"citewire://documents/{document}")).contents
+        assert isinstance(resource, TextResourceContents)
+        assert "A ticket costs 12 euros." in resource.text
+
+
+async def test_errors_say_what_to_do(stack: LocalStack) -> None:
+    async with over_stdio(stack.base_url) as client:
+        for arguments, message in (
+            ({"query": "x", "collection": "no such collection " * 20}, "collection"),
+            ({"query": ""}, "query"),
+            ({"query": "x", "top_k": 1000}, "top_k"),
+        ):
+            refused = await client.call_tool("search", arguments)
+            assert refused.is_error
+            assert message in text(refused)
+            assert "Traceback" not in text(refused)
+        with pytest.raises(MCPError, match="there is no document 999999 that you may read"):
+            await client.read_resource("citewire://documents/999999")
+
+
+@pytest.fixture
+def gateway() -> Iterator[FakeGateway]:
+    """One that answers with whose token it was asked."""
+
+    def who(request: Request) -> str | None:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        return token if scheme == "Bearer" and token in {"anna", "bob"} else None
+
+    def caller(request: Request) -> Reply:
+        name = who(request)
+        if name is None:
+            return reply_problem(401, "Not signed in", reason="UNAUTHENTICATED")
+        members: dict[str, object] = {
+            "org": "acme",
+            "user": name,
+            "groups": [],
+            "kind": "token",
+            "key_id": None,
+            "expires_at": None,
+        }
+        return reply_json(
+            members | {"plan": "pro", "role": "reader", "roles": ["reader"], "scopes": [], "issuer": None}
+        )
+
+    def chunk(request: Request) -> Reply:
+        name = who(request)
+        if name is None:
+            return reply_problem(401, "Not signed in", reason="UNAUTHENTICATED")
+        place = {"chunk_id": 1, "document_id": 2, "title": "t", "file_name": "f", "version": 1, "chunk_index": 0}
+        span = {"char_start": 0, "char_end": 1, "content_hash": "", "live": True, "ref": "f", "token_count": 1}
+        return reply_json(place | span | {"type": "file", "content": f"for {name}"})
+
+    with fake_gateway() as gateway:
+        gateway.on("GET", "/v1/auth/session", caller)
+        gateway.on("GET", "/v1/chunks/1", chunk)
+        yield gateway
+
+
+async def test_each_call_has_the_rights_of_its_own_token(gateway: FakeGateway) -> None:
+    port = free_port()
+    public = f"http://127.0.0.1:{port}/mcp"
+    process = start(gateway.url, port, "--issuer", "https://login.example.com", "--public-url", public)
+    try:
+        await listening(port)
+        async with httpx.AsyncClient(trust_env=False) as http:
+            for token in ("", "Bearer mallory"):
+                refused = await http.post(public, json={}, headers={"Authorization": token} if token else {})
+                assert refused.status_code == 401
+                # As RFC 9728 says, a client learns here where to get a token.
+                assert "resource_metadata=" in refused.headers["www-authenticate"]
+            metadata = await http.get(f"http://127.0.0.1:{port}/.well-known/oauth-protected-resource/mcp")
+            assert metadata.json()["authorization_servers"] == ["https://login.example.com"]
+            assert metadata.json()["resource"] == public
+            hostile = await http.post(public, json={}, headers={"Authorization": "Bearer anna", "Host": "evil.example"})
+            assert hostile.status_code in {403, 421}
+        async with over_http("", port=port, token="anna") as anna, over_http("", port=port, token="bob") as bob:
+            for client, name in ((anna, "anna"), (bob, "bob"), (anna, "anna")):
+                opened = await client.call_tool("open_passage", {"chunk_id": 1})
+                assert content(opened)["content"] == f"for {name}"
+    finally:
+        process.terminate()
+        process.wait(10)
+    assert "Bearer the-process" not in {request.headers.get("authorization") for request in gateway.requests}
+
+
+async def test_without_an_issuer_a_call_without_a_token_has_no_rights(gateway: FakeGateway) -> None:
+    async with over_http(gateway.url) as client:
+        refused = await client.call_tool("open_passage", {"chunk_id": 1})
+        assert refused.is_error
+        assert "Not signed in" in text(refused)
+
+
+def test_an_issuer_needs_an_address() -> None:
+    done = subprocess.run(
+        [CITEWIRE, "mcp", "--http", "--issuer", "https://login.example.com"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "--public-url" in done.stderr
