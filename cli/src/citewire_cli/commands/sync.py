@@ -1,5 +1,6 @@
-"""`citewire sync`: a collection that follows a folder."""
+"""`citewire sync`: a collection that follows a folder, a Git repository or a web site."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -9,19 +10,28 @@ from citewire_cli import output
 from citewire_cli.api import Api
 from citewire_cli.commands.ingest import IngestProgress
 from citewire_cli.commands.options import JsonOption, UrlOption
-from citewire_cli.errors import ExitCode
+from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.ingest import Target
 from citewire_cli.settings import load_client_settings
-from citewire_cli.sync import report
-from citewire_cli.sync.engine import Sync
+from citewire_cli.sync import git, report
+from citewire_cli.sync.engine import Failure, Sync
 from citewire_cli.sync.folder import Folder
 from citewire_cli.sync.library import SyncedDocuments
+from citewire_cli.sync.sitemap import Sitemap
 from citewire_cli.sync.watch import follow
 
 
 @output.async_command
 async def sync_command(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to follow.", show_default=False)],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="What to follow: a folder, git+https://HOST/REPOSITORY@REF#FOLDER (also git+ssh, git+file), or the "
+            "https:// address of a sitemap.",
+            show_default=False,
+        ),
+    ],
     collection: Annotated[str, typer.Option("--collection", "-c", help="The collection that follows it.")],
     tag: Annotated[list[str] | None, typer.Option("--tag", "-t", help="Give new documents this tag.")] = None,
     name: Annotated[
@@ -40,36 +50,55 @@ async def sync_command(
     allow_deletions: Annotated[
         bool, typer.Option("--allow-deletions", help="Also if most of the source's documents would be deleted.")
     ] = False,
+    cache: Annotated[
+        Path, typer.Option(help="Where what was fetched is kept, so that the next run fetches what changed.")
+    ] = Path("~/.cache/citewire/sync"),
     patience: Annotated[
         float, typer.Option("--patience", min=1, help="Seconds without progress before waiting ends.")
     ] = 600.0,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Make a collection hold what a folder holds, and only that of what came from there before.
+    """Make a collection hold what a source holds, and only that of what came from there before.
 
-    A file's path in the folder is its document's name. New files are uploaded, changed ones become new versions, moved
+    A file's path in the source is its document's name. New files are uploaded, changed ones become new versions, moved
     ones keep their document, and documents whose file is gone are deleted; other documents of the collection stay. Run
     it again at any time, also after Ctrl-C. What `.citewireignore` names, in the syntax of .gitignore, is kept out.
 
     Exits with 1 if something failed; all else is done.
     """
-    source = Folder(folder, url_prefix=url_prefix, permissions=permissions)
-    async with Api(load_client_settings(url=url)) as api:
-        documents = SyncedDocuments(api, name or source.default_name, collection)
-        target = Target(collection, tuple(tag or ()), update=True)
-        sync = Sync(api, source, documents, target, allow_deletions=allow_deletions)
-        plan, listing = await sync.plan()
-        if dry_run:
-            report.print_plan(plan, listing, as_json=json)
-            return ExitCode.OK
-        if not json:
-            report.print_left_out(listing)
-        sync.check(plan)
-        uploads = sync.uploads(plan)
-        with IngestProgress(len(uploads), wait=True, quiet=json or not uploads) as progress:
-            done = await sync.apply(plan, uploads, progress, patience=patience)
-        report.print_report(plan, done, listing, as_json=json)
-        if watch:
-            await follow(sync, polling=poll, patience=patience, tell=report.Teller(as_json=json))
+    with closing(_open(source, cache, url_prefix=url_prefix, permissions=permissions, watch=watch or poll)) as folder:
+        async with Api(load_client_settings(url=url)) as api:
+            documents = SyncedDocuments(api, name or folder.default_name, collection)
+            target = Target(collection, tuple(tag or ()), update=True)
+            sync = Sync(api, folder, documents, target, allow_deletions=allow_deletions)
+            plan, listing = await sync.plan()
+            if dry_run:
+                report.print_plan(plan, listing, as_json=json)
+                return ExitCode.OK
+            if not json:
+                report.print_left_out(listing)
+            sync.check(plan)
+            uploads = sync.uploads(plan)
+            with IngestProgress(len(uploads), wait=True, quiet=json or not uploads) as progress:
+                done = await sync.apply(plan, uploads, progress, patience=patience)
+            done.failures += [Failure("fetch", path, error) for path, error in listing.failures.items()]
+            report.print_report(plan, done, listing, as_json=json)
+            if watch:
+                await follow(sync, polling=poll, patience=patience, tell=report.Teller(as_json=json))
     return ExitCode.FAILED if done.failures else ExitCode.OK
+
+
+def _open(source: str, cache: Path, *, url_prefix: str, permissions: bool, watch: bool) -> Folder:
+    scheme, separator, _ = source.partition("://")
+    if not separator:
+        return Folder(Path(source), url_prefix=url_prefix, permissions=permissions)
+    if watch or permissions:
+        name = "--watch and --poll follow" if watch else "--permissions reads those of"
+        raise CliError("Only a folder can be followed so", f"{name} a folder.", ExitCode.USAGE)
+    if scheme in git.SCHEMES:
+        return git.GitRepository(source, cache.expanduser(), url_prefix=url_prefix)
+    if scheme in ("http", "https") and not url_prefix:
+        return Sitemap(source, cache.expanduser())
+    kinds = "a folder, git+https://, git+ssh://, git+file://, or a sitemap's https:// (without --url-prefix)"
+    raise CliError("This is no source", f"{scheme}: it must be {kinds}.", ExitCode.USAGE)

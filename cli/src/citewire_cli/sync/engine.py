@@ -81,7 +81,7 @@ class Sync:
         if not self._allow_deletions and count > FEW and 2 * count > known:
             raise CliError(
                 f"{count} of {known} documents would be deleted",
-                f"Their files aren't in {self.folder.root} any more. Is it mounted, and the right folder? If this is "
+                f"Their files aren't in {self.folder.root} any more. Is it mounted, and the right source? If this is "
                 "meant, pass --allow-deletions.",
                 ExitCode.USAGE,
             )

@@ -4,7 +4,7 @@ import grp
 import os
 import pwd
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,6 +23,8 @@ class Listing:
     left_out: list[LeftOut]
     unseen: tuple[str, ...]
     """Paths of files and folders that couldn't be looked at."""
+    failures: dict[str, CliError] = field(default_factory=dict[str, CliError])
+    """What couldn't be fetched, by path."""
 
     def is_unseen(self, path: str) -> bool:
         """Whether nobody can tell now whether there is such a file."""
@@ -64,6 +66,13 @@ class Folder:
         """Tells this folder of this machine from any other, without telling where it is."""
         return f"folder-{fingerprint(self.root)}"
 
+    def close(self) -> None:
+        """Ends the following; others may follow the same source."""
+
+    def address(self, name: str) -> str:
+        """Where people find a file; empty if nowhere."""
+        return self._url_prefix + quote(name) if self._url_prefix else ""
+
     def read(self) -> Listing:
         """Looks at every file, and reads those that changed.
 
@@ -90,8 +99,8 @@ class Folder:
             except OSError as error:
                 left_out.append(LeftOut(source.path, f"it cannot be read: {error.strerror}", unseen=True))
                 continue
-            url = self._url_prefix + quote(source.name) if self._url_prefix else ""
-            files[source.name] = SyncFile(source, self._looks[source.path].sha256, url, readers)
+            address = self.address(source.name)
+            files[source.name] = SyncFile(source, self._looks[source.path].sha256, address, readers)
         unseen = [entry for entry in left_out if entry.unseen]
         if any(entry.path == self.root for entry in unseen):
             raise CliError("The folder cannot be read", f"{self.root}: {unseen[0].reason}", ExitCode.USAGE)

@@ -1,0 +1,84 @@
+"""A Git repository as a source: one commit without its history, by the `git` program."""
+
+import subprocess
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+from citewire_cli.errors import CliError, ExitCode
+from citewire_cli.sync.mirror import Mirror, split_fragment, without_credentials
+
+SCHEMES: Final = ("git+https", "git+http", "git+ssh", "git+file")
+GIT_SECONDS: Final = 3600.0
+"""Longest run of one `git` command."""
+_SAFE: Final = {
+    "core.hooksPath": "/dev/null",
+    "core.symlinks": "false",  # a link would be followed out of the repository
+    "core.fsmonitor": "false",
+    "protocol.allow": "never",
+    **{f"protocol.{name}.allow": "always" for name in ("https", "http", "ssh", "file")},
+    "http.lowSpeedLimit": "1000",  # bytes a second; slower for so long is a server that has gone
+    "http.lowSpeedTime": "60",
+}
+
+
+class GitRepository(Mirror):
+    """See the module."""
+
+    def __init__(self, source: str, cache: Path, *, url_prefix: str = "") -> None:
+        """Fetches nothing yet.
+
+        Args:
+            source: `git+https://host/repository.git@ref#folder`; without a ref the remote's HEAD, without a folder all.
+            cache: as of `Mirror`.
+            url_prefix: as of `Folder`.
+
+        Raises:
+            CliError: as `Mirror`, or the source isn't of this form (usage).
+        """
+        address, folder = split_fragment(source.removeprefix("git+"))
+        parts = urlsplit(address)
+        path, at, ref = parts.path.rpartition("@")
+        path, self._ref = (path, ref) if at else (ref, "HEAD")
+        self._address = urlunsplit(parts._replace(path=path))
+        inside = Path(folder.strip("/"))
+        wrong = not path.strip("/") or not self._ref or self._ref.startswith("-")
+        if wrong or inside.is_absolute() or ".." in inside.parts:
+            form = "Write it as git+https://HOST/REPOSITORY@REF#FOLDER."
+            raise CliError("This is no Git source", form, ExitCode.USAGE)
+        super().__init__("git", source, cache, inside=inside.as_posix(), url_prefix=url_prefix)
+
+    def refresh(self) -> dict[str, CliError]:
+        """See `Mirror.refresh`: all of a commit is there, or nothing is done."""
+        # Of a run that was killed: this one has the mirror for itself.
+        (self.mirrored / ".git" / "index.lock").unlink(missing_ok=True)
+        if not (self.mirrored / ".git" / "HEAD").exists():
+            self._git("init", "--quiet")
+        self._git("fetch", "--quiet", "--depth=1", "--no-tags", "--force", "--", self._address, self._ref)
+        self._git("checkout", "--quiet", "--force", "--detach", "FETCH_HEAD")
+        self._git("clean", "--quiet", "-ffdx")
+        if not self.root.is_dir():
+            raise CliError("The repository has no such folder", self.root.name, ExitCode.USAGE)
+        return {}
+
+    def _git(self, *arguments: str) -> None:
+        options = [part for name, value in _SAFE.items() for part in ("-c", f"{name}={value}")]
+        command = ["git", "-C", str(self.mirrored), *options, *arguments]
+        try:
+            # A session of its own has no terminal that git could ask for a password.
+            subprocess.run(  # noqa: S603 # a fixed program; the address and the ref are arguments after `--`
+                command,
+                check=True,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                timeout=GIT_SECONDS,
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            raise CliError("There is no git program", "Install git.", ExitCode.USAGE) from error
+        except subprocess.TimeoutExpired as error:
+            raise CliError("The repository didn't come in time", without_credentials(self._address)) from error
+        except subprocess.CalledProcessError as error:
+            log = without_credentials(error.stderr.decode(errors="replace")).strip().splitlines()
+            raise CliError(f"git {arguments[0]} failed", log[-1] if log else "") from error
