@@ -8,10 +8,13 @@ import io
 import json
 import os
 import threading
+import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 from rich.console import Console
+from rich.progress import Progress
 
 from citewire_cli import ingest as engine
 from citewire_cli.commands.ingest import IngestProgress
@@ -393,3 +396,34 @@ def test_progress_without_a_terminal_is_a_line_from_time_to_time() -> None:
     with IngestProgress(1, wait=True, quiet=True, console=Console(file=quiet), every=0.001) as progress:
         progress.uploaded(Outcome(source))
     assert quiet.getvalue() == ""
+
+
+def test_the_pace_and_the_time_that_is_left_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of the last half minute: a file a second at first, ten later; nothing at the beginning and the end."""
+    now = 0.0
+    written = io.StringIO()
+    console = Console(file=written, force_terminal=False, width=200)
+    progress = IngestProgress(400, wait=True, quiet=False, console=console, every=0.001)
+    bars = cast("Progress", vars(progress)["_progress"])
+    monkeypatch.setattr(bars, "get_time", lambda: now)
+
+    def lines() -> set[str]:
+        written.seek(0)
+        written.truncate()
+        while written.getvalue().count("\n") < 3:
+            time.sleep(0.001)
+        return set(written.getvalue().splitlines()[1:-1])
+
+    source = Source(Path("a.md"), "a.md", Path("/"))
+    with progress:
+        assert lines() == {"0 uploaded, 0 ready of 400"}
+        for pause, count, expected in (
+            (1.0, 100, "100 uploaded, 100 ready of 400, 1.0 a second, 5 min left"),
+            (0.1, 299, "399 uploaded, 399 ready of 400, 10.0 a second, 1 s left"),
+            (0.1, 1, "400 uploaded, 400 ready of 400"),
+        ):
+            for _ in range(count):
+                now += pause
+                progress.uploaded(Outcome(source))
+                progress.settled(Outcome(source))
+            assert lines() == {expected}

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
 
 from citewire_cli import output
 from citewire_cli.api import Api
@@ -92,6 +102,7 @@ class IngestProgress:
             MofNCompleteColumn(),
             TaskProgressColumn(),
             TimeElapsedColumn(),
+            _Pace(),
             console=self._console,
             disable=quiet or not self._console.is_terminal,
         )
@@ -134,8 +145,26 @@ class IngestProgress:
     def _print_lines(self) -> None:
         while not self._ended.wait(self._every):
             counts = ", ".join(f"{count} {name}" for name, count in self._counts.items())
+            pace = _pace_of(self._progress.tasks[-1])
             with suppress(OSError):
-                self._console.print(f"{counts} of {self._total}")
+                self._console.print(", ".join(filter(None, [f"{counts} of {self._total}", pace])))
+
+
+class _Pace(ProgressColumn):
+    """How many files a second, and how long the rest takes at that."""
+
+    def render(self, task: Task) -> Text:
+        return Text(_pace_of(task))
+
+
+def _pace_of(task: Task) -> str:
+    """The pace of the last half minute; empty while there is none, and at the end."""
+    if not task.speed or task.finished or task.time_remaining is None:
+        return ""
+    minutes, seconds = divmod(round(task.time_remaining), 60)
+    hours, minutes = divmod(minutes, 60)
+    left = f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds} s"
+    return f"{task.speed:.1f} a second, {left} left"
 
 
 def _list_left_out(left_out: list[LeftOut]) -> None:
