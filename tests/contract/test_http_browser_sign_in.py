@@ -107,7 +107,7 @@ async def test_a_group_removed_at_the_provider_is_out_within_a_minute(
     pair: tuple[Gateway, OidcProvider], page: DrivenPage, proof: ProofScale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the clock, with a page that asks all the while. Scaled down, what the provider said counts for less long."""
-    fresh_seconds = proof.pick(scaled_down=14, full=int(sessions.FRESH.total_seconds()))
+    fresh_seconds = proof.pick(scaled_down=5, full=int(sessions.FRESH.total_seconds()))
     monkeypatch.setattr(sessions, "FRESH", timedelta(seconds=fresh_seconds))
     gateway, provider = pair
     assert (await sign_in(page, gateway))["groups"] == ["staff", "finance"]

@@ -165,7 +165,7 @@ async def test_the_library_ends_as_the_folder_whatever_is_killed(
     folder = tmp_path / "folder"
     folder.mkdir()
     edits, runs, kills = Edits(folder, chance), 0, 0
-    total = proof.pick(scaled_down=100, full=10_000)
+    total = proof.pick(scaled_down=60, full=10_000)
     while edits.count < total:
         for _ in range(min(chance.randrange(1, 30), total - edits.count)):
             edits.make()

@@ -69,7 +69,7 @@ async def wait_for_a_slice(harness: IngestHarness, worker: asyncio.subprocess.Pr
 
 async def test_no_vector_is_lost_or_doubled(database: "Database", proof: ProofScale, tmp_path: Path) -> None:
     choices = proof.random()
-    kills = proof.pick(scaled_down=4, full=30)
+    kills = proof.pick(scaled_down=3, full=30)
     documents = kills * 12
     log = tmp_path / "worker.log"
     expected = 0

@@ -17,7 +17,7 @@ from deploy.rehearsal.load import KINDS, Load
 from paced_model_stack import PacedModelStack
 from proof_scale import PrintTable, ProofScale
 
-KNOWN_SECONDS, LAST_SECONDS = 3.0, 5.0
+KNOWN_SECONDS, LAST_SECONDS = 2.0, 3.0
 """On one machine: services look at the file every second, and the gateway drops the old key's tokens at once."""
 
 

@@ -283,7 +283,7 @@ async def test_what_callers_see_and_do_is_what_the_model_says(
         run = Proof(stores, rows, proof.random())
         for name in COLLECTIONS:
             await stores.collections.create(ADMIN, name, enrich=False)
-        steps = proof.pick(scaled_down=80, full=5000)
+        steps = proof.pick(scaled_down=50, full=5000)
         for _ in range(steps):
             await run.step()
         assert run.checked == 2 * steps
