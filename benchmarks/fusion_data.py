@@ -1,16 +1,18 @@
 """Sets that fusion is measured on, as libraries: chunks as ingest cuts them, their vectors and terms, and gold units.
 
-A unit is what a judgement names: a document, or a page of a filing. Vectors are kept under `.citewire-bench/`.
+A unit is what a judgement names: a document, or a page of a filing. Vectors are kept by text under `.citewire-bench/`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gzip
+import hashlib
 import json
 import math
-import pickle
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -102,13 +104,8 @@ class LexicalIndex:
 
 
 def load(name: str, precision: Precision = Precision.FP32) -> QuestionSet:
-    """Loads a set of `SETS`; embeds it the first time, which takes minutes."""
-    path = CACHE / f"{name.replace(' ', '-')}-{precision.value}.pickle"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        result = asyncio.run(_embed(name, precision))
-        path.write_bytes(pickle.dumps(result))
-    return pickle.loads(path.read_bytes())  # noqa: S301 # our own cache
+    """Loads a set of `SETS`, cut as ingest cuts it now; what was never embedded before is, which takes minutes."""
+    return asyncio.run(_embed(name, precision))
 
 
 def embed_questions(texts: Sequence[str], precision: Precision) -> NDArray[np.float32]:
@@ -120,7 +117,7 @@ async def _embed_questions(texts: Sequence[str], precision: Precision) -> NDArra
     model = open_model(EmbedderSettings(port=0, metrics_port=0, auth="off", precision=precision))
     try:
         await model.load()
-        return await _vectors(model, texts, Purpose.QUERY)
+        return await _vectors(model, precision, texts, Purpose.QUERY)
     finally:
         await model.close()
 
@@ -134,8 +131,8 @@ async def _embed(name: str, precision: Precision) -> QuestionSet:
         for number, (file_name, title, content) in enumerate(documents):
             passages += await _cut(model, number, file_name, title, content)
         print(f"{name}: {len(passages)} chunks, {len(questions)} questions", flush=True)
-        vectors = await _vectors(model, [passage.text for passage in passages], Purpose.DOCUMENT)
-        asked = await _vectors(model, [question.text for question in questions], Purpose.QUERY)
+        vectors = await _vectors(model, precision, [passage.text for passage in passages], Purpose.DOCUMENT)
+        asked = await _vectors(model, precision, [question.text for question in questions], Purpose.QUERY)
         return QuestionSet(name, passages, questions, vectors, asked)
     finally:
         await model.close()
@@ -159,14 +156,31 @@ async def _cut(model: LocalModel, number: int, file_name: str, title: str, conte
     ]
 
 
-async def _vectors(model: LocalModel, texts: Sequence[str], purpose: Purpose) -> NDArray[np.float32]:
+async def _vectors(
+    model: LocalModel, precision: Precision, texts: Sequence[str], purpose: Purpose
+) -> NDArray[np.float32]:
+    """The texts' vectors; those of an earlier run are read."""
+    CACHE.mkdir(parents=True, exist_ok=True)
     vectors = np.zeros((len(texts), model.info.space.dimensions), np.float32)
-    order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
-    for start in range(0, len(order), _BATCH):
-        batch = order[start : start + _BATCH]
-        vectors[batch] = await model.embed(await model.tokenise([texts[place] for place in batch], purpose))
-        if start % 2000 == 0:
-            print(f"embedding: {start} of {len(texts)}", flush=True)
+    keys = [hashlib.sha256(f"{precision.value} {purpose.value} {text}".encode()).digest() for text in texts]
+    with closing(sqlite3.connect(CACHE / "vectors.sqlite")) as store:
+        store.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB) WITHOUT ROWID")
+        new: list[int] = []
+        for place, key in enumerate(keys):
+            row = store.execute("SELECT vector FROM vectors WHERE key = ?", (key,)).fetchone()
+            if row is None:
+                new.append(place)
+            else:
+                vectors[place] = np.frombuffer(row[0], np.float32)
+        new.sort(key=lambda place: len(texts[place]))
+        for start in range(0, len(new), _BATCH):
+            batch = new[start : start + _BATCH]
+            vectors[batch] = await model.embed(await model.tokenise([texts[place] for place in batch], purpose))
+            stored = [(keys[place], vectors[place].tobytes()) for place in batch]
+            store.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", stored)
+            store.commit()
+            if start % 2000 == 0:
+                print(f"embedding: {start} of {len(new)}", flush=True)
     return vectors
 
 
