@@ -81,7 +81,12 @@ _TURNS = {
 
 
 def make_pdf(
-    pages: list[list[Placed]], *, outline: Sequence[tuple[str, int]] = (), rotation: int = 0, crop: bytes = b""
+    pages: list[list[Placed]],
+    *,
+    outline: Sequence[tuple[str, int]] = (),
+    rotation: int = 0,
+    crop: bytes = b"",
+    scale: float = 1,
 ) -> bytes:
     """A PDF of text.
 
@@ -90,6 +95,8 @@ def make_pdf(
         outline: Entries as (title, index of the page).
         rotation: How readers turn the pages; their text is turned the other way.
         crop: A crop box of the pages, as the page is stored; empty: none.
+        scale: What a page's units are multiplied by, as writers do that count in small ones: places and sizes are
+            written as so many more.
     """
     fonts = {"regular": "/F1", "bold": "/F2"}
     objects: list[bytes] = [b"", b""]  # catalogue and pages are filled in below
@@ -104,10 +111,11 @@ def make_pdf(
     media, turn = _TURNS[rotation]
     for page in pages:
         shown = [
-            f"BT {fonts[font]} {size} Tf {x} {y} Td ({text.translate(_ESCAPES)}) Tj ET"
+            f"BT {fonts[font]} {size / scale} Tf {x / scale} {y / scale} Td ({text.translate(_ESCAPES)}) Tj ET"
             for x, y, size, font, text in page
         ]
-        stream = turn + "\n".join(shown).encode("cp1252")
+        scaled = f"{scale} 0 0 {scale} 0 0 cm\n".encode() if scale != 1 else b""
+        stream = turn + scaled + "\n".join(shown).encode("cp1252")
         content = add(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream))
         kids.append(
             add(

@@ -34,7 +34,7 @@ def test_pages_paragraphs_and_headings(tmp_path: Path) -> None:
     ]
 
 
-def test_the_outline_names_the_headings(tmp_path: Path) -> None:
+def test_the_outline_names_the_headings_and_others_stand_below(tmp_path: Path) -> None:
     page = [
         (72.0, 720.0, 10.0, "regular", "1.2 Terms"),
         (72.0, 690.0, 10.0, "regular", "Text about the terms of it all."),
@@ -43,8 +43,9 @@ def test_the_outline_names_the_headings(tmp_path: Path) -> None:
     ]
     data = make_pdf([page, page], outline=[("Terms", 0), ("Terms", 1), ("Not there", 1)])
     document = parse_bytes(tmp_path, "a.pdf", data)
-    headings = [(b.place.page, b.label) for b in document.blocks if b.kind is BlockKind.HEADING]
-    assert headings == [(1, "1.2 Terms"), (2, "1.2 Terms")]
+    headings = [(b.place.page, b.label, b.level) for b in document.blocks if b.kind is BlockKind.HEADING]
+    large = "Large but not in the outline"
+    assert headings == [(1, "1.2 Terms", 1), (1, large, 2), (2, "1.2 Terms", 1), (2, large, 2)]
 
 
 def test_rows_of_numbers_keep_their_lines(tmp_path: Path) -> None:

@@ -49,6 +49,8 @@ class BlockKind(StrEnum):
     """A definition of source code. Never shares a chunk; its children are its members."""
     ROW = "row"
     """A table row. Shares a chunk with other rows only."""
+    TABLE = "table"
+    """A table under one header: its children are its rows, its label names their columns and ends their path."""
 
 
 @dataclass(frozen=True, slots=True)

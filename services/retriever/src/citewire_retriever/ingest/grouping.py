@@ -118,7 +118,11 @@ def _groups(document: ParsedDocument) -> Iterator[Group]:
             current = None
             continue
         place = shared(block.place)
-        if block.text is not None:
+        if block.kind is BlockKind.TABLE:
+            columns = SEPARATOR.join(part for part in (section, block.label) if part)[:_MAX_PATH]
+            yield Group(document.text, [_piece(child) for child in block.children], columns, place)
+            current = None
+        elif block.text is not None:
             rows = [block]
             while blocks and blocks[0].text is not None and shared(blocks[0].place) == place:
                 rows.append(blocks.popleft())

@@ -3,24 +3,28 @@
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from mmap import mmap
 
 from citewire.common.v1.place_pb2 import Place
 
-from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
+from citewire_retriever.ingest.document import (
+    Block,
+    BlockKind,
+    Format,
+    ParsedDocument,
+    ParseLimits,
+    TextBuilder,
+    check_blocks,
+)
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
-from citewire_retriever.ingest.parsers.pdf_layout import (
-    NUMBERED,
-    Line,
-    Paragraph,
-    Style,
-    group,
-    normalise,
-    read_lines,
-    usual_style,
-)
+from citewire_retriever.ingest.parsers.pdf_layout import NUMBERED, Line, Paragraph, Style, group, line_of, usual_style
+from citewire_retriever.ingest.parsers.pdf_order import Area, read_areas
+from citewire_retriever.ingest.parsers.pdf_running import without_running
+from citewire_retriever.ingest.parsers.pdf_segments import normalise, read_segments
+from citewire_retriever.ingest.parsers.pdf_tables import Table, split_tables
 from citewire_retriever.ingest.parsers.pdfium import HYPHEN, Bookmark, PdfError, PdfFile, PdfPasswordError
 
 _TAIL = 4096
@@ -29,6 +33,7 @@ _MAX_BOOKMARKS = 5000
 _MAX_HEADING_SHARE = 0.3
 _FEW_LINES = 10
 _LOOK_BACK = 60
+_CAPTION = 200  # characters of a paragraph that goes with the table below it
 _MAX_NUMBERING = 8  # letters and digits that may stand before a bookmark's words in the heading itself
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _NO_TITLE = re.compile(
@@ -81,6 +86,7 @@ class _Reader:
         self.file = file
         self.limits = limits
         self.builder = TextBuilder(limits)
+        self.rows = 0
 
     def read(self) -> ParsedDocument:
         count = len(self.file)
@@ -88,20 +94,24 @@ class _Reader:
             raise IngestError(IngestCode.CORRUPT, "The PDF has no page.")
         if count > self.limits.max_pages:
             raise IngestError(IngestCode.TOO_LARGE, f"The PDF has more than {self.limits.max_pages:,} pages: split it.")
-        pages = self._pages(count)
-        style = usual_style(pages)
-        paragraphs = [group(lines, style) for lines in pages]
+        pages = [list(_elements(areas)) for areas in without_running(self._pages(count))]
+        lines = [[line for each in page if isinstance(each, list) for line in each] for page in pages]
+        style = usual_style(lines)
         outline = self._outline()
         by_page: dict[int, list[Bookmark]] = defaultdict(list)
         for mark in outline:
             by_page[mark.page].append(mark)
-        levels = {} if outline else _heading_levels(paragraphs, style)
-        words = Counter(word.lower() for lines in pages for line in lines for word in _WORD.findall(line.text))
-        for index, page in enumerate(paragraphs):
-            texts = [_joined(paragraph.lines, words) for paragraph in page]
+        parts = [list(_parts(page, style)) for page in pages]
+        levels = _heading_levels(parts, style, below=max((mark.level + 1 for mark in outline), default=0))
+        words = Counter(word.lower() for page in lines for line in page for word in _WORD.findall(line.text))
+        for index, page in enumerate(parts):
+            texts = ["" if isinstance(part, Table) else _joined(part.lines, words) for part in page]
             marks = _marked(by_page[index], texts)
-            for place, (paragraph, text) in enumerate(zip(page, texts, strict=True)):
-                heading = marks.get(place) if outline else _by_look(paragraph, text, levels)
+            for place, (part, text) in enumerate(zip(page, texts, strict=True)):
+                if isinstance(part, Table):
+                    self._write_table(part, index + 1)
+                    continue
+                heading = marks.get(place) or _by_look(part, text, levels)
                 self._write(text if heading is None else one_line(text), index + 1, heading)
         text = self.builder.text()
         if not any(char.isalnum() for char in text):
@@ -112,8 +122,8 @@ class _Reader:
             Format.PDF, "application/pdf", text, tuple(self.builder.blocks), title=self._title(), pages=count
         )
 
-    def _pages(self, count: int) -> list[list[Line]]:
-        pages: list[list[Line]] = []
+    def _pages(self, count: int) -> list[list[Area]]:
+        pages: list[list[Area]] = []
         failed = 0
         for index in range(count):
             try:
@@ -123,7 +133,7 @@ class _Reader:
                 pages.append([])
                 continue
             try:
-                pages.append(read_lines(page))
+                pages.append(read_areas(read_segments(page)))
             finally:
                 page.close()
         if failed:
@@ -154,6 +164,25 @@ class _Reader:
                 Block(BlockKind.HEADING, start, end, level=heading.level, label=heading.label, place=place)
             )
 
+    def _write_table(self, table: Table, page: int) -> None:
+        place = Place(page=page)
+        parts = [self.builder.blocks.pop()] if self._ends_in_caption(page) else []
+        for index, cells in enumerate(table.rows):
+            text = "\t".join(cells).rstrip("\t")
+            _, end = self.builder.write(text, separator="\n" if index else "\n\n")
+            parts.append(Block(BlockKind.ROW, end - len(text.lstrip("\t")), end, place=place))
+        self.rows += len(parts)
+        check_blocks(len(self.builder.blocks) + self.rows, self.limits)
+        first, last = parts[0].start, parts[-1].end
+        self.builder.add(Block(BlockKind.TABLE, first, last, label=table.label, place=place, children=tuple(parts)))
+
+    def _ends_in_caption(self, page: int) -> bool:
+        """Whether the last that was written is a line or two of text on this page: it says what the table is of."""
+        last = self.builder.blocks[-1] if self.builder.blocks else None
+        if last is None or last.kind is not BlockKind.PARAGRAPH or last.place.page != page:
+            return False
+        return last.end - last.start <= _CAPTION
+
     def _title(self) -> str | None:
         title = normalise(self.file.title())
         if title and not _NO_TITLE.match(title) and any(char.isalpha() for char in title):
@@ -164,6 +193,30 @@ class _Reader:
             return None
         first = headings[0] if headings[0] is top[0] else min(headings, key=lambda block: block.level)
         return first.label
+
+
+def _elements(areas: list[Area]) -> Iterator[list[Line] | Table]:
+    """A page's tables, and the lines between them."""
+    lines: list[Line] = []
+    for area in areas:
+        for each in split_tables(area):
+            if isinstance(each, Table):
+                if lines:
+                    yield lines
+                lines = []
+                yield each
+            else:
+                lines += [line for line in map(line_of, each) if line.text]
+    if lines:
+        yield lines
+
+
+def _parts(page: list[list[Line] | Table], style: Style) -> Iterator[Paragraph | Table]:
+    for index, each in enumerate(page):
+        if isinstance(each, Table):
+            yield each
+        else:
+            yield from group(each, style, above_table=index + 1 < len(page))
 
 
 def _marked(marks: list[Bookmark], texts: list[str]) -> dict[int, _Heading]:
@@ -196,19 +249,25 @@ def _key(text: str) -> str:
     return "".join(char for char in text.lower() if char.isalnum())
 
 
-def _heading_levels(pages: list[list[Paragraph]], style: Style) -> dict[tuple[float, bool], int]:
-    """Levels by look, the largest first. None if so much looks like headings that nothing is one (slides, posters)."""
+def _heading_levels(pages: list[list[Paragraph | Table]], style: Style, below: int) -> dict[tuple[float, bool], int]:
+    """Levels by look, the largest first, all below those of the outline.
+
+    None if so much looks like headings that nothing is one (slides, posters).
+    """
     looks: Counter[tuple[float, bool]] = Counter()
     total = 0
-    for paragraphs in pages:
-        for paragraph in paragraphs:
-            total += len(paragraph.lines)
-            if paragraph.heading:
-                looks[_look(paragraph)] += len(paragraph.lines)
+    for parts in pages:
+        for part in parts:
+            if isinstance(part, Table):
+                total += len(part.rows)
+                continue
+            total += len(part.lines)
+            if part.heading:
+                looks[_look(part)] += len(part.lines)
     if total >= _FEW_LINES and looks.total() > _MAX_HEADING_SHARE * total:
         return {}
     ordered = sorted(looks, reverse=True)
-    return {look: min(index + 1, 6) for index, look in enumerate(ordered)}
+    return {look: min(below + index + 1, 6) for index, look in enumerate(ordered)}
 
 
 def _look(paragraph: Paragraph) -> tuple[float, bool]:

@@ -5,19 +5,22 @@ all other signs doesn't. So both are compared by those alone, and a text that st
 apart by what stands around it. It needs no trace of the parser that once read the file.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from mmap import mmap
 
 from citewire_retriever.ingest.boxes import MOST_BOXES, Box, PageBoxes, SoughtText
 from citewire_retriever.ingest.errors import IngestCode, IngestError
-from citewire_retriever.ingest.parsers.pdf_layout import FRAGMENT, LIGATURES
+from citewire_retriever.ingest.parsers.pdf_order import read_areas
+from citewire_retriever.ingest.parsers.pdf_segments import FRAGMENT, LIGATURES, read_segments
 from citewire_retriever.ingest.parsers.pdfium import PageText, PdfError, PdfFile
 
 _LEFT_OUT = frozenset("-.·…_\x02\ufffd")
 """Signs that the parser joins, drops or writes otherwise; white space and control characters are left out too."""
 _SAME_LINE = 0.5
 """Share of the smaller height by which two boxes of one line overlap."""
+_WIDEST_SPACE = 100
+"""Characters that aren't sought, between two of a line that are."""
 _WIDEST_GAP = 8.0
 """Between two boxes of one line, in heights: further apart are columns."""
 
@@ -47,20 +50,31 @@ def _on_page(file: PdfFile, sought: SoughtText) -> PageBoxes:
         raise IngestError(IngestCode.CORRUPT, "The page can't be read.") from error
     try:
         width, height = page.size()
-        span = _find(page.characters, sought)
-        boxes = [] if span is None else list(_lines(page, *span))
+        places = _find(page, sought)
+        boxes = list(_lines(page, places))
         return PageBoxes(width, height, tuple(boxes[:MOST_BOXES]))
     finally:
         page.close()
 
 
-def _find(characters: str, sought: SoughtText) -> tuple[int, int] | None:
-    """The span of a page's characters that is the text sought: of several, the one in the same surroundings."""
-    signs, places = _signs(characters)
-    sought_signs = _signs(sought.text)[0]
+def _find(page: PageText, sought: SoughtText) -> list[int]:
+    """The characters of a page that are the text sought: of several such, those in the same surroundings.
+
+    A text was stored in the order in which the page is read, or, long ago, in that of its content.
+    """
+    segments = (segment for area in read_areas(read_segments(page)) for row in area for segment in row)
+    reading = [index for segment in segments for span in segment.spans for index in range(*span)]
+    orders: list[Sequence[int]] = [reading, range(len(page.characters))]
+    return max((_find_in(page.characters, order, sought) for order in orders), key=lambda result: result[0])[1]
+
+
+def _find_in(characters: str, order: Sequence[int], sought: SoughtText) -> tuple[int, list[int]]:
+    """How much of the surroundings is the same (-1: it isn't there), and the characters of the best match."""
+    signs, places = _signs(characters, order)
+    sought_signs = _signs_of(sought.text)
     if not sought_signs:
-        return None
-    before, after = _signs(sought.before)[0], _signs(sought.after)[0]
+        return -1, []
+    before, after = _signs_of(sought.before), _signs_of(sought.after)
     best, most = -1, -1
     at = signs.find(sought_signs)
     while at >= 0:
@@ -70,7 +84,7 @@ def _find(characters: str, sought: SoughtText) -> tuple[int, int] | None:
         if same > most:
             best, most = at, same
         at = signs.find(sought_signs, at + 1)
-    return None if best < 0 else (places[best], places[best + len(sought_signs) - 1] + 1)
+    return (most, places[best : best + len(sought_signs)]) if best >= 0 else (-1, [])
 
 
 def _common(text: str, other: str) -> int:
@@ -78,23 +92,27 @@ def _common(text: str, other: str) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, other, strict=False)))
 
 
-def _signs(text: str) -> tuple[str, list[int]]:
-    """The signs that stored text and page have in common, and where each stands."""
+def _signs_of(text: str) -> str:
+    return _signs(text, range(len(text)))[0]
+
+
+def _signs(text: str, order: Sequence[int]) -> tuple[str, list[int]]:
+    """The signs that stored text and page have in common, in an order of characters, and which each is."""
     signs: list[str] = []
     places: list[int] = []
-    for place, char in enumerate(text):
-        for sign in char.translate(LIGATURES):
+    for place in order:
+        for sign in text[place].translate(LIGATURES):
             if sign.isprintable() and not sign.isspace() and sign not in _LEFT_OUT:
                 signs.append(sign)
                 places.append(place)
     return "".join(signs), places
 
 
-def _lines(page: PageText, start: int, end: int) -> Iterator[Box]:
-    """The boxes of a span of characters: those of one line as one."""
+def _lines(page: PageText, places: Sequence[int]) -> Iterator[Box]:
+    """The boxes of characters, in their order: those of one line as one."""
     line: Box | None = None
-    for fragment in FRAGMENT.finditer(page.characters, start, end):
-        boxes = [box for box in map(page.box, _visible(page, fragment.start(), fragment.end())) if box is not None]
+    for run in _runs(page.characters, places):
+        boxes = [box for box in map(page.box, run) if box is not None]
         shown = [page.shown(box) for box in boxes]
         is_upright = bool(shown) and _runs_down(shown[0], shown[-1])
         for box in shown:
@@ -108,8 +126,17 @@ def _lines(page: PageText, start: int, end: int) -> Iterator[Box]:
         yield line
 
 
-def _visible(page: PageText, start: int, end: int) -> Iterator[int]:
-    return (index for index in range(start, end) if not page.characters[index].isspace())
+def _runs(characters: str, places: Sequence[int]) -> Iterator[list[int]]:
+    """Characters that follow each other on the page without a line's end between them."""
+    run: list[int] = []
+    for place in places:
+        near = run and run[-1] <= place <= run[-1] + _WIDEST_SPACE
+        if run and not (near and FRAGMENT.fullmatch(characters, run[-1], place + 1)):
+            yield run
+            run = []
+        run.append(place)
+    if run:
+        yield run
 
 
 def _runs_down(first: Box, last: Box) -> bool:

@@ -1,9 +1,11 @@
 """The few parts of pypdfium2 that are used, with types: it ships none, and calls a C library through ctypes."""
 
 import ctypes
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from math import hypot
 from mmap import mmap
 from typing import Any
 
@@ -13,6 +15,8 @@ _pdfium: Any = import_module("pypdfium2")
 _raw: Any = import_module("pypdfium2.raw")
 
 _HUNDREDTHS = 100
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_UNSAID = re.compile("[\x00\ufffe]")
 HYPHEN = "\x02"
 """What pdfium gives for a hyphen at a line's end, in place of hyphen and line end."""
 
@@ -43,6 +47,8 @@ class PageText:
     def __init__(self, page: Any) -> None:  # noqa: ANN401 - pypdfium2 is untyped
         self._page = page
         self._text: Any = page.get_textpage()
+        self._rect: Any = _raw.FS_RECTF()
+        self._rect_pointer = ctypes.byref(self._rect)
         self.characters = self._read()
 
     def box(self, index: int) -> Box | None:
@@ -54,9 +60,23 @@ class PageText:
             return None
         return Box(float(rect.left), float(rect.bottom), float(rect.right), float(rect.top))
 
+    def ends(self, index: int) -> tuple[float, float] | None:
+        """A character's left and right edge in the file; None where it has no box."""
+        rect = self._rect
+        if not _raw.FPDFText_GetLooseCharBox(self._text, index, self._rect_pointer):
+            return None
+        return float(rect.left), float(rect.right)
+
     def font_size(self, index: int) -> float:
-        """The nominal size of a character's font; 1 where the page scales it, which many do."""
-        return float(_raw.FPDFText_GetFontSize(self._text, index))
+        """The size that a character is drawn in, in points; 0 if it is unknown."""
+        matrix = _raw.FS_MATRIX()
+        if not _raw.FPDFText_GetMatrix(self._text, index, ctypes.byref(matrix)):
+            return 0.0
+        return float(_raw.FPDFText_GetFontSize(self._text, index)) * hypot(matrix.c, matrix.d)
+
+    def angle(self, index: int) -> float:
+        """The angle that a character is turned by in the file, in radians, counterclockwise."""
+        return float(_raw.FPDFText_GetCharAngle(self._text, index))
 
     def font_name(self, index: int) -> str:
         """The name of a character's font; empty if it is unknown."""
@@ -64,6 +84,10 @@ class PageText:
         flags = ctypes.c_int()
         length = int(_raw.FPDFText_GetFontInfo(self._text, index, buffer, len(buffer), ctypes.byref(flags)))
         return buffer.value.decode("utf-8", errors="replace") if 0 < length <= len(buffer) else ""
+
+    def font_weight(self, index: int) -> int:
+        """The weight of a character's font, 400 as usual and 700 bold; -1 if it is unknown."""
+        return int(_raw.FPDFText_GetFontWeight(self._text, index))
 
     def size(self) -> tuple[float, float]:
         """Width and height of the page as it is shown, cropped and rotated, in points."""
@@ -90,10 +114,18 @@ class PageText:
 
     def _read(self) -> str:
         """One code point a character, so that indices fit."""
-        get = _raw.FPDFText_GetUnicode
-        text = self._text
-        codes = [int(get(text, index)) for index in range(int(text.count_chars()))]
-        return "".join(chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffe" for code in codes)
+        count = int(self._text.count_chars())
+        buffer = (ctypes.c_ushort * (count + 1))()
+        written = int(_raw.FPDFText_GetText(self._text, 0, count, buffer))
+        text = bytes(buffer)[: 2 * (written - 1)].decode("utf-16-le", errors="surrogatepass")
+        if len(text) != count or _SURROGATE.search(text):
+            return "".join(map(self._character, range(count)))
+        # Of some signs, a hyphen at a line's end among them, the text as a whole doesn't say which they are.
+        return _UNSAID.sub(lambda match: self._character(match.start()), text)
+
+    def _character(self, index: int) -> str:
+        code = int(_raw.FPDFText_GetUnicode(self._text, index))
+        return chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffe"
 
 
 class PdfFile:

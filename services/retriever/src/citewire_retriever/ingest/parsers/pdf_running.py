@@ -1,0 +1,95 @@
+"""What a PDF repeats on its pages above and below the text: running heads and feet, page numbers."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from citewire_retriever.ingest.parsers.pdf_order import Area, Row
+
+_MARGIN: Final = 0.12
+"""Share of the height of all pages' text in which they stand, above and below."""
+_MOST_ROWS: Final = 4
+"""Rows of a page that may be such, above and below."""
+_LEAST_PAGES: Final = 3
+_LEAST_SHARE: Final = 0.05
+"""Pages that repeat it, at least, and the share of all."""
+_APART: Final = 0.7
+"""Gap between them and the text, in heights of their font."""
+_SAME_PLACE: Final = 6.0
+"""Points by which the places differ at most."""
+_MOST_SEGMENTS: Final = 2
+"""Parts of a row, and numbers in it: what has more is a table's."""
+_DIGITS: Final = re.compile(r"\d+|\b[ivxlc]+\b")
+_LETTERS: Final = 4
+"""Letters that a text has which is kept where it stands first; what has fewer is a page's number."""
+
+Key = tuple[str, int]
+"""A row's text, numbers taken as alike, and its height on the page."""
+
+
+def without_running(pages: Sequence[list[Area]]) -> list[list[Area]]:
+    """Pages without what many of them repeat; words are kept where they stand first, so that they can be found.
+
+    A page that has nothing else keeps it.
+    """
+    rows = [each for areas in pages for area in areas for each in area]
+    if len(pages) < _LEAST_PAGES or not rows:
+        return list(pages)
+    highest, lowest = max(map(_top, rows)), min(map(_top, rows))
+    margin = _MARGIN * (highest - lowest)
+    edges = [list(_edge_rows(areas, highest - margin, lowest + margin)) for areas in pages]
+    counts = Counter(key for each in edges for key in {key for row in each for key in _keys(row)})
+    least = max(_LEAST_PAGES, _LEAST_SHARE * len(pages))
+    repeated = {key for key, count in counts.items() if count >= least}
+    seen: set[str] = set()
+    return [_without(areas, each, repeated, seen) for areas, each in zip(pages, edges, strict=True)]
+
+
+def _edge_rows(areas: list[Area], high: float, low: float) -> Iterator[Row]:
+    """The first and last rows that stand in the margins."""
+    rows = sorted((row for area in areas for row in area), key=_top, reverse=True)
+    yield from _set_apart(rows, sum(_top(row) >= high for row in rows[:_MOST_ROWS]))
+    yield from _set_apart(rows[::-1], sum(_top(row) <= low for row in rows[-_MOST_ROWS:]))
+
+
+def _set_apart(rows: list[Row], most: int) -> list[Row]:
+    """At most so many rows from the page's edge, as far as a gap, or the page's end, sets them apart from the text."""
+    following = [*rows[1 : most + 1], None]
+    apart = [
+        number
+        for number, (row, after) in enumerate(zip(rows[:most], following, strict=False), start=1)
+        if after is None or _gap(row, after) > _APART * row[0].size
+    ]
+    return rows[: max(apart, default=0)]
+
+
+def _gap(row: Row, other: Row) -> float:
+    return max(row[0].bottom - other[0].top, other[0].bottom - row[0].top)
+
+
+def _without(areas: list[Area], edges: list[Row], repeated: set[Key], seen: set[str]) -> list[Area]:
+    left_out: set[int] = set()
+    for row in edges:
+        keys = _keys(row)
+        if not repeated.isdisjoint(keys):
+            text = keys[0][0]
+            if text in seen or sum(map(str.isalpha, text)) < _LETTERS:
+                left_out.add(id(row))
+            seen.add(text)
+    rest = [[row for row in area if id(row) not in left_out] for area in areas]
+    return [area for area in rest if area] or areas
+
+
+def _keys(row: Row) -> tuple[Key, ...]:
+    """A row's text at its height and at the next one, so that small differences don't count; none for a table's row."""
+    text = " ".join(segment.text for segment in row).lower()
+    if len(row) > _MOST_SEGMENTS:
+        return ()
+    text, numbers = _DIGITS.subn("#", text)
+    place = int(_top(row) // _SAME_PLACE)
+    return ((text, place), (text, place + 1)) if numbers <= _MOST_SEGMENTS else ()
+
+
+def _top(row: Row) -> float:
+    return row[0].top

@@ -1,0 +1,157 @@
+"""A PDF page's text as segments: what stands together in a line, apart from its neighbours.
+
+A segment has its place in a frame in which the text runs from left to right and lines follow downwards, however the
+page or the text on it is turned.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import pi
+from typing import Final
+
+from citewire_retriever.ingest.boxes import Box
+from citewire_retriever.ingest.parsers.pairs import one_line
+from citewire_retriever.ingest.parsers.pdfium import HYPHEN, PageText
+
+FRAGMENT = re.compile(rf"[^\r\n{HYPHEN}]+{HYPHEN}?")
+LIGATURES = str.maketrans(
+    {"\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl", "\ufb05": "st", "\ufb06": "st",
+     "\uf0b7": "•", "\uf0a7": "▪", "\u00ad": "", "\ufffe": "", "\uffff": "", "\u00a0": " "}
+)  # fmt: skip
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_LEADERS: Final = re.compile(r"(?:[.·…_]\s?){5,}")
+_WORD: Final = re.compile(r"\S+")
+_BOLD: Final = re.compile(r"bold|black|heavy|demi|medi$|^(?:[A-Z]{6}\+)?(?:CMBX|SFBX|SFSX|LMRoman\d*-Bold)", re.I)
+_BOLD_WEIGHT: Final = 600
+_WIDE: Final = 0.9
+"""Gap between two words, in heights of the font, from which they stand apart."""
+_WIDE_NUMBERS: Final = 0.6
+"""The same, if one of them is a number."""
+
+
+@dataclass(slots=True)
+class Segment:
+    """Text that stands together in a line."""
+
+    text: str
+    """Its text; ends in HYPHEN if its last word goes on in the next line."""
+    left: float
+    """Its left edge, in points."""
+    right: float
+    """Its right edge."""
+    top: float
+    """Its upper edge: greater than those of what is below."""
+    bottom: float
+    """Its lower edge."""
+    size: float
+    """Size of its font."""
+    bold: bool
+    """Whether it starts and ends in a bold font."""
+    spans: tuple[tuple[int, int], ...]
+    """Its characters on the page: start, and end (exclusive)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageSegments:
+    """A page's segments, in the order of its content."""
+
+    segments: list[Segment]
+    """Those that run in the direction of most of the text."""
+    turned: list[Segment]
+    """The others: their places are in the same frame, and say little about their order."""
+    is_upright: bool
+    """Whether the text runs down the page, sign under sign, as Chinese and Japanese may: its places tell no lines."""
+
+
+def normalise(text: str) -> str:
+    """Text without ligatures, private signs, control characters and rows of dots; white space as single spaces."""
+    hyphen = HYPHEN if text.endswith(HYPHEN) else ""
+    text = _CONTROL.sub("", text.translate(LIGATURES))
+    return one_line(_LEADERS.sub(" … ", text)) + hyphen
+
+
+def read_segments(page: PageText) -> PageSegments:
+    """Reads a page's segments."""
+    fragments = [match for match in FRAGMENT.finditer(page.characters) if match.group().strip(f"{HYPHEN} \t")]
+    turns = [_quarters(page, match) for match in fragments]
+    weights: Counter[int] = Counter()
+    for match, turn in zip(fragments, turns, strict=True):
+        weights[turn] += match.end() - match.start()
+    usual = weights.most_common(1)[0][0] if weights else 0
+    segments: list[Segment] = []
+    turned: list[Segment] = []
+    for match, turn in zip(fragments, turns, strict=True):
+        (segments if turn == usual else turned).extend(_segments(page, match, usual))
+    return PageSegments(segments, turned, _runs_down(segments))
+
+
+def _quarters(page: PageText, match: re.Match[str]) -> int:
+    """By how many quarters of a turn a fragment is turned, counterclockwise."""
+    first = match.start() + len(match.group()) - len(match.group().lstrip())
+    return round(page.angle(first) / (pi / 2)) % 4
+
+
+def _segments(page: PageText, match: re.Match[str], turn: int) -> Iterator[Segment]:
+    raw, start = match.group(), match.start()
+    words = [(start + word.start(), start + word.end()) for word in _WORD.finditer(raw.rstrip(HYPHEN))]
+    if not words:
+        return
+    size = page.font_size(words[0][0])
+    first = words[0][0]
+    for before, after in zip(words, [*words[1:], None], strict=True):
+        if after is not None and not _stands_apart(page, before, after, size, turn):
+            continue
+        end = before[1] if after is not None else match.end()
+        segment = _segment(page, first, before[1], end, turn)
+        if segment is not None:
+            yield segment
+        first = after[0] if after is not None else first
+
+
+def _segment(page: PageText, first: int, last: int, end: int, turn: int) -> Segment | None:
+    """The segment of characters `first` to `end`, the last with a box being before `last`; None if it says nothing."""
+    text = normalise(page.characters[first:end])
+    if not text.strip(HYPHEN):
+        return None
+    boxes = [_turn(box, turn) for box in (page.box(first), page.box(last - 1)) if box is not None] or [Box(0, 0, 0, 0)]
+    left, right = min(box.left for box in boxes), max(box.right for box in boxes)
+    top, bottom = max(box.top for box in boxes), min(box.bottom for box in boxes)
+    bold = _is_bold(page, first) and _is_bold(page, last - 1)
+    return Segment(text, left, right, top, bottom, page.font_size(first) or top - bottom, bold, ((first, end),))
+
+
+def _turn(box: Box, turn: int) -> Box:
+    """A box of the file in the frame in which text that is turned by so many quarters runs to the right."""
+    if turn == 1:
+        return Box(left=box.bottom, bottom=-box.right, right=box.top, top=-box.left)
+    if turn == 2:
+        return Box(left=-box.right, bottom=-box.top, right=-box.left, top=-box.bottom)
+    if turn == 3:
+        return Box(left=-box.top, bottom=box.left, right=-box.bottom, top=box.right)
+    return box
+
+
+def _stands_apart(page: PageText, before: tuple[int, int], after: tuple[int, int], size: float, turn: int) -> bool:
+    if turn:
+        boxes = page.box(before[1] - 1), page.box(after[0])
+        turned = [_turn(box, turn) for box in boxes if box is not None]
+        gap = turned[1].left - turned[0].right if len(turned) == 2 else 0.0
+    else:
+        edges = page.ends(before[1] - 1), page.ends(after[0])
+        gap = edges[1][0] - edges[0][1] if edges[0] is not None and edges[1] is not None else 0.0
+    characters = page.characters
+    is_number = characters[before[1] - 1] in "0123456789%)" or characters[after[0]] in "0123456789($€£"
+    return gap > (_WIDE_NUMBERS if is_number else _WIDE) * max(size, 1.0)
+
+
+def _is_bold(page: PageText, index: int) -> bool:
+    return page.font_weight(index) >= _BOLD_WEIGHT or bool(_BOLD.search(page.font_name(index)))
+
+
+def _runs_down(segments: list[Segment]) -> bool:
+    """Whether most segments of several signs are taller than they are wide."""
+    several = [segment for segment in segments if len(segment.text) > 2]
+    tall = sum(segment.top - segment.bottom > 1.5 * (segment.right - segment.left) for segment in several)
+    return 2 * tall > len(several)

@@ -1,0 +1,209 @@
+"""Tables among the rows of a PDF page: rows whose cells stand below each other.
+
+A PDF says nothing of tables. What shows them without their rules, which many lack, is numbers below numbers: the
+columns are where the cells of the rows with numbers overlap, and what stands above them without numbers is their
+header.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT
+from citewire_retriever.ingest.parsers.pdf_order import Area, Row, is_number
+
+_MOST_BETWEEN: Final = 4
+"""Rows of one cell that may stand between two rows of several."""
+_WIDEST: Final = 0.7
+"""Share of the area's width above which one cell is a line of text."""
+_GAP: Final = 3.0
+"""Space between two rows of a table at most, in heights of the font."""
+_NUMBERS: Final = 0.4
+"""Least share of numbers among the cells behind the first."""
+_TEXT_ROWS: Final = 3
+"""Rows that a table of words has at least."""
+_ALIGNED: Final = 0.75
+"""Share of a table of words' cells that begin where others do."""
+_YEAR: Final = re.compile(r"(?:FY\s?)?(?:19|20)\d\d[*†]?")
+_MOST_COLUMNS: Final = 64
+_MOST_HEADS: Final = 6
+"""Rows above the first of several cells that may name columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table."""
+
+    rows: tuple[tuple[str, ...], ...]
+    """Cells by column; an empty text where a row has none."""
+    depth: int
+    """How many rows from the first on name the columns."""
+
+    @property
+    def label(self) -> str:
+        """What the columns are called, each name once, as one line."""
+        names = dict.fromkeys(cell for row in self.rows[: self.depth] for cell in row if cell)
+        return " | ".join(names)[:LABEL_LIMIT]
+
+
+def split_tables(area: Area) -> Iterator[Table | Area]:
+    """An area as tables, and the rows between them."""
+    width = max((row[-1].right for row in area), default=0.0) - min((row[0].left for row in area), default=0.0)
+    done = 0
+    for start, end in _candidates(area, width):
+        first = max(done, _with_heads(area, start, end, done))
+        table = _table(area[first:end], area[start:end])
+        if table is None:
+            continue
+        if first > done:
+            yield area[done:first]
+        yield table
+        done = end
+    if done < len(area):
+        yield area[done:]
+
+
+def _candidates(area: Area, width: float) -> Iterator[tuple[int, int]]:
+    """Spans of rows that begin and end with rows of several cells, with few others between."""
+    start = last = -1
+    for index, row in enumerate(area):
+        several = len(row) > 1
+        wide = not several and row[0].right - row[0].left > _WIDEST * width
+        far = index > 0 and _distance(area[index - 1], row) > _GAP * max(row[0].size, 1.0)
+        if start >= 0 and (wide or far or index - last > _MOST_BETWEEN + 1 or _opens(area, index)):
+            yield start, last + 1
+            start = -1
+        if several:
+            start = index if start < 0 else start
+            last = index
+    if start >= 0:
+        yield start, last + 1
+
+
+def _opens(area: Area, index: int) -> bool:
+    """Whether a line of text stands above another table: column names follow, with nothing below its beginning."""
+    row = area[index]
+    if len(row) > 1 or index + 1 >= len(area) or row[0].text[-1] not in ":.":
+        return False
+    return area[index + 1][0].left > row[0].left + 5 * row[0].size
+
+
+def _distance(above: Row, below: Row) -> float:
+    return min(each.bottom for each in above) - max(each.top for each in below)
+
+
+def _with_heads(area: Area, start: int, end: int, least: int) -> int:
+    """The first of the rows above that name columns: they stand to the right of what the rows begin with."""
+    labels = [row[0].right for row in area[start:end] if not is_number(row[0].text)]
+    edge = median(labels) if labels else float("inf")
+    first = start
+    while first > max(least, start - _MOST_HEADS) and area[first - 1][0].left > edge:
+        if _distance(area[first - 1], area[first]) > area[first][0].size:
+            break
+        first -= 1
+    return first
+
+
+def _table(rows: Area, core: Area) -> Table | None:
+    """Rows as a table; None if they are none."""
+    body = [
+        row for row in core if any(_counts(cell.text) for cell in row[1:]) or (len(row) > 1 and _counts(row[0].text))
+    ]
+    cells = [cell for row in core for cell in row[1:]]
+    numbers = sum(is_number(cell.text) or bool(_YEAR.fullmatch(cell.text)) for cell in cells)
+    least = 1 if len(core) > 1 and max(map(len, core)) > 2 else 2
+    if len(body) >= least and numbers >= _NUMBERS * len(cells):
+        columns = _columns(body)
+    elif sum(len(row) > 1 for row in core) >= _TEXT_ROWS and _is_aligned(core):
+        columns, body = _starts(core), []
+    else:
+        return None
+    if not 2 <= len(columns) <= _MOST_COLUMNS:
+        return None
+    depth = _header_depth(rows, columns[0][1]) if body else 0
+    return Table(tuple(_merged([_placed(row, columns) for row in rows], depth)), depth)
+
+
+def _counts(text: str) -> bool:
+    """Whether a cell holds a number that isn't a year."""
+    return is_number(text) and not _YEAR.fullmatch(text)
+
+
+Columns = list[tuple[float, float]]
+"""Left and right edge of each."""
+
+
+def _columns(body: Area) -> Columns:
+    """The columns of rows with numbers: the first holds what stands left of all of them."""
+    cells = [cell for row in body for cell in (row if is_number(row[0].text) else row[1:])]
+    usual = median(cell.right - cell.left for cell in cells)
+    spans = sorted((cell.left, cell.right) for cell in cells if cell.right - cell.left <= 3 * usual)
+    columns: Columns = []
+    for left, right in spans:
+        if columns and left < columns[-1][1]:
+            columns[-1] = (columns[-1][0], max(columns[-1][1], right))
+        else:
+            columns.append((left, right))
+    labels = [row[0] for row in body if not is_number(row[0].text)]
+    if labels:
+        right = min(max(each.right for each in labels), columns[0][0])
+        columns.insert(0, (min(each.left for each in labels), right))
+    return columns
+
+
+def _is_aligned(rows: Area) -> bool:
+    """Whether the cells of rows begin where those of others do, and no row is a line of text with a gap in it."""
+    starts = Counter(round(cell.left / 3) for row in rows if len(row) > 1 for cell in row[1:])
+    near = {start + shift for start, count in starts.items() for shift in (-1, 0, 1) if count > 1}
+    return sum(count for start, count in starts.items() if start in near) >= _ALIGNED * starts.total()
+
+
+def _starts(rows: Area) -> Columns:
+    """The columns of a table of words, by where cells begin."""
+    lefts = sorted(cell.left for row in rows if len(row) > 1 for cell in row)
+    groups: list[list[float]] = []
+    for left in lefts:
+        if groups and left - groups[-1][-1] < 9:
+            groups[-1].append(left)
+        else:
+            groups.append([left])
+    starts = [group[0] for group in groups if len(group) > 1]
+    return list(zip(starts, [*starts[1:], float("inf")], strict=True))
+
+
+def _header_depth(rows: Area, label_end: float) -> int:
+    """How many rows name columns: up to the first with a number, years apart, or with a label alone."""
+    depth = 0
+    for row in rows:
+        if any(_counts(cell.text) for cell in row) or (len(row) == 1 and row[0].left < label_end and depth):
+            break
+        depth += 1
+    return depth if depth < len(rows) else 0
+
+
+def _placed(row: Row, columns: Columns) -> tuple[str, ...]:
+    """A row's cells by column: each where it overlaps most, or else nearest."""
+    texts = [""] * len(columns)
+    for cell in row:
+        is_label = cell is row[0] and not is_number(cell.text) and (cell.left + cell.right) / 2 <= columns[0][1]
+        overlaps = [min(cell.right, right) - max(cell.left, left) for left, right in columns]
+        place = 0 if is_label else max(range(len(columns)), key=overlaps.__getitem__)
+        texts[place] = f"{texts[place]} {cell.text}" if texts[place] else cell.text
+    return tuple(texts)
+
+
+def _merged(rows: Sequence[tuple[str, ...]], depth: int) -> Iterator[tuple[str, ...]]:
+    """Rows without those that are only the beginning of the next one's label."""
+    begun = ""
+    for index, row in enumerate(rows):
+        text = f"{begun} {row[0]}" if begun else row[0]
+        following = rows[index + 1] if index + 1 < len(rows) else ("",)
+        alone = index >= depth and row[0] and not any(row[1:])
+        if alone and following[0][:1].islower() and any(following[1:]) and len(text) < LABEL_LIMIT:
+            begun = text
+            continue
+        begun = ""
+        yield (text, *row[1:])

@@ -1,0 +1,165 @@
+"""What a PDF page looks like, where its content says nothing of it: columns, tables, running heads, sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from citewire_retriever.ingest.boxes import SoughtText
+from citewire_retriever.ingest.chunker import chunk
+from citewire_retriever.ingest.chunks import ChunkRules
+from citewire_retriever.ingest.document import Block, BlockKind, ParsedDocument, ParseLimits
+from citewire_retriever.ingest.parsers.pdf import parse_pdf
+from citewire_retriever.ingest.parsers.pdf_boxes import find_boxes
+from ingest_files import Placed, make_pdf
+from pdf_words import alphanumerics, text_inside
+
+LEFT = [
+    "Rents have risen in most of the",
+    "cities that the survey covers, and",
+    "nowhere more than in the harbour",
+    "towns. Owners name the price of",
+    "energy first, then that of repairs.",
+]
+RIGHT = [
+    "Tenants see it differently: to them",
+    "the reason is that so few homes are",
+    "built, and that those are large. The",
+    "council will hear both sides before",
+    "the summer, and decide in autumn.",
+]
+
+
+def read(data: bytes) -> ParsedDocument:
+    return parse_pdf(data, ParseLimits())
+
+
+def text_of(document: ParsedDocument, block: Block) -> str:
+    return document.text[block.start : block.end]
+
+
+def columns_by_rows() -> list[Placed]:
+    """Two columns, written row by row."""
+    page: list[Placed] = [(72, 720, 18, "bold", "A survey of rents in all the cities of the coast and inland")]
+    for index, pair in enumerate(zip(LEFT, RIGHT, strict=True)):
+        for x, text in zip((72, 320), pair, strict=True):
+            page.append((x, 680 - 13 * index, 11, "regular", text))
+    return page
+
+
+def table(rows: Sequence[Sequence[str]], *, top: float = 660, right: float = 420) -> list[Placed]:
+    """Cells in 10 points, all but the first column's set to the right."""
+    page: list[Placed] = []
+    for index, row in enumerate(rows):
+        for column, text in enumerate(row):
+            x = right + 80 * (column - 1) - 5 * len(text) if column else 72
+            if text:
+                page.append((x, top - 14 * index, 10, "regular", text))
+    return page
+
+
+ROWS = [
+    ("", "2024", "2023"),
+    ("Net revenue", "$ 86,392", "$ 79,474"),
+    ("Cost of sales", "40,576", "37,075"),
+    ("Gross profit", "45,816", "42,399"),
+    ("Interest, net", "(939)", "(1,863)"),
+]
+
+
+def test_columns_are_read_one_after_the_other_however_they_are_written() -> None:
+    document = read(make_pdf([columns_by_rows()]))
+    assert " ".join([*LEFT, *RIGHT]) in " ".join(document.text.split())
+
+
+@pytest.mark.parametrize(
+    "quote", ["and nowhere more than in the harbour towns.", "repairs. Tenants see it differently"]
+)
+def test_a_quote_across_lines_of_a_column_is_found_on_the_page(tmp_path: Path, quote: str) -> None:
+    data = make_pdf([columns_by_rows()])
+    path = tmp_path / "a.pdf"
+    path.write_bytes(data)
+    (shown,) = find_boxes(data, [SoughtText(1, quote)])
+    assert len(shown.boxes) == (3 if "harbour" in quote else 2)
+    assert sorted(alphanumerics(text_inside(path, 1, shown.boxes))) == sorted(alphanumerics(quote))
+
+
+def test_a_text_stored_in_the_order_of_the_content_is_still_found() -> None:
+    (shown,) = find_boxes(make_pdf([columns_by_rows()]), [SoughtText(1, f"{LEFT[1]} {RIGHT[1]} {LEFT[2]}")])
+    assert len(shown.boxes) >= 2
+
+
+def test_a_table_has_a_row_a_line_and_its_columns_names_above_each_chunk() -> None:
+    title: Placed = (72, 700, 14, "bold", "Statement of income")
+    document = read(make_pdf([[title, *table(ROWS)]]))
+    (block,) = [block for block in document.blocks if block.kind is BlockKind.TABLE]
+    assert block.label == "2024 | 2023"
+    rows = [text_of(document, row).split("\t") for row in block.children]
+    assert rows == [[cell for cell in row if cell] for row in ROWS]
+    assert all(row.place.page == 1 for row in block.children)
+
+
+async def test_small_rows_share_a_chunk_whose_section_names_the_columns() -> None:
+    title: Placed = (72, 700, 14, "bold", "Statement of income")
+    rows = [*ROWS, *ROWS[1:]]
+    document = read(make_pdf([[title, *table(rows)]]))
+
+    async def count(texts: Sequence[str]) -> list[int]:
+        return [len(text.split()) for text in texts]
+
+    chunks = await chunk(document, "Report", ChunkRules(64, target_tokens=16), count)
+    assert 1 < len(chunks) < len(rows)
+    assert {each.section for each in chunks} == {"Statement of income > 2024 | 2023"}
+    assert all(document.text[each.char_start : each.char_end] == each.text for each in chunks)
+    assert "Cost of sales\t40,576\t37,075" in "\n".join(each.text for each in chunks)
+
+
+def test_a_line_above_a_table_goes_with_it() -> None:
+    caption: Placed = (72, 690, 10, "regular", "In millions, as of the end of the year:")
+    above: Placed = (72, 730, 10, "regular", "Some other text that stands above all of this on the page.")
+    document = read(make_pdf([[above, caption, *table(ROWS)]]))
+    (block,) = [block for block in document.blocks if block.kind is BlockKind.TABLE]
+    assert text_of(document, block.children[0]) == caption[4]
+
+
+def test_lines_with_numbers_are_no_table() -> None:
+    lines = ["In 2024 it sold 86 ships, in 2023 it sold 79.", "Of these 12 were new, and 3 were lost at sea."]
+    page: list[Placed] = [(72, 700 - 13 * index, 10, "regular", text) for index, text in enumerate(lines)]
+    assert all(block.kind is not BlockKind.TABLE for block in read(make_pdf([page])).blocks)
+
+
+def test_what_pages_repeat_above_and_below_is_read_once_and_page_numbers_never() -> None:
+    pages: list[list[Placed]] = [
+        [
+            (72, 760, 9, "regular", "Harbour Works, annual report"),
+            *((72, 700 - 13 * index, 10, "regular", f"Line {index} of part {number}.") for index in range(30)),
+            (300, 30, 9, "regular", str(number)),
+        ]
+        for number in range(1, 7)
+    ]
+    document = read(make_pdf(pages))
+    assert document.text.count("Harbour Works") == 1
+    assert document.text.startswith("Harbour Works, annual report")
+    lines = document.text.split("\n")
+    assert not any(line.strip() in {"1", "2", "6"} for line in lines)
+    assert all(f"Line {index} of part {number}." in document.text for index in range(30) for number in range(1, 7))
+
+
+def test_pages_that_say_the_same_keep_it() -> None:
+    page: list[Placed] = [(72, 760, 10, "regular", "This page is left empty.")]
+    document = read(make_pdf([page] * 5))
+    assert [block.place.page for block in document.blocks] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("scale", [0.02, 0.75, 1])
+def test_sizes_are_those_on_the_page_whatever_units_it_is_written_in(scale: float) -> None:
+    page: list[Placed] = [
+        (72, 700, 16, "regular", "Terms of delivery"),
+        *((72, 670 - 13 * index, 10, "regular", "Text of usual size that fills its line.") for index in range(4)),
+        *((72, 600 - 13 * index, 10, "regular", "Another paragraph that stands below it.") for index in range(4)),
+    ]
+    document = read(make_pdf([page], scale=scale))
+    kinds = [block.kind for block in document.blocks]
+    assert kinds == [BlockKind.HEADING, BlockKind.PARAGRAPH, BlockKind.PARAGRAPH]
