@@ -25,6 +25,7 @@ from citewire_embedder.models import open_model
 from citewire_embedder.providers.base import Precision, Purpose
 from citewire_embedder.providers.local import LocalModel
 from citewire_embedder.settings import EmbedderSettings
+from citewire_retriever.headings import named
 from citewire_retriever.ingest.chunker import chunk
 from citewire_retriever.ingest.chunks import embedding_input
 from citewire_retriever.ingest.parsers import parse
@@ -149,7 +150,8 @@ async def _cut(model: LocalModel, number: int, file_name: str, title: str, conte
         return await model.count_tokens(texts)
 
     window = model.info.max_input_tokens - model.info.extra_tokens
-    chunks = await chunk(parsed, title or parsed.title or file_name, settings.rules(window), count)
+    name = named(title or parsed.title or file_name, file_name)
+    chunks = await chunk(parsed, name, settings.rules(window), count)
     return [
         Passage(number, each.place.page, embedding_input(each.header, each.text), each.text, each.token_count)
         for each in chunks

@@ -83,3 +83,9 @@ def test_any_text_gives_terms_that_the_database_takes(text: str) -> None:
     written = sparse_vector(weights)
     assert written.dimensions() == DIMENSIONS
     assert [index + 1 for index in written.indices()] == sorted(weights)
+
+
+def test_a_fiscal_year_is_found_by_its_number_alone() -> None:
+    assert {"fy2024", "2024"} <= set(terms("capital expenditure in FY2024"))
+    assert "10" not in terms("10K")
+    assert terms("q3") == ["q3"]

@@ -36,6 +36,8 @@ _UNSPACED: Final = (
 _MARKS: Final = "".join(chr(code) for code in range(0x370, 0x10000) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
 _WORD: Final = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[^\W_{_MARKS}][{_MARKS}]*)+")
 _IS_UNSPACED: Final = re.compile(rf"[{_UNSPACED}]")
+_NUMBERED: Final = re.compile(r"(?<=[a-z])[0-9]{4,}$")
+"""A long number with letters before it, as a fiscal year's (FY2024): also a term without them."""
 _POSSESSIVE: Final = re.compile(r"(?<=\w)['’]s\b")
 _DROPPED: Final = re.compile("[\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u0652\u0670]")
 """Accents, Hebrew and Arabic vowel points, Arabic's stretching: people leave them out."""
@@ -50,6 +52,7 @@ def terms(text: str) -> list[str]:
             pairs += _pairs(word)
         else:
             spaced.append(word)
+            pairs += _NUMBERED.findall(word)
     return [*stem_words(spaced), *pairs]
 
 

@@ -142,7 +142,7 @@ class LiveVersion:
     """A version that is searched."""
 
     title: str
-    """Its document's."""
+    """Its document's, as it is embedded: with its file's name."""
     space: Space | None
     """The organisation's live space."""
     only_own: bool

@@ -12,7 +12,7 @@ from typing import Final
 from citewire_kit.errors import FailedPrecondition
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tracing import get_tracer
-from citewire_retriever.headings import heading
+from citewire_retriever.headings import heading, named
 from citewire_retriever.ingest import metrics
 from citewire_retriever.ingest.chunker import check_chunks, chunk
 from citewire_retriever.ingest.chunks import Chunk, embedding_input, input_hash
@@ -175,7 +175,9 @@ class Pipeline:
                 before = _Cut(job.fence, title, window, document.media_type, document.pages, [])
             text = _BETWEEN_PARTS + document.text if before.chars and document.text else document.text
             texts = await self._store.save_text(job, text, first=before.chars, part=before.texts)
-            chunks = await self._chunk(document, before.title, window) if document.blocks else []
+            chunks = (
+                await self._chunk(document, named(before.title, version.file_name), window) if document.blocks else []
+            )
             check_chunks(before.last + len(chunks), self._settings.max_chunks)
             skipped = before.chars + len(text) - len(document.text)
             return replace(

@@ -12,6 +12,7 @@ from citewire_kit.errors import FailedPrecondition, NotFound, Unavailable
 from citewire_kit.postgres import Connection, Pool, load_queries
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Plan, Tenant
+from citewire_retriever.headings import named
 from citewire_retriever.ingest.chunk_rows import chunk_columns, chunk_terms
 from citewire_retriever.ingest.chunks import Chunk
 from citewire_retriever.ingest.errors import IngestError
@@ -304,7 +305,8 @@ class PostgresJobStore:
             _, only_own = await own_embedding(connection, job.tenant)
         if result is None or row is None:
             return None
-        return LiveVersion(result[0], None if row[6] is None else Space(row[6], row[7], row[8]), only_own)
+        title = named(result[0], row[0])
+        return LiveVersion(title, None if row[6] is None else Space(row[6], row[7], row[8]), only_own)
 
     async def unembedded(self, job: Job, table: VectorTable, most: int) -> list[StoredChunk]:
         """Reads chunks of the version, in order, that have no vector in a space."""

@@ -26,8 +26,10 @@ LEFT JOIN corpus.spaces registered
    = (following.model, following.revision, following.dimensions)
 
 -- name: live_title
-SELECT title FROM corpus.documents
-WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND live_version = %(version)s
+SELECT d.title, v.file_name
+FROM corpus.documents d
+JOIN corpus.versions v ON (v.org_id, v.document_id, v.version) = (d.org_id, d.document_id, d.live_version)
+WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s AND d.live_version = %(version)s
 
 -- name: forget_given_up
 DELETE FROM corpus.ingest_jobs

@@ -8,7 +8,7 @@ from psycopg import sql
 
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction
 from citewire_kit.tenant import Tenant
-from citewire_retriever.headings import heading
+from citewire_retriever.headings import heading, named
 from citewire_retriever.ingest.chunks import embedding_input
 from citewire_retriever.ingest.model import Job, LeaseLostError, OwnEmbedding, VectorTable
 from citewire_retriever.ingest.transactions import own_embedding, refused, shared
@@ -47,7 +47,7 @@ class IncompleteVersion:
     """A live version that is to be embedded where it isn't."""
 
     title: str
-    """Its document's."""
+    """Its document's, as it is embedded: with its file's name."""
     targets: TargetSpaces
     """Where it should have vectors."""
 
@@ -164,7 +164,7 @@ class PostgresBackfillStore:
             async with tenant_transaction(self._pool, job.tenant) as connection:
                 row = await (await connection.execute(_SQL["live_title"], _key(job))).fetchone()
                 targets = await _target_spaces(connection, job.tenant, registered_only=True)
-        return None if row is None else IncompleteVersion(str(row[0]), targets)
+        return None if row is None else IncompleteVersion(named(row[0], row[1]), targets)
 
     async def add_terms(self, job: Job, title: str, most: int, turn: Turn) -> int:
         """Stores and counts the terms of chunks that lack them, of at most so many; returns of how many.

@@ -1,0 +1,27 @@
+"""What stands above a chunk's text."""
+
+from __future__ import annotations
+
+import pytest
+
+from citewire_retriever.headings import named
+
+
+@pytest.mark.parametrize(
+    ("title", "file_name", "expected"),
+    [
+        ("UNITED STATES SECURITIES AND EXCHANGE COMMISSION", "AMAZON_2017_10K.pdf", "AMAZON 2017 10K: "),
+        ("Annual report", "Harbour Works – 2024.PDF", "Harbour Works 2024: "),
+        ("Jahresbericht", "übersicht.docx", "übersicht: "),
+        ("Travel policy", "travel-policy.md", ""),
+        ("Report", "0001558370-19-000470.pdf", ""),
+        ("scan.v2.pdf", "scan.v2.pdf", ""),
+        ("An article", "", ""),
+    ],
+)
+def test_a_title_is_led_by_the_words_of_the_files_name_that_it_lacks(title: str, file_name: str, expected: str) -> None:
+    assert named(title, file_name) == f"{expected}{title}"
+
+
+def test_a_very_long_name_is_shortened() -> None:
+    assert len(named("Title", f"{'word ' * 500}.txt")) < 100
