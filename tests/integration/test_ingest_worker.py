@@ -300,6 +300,39 @@ async def test_a_retry_goes_on_where_the_last_attempt_ended(
     assert len(await harness.vectors(document_id)) == len(after)
 
 
+async def test_a_long_table_goes_on_in_any_part_and_reuses_vectors_in_all(
+    harness: IngestHarness, database: HasDsn, embedder: str, model: FakeModel
+) -> None:
+    lines = ["Name,Note,Amount", *(f"Name{row},note {row},{row}.50" for row in range(120))]
+    data = "".join(f"{line}{',' * 45_000}\n" for line in lines)
+    document_id = await harness.upload("long.csv", data)
+    async with running_worker(worker_settings(database, embedder, stream_batches=1)):
+
+        async def is_in_the_second_part() -> bool:
+            return len(await harness.chunks(document_id)) >= 20
+
+        await wait_until(is_in_the_second_part)
+        model.error = Unavailable("gone", reason="SERVICE_UNAVAILABLE")
+
+        async def is_pending() -> bool:
+            return (await harness.version(document_id))["status"] == "pending"
+
+        await wait_until(is_pending)
+        before = {row["chunk_id"] for row in await harness.chunks(document_id)}
+        model.error = None
+        await harness.until(document_id, "ready")
+        after = await harness.chunks(document_id)
+        assert len(before) >= 20
+        assert before < {row["chunk_id"] for row in after}
+        text = await harness.text(document_id)
+        assert all(row["text"] == text[row["char_start"] : row["char_end"]] for row in after)
+        reused = REGISTRY.get_sample_value("citewire_ingest_chunks_reused_total") or 0
+        await harness.upload("long.csv", data.replace("Name7,", "Changed,"), document_id=document_id)
+        await harness.until(document_id, "ready", version=2, seconds=100)
+    assert REGISTRY.get_sample_value("citewire_ingest_chunks_reused_total") == reused + len(after) - 1
+    assert len(await harness.vectors(document_id, 2)) == len(after)
+
+
 async def test_a_document_deleted_during_its_ingest_leaves_nothing(
     harness: IngestHarness, database: HasDsn, embedder: str, model: FakeModel
 ) -> None:
