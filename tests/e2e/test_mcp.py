@@ -217,6 +217,14 @@ async def test_each_call_has_the_rights_of_its_own_token(gateway: FakeGateway) -
     assert "Bearer the-process" not in {request.headers.get("authorization") for request in gateway.requests}
 
 
+async def test_a_gateway_that_is_gone_is_named() -> None:
+    async with over_stdio("http://127.0.0.1:9") as client:
+        with pytest.raises(MCPError, match=r"nothing answers at http://127\.0\.0\.1:9"):
+            await client.list_resources()
+        refused = await client.call_tool("search", {"query": "x"})
+        assert text(refused).endswith("nothing answers at http://127.0.0.1:9")
+
+
 async def test_without_an_issuer_a_call_without_a_token_has_no_rights(gateway: FakeGateway) -> None:
     async with over_http(gateway.url) as client:
         refused = await client.call_tool("open_passage", {"chunk_id": 1})

@@ -8,11 +8,12 @@ from importlib.metadata import version
 from typing import Annotated, Any, Final
 
 import httpx
+from mcp import MCPError
 from mcp.server import MCPServer, ServerRequestContext
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
-from mcp.types import ListResourcesResult, PaginatedRequestParams, Resource, ToolAnnotations
+from mcp.types import INTERNAL_ERROR, ListResourcesResult, PaginatedRequestParams, Resource, ToolAnnotations
 from pydantic import Field
 
 from citewire_client import NOT_GIVEN, ApiError, AsyncCitewire, CitewireError, NotFoundError
@@ -160,7 +161,7 @@ class CitewireServer(MCPServer[None]):
                 page_token=params.cursor if params else None, page_size=_PAGE, status="ready"
             )
         except CitewireError as error:
-            raise ResourceError(_text_of(error)) from None
+            raise MCPError(INTERNAL_ERROR, _text_of(error)) from None
         return ListResourcesResult(
             resources=[
                 Resource(uri=uri_of(document.id), name=document.file_name, title=document.title, mime_type="text/plain")
