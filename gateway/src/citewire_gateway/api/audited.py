@@ -91,7 +91,7 @@ UNAUDITED: Final[frozenset[tuple[str, str]]] = frozenset(
         *(
             (method, path)
             for method in ("GET", "HEAD")
-            for path in ("/", "/assets/{name}", "/icon.svg", "/licences.txt")
+            for path in ("/", "/assets/{name:path}", "/icon.svg", "/licences.txt")
         ),
     }
 )
