@@ -77,6 +77,25 @@ async def test_a_quote_of_a_pdf_has_boxes_on_its_pages(me: Caller, owner: psycop
     assert (heading.page, len(heading.boxes.boxes)) == (2, 1)
 
 
+async def test_a_quote_that_was_recognised_has_the_boxes_that_are_stored(me: Caller, owner: psycopg.Connection) -> None:
+    """Of a page without a text that could be found again: the part of each line in which the quote stands."""
+    data = b"%PDF-1.7 of pictures"
+    document_id = (await me.upload(pb.UploadHeader(file_name="a.pdf"), data)).document_id
+    text = "Ten signs. Ten signs. Elsewhere."
+    publish(owner, document_id, text, [(0, len(text), {"page": 3})])
+
+    def line(start: int, top: float) -> list[object]:
+        box = {"left": 100.0, "top": top, "right": 210.0, "bottom": top + 10}
+        return [start, {"page": 3, "boxes": {"width": 612.0, "height": 792.0, "boxes": [box]}}]
+
+    places = json.dumps([line(0, 50), line(11, 70), line(22, 90)])
+    owner.execute("UPDATE corpus.versions SET media_type = 'application/pdf'")
+    owner.execute("UPDATE corpus.chunks SET places = %s", (places,))
+    (place,) = await locate(me, document_id, 4, 15)
+    assert (place.page, place.boxes.width, place.boxes.height) == (3, 612, 792)
+    assert [(box.left, box.top, box.right) for box in place.boxes.boxes] == [(140, 50, 210), (100, 70, 140)]
+
+
 async def test_what_is_no_pdf_has_its_place(me: Caller, owner: psycopg.Connection) -> None:
     document_id = (await me.upload(pb.UploadHeader(file_name="a.csv"), b"a\n1\n2\n")).document_id
     publish(owner, document_id, "a: 1\na: 2", [(0, 4, {"row": 2}), (5, 9, {"row": 3})])

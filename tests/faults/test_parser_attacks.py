@@ -18,9 +18,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from PIL import Image
 
 from citewire_retriever.ingest.document import ParseLimits
 from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.recognition import Recogniser
 from citewire_retriever.ingest.sandbox import Sandbox, SandboxRules
 from databases import HasDsn
 from planted_parser import plant
@@ -48,7 +50,39 @@ import parser_attacks
 def planted(data, *_):
     return say(parser_attacks.attack(data[:]))
 """
-UNLOCKED = "\nserver.lock_in = lambda limits: []\nserver._try_locks = lambda: []\n"
+RECOGNISING = f"""
+import os, sys
+sys.path.append({str(SUPPORT)!r})
+import parser_attacks
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+
+
+def planted(*_):
+    raise IngestError(IngestCode.NO_TEXT, "Only pictures.")
+
+
+def run_program(*_):
+    # Its page's pixels say which attack it is; what it gets is said in the table of words.
+    loot = parser_attacks.attack(os.read(0, 65_536).partition(b" 255\\n")[2])
+    os.write(1, ("5\\t1" + "\\t1" * 3 + "\\t1" + "\\t0" * 4 + "\\t99\\t" + loot).encode())
+    os._exit(0)
+
+
+server.run_program = run_program
+"""
+"""In place of Tesseract."""
+UNLOCKED = "\nserver.lock_in = lambda limits, program=None: []\nserver._try_locks = lambda: []\n"
+
+IDLE_RECOGNISER = Recogniser(
+    executables=("/bin/true",),
+    libraries=("/etc/ld.so.cache",),
+    folder="/usr/share/doc",
+    languages=("eng",),
+    finds_orientation=False,
+    cpu_seconds=5,
+    most_pages=10,
+)
+"""What the locks would let Tesseract execute and read; the attacks are Python, which is loaded before."""
 
 LOOTING = (
     "parents_environment",
@@ -170,10 +204,14 @@ def prey(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: HasDsn) -> I
                 each.close()
 
 
-async def attack(sandbox: Sandbox, prey: Prey, name: str) -> str:
+async def attack(sandbox: Sandbox, prey: Prey, name: str, *, as_picture: bool = False) -> str:
     """What an attack has got; empty if nothing."""
     path = prey.folder / "job"
-    path.write_text(json.dumps({**prey.job, "attack": name}))
+    job = json.dumps({**prey.job, "attack": name})
+    if as_picture:
+        Image.frombytes("L", (len(job), 1), job.encode()).save(path, "PNG")
+    else:
+        path.write_text(job)
     try:
         document = await sandbox.parse(path, "a.txt", "")
     except IngestError:
@@ -195,6 +233,33 @@ async def test_a_locked_in_parser_gets_nothing(confined: Sandbox, prey: Prey, pr
         got[name] += ", ".join(prey.harmed())
     print_table("attacks from inside of the parser", ["attack", "gets"], [[name, got[name] or "–"] for name in got])
     assert {name: loot for name, loot in got.items() if loot} == {}
+
+
+FOR_ITS_LIBRARIES = {"executable_memory", "file_status"}
+"""What a program may do that loads its libraries: see `confined.calls`. It can neither write nor open files by that."""
+
+
+async def test_a_locked_in_recogniser_gets_nothing(
+    prey: Prey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, print_table: PrintTable
+) -> None:
+    plant(monkeypatch, tmp_path, RECOGNISING)
+    got: dict[str, str] = {}
+    async with Sandbox.open(replace(RULES, recogniser=IDLE_RECOGNISER), processes=1) as sandbox:
+        assert await attack(sandbox, prey, "nothing", as_picture=True) == "read"
+        for name in sorted({*LOOTING, *PRIVILEGED} - FOR_ITS_LIBRARIES):
+            got[name] = await attack(sandbox, prey, name, as_picture=True) + ", ".join(prey.harmed())
+    print_table("attacks from inside of the recogniser", ["attack", "gets"], [[name, got[name] or "–"] for name in got])
+    assert {name: loot for name, loot in got.items() if loot} == {}
+
+
+async def test_a_recogniser_that_is_not_locked_in_gets_as_much(
+    prey: Prey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, tmp_path, RECOGNISING + UNLOCKED)
+    async with Sandbox.open(replace(RULES, recogniser=IDLE_RECOGNISER), processes=1) as sandbox:
+        got = {name: await attack(sandbox, prey, name, as_picture=True) for name in LOOTING}
+    got["execute"] += "a file was written" if (tmp_path / "executed").exists() else ""
+    assert [name for name, loot in got.items() if not loot] == []
 
 
 async def test_the_same_attacks_succeed_where_nothing_is_locked(

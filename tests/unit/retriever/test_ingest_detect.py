@@ -33,6 +33,8 @@ HTML = b"<!DOCTYPE html>\n<html><body>Hi</body></html>"
         (b"#!/usr/bin/env python3\n", "tool", "", Format.CODE),
         (b"FROM scratch", "Dockerfile", "", Format.CODE),
         (b"words", "notes.txt", "", Format.TEXT),
+        (b"\x89PNG\r\n\x1a\n", "picture.txt", "", Format.IMAGE),
+        (b"RIFF\x10\0\0\0WEBPVP8 ", "picture", "image/png", Format.IMAGE),
         (b"PK\x03\x04....", "report.md", "", Format.ARCHIVE),
         (bytes(257) + b"ustar", "backup", "", Format.ARCHIVE),
         (b"words", "unknown.xyz", "application/octet-stream", Format.TEXT),
@@ -52,7 +54,7 @@ def test_formats(head: bytes, name: str, media_type: str, expected: Format) -> N
         (b"hello", "report.docx", IngestCode.CORRUPT),
         (b"7z\xbc\xaf\x27\x1c", "report.md", IngestCode.UNSUPPORTED_FORMAT),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old.doc", IngestCode.UNSUPPORTED_FORMAT),
-        (b"\x89PNG\r\n\x1a\n", "picture.txt", IngestCode.UNSUPPORTED_FORMAT),
+        (b"GIF89a", "picture.txt", IngestCode.UNSUPPORTED_FORMAT),
         (b"hello", "letter.rtf", IngestCode.CORRUPT),
     ],
 )

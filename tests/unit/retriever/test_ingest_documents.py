@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pypdfium2
+import pytest
 
 from citewire_retriever.ingest.chunker import chunk
 from citewire_retriever.ingest.chunks import ChunkRules
-from citewire_retriever.ingest.document import Format
+from citewire_retriever.ingest.document import Format, ParseLimits
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers import parse
+from citewire_retriever.ingest.recognition import find_recogniser
+from citewire_retriever.ingest.sandbox import Sandbox, SandboxRules
 from ingest_files import check_document, words
 from proof_scale import ProofScale
 
@@ -65,6 +68,27 @@ def test_every_file_behaves_as_the_manifest_says(shared_data: Path) -> None:
         if result not in allowed:
             wrong.append((entry["file"], expect, result))
     assert not wrong
+
+
+@pytest.mark.system(program="tesseract", package="tesseract-ocr")
+async def test_what_holds_no_text_is_recognised(shared_data: Path) -> None:
+    recogniser = await find_recogniser("tesseract", "eng", cpu_seconds=60, most_pages=10)
+    rules = SandboxRules(
+        seconds=30,
+        cpu_seconds=30,
+        cpu_seconds_per_mib=10,
+        memory_mib=2048,
+        files=1000,
+        limits=ParseLimits(),
+        recogniser=recogniser,
+        confinement="available",
+    )
+    scans = [entry["file"] for entry in manifest(shared_data) if entry["expect"] == "no-text"]
+    assert scans
+    async with Sandbox.open(rules, processes=1) as sandbox:
+        for file in scans:
+            document = await sandbox.parse(shared_data / "documents" / file, "scan.pdf", "")
+            assert "Docling bundles PDF document conversion to JSON and Markdown" in document.text
 
 
 def test_encrypted_filings_are_read_by_page(shared_data: Path, proof: ProofScale) -> None:

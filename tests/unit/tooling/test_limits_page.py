@@ -21,6 +21,7 @@ from citewire_kit.plan_limits import DEFAULT_LIMITS, GIB, LimitScope, Measure
 from citewire_remote import bodies, stream_decoders, transport
 from citewire_retriever.converters import checks, documents
 from citewire_retriever.ingest.document import ParseLimits
+from citewire_retriever.ingest.recognition import MOST_PIXELS
 from citewire_retriever.ingest.settings import WorkerSettings
 from citewire_retriever.service.metadata import MAX_URL
 from citewire_retriever.settings import RetrieverSettings
@@ -63,6 +64,11 @@ EXPECTED: dict[str, list[int]] = {
     ],
     "time to read a file": [default(WorkerSettings, "parse_seconds")],
     "memory to read a file": [default(WorkerSettings, "parse_memory_mib")],
+    "scanned pages": [
+        default(WorkerSettings, "ocr_pages"),
+        default(WorkerSettings, "ocr_cpu_seconds"),
+        MOST_PIXELS // 1_000_000,
+    ],
     "original in which a quote is [located](../adr/0031-located-quotes.md)": [
         default(RetrieverSettings, "locate_max_bytes") // MIB,
         default(RetrieverSettings, "locate_seconds"),

@@ -19,6 +19,7 @@ from citewire_retriever.ingest.enrichment.generator_client import GrpcGenerator
 from citewire_retriever.ingest.enrichment.service import Enrichment
 from citewire_retriever.ingest.enrichment.store import PostgresEnrichmentStore
 from citewire_retriever.ingest.pipeline import Pipeline
+from citewire_retriever.ingest.recognition import find_recogniser
 from citewire_retriever.ingest.sandbox import Sandbox, SandboxRules
 from citewire_retriever.ingest.settings import WorkerSettings
 from citewire_retriever.ingest.spool import spool_folder
@@ -71,6 +72,12 @@ async def work(settings: WorkerSettings, stop: asyncio.Event) -> None:
             cpu_seconds_per_mib=settings.parse_cpu_seconds_per_mib,
             files=settings.parse_jobs,
             limits=settings.parse_limits(),
+            recogniser=await find_recogniser(
+                settings.ocr_program,
+                settings.ocr_languages,
+                cpu_seconds=settings.ocr_cpu_seconds,
+                most_pages=settings.ocr_pages,
+            ),
             confinement=settings.confinement,
         )
         sandbox = await stack.enter_async_context(Sandbox.open(rules, processes=settings.concurrency + 1))

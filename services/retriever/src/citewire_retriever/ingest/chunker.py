@@ -249,7 +249,7 @@ def _chunk(index: int, cut: _Cut, lines: LineIndex | None, parts: PlacedParts) -
         content_hash=hashlib.sha256(text.encode("utf-8")).digest(),
         section=each.section,
         place=place,
-        places=places if len(places) > 1 else (),
+        places=places if len(places) > 1 or any(each.HasField("boxes") for _, each in places) else (),
         char_start=start,
         char_end=end,
         verbatim=each.rows is None,

@@ -12,13 +12,17 @@ from citewire_retriever.ingest.kinds import (
     BZIP2,
     GZIP,
     HTML,
+    JPEG,
     KINDS,
     PACKAGES,
     PDF,
+    PNG,
     RTF,
     SUPPORTED,
     TAR,
     TEXT,
+    TIFF,
+    WEBP,
     XZ,
     ZIP,
     Kind,
@@ -30,11 +34,7 @@ HEAD_BYTES = 65_536
 BINARY_MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"PK\x05\x06", "an empty ZIP archive"),
     (_OLE, "an old Office document"),
-    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
-    (b"\xff\xd8\xff", "a JPEG image"),
     (b"GIF8", "a GIF image"),
-    (b"II*\x00", "a TIFF image"),
-    (b"MM\x00*", "a TIFF image"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
     (b"Rar!\x1a\x07", "a RAR archive"),
     (b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
@@ -97,6 +97,8 @@ _MEDIA_LANGUAGE = {
 }  # fmt: skip
 _ZIP = b"PK\x03\x04"
 _ARCHIVES = ((_ZIP, ZIP), (b"\x1f\x8b\x08", GZIP), (b"BZh", BZIP2), (b"\xfd7zXZ\x00", XZ))
+_IMAGES = ((b"\x89PNG\r\n\x1a\n", PNG), (b"\xff\xd8\xff", JPEG), (b"II*\x00", TIFF), (b"MM\x00*", TIFF))
+_WEBP = re.compile(rb"RIFF.{4}WEBP", re.S)
 _TAR_MARK = slice(257, 262)
 _MEMBER = re.compile(rb"PK\x03\x04(?=.{22}(..)..(.{0,99}))", re.S)
 """A member's header in a ZIP archive: the length of its name, and the name with what follows."""
@@ -139,7 +141,7 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
         return _detected(PDF)
     if head.startswith(b"{\\rtf"):
         return _detected(RTF)
-    package = _package(head, suffix, media_type) or _archive(head)
+    package = _package(head, suffix, media_type) or _by_magic(head)
     if package is not None:
         return _detected(package)
     _refuse_binary(head, suffix)
@@ -180,9 +182,13 @@ def _package(head: bytes, suffix: str, media_type: str) -> Kind | None:
     return named
 
 
-def _archive(head: bytes) -> Kind | None:
-    kind = next((each for magic, each in _ARCHIVES if head.startswith(magic)), None)
-    return TAR if head[_TAR_MARK] == b"ustar" else kind
+def _by_magic(head: bytes) -> Kind | None:
+    """The kind of an archive or an image."""
+    if head[_TAR_MARK] == b"ustar":
+        return TAR
+    if _WEBP.match(head):
+        return WEBP
+    return next((each for magic, each in (*_ARCHIVES, *_IMAGES) if head.startswith(magic)), None)
 
 
 def _refuse_ole(head: bytes, suffix: str, named: Kind | None) -> None:

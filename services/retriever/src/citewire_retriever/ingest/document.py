@@ -32,6 +32,7 @@ class Format(StrEnum):
     EBOOK = "e-book"
     RTF = "rtf"
     ARCHIVE = "archive"
+    IMAGE = "image"
 
 
 class BlockKind(StrEnum):

@@ -5,6 +5,12 @@ bytes gives the same answer. What may pass by itself (a lost database, a busy em
 """
 
 from enum import StrEnum
+from typing import Final
+
+HOW_TO_HAVE_IT: Final = (
+    "The file holds no text, only images. Where Tesseract is installed beside the worker (on Debian: apt-get install "
+    "tesseract-ocr), its text is recognised; else run text recognition (OCR) on it first."
+)
 
 
 class IngestCode(StrEnum):

@@ -136,6 +136,10 @@ class ForkServer:
         finally:
             self._ends.pop(number, None)
 
+    async def ended_by_itself(self, number: int) -> ProcessEnd:
+        """Waits until a process ends. Raises ServerLostError: the server ended, and the process with it."""
+        return await asyncio.shield(self._ends[number])
+
     async def close(self) -> None:
         """Ends it and all of its processes at once, and waits for its end."""
         self.ended = True
@@ -223,6 +227,24 @@ class Reading:
             return None
         finally:
             transport.close()
+
+    async def output(self, most_bytes: int) -> bytes | None:
+        """All that a program writes; None if it fails. Raises as `answer`."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=_READ_BYTES * 16)
+        pipe = os.fdopen(self._descriptor, "rb", buffering=0)
+        self._descriptor = -1
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        parts: list[bytes] = []
+        try:
+            while part := await reader.read(_READ_BYTES):
+                parts.append(part)
+                most_bytes -= len(part)
+                if most_bytes < 0:
+                    raise AnswerTooLongError
+        finally:
+            transport.close()
+        return b"".join(parts) if (await self._server.ended_by_itself(self._number)).status == 0 else None
 
     async def close(self) -> ProcessEnd | None:
         """Ends the process, whatever it does, and waits for its end; None if it ended with the server."""

@@ -36,6 +36,11 @@ TEXT: Final = Kind(
 )  # fmt: skip
 _ARCHIVES: Final = "archives (ZIP, TAR, GZ, BZ2, XZ)"
 ZIP: Final = Kind(_ARCHIVES, Format.ARCHIVE, ("application/zip", "application/x-zip-compressed"), (".zip",))
+_IMAGES: Final = "images (PNG, JPEG, TIFF, WebP)"
+PNG: Final = Kind(_IMAGES, Format.IMAGE, ("image/png",), (".png",))
+JPEG: Final = Kind(_IMAGES, Format.IMAGE, ("image/jpeg",), (".jpg", ".jpeg"))
+TIFF: Final = Kind(_IMAGES, Format.IMAGE, ("image/tiff",), (".tif", ".tiff"))
+WEBP: Final = Kind(_IMAGES, Format.IMAGE, ("image/webp",), (".webp",))
 TAR: Final = Kind(_ARCHIVES, Format.ARCHIVE, ("application/x-tar",), (".tar",))
 GZIP: Final = Kind(_ARCHIVES, Format.ARCHIVE, ("application/gzip", "application/x-gzip"), (".gz", ".tgz"))
 BZIP2: Final = Kind(_ARCHIVES, Format.ARCHIVE, ("application/x-bzip2",), (".bz2", ".tbz2"))
@@ -77,6 +82,10 @@ KINDS: Final = (
     GZIP,
     BZIP2,
     XZ,
+    PNG,
+    JPEG,
+    TIFF,
+    WEBP,
     TEXT,
 )  # fmt: skip
 """In the order in which messages list them."""

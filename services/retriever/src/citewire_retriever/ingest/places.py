@@ -53,6 +53,7 @@ def whole(parts: Parts) -> Place:
     """The place of all parts together: from where the first begins to where the last ends."""
     place = Place()
     place.CopyFrom(parts[0][1])
+    place.ClearField("boxes")  # of that part alone
     last = parts[-1][1]
     if last.row > place.row:
         place.end_row = last.row

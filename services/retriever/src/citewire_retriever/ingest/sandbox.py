@@ -19,8 +19,16 @@ from citewire_kit.telemetry import get_logger
 from citewire_retriever.ingest.boxes import PageBoxes, SoughtText
 from citewire_retriever.ingest.confined import NOT_LOCKED
 from citewire_retriever.ingest.document import ParsedDocument, ParseLimits, SheetPosition
-from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.errors import HOW_TO_HAVE_IT, IngestCode, IngestError
 from citewire_retriever.ingest.fork_server import AnswerTooLongError, ForkServer, ProcessEnd, ServerLostError
+from citewire_retriever.ingest.recognition import (
+    MOST_OUTPUT,
+    DrawnPage,
+    RecognisedPage,
+    Recogniser,
+    merge,
+    nothing_yet,
+)
 from citewire_retriever.ingest.wire import decode_boxes, decode_document
 
 log = get_logger(__name__)
@@ -49,6 +57,8 @@ class SandboxRules:
     """Files after which the fork server is replaced: processes that it forks share its layout of memory."""
     limits: ParseLimits
     """Bounds on the document."""
+    recogniser: Recogniser | None = None
+    """Recognises text in pages that are pictures; None: nothing does."""
     confinement: Confinement = "required"
     """`required`: a kernel without Landlock or seccomp is an error; `available`: then what it has must do."""
 
@@ -119,17 +129,44 @@ class Sandbox:
             Internal: No process can be confined any more.
         """
         start = None if position is None else astuple(position)
-        limits = self._rules.limits
+        limits, recogniser = self._rules.limits, self._rules.recogniser
         job = {"file_name": file_name, "media_type": media_type, "limits": asdict(limits), "position": start}
-        answer = await self._run(path, job, spent)
+        answer = await self._run(path, {**job, "finds_scans": recogniser is not None}, spent)
+        offset = 0 if position is None else position.offset
+        text = await asyncio.to_thread(_decode, answer, lambda each: _Text.read(each, limits, offset))
+        if not text.scans:
+            return text.document
+        if recogniser is None:
+            raise IngestError(IngestCode.NO_TEXT, HOW_TO_HAVE_IT)
+        if len(text.scans) > recogniser.most_pages:
+            raise IngestError(
+                IngestCode.TOO_LARGE,
+                f"The document has {len(text.scans):,} scanned pages, and text is recognised on up to "
+                f"{recogniser.most_pages:,}: split it.",
+            )
+        pages = [answer for page in text.scans if (answer := await self._recognise(recogniser, path, page, spent))]
+        document = await asyncio.to_thread(merge, text.document, pages, self._rules.limits)
+        if not document.blocks:
+            raise IngestError(IngestCode.NO_TEXT, "The file holds no text, and in its images none was recognised.")
+        return document
 
-        def read(values: dict[str, Any]) -> ParsedDocument:
-            document = decode_document(values["document"], limits)
-            if document.following is not None and document.following.offset <= (position.offset if position else 0):
-                raise ValueError("a part that doesn't end")
-            return document
-
-        return await asyncio.to_thread(_decode, answer, read)
+    async def _recognise(
+        self, recogniser: Recogniser, path: Path, page: int, spent: Callable[[float], None]
+    ) -> RecognisedPage | None:
+        """What stands on a page that is a picture; None if that can't be found out: other pages may be better."""
+        image = path.with_name(f"{path.name}.page")
+        try:
+            drawn = DrawnPage.read(await self._run(path, {"page": page}, spent))
+            if drawn is None:
+                return None
+            await asyncio.to_thread(drawn.write, image)
+            table = await self._run(image, recogniser.job(), spent)
+            return await asyncio.to_thread(RecognisedPage.read, page, drawn, table)
+        except (IngestError, ValueError, KeyError, TypeError) as error:
+            log.warning("page_not_recognised", page=page, error=type(error).__name__)
+            return None
+        finally:
+            image.unlink(missing_ok=True)
 
     async def find_boxes(self, path: Path, texts: Sequence[SoughtText]) -> list[PageBoxes]:
         """Finds texts on the pages of a PDF, in the order asked; all else as `parse`.
@@ -165,13 +202,17 @@ class Sandbox:
         server = await self._current()
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            budget = self._rules.cpu_budget(size)
+            recogniser = self._rules.recogniser if "program" in job else None
+            budget = self._rules.cpu_budget(size) if recogniser is None else recogniser.cpu_seconds
             bounds = {"cpu_seconds": budget, "memory_mib": self._rules.memory_mib}
             reading = server.start({**job, **bounds}, file.fileno())
         answer: bytes | None = None
         try:
             async with asyncio.timeout(self._rules.seconds):
-                answer = await reading.answer(self._rules.answer_bytes)
+                if recogniser is not None:
+                    answer = await reading.output(MOST_OUTPUT)
+                else:
+                    answer = await reading.answer(self._rules.answer_bytes)
         except TimeoutError:
             raise IngestError(
                 IngestCode.TIMEOUT, f"Reading the file took longer than {self._rules.seconds:.0f} seconds: split it."
@@ -213,6 +254,29 @@ class Sandbox:
         for server in [each for each in self._replaced if each.idle]:
             self._replaced.discard(server)
             await server.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """What was read of a file."""
+
+    document: ParsedDocument
+    """Without a block if there is no text."""
+    scans: tuple[int, ...] = ()
+    """Pages, from 1, that are pictures."""
+
+    @classmethod
+    def read(cls, answer: dict[str, Any], limits: ParseLimits, offset: int) -> "_Text":
+        """Reads a process's answer about a file from an offset on. Raises as `decode_document`."""
+        scans = tuple(sorted({int(page) for page in answer.get("scans", ())}))
+        if any(not 1 <= page <= limits.max_pages for page in scans):
+            raise ValueError("pages that no file has")
+        if "error" in answer:
+            return cls(nothing_yet(str(answer["media_type"]), int(answer["pages"])), scans)
+        document = decode_document(answer["document"], limits)
+        if document.following is not None and document.following.offset <= offset:
+            raise ValueError("a part that doesn't end")
+        return cls(document, scans)
 
 
 class _KilledError(Exception):
@@ -258,9 +322,13 @@ def _decode(data: bytes, read: Callable[[dict[str, Any]], _T]) -> _T:
         if "defect" in answer:
             log.error("parser_defect", traceback=str(answer["defect"])[:_LOG_CHARS])
             raise IngestError(IngestCode.INTERNAL, "The file couldn't be read because of a defect of ours.")
-        if "error" in answer:
-            raise IngestError(IngestCode(answer["error"]["code"]), str(answer["error"]["message"])[:_MESSAGE_CHARS])
+        if "error" in answer and not answer.get("scans"):
+            raise _error(answer["error"])
         return read(answer)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         log.exception("parser_answer_wrong")
         raise IngestError(IngestCode.CORRUPT, "The file can't be read: it confuses the reader.") from None
+
+
+def _error(values: dict[str, Any]) -> IngestError:
+    return IngestError(IngestCode(values["code"]), str(values["message"])[:_MESSAGE_CHARS])

@@ -116,6 +116,20 @@ class WorkerSettings(CallerSettings):
     parse_memory_mib: int = Field(default=2048, ge=256)
     """Address space of a parsing process."""
 
+    ocr_program: str = "tesseract"
+    """Tesseract, which recognises text in images and scanned pages: its name or path. Where it isn't installed, or this
+    is empty, such files fail with `NO_TEXT`."""
+
+    ocr_languages: str = ""
+    """Languages in which text is recognised, by Tesseract's names, divided by commas: `eng,deu`. Empty: all that are
+    installed. Each takes about as much computing as the first."""
+
+    ocr_cpu_seconds: float = Field(default=60.0, ge=1)
+    """Seconds of computing that recognising one page may take; a page of A4 takes one to five."""
+
+    ocr_pages: int = Field(default=500, ge=1)
+    """Scanned pages that one document may have: they hold a slot of the worker until all are recognised."""
+
     parse_jobs: int = Field(default=1000, ge=1)
     """Files after which the process that forks parsing processes is replaced: those of one share its layout of memory.
     """

@@ -78,7 +78,13 @@ def decode_boxes(values: list[Any], count: int) -> list[PageBoxes]:
 
 def place_values(place: Place) -> dict[str, Any]:
     """A place as JSON values: the fields that are set, under their names in the message."""
-    return {field.name: clean(value) if isinstance(value, str) else value for field, value in place.ListFields()}
+    values: dict[str, Any] = {
+        field.name: clean(value) if isinstance(value, str) else value for field, value in place.ListFields()
+    }
+    if place.HasField("boxes"):
+        rounded = [{f.name: round(value, 2) for f, value in box.ListFields()} for box in place.boxes.boxes]
+        values["boxes"] = {"width": place.boxes.width, "height": place.boxes.height, "boxes": rounded}
+    return values
 
 
 def _encode_block(block: Block) -> list[Any]:

@@ -14,7 +14,7 @@ from citewire_kit.fair import FairShares
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.ingest import boxes
-from citewire_retriever.ingest.boxes import SoughtText
+from citewire_retriever.ingest.boxes import MOST_BOXES, SoughtText
 from citewire_retriever.ingest.errors import IngestError
 from citewire_retriever.ingest.sandbox import Sandbox
 from citewire_retriever.ingest.spool import spooled
@@ -66,16 +66,17 @@ class Locator:
         if start >= first + len(stored):
             raise invalid_field("char_start", "must be within the version's text")
         chunks = await self._content.find_chunks(tenant, text, start, end)
-        places = _distinct(chunks)
+        places = _distinct(chunks, start, end)
+        sought = [place for place in places if not place.HasField("boxes")]
         original = await self._content.find_original(tenant, text.document_id, text.version)
-        if original is not None and original.media_type == _PDF and original.size_bytes <= self._max_bytes:
-            sought = [_sought(place.page, chunks, _Span(first, stored, start, end)) for place in places]
+        if sought and original is not None and original.media_type == _PDF and original.size_bytes <= self._max_bytes:
+            span = _Span(first, stored, start, end)
             try:
-                pages = await self._read(tenant, original, sought)
+                pages = await self._read(tenant, original, [_sought(place.page, chunks, span) for place in sought])
             except IngestError as error:
                 log.warning("span_not_located", document_id=text.document_id, code=error.code.value)
                 return places  # not remembered: it may have been the machine's fault
-            for place, page in zip(places, pages, strict=True):
+            for place, page in zip(sought, pages, strict=True):
                 place.boxes.CopyFrom(_to_proto(page))
         self._places[key] = places
         return places
@@ -102,12 +103,27 @@ class _Span:
     end: int
 
 
-def _distinct(chunks: _Chunks) -> list[Place]:
-    """The places of chunks, each once; those of one page as one."""
+def _distinct(chunks: _Chunks, start: int, end: int) -> list[Place]:
+    """The places of chunks, each once; those of one page as one, with the boxes of its lines where these are stored."""
     places: dict[bytes, Place] = {}
-    for _, _, place in chunks:
-        places.setdefault(place.SerializeToString(deterministic=True), place)
+    for first, last, place in chunks:
+        boxes = place.boxes if place.HasField("boxes") else None
+        bare = Place()
+        bare.CopyFrom(place)
+        bare.ClearField("boxes")
+        known = places.setdefault(bare.SerializeToString(deterministic=True), bare)
+        if boxes is not None and len(known.boxes.boxes) < MOST_BOXES:
+            known.boxes.width, known.boxes.height = boxes.width, boxes.height
+            known.boxes.boxes.extend(_cut(box, first, last, start, end) for box in boxes.boxes)
     return list(places.values())
+
+
+def _cut(box: Box, first: int, last: int, start: int, end: int) -> Box:
+    """The part of a line's box in which a span stands, as if all of its characters had one width."""
+    width = (box.right - box.left) / max(1, last - first)
+    left = box.left + width * max(0, start - first)
+    right = box.right - width * max(0, last - end)
+    return Box(left=left, top=box.top, right=right, bottom=box.bottom)
 
 
 def _sought(page: int, chunks: _Chunks, span: _Span) -> SoughtText:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
+from citewire.common.v1.place_pb2 import Place
 from citewire.retriever.v1.calibration_pb2 import Calibration
 from citewire.retriever.v1.corpus_pb2 import (
     ENRICHMENT_STATE_DONE,
@@ -79,7 +80,7 @@ def chunk(row: Sequence[Any]) -> Chunk:
         content_hash=row[6].hex(),
         section=section,
         place=row[8],
-        places=[TextPlace(start=start, place=place) for start, place in row[20] or ()],
+        places=_places(row[20]) if row[20] else None,
         char_start=row[9],
         char_end=row[10],
         title=title,
@@ -96,6 +97,16 @@ def chunk(row: Sequence[Any]) -> Chunk:
         heading=heading(title, section),
         label=f"{name} § {section}" if section else name,
     )
+
+
+def _places(parts: Sequence[tuple[int, dict[str, Any]]]) -> list[TextPlace]:
+    """The places of a chunk's parts, without the boxes that lines of recognised text have: LocateSpan gives these."""
+    results: list[TextPlace] = []
+    for start, values in parts:
+        place = Place(**{name: value for name, value in values.items() if name != "boxes"})
+        if not results or results[-1].place != place:
+            results.append(TextPlace(start=start, place=place))
+    return results
 
 
 def _label(metadata: Mapping[str, Any], key: str) -> str:

@@ -56,6 +56,23 @@ ALLOWED: Final[dict[str, tuple[int | None, int | None]]] = {
 MAPPING: Final[dict[str, tuple[int | None, int | None]]] = {"mmap": (9, 222), "mprotect": (10, 226)}
 """Allowed unless their third argument asks for memory that can be executed."""
 
+RUNNING: Final[dict[str, tuple[int | None, int | None]]] = {
+    **MAPPING,
+    "execve": (59, 221),
+    "arch_prctl": (158, None),
+    "set_tid_address": (218, 96),
+    "set_robust_list": (273, 99),
+    "open": (2, None),
+    "openat": (257, 56),
+    "newfstatat": (262, 79),
+    "access": (21, None),
+    "faccessat": (269, 48),
+    "getdents64": (217, 61),
+    "sched_getaffinity": (204, 123),
+}
+"""What a process may do besides that becomes a program and loads its libraries: Landlock says which files these are. It
+could also ask how large a file is whose path it knows, which no lock hinders."""
+
 SIGNAL_ITSELF: Final[tuple[int | None, int | None]] = (234, 131)
 """`tgkill`, by which a process ends itself (`abort`); allowed if its first argument is the process's own id."""
 

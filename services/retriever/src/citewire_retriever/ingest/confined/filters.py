@@ -3,7 +3,7 @@
 import errno
 from typing import Final
 
-from citewire_retriever.ingest.confined.calls import ALLOWED, FATAL, MAPPING, REFUSED, SIGNAL_ITSELF, Machine
+from citewire_retriever.ingest.confined.calls import ALLOWED, FATAL, MAPPING, REFUSED, RUNNING, SIGNAL_ITSELF, Machine
 
 _LOAD: Final = 0x20  # BPF_LD | BPF_W | BPF_ABS
 _IF_EQUAL: Final = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
@@ -21,12 +21,13 @@ Instruction = tuple[int, int, int, int]
 """A `struct sock_filter`: code, jump if true, jump if false, constant."""
 
 
-def filter_code(machine: Machine, pid: int) -> list[Instruction]:
+def filter_code(machine: Machine, pid: int, *, runs_program: bool = False) -> list[Instruction]:
     """The filter's instructions.
 
     Args:
         machine: Whose numbers system calls have.
         pid: The process's own id, which is the only one that it may signal.
+        runs_program: Whether it becomes a program, which Landlock tells from others: that has files of its own to open.
     """
     column = machine.column
     code: list[Instruction] = [
@@ -37,6 +38,9 @@ def filter_code(machine: Machine, pid: int) -> list[Instruction]:
     ]
     if machine.first_foreign is not None:
         code += [(_IF_AT_LEAST, 0, 1, machine.first_foreign), (_RETURN, 0, 0, _KILL_PROCESS)]
+    if runs_program:  # the first rule for a call is the one that counts
+        for pair in RUNNING.values():
+            code += _case(pair[column], [(_RETURN, 0, 0, _ALLOW)])
     for pair in MAPPING.values():
         code += _case(pair[column], _unless(_IF_ANY_BIT, _argument(2), _EXECUTABLE))
     for pairs, verdict in ((ALLOWED, _ALLOW), (REFUSED, _ERROR | errno.EACCES), (FATAL, _KILL_PROCESS)):

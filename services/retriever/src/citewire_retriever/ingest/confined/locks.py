@@ -11,6 +11,7 @@ import resource
 import signal
 import struct
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -29,7 +30,10 @@ _SECCOMP_MODE_FILTER: Final = 2
 
 # The same on all machines (linux/landlock.h).
 _LANDLOCK_CREATE_RULESET: Final = 444
+_LANDLOCK_ADD_RULE: Final = 445
 _LANDLOCK_RESTRICT_SELF: Final = 446
+_PATH_BENEATH: Final = 1
+_EXECUTE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 2, 1 << 3
 _VERSION_QUERY: Final = 1
 # Since which version of its interface Landlock knows how many rights: over files and folders, over TCP ports, and over
 # what is outside of the process (abstract sockets, signals). Versions above these only add what we have no use for.
@@ -40,8 +44,23 @@ _OUTSIDE_RIGHTS: Final = {6: 2}
 _LINUX: Final = sys.platform == "linux"
 
 
+_PROGRAM_DESCRIPTORS: Final = 64
+
+
 class NotLockedError(Exception):
     """The kernel refused a lock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The one program that a process may become, and all that it may open then."""
+
+    executables: Sequence[str]
+    """The program, and what loads its libraries."""
+    libraries: Sequence[str]
+    """Files that it loads."""
+    folder: str
+    """Folder of its data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +86,12 @@ def end_with_parent() -> None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def lock_in(limits: Limits) -> list[str]:
+def lock_in(limits: Limits, program: Program | None = None) -> list[str]:
     """Locks this process in for good. What it has open stays open; it can open, start and reach nothing else.
+
+    Args:
+        limits: What it may use.
+        program: What it may become and open nevertheless.
 
     Returns:
         The locks that this kernel doesn't have (`LANDLOCK`, `SECCOMP`).
@@ -86,9 +109,9 @@ def lock_in(limits: Limits) -> list[str]:
     _limit(resource.RLIMIT_AS, limits.memory_mib * 1024 * 1024)
     _limit(resource.RLIMIT_NPROC, 0)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    missing = [] if _landlock() else [LANDLOCK]
-    _limit(resource.RLIMIT_NOFILE, 0)
-    return missing if _seccomp() else [*missing, SECCOMP]
+    missing = [] if _landlock(program) else [LANDLOCK]
+    _limit(resource.RLIMIT_NOFILE, 0 if program is None else _PROGRAM_DESCRIPTORS)
+    return missing if _seccomp(runs_program=program is not None) else [*missing, SECCOMP]
 
 
 def _limit(kind: int, soft: int, hard: int | None = None) -> None:
@@ -99,8 +122,8 @@ def _limit(kind: int, soft: int, hard: int | None = None) -> None:
     resource.setrlimit(kind, (min(soft, hard), hard))
 
 
-def _landlock() -> bool:
-    """Denies every right that this kernel's Landlock knows; False if it has none."""
+def _landlock(program: Program | None) -> bool:
+    """Denies every right that this kernel's Landlock knows, but for a program's; False if it has none."""
     version = _syscall(_LANDLOCK_CREATE_RULESET, 0, 0, _VERSION_QUERY)
     if version < 1:
         return False
@@ -111,10 +134,27 @@ def _landlock() -> bool:
     ruleset = _syscall(_LANDLOCK_CREATE_RULESET, ctypes.addressof(attributes), len(attributes), 0)
     if ruleset < 0:
         raise NotLockedError("landlock_create_ruleset")
+    if program is not None:
+        for paths, access in (
+            (program.executables, _EXECUTE | _READ_FILE),
+            (program.libraries, _READ_FILE),
+            ((program.folder,), _READ_FILE | _READ_FOLDER),
+        ):
+            for path in paths:
+                _grant(ruleset, path, access)
     if _syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0, 0) != 0:
         raise NotLockedError("landlock_restrict_self")
     os.close(ruleset)
     return True
+
+
+def _grant(ruleset: int, path: str, access: int) -> None:
+    """Allows what is done with a file, or with all files of a folder."""
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    rule = ctypes.create_string_buffer(struct.pack("=Qi", access, descriptor), 12)
+    if _syscall(_LANDLOCK_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.addressof(rule), 0) != 0:
+        raise NotLockedError("landlock_add_rule")
+    os.close(descriptor)
 
 
 def _rights(table: dict[int, int], version: int) -> int:
@@ -122,12 +162,13 @@ def _rights(table: dict[int, int], version: int) -> int:
     return (1 << max(count for since, count in table.items() if since <= version)) - 1
 
 
-def _seccomp() -> bool:
+def _seccomp(*, runs_program: bool) -> bool:
     """Lets only the listed system calls through; False if the kernel has no filters, or isn't a machine we know."""
     machine = MACHINES.get(platform.machine())
     if machine is None:
         return False
-    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in filter_code(machine, os.getpid()))
+    instructions_of = filter_code(machine, os.getpid(), runs_program=runs_program)
+    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions_of)
     instructions = ctypes.create_string_buffer(code, len(code))
     # struct sock_fprog: a count, padding, and a pointer.
     program = ctypes.create_string_buffer(struct.pack("=H6xQ", len(code) // 8, ctypes.addressof(instructions)), 16)

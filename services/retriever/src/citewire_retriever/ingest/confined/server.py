@@ -25,11 +25,13 @@ from typing import Any, Final
 
 from citewire_retriever.ingest.boxes import SoughtText
 from citewire_retriever.ingest.confined import NOT_LOCKED
-from citewire_retriever.ingest.confined.locks import LANDLOCK, SECCOMP, Limits, end_with_parent, hide, lock_in
+from citewire_retriever.ingest.confined.locks import LANDLOCK, SECCOMP, Limits, Program, end_with_parent, hide, lock_in
+from citewire_retriever.ingest.detect import HEAD_BYTES, detect
 from citewire_retriever.ingest.document import ParseLimits
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers import parse, preload
 from citewire_retriever.ingest.parsers.pdf_boxes import find_boxes
+from citewire_retriever.ingest.parsers.scans import all_scans, draw, find_scans, preload_images
 from citewire_retriever.ingest.wire import PREFIX_BYTES, decode_position, encode_boxes, encode_document
 
 _CONTROL: Final = 0
@@ -58,6 +60,7 @@ def main() -> None:
     _volunteer_for_the_oom_killer()
     hide()
     preload()
+    preload_images()
     _preload_encodings()
     gc.collect()
     gc.freeze()  # what is loaded stays shared with the processes that are forked
@@ -140,7 +143,8 @@ class _Server:
         try:
             end_with_parent()
             if os.getppid() == parent:
-                status = _be_reader(job, file, answer, self.missing)
+                be = _be_program if "program" in job else _be_reader
+                status = be(job, file, answer, self.missing)
         finally:
             os._exit(status)
 
@@ -178,8 +182,32 @@ def _be_reader(job: dict[str, Any], file: int, answer: int, missing: list[str]) 
             return NOT_LOCKED
     except Exception:  # noqa: BLE001 - whatever it is, nothing may be read then
         return NOT_LOCKED
-    _write(_ANSWER, _read(job, data))
+    _write(_ANSWER, _image(job, data) if "page" in job else _json(_read(job, data)))
     return 0
+
+
+def _be_program(job: dict[str, Any], file: int, answer: int, missing: list[str]) -> int:
+    """Becomes a program that reads the file and writes the answer, locked in; returns the exit status if it can't."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.dup2(file, 0)
+    os.dup2(answer, 1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    os.closerange(3, 65_536)
+    program = Program(**job["program"])
+    try:
+        if lock_in(Limits(job["cpu_seconds"], job["memory_mib"]), program) != missing:
+            return NOT_LOCKED
+    except Exception:  # noqa: BLE001 - whatever it is, nothing may be read then
+        return NOT_LOCKED
+    run_program(program.executables[0], job["arguments"], job["environment"])
+    return 1
+
+
+def run_program(path: str, arguments: list[str], environment: dict[str, str]) -> None:
+    """Becomes a program. Returns only if it can't."""
+    with contextlib.suppress(OSError):
+        os.execve(path, [path, *arguments], environment)  # noqa: S606 - its arguments are ours, and no shell is wanted
 
 
 def _read(job: dict[str, Any], data: bytes | mmap.mmap) -> dict[str, Any]:
@@ -188,9 +216,14 @@ def _read(job: dict[str, Any], data: bytes | mmap.mmap) -> dict[str, Any]:
             return {"pages": encode_boxes(find_boxes(data, [SoughtText(**text) for text in job["texts"]]))}
         position = decode_position(job["position"])
         document = parse(data, job["file_name"], job["media_type"], ParseLimits(**job["limits"]), position)
-        return {"document": encode_document(document)}
+        scans = find_scans(data, document) if job["finds_scans"] else []
+        return {"document": encode_document(document), "scans": scans}
     except IngestError as error:
-        return {"error": {"code": error.code.value, "message": error.message}}
+        answer: dict[str, Any] = {"error": {"code": error.code.value, "message": error.message}}
+        if error.code is IngestCode.NO_TEXT:
+            answer["media_type"] = detect(data[:HEAD_BYTES], job["file_name"]).media_type
+            answer["pages"], answer["scans"] = all_scans(data)
+        return answer
     except MemoryError:
         message = "The file needs more memory to be read than is allowed: split it."
         return {"error": {"code": IngestCode.TOO_LARGE.value, "message": message}}
@@ -201,8 +234,21 @@ def _read(job: dict[str, Any], data: bytes | mmap.mmap) -> dict[str, Any]:
         return {"defect": traceback.format_exc(limit=-8)}
 
 
-def _write(descriptor: int, answer: dict[str, Any]) -> None:
-    data = json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode("utf-8", errors="replace")
+def _image(job: dict[str, Any], data: bytes | mmap.mmap) -> bytes:
+    """A page as an image: a line of JSON that says its sizes, and its pixels. Nothing if it can't be drawn."""
+    try:
+        image = draw(data, job["page"])
+    except (IngestError, MemoryError):
+        return b""
+    sizes = {"width": image.width, "height": image.height, "points": image.points}
+    return json.dumps(sizes).encode() + b"\n" + image.pixels
+
+
+def _json(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode("utf-8", errors="replace")
+
+
+def _write(descriptor: int, data: bytes) -> None:
     os.write(descriptor, len(data).to_bytes(PREFIX_BYTES, "big"))
     rest = memoryview(data)
     while rest:

@@ -9,7 +9,7 @@ from typing import Final
 from citewire_retriever.ingest.decode import decode, is_utf8
 from citewire_retriever.ingest.detect import HEAD_BYTES, Detected, detect
 from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits, SheetPosition, too_much_text
-from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.errors import HOW_TO_HAVE_IT, IngestCode, IngestError
 from citewire_retriever.ingest.parsers.nesting import Inside
 
 _BYTES_PER_CHAR = 4
@@ -198,6 +198,13 @@ def _read_archive(file: _File) -> ParsedDocument:
     return parse_archive(file.data, file.name, file.detected.media_type, file.inside)
 
 
+def _read_image(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.scans import count_frames
+
+    count_frames(file.data)
+    raise IngestError(IngestCode.NO_TEXT, HOW_TO_HAVE_IT)
+
+
 def _read_subtitles(file: _File) -> ParsedDocument:
     from citewire_retriever.ingest.parsers.subtitles import parse_subtitles
 
@@ -235,6 +242,7 @@ _READERS: Final[Mapping[Format, Callable[[_File], ParsedDocument]]] = {
     Format.DATA: _read_data,
     Format.MAIL: _read_mail,
     Format.ARCHIVE: _read_archive,
+    Format.IMAGE: _read_image,
     Format.SUBTITLES: _read_subtitles,
     Format.MARKUP: _read_markup,
     Format.OPEN_TEXT: _read_open_text,

@@ -156,6 +156,47 @@ class PdfFile:
         except _pdfium.PdfiumError as error:
             raise PdfError from error
 
+    def picture_share(self, index: int) -> float:
+        """How much of a page's area its pictures cover, 0–1; -1 if nothing is on it, or it can't be read."""
+        try:
+            page: Any = self._document[index]
+        except _pdfium.PdfiumError:
+            return -1.0
+        try:
+            if int(_raw.FPDFPage_CountObjects(page)) == 0:
+                return -1.0
+            width, height = page.get_size()
+            boxes = [picture.get_bounds() for picture in page.get_objects(filter=[_raw.FPDF_PAGEOBJ_IMAGE])]
+            covered = sum((right - left) * (top - bottom) for left, bottom, right, top in boxes)
+            return min(1.0, float(covered) / max(1.0, float(width * height)))
+        except _pdfium.PdfiumError:
+            return 0.0
+        finally:
+            page.close()
+
+    def draw(self, index: int, scale: float, most: int) -> tuple[tuple[float, float], int, int, bytes]:
+        """Draws a page in shades of grey: its size in points, width and height in pixels, and a byte for each of these.
+
+        Args:
+            index: The page, from 0.
+            scale: Pixels per point, fewer if there would be too many.
+            most: Pixels.
+
+        Raises:
+            PdfError: The page can't be read.
+        """
+        try:
+            page: Any = self._document[index]
+            width, height = map(float, page.get_size())
+            scale = min(scale, (most / max(1.0, width * height)) ** 0.5)
+            bitmap: Any = page.render(scale=scale, grayscale=True)
+        except (_pdfium.PdfiumError, ValueError, OverflowError) as error:
+            raise PdfError from error
+        rows = memoryview(bitmap.buffer).cast("B")
+        across, down, stride = int(bitmap.width), int(bitmap.height), int(bitmap.stride)
+        pixels = b"".join(rows[row * stride : row * stride + across] for row in range(down))
+        return (width, height), across, down, pixels
+
     def title(self) -> str:
         """The title in the file's metadata; empty if it has none."""
         return str(self._document.get_metadata_value("Title"))

@@ -1,0 +1,177 @@
+"""Pages that are pictures: which they are, and their pixels, for a program that recognises text in them.
+
+Hostile pictures are decoded here, in a process that is locked in; what recognises text gets bare pixels.
+"""
+
+import io
+import struct
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from mmap import mmap
+from typing import Final
+
+from PIL import Image, ImageOps, ImageSequence
+
+from citewire_retriever.ingest.document import Format, ParsedDocument
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.parsers.package import bytes_file
+from citewire_retriever.ingest.parsers.pdfium import PdfError, PdfFile
+
+MOST_PIXELS: Final = 20_000_000
+"""Of a page as it is drawn: A3 at 300 dots per inch."""
+_MOST_DECODED: Final = 64_000_000
+"""Of a picture as it is stored, at four bytes each."""
+_MOST_FRAMES: Final = 10_000
+_FORMATS: Final = ("PNG", "JPEG", "TIFF", "WEBP")
+_DOTS: Final = 300
+"""Per inch: what Tesseract's authors advise."""
+_FEWEST_DOTS, _MOST_DOTS = 36, 4800
+_POINTS: Final = 72
+_FEW_SIGNS: Final = 25
+"""Letters and digits that may stand on a scanned page by themselves: a stamp, or its number."""
+
+Image.MAX_IMAGE_PIXELS = None  # ours is another limit, and an error instead of a warning
+
+
+@dataclass(frozen=True, slots=True)
+class PageImage:
+    """A page in shades of grey."""
+
+    width: int
+    """Pixels."""
+    height: int
+    points: tuple[float, float]
+    """Width and height as readers show it, in points."""
+    pixels: bytes
+    """A byte each, row by row."""
+
+
+def find_scans(data: bytes | mmap, document: ParsedDocument) -> list[int]:
+    """The pages of a PDF that are pictures, from 1: no text, or hardly any, and something is drawn."""
+    if document.format is not Format.PDF:
+        return []
+    signs = [0] * (1 + (document.pages or 0))
+    for block in document.blocks:
+        if 0 < block.place.page < len(signs):
+            signs[block.place.page] += sum(map(str.isalnum, document.text[block.start : block.end]))
+    bare = [page for page in range(1, len(signs)) if signs[page] < _FEW_SIGNS]
+    return _drawn(data, bare, signs) if bare else []
+
+
+def all_scans(data: bytes | mmap) -> tuple[int, list[int]]:
+    """How many pages a file without text has, and those, from 1, on which something is that may be text."""
+    if b"%PDF-" not in data[:1024]:
+        count = count_frames(data) if is_image(data) else 0
+        return count, list(range(1, count + 1))
+    file = _opened(data)
+    try:
+        count = len(file)
+    finally:
+        file.close()
+    return count, _drawn(data, list(range(1, count + 1)), [0] * (count + 1))
+
+
+def is_image(data: bytes | mmap) -> bool:
+    """Whether a file begins as a picture of a format that is read."""
+    head = data[:12]
+    return head.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\x00", b"MM\x00*")) or (
+        head[:4] == b"RIFF" and head[8:] == b"WEBP"
+    )
+
+
+def count_frames(data: bytes | mmap) -> int:
+    """The pages of a picture.
+
+    Raises:
+        IngestError: CORRUPT; TOO_LARGE if it has too many pixels or pages.
+    """
+    with _picture(data) as picture:
+        count = getattr(picture, "n_frames", 1)
+    if count > _MOST_FRAMES:
+        raise IngestError(IngestCode.TOO_LARGE, f"The image has more than {_MOST_FRAMES:,} pages: split it.")
+    return count
+
+
+def draw(data: bytes | mmap, page: int) -> PageImage:
+    """Draws a page, from 1: of a PDF at 300 dots per inch, of a picture as it is, and smaller if it would be too large.
+
+    Raises:
+        IngestError: CORRUPT, TOO_LARGE.
+    """
+    if b"%PDF-" in data[:1024]:
+        return _draw_page(data, page)
+    with _picture(data) as picture, _explained():
+        frame = picture if page == 1 else ImageSequence.Iterator(picture)[page - 1]
+        _check_size(frame)
+        dots = float(frame.info.get("dpi", (_DOTS, _DOTS))[0])
+        grey = ImageOps.exif_transpose(frame).convert("L")
+        scale = (MOST_PIXELS / (grey.width * grey.height)) ** 0.5
+        if scale < 1:
+            grey = grey.resize((int(grey.width * scale), int(grey.height * scale)))
+        dots = min(scale, 1.0) * (dots if _FEWEST_DOTS <= dots <= _MOST_DOTS else _DOTS)
+        points = (grey.width * _POINTS / dots, grey.height * _POINTS / dots)
+        return PageImage(grey.width, grey.height, points, grey.tobytes())
+
+
+def preload_images() -> None:
+    """Loads what drawing needs, for processes that can't open files any more."""
+    for name in _FORMATS:
+        data = io.BytesIO()
+        Image.new("RGB", (8, 8)).save(data, name)
+        draw(data.getvalue(), 1)
+    from citewire_retriever.ingest.parsers.samples import FILES
+
+    draw(FILES["a.pdf"], 1)
+
+
+def _drawn(data: bytes | mmap, pages: list[int], signs: list[int]) -> list[int]:
+    """Those of some pages on which something is drawn; where signs are, a picture over most of it."""
+    file = _opened(data)
+    try:
+        return [page for page in pages if file.picture_share(page - 1) >= (0.5 if signs[page] else 0.0)]
+    finally:
+        file.close()
+
+
+def _draw_page(data: bytes | mmap, page: int) -> PageImage:
+    file = _opened(data)
+    try:
+        points, width, height, pixels = file.draw(page - 1, _DOTS / _POINTS, MOST_PIXELS)
+    except PdfError as error:
+        raise IngestError(IngestCode.CORRUPT, "The page can't be drawn.") from error
+    finally:
+        file.close()
+    return PageImage(width, height, points, pixels)
+
+
+def _opened(data: bytes | mmap) -> PdfFile:
+    try:
+        return PdfFile(data)
+    except PdfError as error:
+        raise IngestError(IngestCode.CORRUPT, "The PDF can't be opened.") from error
+
+
+def _picture(data: bytes | mmap) -> Image.Image:
+    with _explained():
+        picture = Image.open(bytes_file(data), formats=_FORMATS)
+        _check_size(picture)
+        return picture
+
+
+def _check_size(picture: Image.Image) -> None:
+    """By what its head says: not a pixel is decoded before."""
+    if picture.width * picture.height > _MOST_DECODED:
+        raise IngestError(
+            IngestCode.TOO_LARGE,
+            f"The image has more than {_MOST_DECODED // 1_000_000} million pixels: make it smaller.",
+        )
+
+
+@contextmanager
+def _explained() -> Generator[None]:
+    """Turns every way in which a picture can be broken into a clear error."""
+    try:
+        yield
+    except (OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError, KeyError, struct.error) as error:
+        raise IngestError(IngestCode.CORRUPT, "The image is damaged or cut off: save it again.") from error
