@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
 import pytest
+from citewire.generator.v1 import generator_pb2
 
 from browser_pages import page_origin
 from citewire_accounts.people import sign_in as sessions
 from devtools import DrivenPage, driven_page
 from gateway_fake_servers import running_fakes
+from gateway_fakes import completed, delta, started
 from gateway_process import Gateway, rows
 from oidc import OidcProvider, gateway_with_provider
+from page_steps import QUIET, READY, press_named
 from proof_scale import ProofScale
 
 if TYPE_CHECKING:
@@ -176,3 +179,82 @@ async def test_the_page_signs_in_and_says_when_a_session_is_over(
     assert "has ended" in await page.wait_for("document.querySelector('.toast.error')?.textContent")
     await page.wait_for("!!document.querySelector('.sign-in')")
     assert len(gateway.fakes.embedder.requests) == asked
+
+
+async def test_a_session_that_runs_out_in_mid_chat_is_refreshed_or_asks_for_a_sign_in(
+    pair: tuple[Gateway, OidcProvider], page: DrivenPage, database: Database
+) -> None:
+    gateway, _ = pair
+    go_on = asyncio.Event()
+
+    async def answer(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
+        yield started((1, 0))
+        yield delta("It grew by 12 percent")
+        await go_on.wait()
+        yield delta(" in the first half.")
+        yield completed()
+
+    async def begin(question: str) -> None:
+        go_on.clear()
+        count = await page.run("document.querySelectorAll('.turn').length")
+        await page.run("document.querySelector('#question').focus()")
+        await page.type_text(question)
+        await page.press("Enter")
+        await page.wait_for(f"[...document.querySelectorAll('.prose')][{count}]?.textContent.includes('12 percent')")
+
+    async def end() -> None:
+        go_on.set()
+        await page.wait_for(QUIET)
+        assert "in the first half." in await page.run("[...document.querySelectorAll('.prose')].at(-1).textContent")
+
+    def change(statement: LiteralString) -> None:
+        with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
+            connection.execute(statement)
+
+    gateway.fakes.generator.script = answer
+    await page.call("Network.enable")
+    await page.go(f"{gateway.url}/")
+    await page.wait_for("!!document.querySelector('.sign-in a.primary')")
+    await page.click(".sign-in a.primary")
+    await page.wait_for(FORM)
+    await page.run("document.querySelector('input').value = 'ada'; document.querySelector('form').submit()")
+    await page.wait_for(READY)
+    # What the provider said of the session counts no longer, in the middle of an answer: the stream goes on, and the
+    # next question is asked with what is refreshed before it.
+    await begin("How much did revenue grow?")
+    change("UPDATE chat.sessions SET fresh_until = now() - interval '1 min'")
+    await page.run("Date.now = (now => () => now() + 30_000)(Date.now.bind(Date)); undefined")
+    await end()
+    before = {cookie["name"]: cookie["value"] for cookie in await page.cookies()}
+    page.events.clear()
+    await begin("And the year before?")
+    sent = [event["params"]["request"] for event in page.events if event["method"] == "Network.requestWillBeSent"]
+    posted = [request["url"].removeprefix(gateway.url) for request in sent if request["method"] == "POST"]
+    assert posted == ["/v1/auth/refresh", "/v1/chat"]
+    assert {cookie["name"]: cookie["value"] for cookie in await page.cookies()} != before
+    # The session is gone in the middle of an answer: that is whole, and the next question waits for a sign-in.
+    change("DELETE FROM chat.sessions")
+    await end()
+    address = await page.run("location.hash")
+    await press_named(page, ".asked button", "Edit and ask again")
+    await page.run("document.querySelector('.editing textarea').select()")
+    await page.type_text("A thought that is only begun")
+    await page.run("document.querySelector('#question').focus()")
+    await page.type_text("And ten years ago?\n<b>")
+    asked = len(gateway.fakes.embedder.requests)
+    await page.press("Enter")
+    assert "has ended" in await page.wait_for("document.querySelector('.toast.error')?.textContent")
+    assert await page.wait_for("document.querySelector('.sign-in')?.checkVisibility()")
+    assert not await page.run("[...document.querySelectorAll('.turn, #question')].some(each => each.checkVisibility())")
+    typed = "document.querySelector('{}')?.value"
+    assert await page.run(typed.format(".editing textarea")) == "A thought that is only begun"
+    assert len(gateway.fakes.embedder.requests) == asked
+    await page.click(".sign-in a.primary")  # the provider knows them, and sends them back at once
+    assert await page.wait_for(typed.format("#question")) == "And ten years ago?\n<b>"
+    assert await page.run("location.hash") == address
+    await page.wait_for("document.querySelectorAll('.turn').length === 2")
+    await page.press("Tab")
+    await page.run("document.querySelector('#question').focus()")
+    await page.press("Enter")
+    await page.wait_for(f"document.querySelectorAll('.turn').length === 3 && {QUIET}")
+    assert len(gateway.fakes.embedder.requests) > asked

@@ -9,8 +9,8 @@ import { dialog, type OpenDialog } from "./dialog-state";
 import { later } from "./later";
 import { closeReader, opened, type OpenDocument } from "./reader-state";
 import { menuOpen, Sidebar } from "./Sidebar";
-import { SignIn } from "./SignIn";
-import { attempt, caller, place } from "./state";
+import { restoreDraft, SignIn } from "./SignIn";
+import { attempt, caller, hasEnded, place } from "./state";
 import { Toasts } from "./Toasts";
 import { words } from "./words";
 
@@ -23,8 +23,10 @@ const Dialogs = later<{ open: OpenDialog }>(async () => (await import("./people/
 export function App() {
   const who = caller.value;
   useEffect(() => {
-    if (who) void attempt(async () => Promise.all([loadChoices(), loadHistory()]));
-  }, [who?.user, who?.org]);
+    if (!who || hasEnded.value) return;
+    restoreDraft(who);
+    void attempt(async () => Promise.all([loadChoices(), loadHistory()]));
+  }, [who?.user, who?.org, hasEnded.value]);
   useEffect(() => {
     // A link to a question (`/?q=`) fills the field and asks nothing: who follows it decides.
     const question = new URLSearchParams(location.search).get("q");
@@ -39,18 +41,21 @@ export function App() {
   if (who === null) return <><SignIn /><Toasts /></>;
   return (
     <>
-      <a class="skip" href="#main" onClick={skip}>{words.value.skip}</a>
-      <header class="top">
-        <button type="button" class="icon" aria-label={words.value.menu} aria-expanded={menuOpen.value} aria-controls="menu" onClick={() => (menuOpen.value = !menuOpen.value)}>☰</button>
-        <span class="brand">{words.value.app}</span>
-      </header>
-      <div class={opened.value === null ? "layout" : "layout with-reader"}>
-        <Sidebar />
-        {menuOpen.value && <div class="shade" onClick={() => (menuOpen.value = false)} />}
-        <Page />
-        {opened.value !== null && (opened.value.original ? <Original open={opened.value} /> : <Reader open={opened.value} />)}
+      {hasEnded.value && <SignIn />}
+      <div class="whole" hidden={hasEnded.value}>
+        <a class="skip" href="#main" onClick={skip}>{words.value.skip}</a>
+        <header class="top">
+          <button type="button" class="icon" aria-label={words.value.menu} aria-expanded={menuOpen.value} aria-controls="menu" onClick={() => (menuOpen.value = !menuOpen.value)}>☰</button>
+          <span class="brand">{words.value.app}</span>
+        </header>
+        <div class={opened.value === null ? "layout" : "layout with-reader"}>
+          <Sidebar />
+          {menuOpen.value && <div class="shade" onClick={() => (menuOpen.value = false)} />}
+          <Page />
+          {opened.value !== null && (opened.value.original ? <Original open={opened.value} /> : <Reader open={opened.value} />)}
+        </div>
+        {dialog.value !== null && <Dialogs open={dialog.value} />}
       </div>
-      {dialog.value !== null && <Dialogs open={dialog.value} />}
       <Toasts />
     </>
   );

@@ -15,6 +15,8 @@ export const client = new CitewireClient({
 
 /** Undefined until it is known, null where somebody has to sign in. */
 export const caller = signal<CallerInfo | null | undefined>(undefined);
+/** Whether the caller has to sign in again. What they were doing stays as it is meanwhile, unseen. */
+export const hasEnded = signal(false);
 
 export interface Toast {
   id: number;
@@ -61,7 +63,8 @@ export async function attempt(run: () => Promise<unknown>): Promise<boolean> {
 
 function endSession(): void {
   forgetKey();
-  caller.value = null;
+  if (caller.value) hasEnded.value = true;
+  else caller.value = null;
 }
 
 export function forgetKey(): void {
@@ -75,19 +78,25 @@ export async function identify(key?: string): Promise<boolean> {
     apiKey.value = key;
   }
   try {
-    caller.value = await client.caller();
+    const [before, now] = [caller.value, await client.caller()];
     if (apiKey.value !== null) sessionStorage.setItem(KEY, apiKey.value);
+    if (before && !isSame(before, now)) location.reload(); // nothing of one person stays for another
+    caller.value = now;
+    hasEnded.value = false;
     return true;
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) {
-      forgetKey();
-      caller.value = null;
+      endSession();
       if (key !== undefined) toast(error.message);
     } else {
       complain(error);
     }
     return false;
   }
+}
+
+export function isSame(one: CallerInfo, other: Pick<CallerInfo, "user" | "org">): boolean {
+  return one.user === other.user && one.org === other.org;
 }
 
 /** Where the page is: the address behind `#`, by its parts. */

@@ -2,7 +2,7 @@
 import type { ApiKey, ApiKeyList, NewApiKey, SignedOut, UsageReport } from "@citewire/client";
 import { useEffect, useState } from "preact/hooks";
 
-import { apiKey, attempt, caller, chooseTheme, client, forgetKey, identify, type Theme, theme } from "../state";
+import { apiKey, attempt, caller, chooseTheme, client, forgetKey, type Theme, theme } from "../state";
 import { Providers } from "./Providers";
 import { tokensOf, UsageChart } from "./UsageChart";
 import { chooseLanguage, day, type Language, LANGUAGES, language, money, number, words } from "../words";
@@ -40,12 +40,12 @@ export function Account() {
 function Leave() {
   const signOut = () => attempt(async () => {
     const { end_session_url: url } = await client.call<SignedOut>("POST", "/v1/auth/logout");
-    if (url === null) await identify();
+    if (url === null) location.reload();
     else location.assign(url);
   });
   const forget = () => {
     forgetKey();
-    void identify();
+    location.reload();
   };
   if (apiKey.value !== null) return <p><button type="button" onClick={forget}>{words.value.forgetKey}</button></p>;
   if (caller.value?.kind === "session") return <p><button type="button" onClick={() => void signOut()}>{words.value.signOut}</button></p>;

@@ -171,11 +171,16 @@ export async function ask(question: string): Promise<void> {
     yield* client.chat(asked, aborted, (run) => (runId = run));
   });
   turns.value = [...turns.value.filter((shown) => shown.answer.value.status !== "failed" || shown.answer.value.text), turn];
-  await written;
+  const error = await written;
+  if (error instanceof ApiError && error.status === 401 && turn.answer.value.text === "") {
+    // Nobody was asked: the question waits in its field until somebody has signed in.
+    turns.value = turns.value.filter((shown) => shown !== turn);
+    draft.value ||= question;
+  }
 }
 
-/** Writes an answer from its events, until it is complete or stopped. */
-async function write(answer: Signal<Answer>, events: (aborted: AbortSignal) => AsyncGenerator<ChatEvent>): Promise<void> {
+/** Writes an answer from its events, until it is complete or stopped; returns what went wrong. */
+async function write(answer: Signal<Answer>, events: (aborted: AbortSignal) => AsyncGenerator<ChatEvent>): Promise<unknown> {
   const control = new AbortController();
   running.value = control;
   const began = shownId;
@@ -207,13 +212,16 @@ async function write(answer: Signal<Answer>, events: (aborted: AbortSignal) => A
   } catch (error) {
     const stopped = control.signal.aborted;
     latest = { ...latest, status: stopped ? "stopped" : "failed", error: stopped ? null : messageOf(error) };
-    if (!stopped) complain(error);
+    if (stopped) return null;
+    complain(error);
+    return error;
   } finally {
     if (running.value === control) running.value = runId = null;
     paint.now();
     endAnnouncing();
     if (unlisted) void loadHistory();
   }
+  return null;
 }
 
 /** Stops the answer that is being written, at its provider too. */

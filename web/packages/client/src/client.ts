@@ -125,6 +125,7 @@ export class CitewireClient {
       }
       if (run === null || ++tries > MAX_TRIES) throw cut();
       await new Promise((wake) => setTimeout(wake, AGAIN_MS));
+      if (this.#mayEnd()) await this.#freshen();
       response = await this.#rest(run, last, signal);
     }
   }

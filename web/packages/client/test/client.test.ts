@@ -163,3 +163,20 @@ test("an answer whose stream breaks goes on after its last frame", async () => {
   const without = server([broken]);
   await expect(events(new CitewireClient({ fetch: without.fetch }))).rejects.toMatchObject({ message: "network error" });
 });
+
+test("a session is refreshed before a stream is read on", async () => {
+  const session = { kind: "session", user: "ada", org: "acme", expires_at: new Date(Date.now() + 1000).toISOString() };
+  const half = new Response('event: token\nid: 1\ndata: {"text": "half"}\n\n', { headers: { "Citewire-Run": "r1" } });
+  const rest = new Response('event: token\nid: 2\ndata: {"text": " and half"}\n\nevent: done\nid: 3\ndata: {}\n\n');
+  const { fetch, asked } = server([
+    () => Response.json(session), () => Response.json(session), () => half, () => Response.json(session), () => rest,
+  ]);
+  const client = new CitewireClient({ fetch });
+  await client.caller();
+  const seen = [];
+  for await (const event of client.chat({ question: "q", grace_seconds: 15 })) seen.push(event.id);
+  expect(seen).toEqual([1, 2, 3]);
+  expect(asked.map(({ url }) => url)).toEqual([
+    "/v1/auth/session", "/v1/auth/refresh", "/v1/chat", "/v1/auth/refresh", "/v1/chat/r1/events",
+  ]);
+});
