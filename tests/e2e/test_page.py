@@ -18,7 +18,7 @@ from devtools import DrivenPage, driven_page
 from hostile_texts import HOSTILE, SCRIPT
 from http_api import upload_bytes
 from local_stack import LocalStack, local_stack
-from page_steps import QUIET, READY, ask, text
+from page_steps import QUIET, READY, ask, choose, fill, press_named, text
 from proof_scale import ProofScale
 from scripted_model import ScriptedModel, scripted_model
 from waiting import wait_until
@@ -166,6 +166,32 @@ async def test_right_to_left(page: DrivenPage, stack: LocalStack, model: Scripte
     assert min(await page.run(f"[{', '.join(rooms)}]")) > 20, "for the list's markers, and for the button beside"
 
 
+async def test_arabic_with_numbers_markers_and_code(page: DrivenPage, stack: LocalStack, model: ScriptedModel) -> None:
+    async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=60) as http:
+        await upload_bytes(http, "بدل.md", "# السفر\n\nبدل الطعام في الخارج 62 يورو في اليوم.\n".encode())
+    model.say(
+        "بدل الطعام في الخارج 62 يورو في اليوم. [re", "f:1] ويطلب من `GET /v1/usage?a=1` كل يوم (حتى 12.5 %).\n\n",
+        "```sh\ncurl -N http://localhost # تعليق\n```\n\n1. أولا: `x = 1`\n2. ثانيا\n",
+    )  # fmt: skip
+    await ask(page, "كم يبلغ بدل الطعام في الخارج؟")
+    styles = await page.run(
+        "[...document.querySelectorAll('.question, .prose > p, .prose p > code, .prose pre code, .prose li > code')]"
+        ".map(each => getComputedStyle(each)).map(style => [style.direction, style.unicodeBidi])"
+    )
+    assert styles == [[direction, "isolate"] for direction in ("rtl", "rtl", "ltr", "ltr", "ltr")]
+    places = [
+        f"document.querySelector('.prose p > {each}').getBoundingClientRect()"
+        for each in (".badge, .prose sup", "code")
+    ]
+    assert await page.run(f"{places[0]}.x > {places[1]}.x || {places[0]}.y < {places[1]}.y"), (
+        "what follows is to its left"
+    )
+    assert "يورو في اليوم. ①" in await text(page, ".prose > p")
+    await page.click(".badge")
+    assert "62 يورو" in await text(page, ".card mark")
+    assert await page.run("getComputedStyle(document.querySelector('.card h2')).direction") == "rtl"
+
+
 async def test_by_touch(page: DrivenPage) -> None:
     await page.call("Emulation.setDeviceMetricsOverride", width=390, height=780, deviceScaleFactor=1, mobile=True)
     await page.call("Emulation.setTouchEmulationEnabled", enabled=True)
@@ -236,7 +262,7 @@ async def test_a_reload_in_the_middle_of_an_answer_goes_on(page: DrivenPage, mod
     while not model.left_at:
         assert time.monotonic() < stopped + 5
         await page.run("1")
-    assert model.left_at - stopped < 1.5
+    assert model.left_at - stopped < 1
     await page.call("Page.reload")
     await page.wait_for(long.format(before))
     assert await page.run("document.querySelector('.answer').getAttribute('aria-busy')") == "false"
@@ -249,13 +275,17 @@ async def test_stopping_reaches_the_model(page: DrivenPage, model: ScriptedModel
     await page.press("Enter")
     await page.wait_for("document.querySelector('.prose')?.textContent.includes('word, Word')")
     assert await page.run("document.querySelector('.answer').getAttribute('aria-busy')") == "true"
+    assert await page.run("document.getAnimations().length") > 0
+    still = [{"name": "prefers-reduced-motion", "value": "reduce"}]
+    await page.call("Emulation.setEmulatedMedia", features=still)
+    assert await page.run("document.getAnimations().length") == 0
     await page.click(".composer .primary")
     stopped = time.monotonic()
     await page.wait_for(QUIET)
     while not model.left_at:
         assert time.monotonic() < stopped + 5
         await page.run("1")
-    assert model.left_at - stopped < 1.5
+    assert model.left_at - stopped < 1
     assert "Stopped." in await text(page, ".answer > .quiet")
     model.say(*ANSWER)
     await page.click(".actions .link")
@@ -302,10 +332,44 @@ async def test_enter_that_chooses_a_word_asks_nothing(page: DrivenPage) -> None:
     for flags in ("{isComposing: true}", "{keyCode: 229}", "{shiftKey: true}"):
         event = f"new KeyboardEvent('keydown', {{key: 'Enter', bubbles: true, ...{flags}}})"
         await page.run(f"document.activeElement.dispatchEvent({event})")
+    await page.call("Input.imeSetComposition", text="かいぎ", selectionStart=3, selectionEnd=3)
+    await page.press("Enter")  # as an input method is told which word is meant
+    await page.type_text("会議は何時ですか")
     assert await page.run("document.querySelectorAll('.answer').length") == 0
     await page.press("Enter")
     await page.wait_for(QUIET)
-    assert await text(page, ".question") == "東京の"
+    assert await text(page, ".question") == "東京の会議は何時ですか"
+    # The history finds what stands inside a text without spaces.
+    for words, count in (("会議", 1), ("会館", 0)):
+        await fill(page, ".sidebar input[type=search]", words)
+        await page.wait_for(f"document.querySelectorAll('.conversations a').length === {count}")
+    await fill(page, ".sidebar input[type=search]", "")
+
+
+async def test_a_question_is_edited_and_answered_anew_in_another_way(page: DrivenPage) -> None:
+    await ask(page, QUESTION)
+    await press_named(page, ".asked button", "Edit and ask again")
+    await page.wait_for("document.activeElement.matches('.editing textarea')")
+    assert await page.run("document.activeElement.value") == QUESTION
+    await fill(page, ".editing textarea", "How much is it\nat home?")
+    await page.press("Escape")
+    await page.wait_for("!document.querySelector('.editing')")
+    await press_named(page, ".asked button", "Edit and ask again")
+    await fill(page, ".editing textarea", "How much is it\nat home?")
+    await press_named(page, ".editing button", "Ask")
+    await page.wait_for(f"document.querySelectorAll('.answer').length === 2 && {QUIET}")
+    await choose(page, ".composer select", "documents")
+    await page.run("[...document.querySelectorAll('.turn:last-of-type .actions .link')][0].click()")
+    await page.wait_for(f"document.querySelectorAll('.answer').length === 3 && {QUIET}")
+    sent = [event["params"]["request"] for event in page.events if event["method"] == "Network.requestWillBeSent"]
+    asked = [json.loads(request["postData"]) for request in sent if request["url"].endswith("/v1/chat")]
+    assert [(each["question"], each["profile"]) for each in asked] == [
+        (QUESTION, "grounded"), ("How much is it\nat home?", "grounded"), ("How much is it\nat home?", "documents"),
+    ]  # fmt: skip
+    assert len({each.get("conversation_id") for each in asked[1:]} - {None}) == 1, "all in one conversation"
+    questions = "[...document.querySelectorAll('.question')].map(each => each.textContent)"
+    assert await page.run(questions) == [each["question"] for each in asked]
+    assert await page.run("getComputedStyle(document.querySelector('.question')).whiteSpaceCollapse") == "preserve"
 
 
 async def test_files_are_added_with_progress_and_reasons(page: DrivenPage, stack: LocalStack, tmp_path: Path) -> None:
@@ -332,10 +396,7 @@ async def test_own_models_are_tried_out_chosen_beside_the_question_and_removed(
     await page.go(f"{stack.base_url}/#/account")
     for name in ("first-model", "second-model"):
         await page.wait_for("document.querySelectorAll('.add-provider input').length === 4")
-        await page.run(
-            "(() => { const provider = document.querySelectorAll('.add-provider select')[1];"
-            " provider.value = 'openai-compatible'; provider.dispatchEvent(new Event('change', {bubbles: true})) })()"
-        )
+        await choose(page, ".add-provider label:nth-child(2) select", "openai-compatible")
         for number, value in enumerate((name, model.url, KEY, name)):
             await page.run(f"document.querySelectorAll('.add-provider input')[{number}].focus()")
             await page.type_text(value)

@@ -13,7 +13,7 @@ import pytest
 from devtools import DrivenPage
 from http_api import upload_bytes
 from local_stack import LocalStack
-from page_steps import ask, fill, press_named, text, watched_page
+from page_steps import ask, choose, fill, press_named, text, watched_page
 
 pytestmark = pytest.mark.system(program="chromium", package="chromium")
 
@@ -111,10 +111,7 @@ async def test_a_document_and_a_collection_get_readers(
     await page.wait_for("!!document.querySelector('dialog[open] input')")
     assert "Whoever may read its collection." in await text(page, "dialog .subjects")
     await page.run("document.querySelector('dialog form select').focus()")
-    await page.run(
-        "(() => { const kind = document.querySelector('dialog form select'); kind.value = 'group';"
-        " kind.dispatchEvent(new Event('change', {bubbles: true})) })()"
-    )
+    await choose(page, "dialog form select", "group")
     await fill(page, "dialog form input", "hr")
     await page.press("Enter", "\r")
     await page.wait_for("document.querySelector('dialog .subjects .name')?.textContent === 'Group hr'")
@@ -129,18 +126,12 @@ async def test_a_document_and_a_collection_get_readers(
     await page.wait_for("!!document.querySelector('.documents')")
     await page.call("Page.reload")  # for the new collection
     await page.wait_for("[...document.querySelectorAll('.tools option')].some(each => each.value === 'people/pay')")
-    await page.run(
-        "(() => { const choice = document.querySelector('.tools select'); choice.value = 'people/pay';"
-        " choice.dispatchEvent(new Event('change', {bubbles: true})) })()"
-    )
+    await choose(page, ".tools select", "people/pay")
     await press_named(page, ".tools button", "Permissions")
     await fill(page, "dialog form input", "ada")
     await page.press("Enter", "\r")
     await page.wait_for("document.querySelectorAll('dialog .subjects select').length === 1")
-    await page.run(
-        "(() => { const access = document.querySelector('dialog .subjects select'); access.value = 'manage';"
-        " access.dispatchEvent(new Event('change', {bubbles: true})) })()"
-    )
+    await choose(page, "dialog .subjects select", "manage")
     async with asyncio.timeout(10):  # the choice shows before it is saved
         expected = [{"subject": "user:ada", "access": "manage"}]
         while (await api.get("/v1/collections/people%2Fpay/grants")).json()["grants"] != expected:  # noqa: ASYNC110 # the browser's

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -30,3 +31,17 @@ async def violations(page: DrivenPage) -> list[Any]:
         "axe.run().then(result => result.violations.map(({id, nodes}) =>"
         " [id, nodes.map(node => node.html.slice(0, 200))]))"
     )
+
+
+async def looks(page: DrivenPage) -> AsyncIterator[str]:
+    """Shows the page as it stands light and dark, narrow and wide, and says how."""
+    for scheme in ("light", "dark"):
+        features = [
+            {"name": "prefers-color-scheme", "value": scheme},
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]
+        await page.call("Emulation.setEmulatedMedia", features=features)
+        for width in (390, 1280):
+            size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+            await page.call("Emulation.setDeviceMetricsOverride", **size)
+            yield f"{scheme}, {width} wide"

@@ -68,3 +68,11 @@ async def fill(page: DrivenPage, selector: str, value: str) -> None:
     await page.run(f"document.querySelector({json.dumps(selector)}).focus()")
     await page.run(f"document.querySelector({json.dumps(selector)}).select()")
     await page.type_text(value)
+
+
+async def choose(page: DrivenPage, selector: str, value: str) -> None:
+    """Chooses an option by its value."""
+    await page.wait_for(f"!!document.querySelector({json.dumps(selector)})")
+    change = "choice.dispatchEvent(new Event('change', {bubbles: true}))"
+    choose_it = f"const choice = document.querySelector({json.dumps(selector)}); choice.value = {json.dumps(value)}"
+    await page.run(f"(() => {{ {choose_it}; {change} }})()")

@@ -10,10 +10,11 @@ import { apiKey, attempt, client } from "../state";
 import { shortCount, words } from "../words";
 import { quoteSpan, type Span } from "./answer";
 import { card, closeCard, hoverOut, keepOpen, type OpenCard } from "./card-state";
-import { contentPath, fetchChunk, fetchDocument, locate, spanOf } from "./passages";
+import { atQuote, contentPath, fetchChunk, fetchDocument, locate, spanOf } from "./passages";
 
 const CONTEXT = 180; // characters of the passage on either side of the quote
 const EDGE = 12; // between card and window, in pixels
+const ROOT = "$"; // the path of all that a file of data holds
 
 export function Card() {
   const open = card.value;
@@ -21,7 +22,8 @@ export function Card() {
 }
 
 function CardOf({ open }: { open: OpenCard }) {
-  const { citation, verified } = open.target;
+  const { verified } = open.target;
+  const citation = atQuote(open.target.citation, verified);
   const box = useRef<HTMLDivElement>(null);
   const [chunk, setChunk] = useState<Chunk | null | undefined>(undefined);
   useEffect(() => {
@@ -35,7 +37,7 @@ function CardOf({ open }: { open: OpenCard }) {
   useEffect(() => {
     // Asked now, so that the page is marked as soon as it is shown; whoever shows it says what went wrong.
     if (span !== null && hasPages(citation)) locate(citation.document_id, citation.version, span).catch(() => undefined);
-  }, [citation, span?.start, span?.end]);
+  }, [citation.document_id, span?.start, span?.end]);
   useLayoutEffect(() => {
     if (box.current !== null) placeBy(box.current, open.anchor);
   });
@@ -81,8 +83,8 @@ function CardOf({ open }: { open: OpenCard }) {
       {verified !== null && <Verdict verified={verified} />}
       <Passage citation={citation} verified={verified} chunk={chunk} />
       <div class="card-actions">
-        <button type="button" onClick={() => show(open, span, false)}>{words.value.openText}</button>
-        <OriginalLink open={open} span={span} />
+        <button type="button" onClick={() => show(open, citation, span, false)}>{words.value.openText}</button>
+        <OriginalLink open={open} citation={citation} span={span} />
         {citation.score !== null && <span class="quiet score">{words.value.similarity(Math.round(citation.score * 100))}</span>}
       </div>
     </div>
@@ -169,18 +171,17 @@ function Repository({ citation }: { citation: Citation }) {
 }
 
 /** Opens what was stored: pages beside the answer. A key can't travel with a link, so that then other files are saved. */
-function OriginalLink({ open, span }: { open: OpenCard; span: Span | null }) {
-  const { citation } = open.target;
+function OriginalLink({ open, citation, span }: { open: OpenCard; citation: Citation; span: Span | null }) {
   const url = citation.url === undefined ? null : safeUrl(citation.url);
   if (url !== null) return <a href={url} target="_blank" rel="noopener noreferrer">{words.value.openLink}</a>;
-  if (hasPages(citation)) return <button type="button" onClick={() => show(open, span, true)}>{words.value.openOriginal}</button>;
+  if (hasPages(citation)) return <button type="button" onClick={() => show(open, citation, span, true)}>{words.value.openOriginal}</button>;
   const path = contentPath(citation);
   if (apiKey.value === null) return <a href={path} target="_blank" rel="noopener">{words.value.openOriginal}</a>;
   const save = async () => saveResponse(await client.send("GET", path), citation.file_name || "document");
   return <button type="button" onClick={() => attempt(save)}>{words.value.openOriginal}</button>;
 }
 
-function show({ anchor, target: { citation } }: OpenCard, points: Span | null, original: boolean): void {
+function show({ anchor }: OpenCard, citation: Citation, points: Span | null, original: boolean): void {
   card.value = null;
   openReader({
     documentId: citation.document_id,
@@ -206,13 +207,14 @@ function clock(seconds: number): string {
 
 /** Where a passage stands, as a person would say it. */
 export function placeText(citation: Citation): string {
-  const parts = [citation.file_name && citation.file_name !== citation.title ? nameText(citation.file_name) : "", nameText(citation.part ?? ""), citation.section?.split(" > ").at(-1) ?? ""];
+  const section = citation.section?.split(" > ").at(-1) ?? "";
+  const parts = [citation.file_name && citation.file_name !== citation.title ? nameText(citation.file_name) : "", nameText(citation.part ?? ""), section === citation.sheet ? "" : section];
   if (citation.page_number !== undefined) parts.push(words.value.page(citation.page_number));
   else if (citation.slide !== undefined) parts.push(words.value.slide(citation.slide));
   else if (citation.sheet !== undefined) parts.push(citation.cell_range === undefined ? citation.sheet : `${citation.sheet}!${citation.cell_range}`);
   else if (citation.row_number !== undefined) parts.push(words.value.row(citation.row_number));
   else if (citation.cell !== undefined) parts.push(words.value.cell(citation.cell));
-  else if (citation.record_path !== undefined) parts.push(citation.record_path);
+  else if (citation.record_path !== undefined) parts.push(citation.record_path === ROOT ? "" : citation.record_path);
   else if (citation.start_seconds !== undefined) parts.push(clock(citation.start_seconds));
   else if (citation.start_line !== undefined) parts.push(words.value.lines(citation.start_line, citation.end_line ?? citation.start_line));
   return parts.filter((part, number) => part !== "" && parts.indexOf(part) === number).join(" · ");

@@ -41,6 +41,17 @@ export function spanOf(verified: VerifiedCitation | null, chunk: Chunk | null): 
   return chunk === null ? null : { start: chunk.char_start, end: chunk.char_end };
 }
 
+const PLACE = [
+  "page_number", "slide", "sheet", "cell_range", "row_number", "cell", "record_path", "start_seconds", "start_line", "end_line", "part",
+] as const satisfies (keyof Citation & keyof VerifiedCitation)[];
+
+/** A citation with the place of its quote, which is often a part of the passage's. */
+export function atQuote(citation: Citation, verified: VerifiedCitation | null): Citation {
+  if (verified === null || verified.quote === "") return citation;
+  const known = PLACE.filter((name) => verified[name] !== undefined);
+  return { ...citation, ...Object.fromEntries(known.map((name) => [name, verified[name]])) };
+}
+
 /** Where an original without pages opens: at its part, slide, cells, row, path or time where that is known. */
 export function contentPath(citation: Citation): string {
   const path = `/v1/documents/${citation.document_id}/content?version=${citation.version}`;
