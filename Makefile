@@ -106,6 +106,10 @@ openapi: $(SYNCED) ## Write docs/reference/openapi.json, and the Python client's
 web: $(SYNCED) ## Check, test and build the page of web/ into the gateway's package
 	@$(BIN)/python scripts/web.py
 
+.PHONY: pictures
+pictures: $(SYNCED) ## Take the pictures of the page in README (docs/pictures), with Chromium
+	@PYTHONPATH=tests/support $(BIN)/python scripts/page_pictures.py
+
 .PHONY: monitoring
 monitoring: $(SYNCED) ## Write the dashboards and the rules of the objectives (deploy/monitoring)
 	@$(BIN)/python -m scripts.monitoring

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -140,3 +141,17 @@ async def test_a_document_and_a_collection_get_readers(
     await page.wait_for("!document.querySelector('dialog .subjects select')")
     await press_named(page, "dialog button", "Done")
     await page.wait_for("!document.querySelector('dialog')")
+
+
+async def test_who_has_no_documents_is_shown_where_to_add_them(page: DrivenPage) -> None:
+    link = "document.querySelector('.hello a')"
+    assert not await page.run(f"!!{link}"), "there are some"
+    await page.call("Fetch.enable", patterns=[{"urlPattern": "*/v1/documents?page_size=1"}])
+    await page.call("Page.reload")
+    paused = await page.event("Fetch.requestPaused")
+    empty = base64.b64encode(b'{"documents": [], "next_page_token": ""}').decode()
+    await page.call("Fetch.fulfillRequest", requestId=paused["requestId"], responseCode=200, body=empty)
+    await page.wait_for(f"!!{link}")
+    await page.run(f"{link}.click()")
+    assert "e-mail" in await text(page, ".drop")
+    assert await page.run("location.hash") == "#/library"

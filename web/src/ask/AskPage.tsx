@@ -1,8 +1,9 @@
 // The conversation, and the field for the next question.
+import type { DocumentList } from "@citewire/client";
 import { memo } from "preact/compat";
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { conversationId, toast } from "../state";
+import { attempt, client, conversationId, toast } from "../state";
 import { useFocus } from "../use-focus";
 import { words } from "../words";
 import { AnswerView } from "./AnswerView";
@@ -23,10 +24,7 @@ export function AskPage() {
     <main ref={main} id="main" tabIndex={-1} class={count === 0 ? "ask empty" : "ask"}>
       <div class="turns" ref={list}>
         {count === 0 ? (
-          <div class="hello">
-            <h1>{words.value.hello}</h1>
-            <p>{words.value.helloText}</p>
-          </div>
+          <Hello />
         ) : (
           <h1 class="hidden">{turns.value[0]!.question}</h1>
         )}
@@ -37,6 +35,22 @@ export function AskPage() {
       <div class="hidden" role="status" aria-live="polite">{announced.value}</div>
       <Card />
     </main>
+  );
+}
+
+/** What a new question begins with; who has no documents is shown where they are added. */
+function Hello() {
+  const [isEmpty, setEmpty] = useState(false);
+  useEffect(() => void attempt(async () => {
+    const { documents } = await client.call<DocumentList>("GET", "/v1/documents?page_size=1");
+    setEmpty(documents.length === 0);
+  }), []);
+  return (
+    <div class="hello">
+      <h1>{words.value.hello}</h1>
+      <p>{words.value.helloText}</p>
+      {isEmpty && <p>{words.value.emptyLibrary} <a href="#/library">{words.value.addDocuments}</a></p>}
+    </div>
   );
 }
 

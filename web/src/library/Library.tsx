@@ -107,6 +107,7 @@ function DropArea({ onFiles }: { onFiles: (files: File[], into: Into) => void })
         onDrop={(event) => { event.preventDefault(); setOver(false); take(event.dataTransfer?.files); }}
       >
         {isOver ? words.value.dropped : words.value.dropHere}
+        <span class="quiet">{words.value.formats}</span>
         <input
           class="hidden"
           type="file"

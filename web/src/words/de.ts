@@ -121,6 +121,7 @@ export const de: Words = {
   libraryText: "Dokumente, aus denen Antworten kommen.",
   addDocuments: "Dokumente hinzufügen",
   dropHere: "Dateien hier ablegen oder auswählen",
+  formats: "PDF, Office, E-Mail, E-Books, Webseiten, Notebooks, Tabellen, Daten und Code",
   dropped: "Loslassen zum Hinzufügen",
   searchLibrary: "Dokumente durchsuchen",
   intoCollection: "In die Sammlung",

@@ -120,6 +120,7 @@ export const en = {
   libraryText: "Documents that answers come from.",
   addDocuments: "Add documents",
   dropHere: "Drop files here, or choose them",
+  formats: "PDF, Office, e-mail, e-books, web pages, notebooks, tables, data and code",
   dropped: "Drop to add them",
   searchLibrary: "Search documents",
   intoCollection: "Into collection",
