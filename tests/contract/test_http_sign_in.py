@@ -407,6 +407,10 @@ async def test_other_pages_can_not_act_for_who_is_signed_in(
         response = await gateway.http.request(method, path, json=body, headers=given)
         assert (response.status_code == 200) == allowed, response.text
         assert allowed or response.json()["reason"] == "CROSS_SITE"
+    if method == "POST" and not allowed:  # nor sign the person out
+        response = await gateway.http.post("/v1/auth/logout", headers=given)
+        assert (response.status_code, response.json()["reason"]) == (403, "CROSS_SITE")
+        assert (await gateway.http.get("/v1/auth/session", headers=cookie)).status_code == 200
 
 
 async def test_a_service_calls_with_a_token_of_the_provider(
