@@ -189,7 +189,7 @@ def execute(job: Job) -> str:
 # The answer that the shell gives in the parser's place: eight bytes of length, then JSON.
 TEXT = json.dumps(
     {"document": {"format": "text", "media_type": "", "text": "executed", "blocks": [], "title": None, "pages": None,
-                  "has_lines": False}}
+                  "has_lines": False, "following": None}}
 )  # fmt: skip
 ANSWER = "".join(f"\\0{byte:03o}" for byte in len(TEXT).to_bytes(8, "big") + TEXT.encode())
 

@@ -144,7 +144,7 @@ class Sandbox:
                 f"The document has {len(text.scans):,} scanned pages, and text is recognised on up to "
                 f"{recogniser.most_pages:,}: split it.",
             )
-        pages = [answer for page in text.scans if (answer := await self._recognise(recogniser, path, page, spent))]
+        pages = [each for page in text.scans if (each := await self._recognise(recogniser, path, page, spent))]
         document = await asyncio.to_thread(merge, text.document, pages, self._rules.limits)
         if not document.blocks:
             raise IngestError(IngestCode.NO_TEXT, "The file holds no text, and in its images none was recognised.")
