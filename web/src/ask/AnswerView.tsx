@@ -10,12 +10,12 @@ import { toast } from "../state";
 import { money, number, words } from "../words";
 import { type Answer, citedNumbers } from "./answer";
 import { type Block, BlockReader } from "./blocks";
-import { placeText } from "./Card";
 import { anchorEvents, anchorRef } from "./card-state";
 import { ask, isBusy, owner } from "./chat";
 import type { FeedbackProps, Rating } from "./Feedback";
 import { Blocks } from "./Markdown";
 import { marksReader } from "./marks";
+import { placeText } from "./places";
 
 const Feedback = later<FeedbackProps>(async () => (await import("./Feedback")).Feedback, true);
 const RATINGS: Rating[] = ["up", "down"];

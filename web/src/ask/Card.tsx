@@ -10,11 +10,11 @@ import { apiKey, attempt, client } from "../state";
 import { shortCount, words } from "../words";
 import { quoteSpan, type Span } from "./answer";
 import { card, closeCard, hoverOut, keepOpen, type OpenCard } from "./card-state";
-import { atQuote, contentPath, fetchChunk, fetchDocument, locate, spanOf } from "./passages";
+import { fetchChunk, fetchDocument, locate, spanOf } from "./passages";
+import { atQuote, contentPath, placeText } from "./places";
 
 const CONTEXT = 180; // characters of the passage on either side of the quote
 const EDGE = 12; // between card and window, in pixels
-const ROOT = "$"; // the path of all that a file of data holds
 
 export function Card() {
   const open = card.value;
@@ -198,26 +198,6 @@ function show({ anchor }: OpenCard, citation: Citation, points: Span | null, ori
 /** Whether the original is a PDF: an attachment's pages are none of the file's. */
 function hasPages(citation: Citation): boolean {
   return citation.page_number !== undefined && citation.part === undefined;
-}
-
-/** A time from the beginning, as players show it. */
-function clock(seconds: number): string {
-  return [seconds / 3600, (seconds / 60) % 60, seconds % 60].map((part) => String(Math.floor(part)).padStart(2, "0")).join(":");
-}
-
-/** Where a passage stands, as a person would say it. */
-export function placeText(citation: Citation): string {
-  const section = citation.section?.split(" > ").at(-1) ?? "";
-  const parts = [citation.file_name && citation.file_name !== citation.title ? nameText(citation.file_name) : "", nameText(citation.part ?? ""), section === citation.sheet ? "" : section];
-  if (citation.page_number !== undefined) parts.push(words.value.page(citation.page_number));
-  else if (citation.slide !== undefined) parts.push(words.value.slide(citation.slide));
-  else if (citation.sheet !== undefined) parts.push(citation.cell_range === undefined ? citation.sheet : `${citation.sheet}!${citation.cell_range}`);
-  else if (citation.row_number !== undefined) parts.push(words.value.row(citation.row_number));
-  else if (citation.cell !== undefined) parts.push(words.value.cell(citation.cell));
-  else if (citation.record_path !== undefined) parts.push(citation.record_path === ROOT ? "" : citation.record_path);
-  else if (citation.start_seconds !== undefined) parts.push(clock(citation.start_seconds));
-  else if (citation.start_line !== undefined) parts.push(words.value.lines(citation.start_line, citation.end_line ?? citation.start_line));
-  return parts.filter((part, number) => part !== "" && parts.indexOf(part) === number).join(" · ");
 }
 
 /** Puts the card under its badge, or above where there is no room; narrow windows show it at the bottom (by CSS). */

@@ -1,5 +1,5 @@
 // Passages and documents that cards show, fetched when one opens and kept for a while.
-import type { Chunk, Citation, Document, SpanPlaces, VerifiedCitation } from "@citewire/client";
+import type { Chunk, Document, SpanPlaces, VerifiedCitation } from "@citewire/client";
 
 import { client } from "../state";
 import type { Span } from "./answer";
@@ -39,27 +39,4 @@ export function spanOf(verified: VerifiedCitation | null, chunk: Chunk | null): 
     return { start: verified.document_start, end: verified.document_end };
   }
   return chunk === null ? null : { start: chunk.char_start, end: chunk.char_end };
-}
-
-const PLACE = [
-  "page_number", "slide", "sheet", "cell_range", "row_number", "cell", "record_path", "start_seconds", "start_line", "end_line", "part",
-] as const satisfies (keyof Citation & keyof VerifiedCitation)[];
-
-/** A citation with the place of its quote, which is often a part of the passage's. */
-export function atQuote(citation: Citation, verified: VerifiedCitation | null): Citation {
-  if (verified === null || verified.quote === "") return citation;
-  const known = PLACE.filter((name) => verified[name] !== undefined);
-  return { ...citation, ...Object.fromEntries(known.map((name) => [name, verified[name]])) };
-}
-
-/** Where an original without pages opens: at its part, slide, cells, row, path or time where that is known. */
-export function contentPath(citation: Citation): string {
-  const path = `/v1/documents/${citation.document_id}/content?version=${citation.version}`;
-  if (citation.part !== undefined) return `${path}#part=${encodeURIComponent(citation.part)}`;
-  if (citation.cell !== undefined) return `${path}#cell=${citation.cell}`;
-  if (citation.record_path !== undefined) return `${path}#path=${encodeURIComponent(citation.record_path)}`;
-  if (citation.start_seconds !== undefined) return `${path}#t=${citation.start_seconds}`;
-  if (citation.slide !== undefined) return `${path}#slide=${citation.slide}`;
-  if (citation.sheet !== undefined) return `${path}#sheet=${encodeURIComponent(citation.sheet)}&range=${citation.cell_range ?? ""}`;
-  return citation.row_number === undefined ? path : `${path}#row=${citation.row_number}`;
 }

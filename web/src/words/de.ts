@@ -93,6 +93,7 @@ export const de: Words = {
   slide: (slide) => `Folie ${slide}`,
   cell: (cell) => `Zelle ${cell}`,
   row: (row) => `Zeile ${row}`,
+  rows: (first, last) => `Zeilen ${first}–${last}`,
   lines: (first, last) => (first === last ? `Zeile ${first}` : `Zeilen ${first}–${last}`),
   openText: "Im Text zeigen",
   readText: "Text lesen",

@@ -92,6 +92,7 @@ export const en = {
   slide: (slide: number) => `Slide ${slide}`,
   cell: (cell: number) => `Cell ${cell}`,
   row: (row: number) => `Row ${row}`,
+  rows: (first: number, last: number) => `Rows ${first}–${last}`,
   lines: (first: number, last: number) => (first === last ? `Line ${first}` : `Lines ${first}–${last}`),
   openText: "Show in the text",
   readText: "Read the text",

@@ -1,0 +1,58 @@
+// Where a passage or a quote stands: in words, and as an address of the original.
+import type { Citation, VerifiedCitation } from "@citewire/client";
+
+import { nameText } from "../links";
+import { words } from "../words";
+
+const ROOT = "$"; // the path of all that a file of data holds
+
+const PLACE = [
+  "page_number", "slide", "sheet", "cell_range", "row_number", "cell", "record_path", "start_seconds", "start_line", "end_line", "part",
+] as const satisfies (keyof Citation & keyof VerifiedCitation)[];
+
+/** A citation with the place of its quote, which is often a part of the passage's. */
+export function atQuote(citation: Citation, verified: VerifiedCitation | null): Citation {
+  if (verified === null || verified.quote === "") return citation;
+  const known = PLACE.filter((name) => verified[name] !== undefined);
+  // A quote stands in one row, where its passage may hold several.
+  const { end_row_number, ...rest } = citation;
+  const passage = verified.row_number === undefined && end_row_number !== undefined ? citation : rest;
+  return { ...passage, ...Object.fromEntries(known.map((name) => [name, verified[name]])) };
+}
+
+/** Where an original without pages opens: at its part, slide, cells, row, path or time where that is known. */
+export function contentPath(citation: Citation): string {
+  const path = `/v1/documents/${citation.document_id}/content?version=${citation.version}`;
+  if (citation.part !== undefined) return `${path}#part=${encodeURIComponent(citation.part)}`;
+  if (citation.cell !== undefined) return `${path}#cell=${citation.cell}`;
+  if (citation.record_path !== undefined) return `${path}#path=${encodeURIComponent(citation.record_path)}`;
+  if (citation.start_seconds !== undefined) return `${path}#t=${citation.start_seconds}`;
+  if (citation.slide !== undefined) return `${path}#slide=${citation.slide}`;
+  if (citation.sheet !== undefined) return `${path}#sheet=${encodeURIComponent(citation.sheet)}&range=${citation.cell_range ?? ""}`;
+  if (citation.row_number === undefined) return path;
+  return `${path}#row=${citation.row_number}${citation.end_row_number === undefined ? "" : `-${citation.end_row_number}`}`;
+}
+
+/** A time from the beginning, as players show it. */
+function clock(seconds: number): string {
+  return [seconds / 3600, (seconds / 60) % 60, seconds % 60].map((part) => String(Math.floor(part)).padStart(2, "0")).join(":");
+}
+
+function rowText(first: number, last: number): string {
+  return first === last ? words.value.row(first) : words.value.rows(first, last);
+}
+
+/** Where a passage stands, as a person would say it. */
+export function placeText(citation: Citation): string {
+  const section = citation.section?.split(" > ").at(-1) ?? "";
+  const parts = [citation.file_name && citation.file_name !== citation.title ? nameText(citation.file_name) : "", nameText(citation.part ?? ""), section === citation.sheet ? "" : section];
+  if (citation.page_number !== undefined) parts.push(words.value.page(citation.page_number));
+  else if (citation.slide !== undefined) parts.push(words.value.slide(citation.slide));
+  else if (citation.sheet !== undefined) parts.push(citation.cell_range === undefined ? citation.sheet : `${citation.sheet}!${citation.cell_range}`);
+  else if (citation.row_number !== undefined) parts.push(rowText(citation.row_number, citation.end_row_number ?? citation.row_number));
+  else if (citation.cell !== undefined) parts.push(words.value.cell(citation.cell));
+  else if (citation.record_path !== undefined) parts.push(citation.record_path === ROOT ? "" : citation.record_path);
+  else if (citation.start_seconds !== undefined) parts.push(clock(citation.start_seconds));
+  else if (citation.start_line !== undefined) parts.push(words.value.lines(citation.start_line, citation.end_line ?? citation.start_line));
+  return parts.filter((part, number) => part !== "" && parts.indexOf(part) === number).join(" · ");
+}
