@@ -100,6 +100,24 @@ async def test_types_and_owners_are_apart(gateway: Gateway) -> None:
     assert ([each["model"] for each in page["providers"]], page["next_page_token"]) == (["user-x"], "")
 
 
+async def test_a_caller_goes_back_to_the_servers_own(gateway: Gateway) -> None:
+    await put(gateway, "chat/x?scope=org&activate=true", own("org-x"))
+    await put(gateway, "chat/work?activate=true", own("mine", fallbacks=[{"model": "extractive"}]))
+    assert await asked_model(gateway) == "mine"
+    stopped = await gateway.http.post("/v1/providers/chat:deactivate")
+    assert (stopped.status_code, stopped.json()["name"], stopped.json()["active"]) == (200, "work", False)
+    assert await asked_model(gateway) == "org-x"
+    assert (await gateway.http.post("/v1/providers/chat:deactivate?scope=org")).json()["name"] == "x"
+    assert await asked_model(gateway) == ""
+    # It is all there, with its key, and comes back.
+    assert (await gateway.http.post("/v1/providers/chat/work:activate")).json()["fallbacks"] == [
+        {"model": "extractive"}
+    ]
+    assert await asked_model(gateway) == "mine"
+    nothing = await gateway.http.post("/v1/providers/rerank:deactivate")
+    assert (nothing.status_code, nothing.json()["reason"]) == (404, "PROVIDER_NOT_FOUND")
+
+
 async def test_deleting_activates_nothing(gateway: Gateway) -> None:
     for name in ("a", "b", "c"):
         await put(gateway, f"chat/{name}?activate=true", own(name))

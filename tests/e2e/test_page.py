@@ -428,6 +428,15 @@ async def test_own_models_are_tried_out_chosen_beside_the_question_and_removed(
     await page.go(f"{stack.base_url}/#/account")
     assert "Tokens of each day" in await page.wait_for("document.querySelector('.chart svg')?.ariaLabel")
     assert await page.run("document.querySelectorAll('.chart rect').length") >= 2, "a bar for each model"
+    # Back to the server's own, without losing one's own.
+    stop = "[...document.querySelectorAll('.providers button')].find(button => button.textContent === 'Stop using')"
+    await page.run(f"{stop}.click()")
+    await page.wait_for(f"{states}.length === 2 && !{states}.some(row => row.includes('In use'))")
+    before = len(model.models)
+    await page.go(f"{stack.base_url}/#/")
+    await ask(page, QUESTION)
+    assert len(model.models) == before
+    await page.go(f"{stack.base_url}/#/account")
     for left in (1, 0):
         await page.wait_for("!!document.querySelector('.providers .link')")
         await page.run("document.querySelector('.providers .link').click()")

@@ -41,6 +41,9 @@ def test_one_is_saved_with_a_key_that_no_argument_shows(gateway: FakeGateway, ru
 def test_one_is_activated_and_deleted(gateway: FakeGateway, run: Run) -> None:
     gateway.on("POST", "/v1/providers/chat/work:activate", reply_json(WORK | {"active": True}))
     assert run("providers", "activate", "chat", "work").stdout.splitlines()[1].split()[3] == "active"
+    gateway.on("POST", "/v1/providers/chat:deactivate", reply_json(WORK))
+    assert run("providers", "deactivate", "chat").stdout.splitlines()[1].split()[3] == "-"
+    assert gateway.requests[-1].query == {"scope": "user"}
     missing = reply_problem(
         404, "Not found", reason="PROVIDER_NOT_FOUND", detail="there is no chat provider of your own"
     )

@@ -60,6 +60,7 @@ function Row({ entry, onChange }: { entry: ProviderInfo; onChange: () => Promise
       {entry.test?.tried && <span class={entry.test.ok ? "state ready" : "state failed"}>{entry.test.ok ? words.value.tested : words.value.testFailed}</span>}
       {entry.active && <span class="state">{words.value.inUse}</span>}
       {may && !asks && !entry.active && <button type="button" aria-label={words.value.useProvider(entry.name)} onClick={() => void act("POST", `${path}:activate`)}>{words.value.use}</button>}
+      {may && !asks && entry.active && <button type="button" aria-label={words.value.stopUsing(entry.name)} onClick={() => void act("POST", `/v1/providers/${entry.type}:deactivate`)}>{words.value.stopUse}</button>}
       {may && !asks && <button type="button" class="link" aria-label={words.value.removeSubject(entry.name)} onClick={() => setAsks(true)}>{words.value.remove}</button>}
       {asks && (
         <span class="row">

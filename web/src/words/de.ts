@@ -193,6 +193,8 @@ export const de: Words = {
   inUse: "In Gebrauch",
   use: "Verwenden",
   useProvider: (name) => `${name} verwenden`,
+  stopUse: "Nicht mehr verwenden",
+  stopUsing: (name) => `${name} nicht mehr verwenden`,
   removeProvider: (name) => `„${name}“ mit dem Schlüssel entfernen?`,
   whose: "Wessen Gespräche",
   own: "Meine",

@@ -192,6 +192,8 @@ export const en = {
   inUse: "In use",
   use: "Use",
   useProvider: (name: string) => `Use ${name}`,
+  stopUse: "Stop using",
+  stopUsing: (name: string) => `Stop using ${name}`,
   removeProvider: (name: string) => `Remove “${name}” with its key?`,
   whose: "Whose conversations",
   own: "Mine",

@@ -80,6 +80,18 @@ async def activate_provider(
     return ExitCode.OK
 
 
+@providers_app.command("deactivate")
+@output.async_command
+async def deactivate_provider(
+    type_: TypeArgument, org: OrgOption = False, url: UrlOption = None, json: JsonOption = False
+) -> ExitCode:
+    """Go back to the organisation's or the server's own; the active one stays saved. Exits with 5 if there is none."""
+    async with Api(load_client_settings(url=url)) as api:
+        saved = await api.call("POST", f"/v1/providers/{type_}:deactivate", params=_params(org=org))
+    _show(saved, json=json)
+    return ExitCode.OK
+
+
 @providers_app.command("delete")
 @output.async_command
 async def delete_provider(

@@ -343,6 +343,13 @@ class Operations:
             Request("POST", "/v1/admin/users", json=given(user=user, role=role), repeatable=False), models.UserInfo
         )
 
+    def deactivate_provider(self, type: str, *, scope: Literal["org", "user"] | None = None) -> models.ProviderInfo:
+        """Has the next requests use the organisation's provider again, or the server's; what was active stays saved."""
+        return self._transport.call(
+            Request("POST", path_of("/v1/providers/{}:deactivate", type), query(scope=scope), repeatable=False),
+            models.ProviderInfo,
+        )
+
     def delete_budget(
         self,
         *,

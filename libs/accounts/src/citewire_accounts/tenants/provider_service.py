@@ -146,6 +146,18 @@ class TenantProviders:
             raise _not_found(type_, name)
         log.info("provider_activated", type=type_, own=bool(owner))
 
+    async def deactivate(self, tenant: Tenant, type_: ProviderType, owner: str) -> str:
+        """Puts the active provider of an owner and type beside the others, and returns its name.
+
+        Raises:
+            NotFound: None is active (reason `PROVIDER_NOT_FOUND`).
+        """
+        name = await self._store.deactivate(tenant, owner, type_)
+        if name is None:
+            raise _not_found(type_, None)
+        log.info("provider_deactivated", type=type_, own=bool(owner))
+        return name
+
     async def delete(self, tenant: Tenant, type_: ProviderType, owner: str, name: str | None = None) -> None:
         """Deletes an owner's active provider of a type, or the one of a name; no other becomes active by that.
 

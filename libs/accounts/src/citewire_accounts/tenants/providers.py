@@ -238,6 +238,14 @@ class ProviderStore:
             await connection.execute(_SQL["activate"], owned)
         return True
 
+    async def deactivate(self, tenant: Tenant, user_id: str, type_: ProviderType) -> str | None:
+        """Saves an owner's active chain of a type beside the others, and returns its name; None if there is none."""
+        owned = _owned(tenant, user_id, type_)
+        async with tenant_transaction(self._pool, tenant) as connection:
+            name = await _take_turns(connection, owned)
+            await connection.execute(_SQL["deactivate"], owned)
+        return name
+
     async def delete(self, tenant: Tenant, user_id: str, type_: ProviderType, name: str | None = None) -> bool:
         """Deletes an owner's active chain of a type, or the one of a name; False if there was none."""
         owned = _owned(tenant, user_id, type_, name)

@@ -95,6 +95,16 @@ async def delete_provider(type_: TypeName, tenant: TenantDep, services: Accounts
     await services.providers.delete(tenant, type_, _owner(tenant, scope, change=True))
 
 
+@router.post("/v1/providers/{type}:deactivate", summary="Use no tenant provider", responses=problems(403, 404))
+async def deactivate_provider(
+    type_: TypeName, tenant: TenantDep, services: AccountsDep, scope: OwnScope = "user"
+) -> ProviderInfo:
+    """Has the next requests use the organisation's provider again, or the server's; what was active stays saved."""
+    owner = _owner(tenant, scope, change=True)
+    name = await services.providers.deactivate(tenant, type_, owner)
+    return ProviderInfo.of(await services.providers.find_saved(tenant, type_, owner, name))
+
+
 @router.get("/v1/providers/{type}/{name}", summary="Show a saved provider", responses=problems(404))
 async def get_saved_provider(
     type_: TypeName, name: SavedName, tenant: TenantDep, services: AccountsDep, scope: OwnScope = "user"
