@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import gettempdir
 
 ROOT = Path(__file__).resolve().parent.parent
 HOMES = ROOT / ".citewire-bench"
@@ -41,7 +42,8 @@ def install_tool(program: str, called: str, requirements: Path) -> Path:
 
 def _uv(called: str, *arguments: str) -> None:
     uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
-    done = subprocess.run([uv, *arguments], capture_output=True, text=True, check=False)
+    # Elsewhere, or uv takes the overrides of our own lock for the tool's packages.
+    done = subprocess.run([uv, *arguments], cwd=gettempdir(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         output = (done.stderr + done.stdout)[-2000:]
         msg = f"{called} could not be installed (is a package registry reachable?):\n{output}"

@@ -98,6 +98,7 @@ async def test_signing_in_and_a_key_that_ends_in_mid_chat(
             await page.wait_for(SIGN_IN)
             assert await text(page, ".toast.error") != ""
             await give_key(page, second["key"])
+            await page.wait_for(f"!({SIGN_IN})")
             assert "12 percent in the first half." in await text(page, ".prose")
             assert await page.run("location.hash") == address
             assert json.loads(await page.run("JSON.stringify(sessionStorage)"))["citewire.key"] == second["key"]

@@ -1,11 +1,13 @@
 """Bad input through the whole stack: a clear error that names what is wrong, and nothing half-written."""
 
 import asyncio
+import io
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import httpx
 import pytest
+from PIL import Image
 
 from http_api import Json, wait_until_ended
 
@@ -61,14 +63,23 @@ async def test_300_mb_are_refused_while_they_come_and_not_kept(api: httpx.AsyncC
     [
         ("documents/constructed/header-only.pdf", "CORRUPT"),
         ("documents/pdf/libreoffice-writer-password.pdf", "PASSWORD_REQUIRED"),
-        ("documents/pdf/ocr_test.pdf", "NO_TEXT"),
     ],
 )
-async def test_files_that_hold_no_readable_text_fail_with_a_code(
+async def test_files_that_cannot_be_read_fail_with_a_code(
     api: httpx.AsyncClient, shared_data: Path, file: str, code: str
 ) -> None:
     content = await asyncio.to_thread((shared_data / file).read_bytes)
-    response = await api.post("/v1/documents", files={"file": (Path(file).name, content)})
+    await assert_fails(api, Path(file).name, content, code)
+
+
+async def test_a_picture_without_text_fails_with_a_code(api: httpx.AsyncClient) -> None:
+    picture = io.BytesIO()
+    Image.new("L", (600, 400), 255).save(picture, "PDF")
+    await assert_fails(api, "empty.pdf", picture.getvalue(), "NO_TEXT")
+
+
+async def assert_fails(api: httpx.AsyncClient, name: str, content: bytes, code: str) -> None:
+    response = await api.post("/v1/documents", files={"file": (name, content)})
     assert response.status_code == 202, response.text
     document = await wait_until_ended(api, response.json()["id"])
     assert (document["status"], document["error"]["code"]) == ("failed", code)

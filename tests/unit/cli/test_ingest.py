@@ -75,7 +75,7 @@ def test_content_decides_and_not_the_name(tmp_path: Path) -> None:
     (folder / "paper").write_bytes(b"%PDF-1.7\n\0\1\2")
     binary = {
         "a.md": (b"\x89PNG\r\n\x1a\n\0", "it is a PNG image"),
-        "b.txt": (b"PK\x03\x04\0", "it is an archive, or an Office document"),
+        "b.txt": (b"7z\xbc\xaf\x27\x1c\0", "it is a 7z archive"),
         "c.py": (bytes(range(256)), "it holds binary data"),
         "d.csv": (b"\x01\x02\x03\x04" * 50, "it holds binary data"),
     }

@@ -12,7 +12,7 @@ from psycopg import sql
 from citewire_kit.errors import InvalidArgument
 from citewire_retriever import filters
 from citewire_retriever.filters import All, Filter, Operator, comparison, filter_from_proto
-from citewire_retriever.model import Scope
+from citewire_retriever.model import Scope, Validity
 from citewire_retriever.store.filter_sql import Parameters, filter_condition, scope_condition
 from filter_oracle import any_filter
 
@@ -54,7 +54,7 @@ def test_no_value_and_no_key_gets_into_the_statement(word: str, key: str) -> Non
 
 def test_an_unlimited_scope_is_everything() -> None:
     parameters = Parameters()
-    assert scope_condition(Scope(), "me", parameters).as_string() == "true"
+    assert scope_condition(Scope(validity=Validity(any=True)), "me", parameters).as_string() == "true"
     assert parameters.values == {}
     assert not Scope().narrowed
     for scope in (Scope(own=True), Scope(document_ids=()), Scope(collection="c"), Scope(types=("file",))):

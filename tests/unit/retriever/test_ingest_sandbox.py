@@ -296,7 +296,7 @@ async def test_without_a_lock_the_worker_does_not_start_unless_it_is_accepted(
     plant(
         monkeypatch,
         tmp_path,
-        "import citewire_retriever.ingest.confined.locks as locks\nlocks._landlock = lambda: False\n"
+        "import citewire_retriever.ingest.confined.locks as locks\nlocks._landlock = lambda program: False\n"
         "def planted(*_):\n    return say('read')",
     )
     with pytest.raises(StartupError, match=r"has no Landlock.*CITEWIRE_WORKER_CONFINEMENT=available"):
