@@ -43,9 +43,11 @@ async def ask(page: DrivenPage, question: str) -> None:
     """Types a question and presses Enter; waits until the answer is whole."""
     await page.run("document.querySelector('#question').focus()")
     await page.type_text(question)
-    count = await page.run("document.querySelectorAll('.answer').length")
+    # Not by their number: what was shown before may be on its way out, or more of it on its way in.
+    await page.run("document.querySelectorAll('.answer').forEach(answer => (answer.dataset.known = 'yes'))")
     await page.press("Enter")
-    await page.wait_for(f"document.querySelectorAll('.answer').length === {count + 1} && {QUIET}")
+    last = "[...document.querySelectorAll('.answer')].at(-1)"
+    await page.wait_for(f"{last} !== undefined && {last}.dataset.known === undefined && {QUIET}")
 
 
 async def text(page: DrivenPage, selector: str) -> str:

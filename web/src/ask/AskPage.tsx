@@ -1,7 +1,7 @@
 // The conversation, and the field for the next question.
 import type { DocumentList } from "@citewire/client";
 import { memo } from "preact/compat";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { attempt, client, conversationId, toast } from "../state";
 import { useFocus } from "../use-focus";
@@ -17,7 +17,8 @@ const NEAR_END = 120; // pixels
 export function AskPage() {
   const main = useRef<HTMLElement>(null);
   const list = useRef<HTMLDivElement>(null);
-  useEffect(() => void show(conversationId.value), [conversationId.value]);
+  // Before anything can be typed: shown later, it would take away what was asked meanwhile.
+  useLayoutEffect(() => void show(conversationId.value), [conversationId.value]);
   const count = turns.value.length;
   useEffect(() => followEnd(main.current!, list.current!), []);
   return (
