@@ -1,7 +1,5 @@
 """The gateway's HTTP API as the command sees it: JSON in and out, every failure a CliError."""
 
-import math
-import ssl
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import IO, Self, TypeAlias, cast
@@ -12,13 +10,10 @@ from citewire_cli.errors import CliError, ExitCode, FieldError
 from citewire_cli.jsonio import JsonObject, get_objects, get_str, parse_object
 from citewire_cli.settings import ClientSettings
 from citewire_cli.sse import SseEvent, read_events
+from citewire_client.connection import CONNECT_SECONDS, READ_SECONDS, retry_after, trust
 
 FilePart: TypeAlias = tuple[str, IO[bytes], str]
 """A file of a multipart upload: name, open file, media type."""
-
-CONNECT_SECONDS = 5.0
-READ_SECONDS = 60.0
-"""Longest wait for the next bytes; as streams send a heartbeat every 15 s, the connection is lost then."""
 
 
 class Api:
@@ -40,7 +35,7 @@ class Api:
             headers=headers,
             timeout=httpx.Timeout(read_seconds, connect=CONNECT_SECONDS),
             trust_env=not settings.loopback,
-            verify=_trust(settings.url),
+            verify=trust(settings.url),
         )
 
     async def __aenter__(self) -> Self:
@@ -174,7 +169,7 @@ def problem(status: int, headers: Mapping[str, str], content: bytes) -> CliError
         get_str(body, "reason"),
         get_str(body, "request_id") or headers.get("x-request-id", ""),
         status,
-        _seconds(headers.get("retry-after", "")),
+        retry_after(headers),
     )
 
 
@@ -190,19 +185,6 @@ def _exit_code(status: int) -> ExitCode:
             return ExitCode.UNREACHABLE
         case _:
             return ExitCode.FAILED
-
-
-def _trust(url: str) -> ssl.SSLContext:
-    """The system's certificates for https. Without TLS nothing is trusted: loading them takes longer than a request."""
-    return ssl.create_default_context() if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
-def _seconds(value: str) -> float | None:
-    try:
-        seconds = float(value)
-    except ValueError:
-        return None
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
 def _not_citewire(url: str) -> CliError:

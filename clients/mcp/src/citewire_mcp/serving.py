@@ -11,7 +11,7 @@ from pydantic import AnyHttpUrl, TypeAdapter, ValidationError
 
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.settings import ClientSettings
-from citewire_client.requests import trust
+from citewire_client.connection import trust
 from citewire_mcp.server import CitewireServer, Gateway
 
 

@@ -1,9 +1,7 @@
 """What is the same for both clients: requests, when they may be sent again, and what an unsuccessful answer means."""
 
 import json
-import math
 import random
-import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -13,13 +11,11 @@ from uuid import uuid4
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from citewire_client.connection import retry_after
 from citewire_client.errors import ApiError, FieldError, InvalidResponseError, error_class
 
 M = TypeVar("M", bound=BaseModel)
 
-CONNECT_SECONDS: Final = 5.0
-READ_SECONDS: Final = 60.0
-"""Longest wait for the next bytes: streams send a heartbeat every 15 s."""
 _RETRIED: Final = frozenset({429, 502, 503, 504})
 _BACKOFF_SECONDS: Final = 0.5
 _LONGEST_BACKOFF: Final = 8.0
@@ -124,7 +120,7 @@ def error_of(status: int, headers: Mapping[str, str], content: bytes) -> ApiErro
         reason=_text(body, "reason"),
         errors=errors,
         request_id=_text(body, "request_id") or headers.get("x-request-id", ""),
-        retry_after=_seconds(headers.get("retry-after", "")),
+        retry_after=retry_after(headers),
     )
 
 
@@ -144,11 +140,6 @@ def wait_before(attempt: int, error: ApiError | None) -> float | None:
     return random.uniform(0, min(_LONGEST_BACKOFF, _BACKOFF_SECONDS * 2**attempt))  # noqa: S311 # no secret
 
 
-def trust(url: str) -> ssl.SSLContext:
-    """The system's certificates for https. Without TLS none: loading them takes longer than a request."""
-    return ssl.create_default_context() if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
 def _field_errors(listed: Iterable[object]) -> Iterable[FieldError]:
     for entry in listed:
         if isinstance(entry, dict):
@@ -159,14 +150,6 @@ def _field_errors(listed: Iterable[object]) -> Iterable[FieldError]:
 def _text(body: Mapping[str, object], name: str) -> str:
     value = body.get(name)
     return value if isinstance(value, str) else ""
-
-
-def _seconds(value: str) -> float | None:
-    try:
-        seconds = float(value)
-    except ValueError:
-        return None
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
 def idempotent(key: str | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import BaseModel
 
-from citewire_client import requests
+from citewire_client import connection, requests
 from citewire_client._translation import translated
 from citewire_client._waiting import async_sleep
 from citewire_client.errors import (
@@ -44,9 +44,9 @@ class AsyncTransport:
             self._headers["Authorization"] = f"Bearer {key}"
         self._retries = retries
         self._is_own = http is None
-        read = requests.READ_SECONDS if timeout is None else timeout
-        self._timeout = httpx.Timeout(read, connect=min(requests.CONNECT_SECONDS, read))
-        self._http = http or httpx.AsyncClient(verify=requests.trust(self.url))
+        read = connection.READ_SECONDS if timeout is None else timeout
+        self._timeout = httpx.Timeout(read, connect=min(connection.CONNECT_SECONDS, read))
+        self._http = http or httpx.AsyncClient(verify=connection.trust(self.url))
 
     async def aclose(self) -> None:
         """Closes the pool, unless it was given."""
