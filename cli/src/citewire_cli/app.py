@@ -60,9 +60,10 @@ app.add_typer(limits.limits_app, name="limits")
 app.add_typer(spaces.spaces_app, name="spaces")
 app.add_typer(providers.providers_app, name="providers")
 app.command("completion")(completion.completion)
+installed = {point.name: point for point in entry_points(group="citewire.commands")}
 for name, explain in (("eval", explain_eval), ("mcp", explain_mcp)):
-    if points := entry_points(group="citewire.commands", name=name):
-        app.command(name)(next(iter(points)).load())
+    if name in installed:
+        app.command(name)(installed[name].load())
     else:
         app.command(name, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(explain)
 
