@@ -214,8 +214,7 @@ def operations_module(document: Json) -> str:
 
 def _methods(operation: Operation) -> Iterator[str]:
     if operation.name == "chat":
-        yield _chat(operation)
-        yield _stream_chat(operation)
+        yield from _chat_methods(operation)
         return
     yield _json_method(operation)
     if operation.body("multipart/form-data") is not None:
@@ -234,11 +233,15 @@ def _docstring(operation: Operation, more: str = "") -> str:
     return "\n".join([f'"""{summary[0]}', *summary[1:], "", *wrap(rest[0], WIDTH), '"""'])
 
 
-def _signature(operation: Operation, kind: str, name: str, first: list[Field], later: list[str], answer: str) -> str:
+def _signature(kind: str, name: str, first: list[Field], later: list[str], answer: str) -> str:
     arguments = ["self", *(field.argument("") for field in first)]
     if later:
         arguments += ["*", *later]
     return f"{kind} {name}({', '.join(arguments)}) -> {answer}:"
+
+
+def _method(operation: Operation, head: str, body: str, more: str = "") -> str:
+    return "\n".join([head, indent(_docstring(operation, more), "    "), indent(body, "    "), ""])
 
 
 def _path(operation: Operation) -> str:
@@ -269,7 +272,7 @@ def _json_method(operation: Operation) -> str:
     if operation.has_key:
         later.append("idempotency_key: str | None = None")
     answer = f"models.{operation.answer}" if operation.answer else "None"
-    head = _signature(operation, "async def", operation.name, operation.placeholders + required, later, answer)
+    head = _signature("async def", operation.name, operation.placeholders + required, later, answer)
     request = _request(
         operation,
         json=f"given({_given(body)})" if body is not None else "",
@@ -280,7 +283,7 @@ def _json_method(operation: Operation) -> str:
         if operation.answer
         else f"await self._transport.do({request})"
     )
-    return "\n".join([head, indent(_docstring(operation), "    "), indent(call, "    "), ""])
+    return _method(operation, head, call)
 
 
 def _upload_method(operation: Operation) -> str:
@@ -291,7 +294,7 @@ def _upload_method(operation: Operation) -> str:
         later.append("idempotency_key: str | None = None")
     name = "upload_document" if operation.name == "add_document" else "upload_version"
     first = [*operation.placeholders, Field("file", "FileSource", True)]
-    head = _signature(operation, "async def", name, first, later, f"models.{operation.answer}")
+    head = _signature("async def", name, first, later, f"models.{operation.answer}")
     request = _request(
         operation,
         form=f"form_fields({_given(fields)})",
@@ -303,7 +306,7 @@ def _upload_method(operation: Operation) -> str:
         "with opened(file, file_name, progress) as part:",
         f"    return await self._transport.call({request}, models.{operation.answer})",
     ]
-    return "\n".join([head, indent(_docstring(operation, more), "    "), indent("\n".join(lines), "    "), ""])
+    return _method(operation, head, "\n".join(lines), more)
 
 
 def _pages_method(operation: Operation) -> str:
@@ -312,11 +315,11 @@ def _pages_method(operation: Operation) -> str:
     name = "iter_messages" if operation.name == "get_conversation" else f"iter_{operation.name.removeprefix('list_')}"
     later = [field.argument("None") for field in query]
     answer = f"AsyncGenerator[{model}, None]"
-    head = _signature(operation, "def", name, operation.placeholders, later, answer)
+    head = _signature("def", name, operation.placeholders, later, answer)
     parts = ['"GET"', _path(operation), f"query({_given(query)})"]
     call = f'return self._transport.pages(Request({", ".join(parts)}), models.{operation.answer}, "{member}")'
     more = "Yields them one by one, and asks for the next page when it is needed."
-    return "\n".join([head, indent(_docstring(operation, more), "    "), indent(call, "    "), ""])
+    return _method(operation, head, call, more)
 
 
 def _listed(operation: Operation) -> tuple[str, str]:
@@ -329,28 +332,27 @@ def _listed(operation: Operation) -> tuple[str, str]:
     )
 
 
-def _chat_arguments(operation: Operation) -> tuple[list[Field], list[str]]:
+def _chat_methods(operation: Operation) -> Iterator[str]:
+    """One that waits for the answer, and one that streams it, with the same arguments."""
     fields = operation.body("application/json") or []
     question = next(field for field in fields if field.name == "question")
     rest = [field for field in fields if field.name != "question"]
-    first = f"question: {question.type.removesuffix(' | None')} | NotGiven = NOT_GIVEN"
-    later = [field.argument("NOT_GIVEN") for field in rest]
-    return [question, *rest], [first, "*", *later, "idempotency_key: str | None = None"]
+    arguments = f"question: {question.type.removesuffix(' | None')} | NotGiven = NOT_GIVEN, *, "
+    arguments += ", ".join([*(field.argument("NOT_GIVEN") for field in rest), "idempotency_key: str | None = None"])
 
+    def request(stream: bool) -> str:
+        body = f"given({_given([question, *rest])}, stream={stream})"
+        return _request(operation, json=body, headers="idempotent(idempotency_key)")
 
-def _chat(operation: Operation) -> str:
-    fields, arguments = _chat_arguments(operation)
-    more = "This one waits for the whole answer."
-    head = f"async def chat(self, {', '.join(arguments)}) -> models.{operation.answer}:"
-    request = _request(operation, json=f"given({_given(fields)}, stream=False)", headers="idempotent(idempotency_key)")
-    call = f"return await self._transport.call({request}, models.{operation.answer})"
-    return "\n".join([head, indent(_docstring(operation, more), "    "), indent(call, "    "), ""])
-
-
-def _stream_chat(operation: Operation) -> str:
-    fields, arguments = _chat_arguments(operation)
-    more = "This one streams: enter what it returns, then iterate over its events."
-    head = f"def stream_chat(self, {', '.join(arguments)}) -> AsyncChatStream:"
-    request = _request(operation, json=f"given({_given(fields)}, stream=True)", headers="idempotent(idempotency_key)")
-    call = f"return AsyncChatStream(self._transport, {request})"
-    return "\n".join([head, indent(_docstring(operation, more), "    "), indent(call, "    "), ""])
+    yield _method(
+        operation,
+        f"async def chat(self, {arguments}) -> models.{operation.answer}:",
+        f"return await self._transport.call({request(False)}, models.{operation.answer})",
+        "This one waits for the whole answer.",
+    )
+    yield _method(
+        operation,
+        f"def stream_chat(self, {arguments}) -> AsyncChatStream:",
+        f"return AsyncChatStream(self._transport, {request(True)})",
+        "This one streams: enter what it returns, then iterate over its events.",
+    )
