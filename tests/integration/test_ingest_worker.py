@@ -269,6 +269,20 @@ def unused_port() -> int:
         return int(probe.getsockname()[1])
 
 
+async def interrupted(harness: IngestHarness, model: FakeModel, document_id: int) -> set[int]:
+    """Has the model fail until the version waits, then work again until it is ready; returns the chunks of before."""
+    model.error = Unavailable("gone", reason="SERVICE_UNAVAILABLE")
+
+    async def is_pending() -> bool:
+        return (await harness.version(document_id))["status"] == "pending"
+
+    await wait_until(is_pending)
+    before = {row["chunk_id"] for row in await harness.chunks(document_id)}
+    model.error = None
+    await harness.until(document_id, "ready")
+    return before
+
+
 async def test_a_retry_goes_on_where_the_last_attempt_ended(
     harness: IngestHarness, database: HasDsn, embedder: str, model: FakeModel
 ) -> None:
@@ -284,15 +298,7 @@ async def test_a_retry_goes_on_where_the_last_attempt_ended(
             return len(await harness.chunks(document_id)) >= 8
 
         await wait_until(so)
-        model.error = Unavailable("gone", reason="SERVICE_UNAVAILABLE")
-
-        async def is_pending() -> bool:
-            return (await harness.version(document_id))["status"] == "pending"
-
-        await wait_until(is_pending)
-        before = {row["chunk_id"] for row in await harness.chunks(document_id)}
-        model.error = None
-        await harness.until(document_id, "ready")
+        before = await interrupted(harness, model, document_id)
     after = await harness.chunks(document_id)
     assert before
     assert before < {row["chunk_id"] for row in after}
@@ -312,15 +318,7 @@ async def test_a_long_table_goes_on_in_any_part_and_reuses_vectors_in_all(
             return len(await harness.chunks(document_id)) >= 20
 
         await wait_until(is_in_the_second_part)
-        model.error = Unavailable("gone", reason="SERVICE_UNAVAILABLE")
-
-        async def is_pending() -> bool:
-            return (await harness.version(document_id))["status"] == "pending"
-
-        await wait_until(is_pending)
-        before = {row["chunk_id"] for row in await harness.chunks(document_id)}
-        model.error = None
-        await harness.until(document_id, "ready")
+        before = await interrupted(harness, model, document_id)
         after = await harness.chunks(document_id)
         assert len(before) >= 20
         assert before < {row["chunk_id"] for row in after}

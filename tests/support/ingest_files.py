@@ -27,6 +27,15 @@ def text_of(document: ParsedDocument, block: Block) -> str:
     return document.text[block.start : block.end] if block.text is None else block.text
 
 
+def by_part(document: ParsedDocument) -> dict[str, list[str]]:
+    """Texts without headings, by the part that they are in."""
+    parts: dict[str, list[str]] = {}
+    for block in document.blocks:
+        if block.kind is not BlockKind.HEADING:
+            parts.setdefault(block.place.part, []).append(text_of(document, block))
+    return parts
+
+
 def texts(document: ParsedDocument, kind: BlockKind | None = None) -> list[str]:
     """What the blocks (of a kind) say, in order."""
     return [text_of(document, block) for block in document.blocks if kind in {None, block.kind}]

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from citewire_retriever.ingest.document import BlockKind, ParsedDocument
+from citewire_retriever.ingest.document import BlockKind
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.nesting import MOST_DEEP
-from ingest_files import make_pdf, parse_bytes, prose_page, text_of
+from ingest_files import by_part, make_pdf, parse_bytes, prose_page, text_of
 from zip_packages import docx, package, paragraph, tar_entry
 
 PDF = make_pdf([prose_page("Travel", [["Here it is thirty euros."]]), prose_page("Meals", [["Not paid."]])])
@@ -47,14 +47,6 @@ def tar_of(files: dict[str, bytes], how: int = tarfile.PAX_FORMAT) -> bytes:
             entry.type, entry.linkname = kind, "/etc/passwd"
             archive.addfile(entry)
     return data.getvalue()
-
-
-def by_part(document: ParsedDocument) -> dict[str, list[str]]:
-    parts: dict[str, list[str]] = {}
-    for block in document.blocks:
-        if block.kind is not BlockKind.HEADING:
-            parts.setdefault(block.place.part, []).append(text_of(document, block))
-    return parts
 
 
 def code_of(folder: Path, name: str, data: bytes) -> IngestCode:

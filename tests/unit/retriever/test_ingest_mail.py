@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from citewire_retriever.ingest.document import BlockKind, ParsedDocument
+from citewire_retriever.ingest.document import BlockKind
 from citewire_retriever.ingest.errors import IngestCode, IngestError
-from ingest_files import make_pdf, parse_bytes, prose_page, text_of
+from ingest_files import by_part, make_pdf, parse_bytes, prose_page, text_of
 
 
 def mail(subject: str = "Prices", text: str = "As said.\n") -> EmailMessage:
@@ -20,14 +20,6 @@ def mail(subject: str = "Prices", text: str = "As said.\n") -> EmailMessage:
     message["Subject"] = subject
     message.set_content(text)
     return message
-
-
-def by_part(document: ParsedDocument) -> dict[str, list[str]]:
-    parts: dict[str, list[str]] = {}
-    for block in document.blocks:
-        if block.kind is not BlockKind.HEADING:
-            parts.setdefault(block.place.part, []).append(text_of(document, block))
-    return parts
 
 
 def test_headers_and_text(tmp_path: Path) -> None:
