@@ -48,6 +48,7 @@ ROUTES = {
     ("get", "/v1/feedback"),
     ("get", "/v1/auth/login"),
     ("get", "/v1/auth/callback"),
+    ("get", "/v1/auth/callback/{issuer}"),
     ("get", "/v1/auth/session"),
     ("post", "/v1/auth/refresh"),
     ("post", "/v1/auth/logout"),

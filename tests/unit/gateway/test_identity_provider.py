@@ -7,9 +7,12 @@ import base64
 import hmac
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import timedelta
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import jwt
@@ -22,6 +25,9 @@ from citewire_accounts.people import provider as provider_module
 from citewire_accounts.people.claims import read_person
 from citewire_accounts.people.issuers import Issuer, check_issuers, read_issuers
 from citewire_accounts.people.provider import Provider, RejectedGrantError, open_http
+from citewire_accounts.people.sealer import Sealer
+from citewire_accounts.people.sessions import SessionStore
+from citewire_accounts.people.sign_in import CALLBACK, Departure, SignIn
 from citewire_kit.errors import Unauthenticated, Unavailable
 from citewire_kit.tenant import is_token
 
@@ -67,8 +73,8 @@ class Liar:
         return jwt.encode(held, key, algorithm=algorithm, headers={"kid": key_id})
 
 
-@pytest.fixture
-async def liar() -> AsyncIterator[Liar]:
+@asynccontextmanager
+async def running_liar() -> AsyncGenerator[Liar]:
     liar, application = Liar(), web.Application()
     application.router.add_route("*", "/{path:.*}", liar.handle)
     runner = web.AppRunner(application)
@@ -79,6 +85,12 @@ async def liar() -> AsyncIterator[Liar]:
     liar.issuer = f"http://{host}:{port}"
     yield liar
     await runner.cleanup()
+
+
+@pytest.fixture
+async def liar() -> AsyncIterator[Liar]:
+    async with running_liar() as running:
+        yield running
 
 
 @pytest.fixture
@@ -380,3 +392,59 @@ def test_subjects_of_any_characters_are_users_of_their_own() -> None:
     users = [read_person(issuer, {"sub": subject}).user_id for subject in subjects]
     assert len({*users}) == len(subjects)
     assert all(is_token(user) for user in users)
+
+
+def sign_in_at(providers: dict[str, Liar], http: httpx.AsyncClient) -> SignIn:
+    issuers = {
+        name: Issuer(name=name, issuer=liar.issuer, client_id="citewire", org="acme")
+        for name, liar in providers.items()
+    }
+    return SignIn(
+        {name: Provider(issuer, http) for name, issuer in issuers.items()},
+        cast("SessionStore", None),  # nobody gets that far
+        Sealer(("s" * 32,)),
+        public_url="https://citewire.example",
+        lifetime=timedelta(hours=1),
+    )
+
+
+def sent_with(departure: Departure) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(urlsplit(departure.url).query).items()}
+
+
+async def test_a_providers_code_is_never_handed_to_another(http: httpx.AsyncClient) -> None:
+    """The mix-up attack (RFC 9700 4.4.1): who signs in at `evil` is sent on to `honest` with evil's state."""
+    async with running_liar() as evil, running_liar() as honest:
+        sign_in = sign_in_at({"evil": evil, "honest": honest}, http)
+        departure = await sign_in.begin("evil", "/")
+        sent = sent_with(departure)
+        assert sent["redirect_uri"] == "https://citewire.example/v1/auth/callback/evil"
+        assert sent_with(await sign_in.begin("honest", "/"))["redirect_uri"].endswith("/callback/honest")
+        answer = {"state": sent["state"], "code": "honest's code"}
+        for came_back_to, more in (
+            (f"{CALLBACK}/honest", {}),
+            (CALLBACK, {}),
+            (f"{CALLBACK}/evil", {"iss": honest.issuer}),
+        ):
+            with pytest.raises(Unauthenticated) as caught:
+                await sign_in.finish(departure.pending, came_back_to, {**answer, **more}, "")
+            assert (caught.value.reason, "another identity provider" in caught.value.message) == (
+                "SIGN_IN_FAILED",
+                True,
+            )
+            assert "/token" not in evil.asked, came_back_to
+        with pytest.raises(Unauthenticated):
+            await sign_in.finish(departure.pending, f"{CALLBACK}/evil", {**answer, "code": "its own"}, "")
+        assert "/token" in evil.asked, "what came back from where it was sent to is its own"
+
+
+async def test_who_names_itself_or_is_alone_has_the_common_address(liar: Liar, http: httpx.AsyncClient) -> None:
+    common = f"https://citewire.example{CALLBACK}"
+    assert sent_with(await sign_in_at({"default": liar}, http).begin(None, "/"))["redirect_uri"] == common
+    async with running_liar() as other:
+        other.discovery["authorization_response_iss_parameter_supported"] = True
+        sign_in = sign_in_at({"default": liar, "other": other}, http)
+        departure = await sign_in.begin("other", "/")
+        assert sent_with(departure)["redirect_uri"] == common
+        with pytest.raises(Unauthenticated, match="another identity provider"):
+            await sign_in.finish(departure.pending, CALLBACK, {"state": sent_with(departure)["state"], "code": "x"}, "")

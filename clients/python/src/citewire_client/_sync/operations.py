@@ -266,6 +266,10 @@ class Operations:
             ),
         )
 
+    def come_back_from(self, issuer: str) -> None:
+        """Does the same for one of several providers that doesn't name itself in its answers."""
+        self._transport.do(Request("GET", path_of("/v1/auth/callback/{}", issuer)))
+
     def create_collection(self, name: str, *, enrich: bool | NotGiven = NOT_GIVEN) -> models.Collection:
         """Creates an empty collection.
 

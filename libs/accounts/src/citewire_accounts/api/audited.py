@@ -12,6 +12,7 @@ AUDITED_ACCOUNTS: Final[Mapping[tuple[str, str], tuple[Action, str]]] = {
     ("POST", "/v1/keys/{key_id}:rotate"): (Action.KEY_ROTATE, "key:{key_id}"),
     ("DELETE", "/v1/keys/{key_id}"): (Action.KEY_REVOKE, "key:{key_id}"),
     ("GET", "/v1/auth/callback"): (Action.SESSION_BEGIN, ""),
+    ("GET", "/v1/auth/callback/{issuer}"): (Action.SESSION_BEGIN, "issuer:{issuer}"),
     ("POST", "/v1/auth/refresh"): (Action.SESSION_REFRESH, ""),
     ("POST", "/v1/auth/logout"): (Action.SESSION_END, ""),
     ("GET", "/v1/providers"): (Action.PROVIDER_READ, ""),

@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from citewire_accounts.people.claims import Claims, read_person
-from citewire_accounts.people.provider import Grant, Provider, RejectedGrantError
+from citewire_accounts.people.provider import Grant, Metadata, Provider, RejectedGrantError
 from citewire_accounts.people.sealer import Sealer
 from citewire_accounts.people.sessions import LEASE, Session, SessionStore
 from citewire_kit.errors import CitewireError, NotFound, Unauthenticated, Unavailable, invalid_field
@@ -45,7 +45,7 @@ class Departure:
 
     url: str
     pending: bytes
-    """Sealed: state, nonce, verifier, and where to return to."""
+    """Sealed: state, nonce, verifier, the issuer with the path to come back to, and where to return to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class SignIn:
         parameters = {
             "response_type": "code",
             "client_id": issuer.client_id,
-            "redirect_uri": self._public_url + CALLBACK,
+            "redirect_uri": self._public_url + (callback := self._callback(provider, metadata)),
             "scope": issuer.request_scopes,
             "state": state,
             "nonce": nonce,
@@ -114,15 +114,17 @@ class SignIn:
         if "offline_access" in issuer.request_scopes.split():
             parameters["prompt"] = "consent"  # without it, a provider may give no refresh token (OpenID Core 11)
         pending = {"state": state, "nonce": nonce, "verifier": verifier, "return_to": return_to, "issuer": issuer.name}
+        pending["callback"] = callback
         url = metadata.authorization_endpoint
         url += ("&" if "?" in url else "?") + urlencode(parameters)
         return Departure(url, self._sealer.seal(pending, _PENDING, SIGN_IN_SECONDS))
 
-    async def finish(self, pending: bytes, answer: Mapping[str, str], cookie: str) -> Arrival:
+    async def finish(self, pending: bytes, callback: str, answer: Mapping[str, str], cookie: str) -> Arrival:
         """Begins a session with what the provider's answer to a sign-in is worth.
 
         Args:
             pending: What `begin` gave the browser.
+            callback: The path that the browser came back to.
             answer: The parameters of the callback.
             cookie: Of the session that the browser had, which ends; "" without one.
 
@@ -136,13 +138,16 @@ class SignIn:
             raise _failed("this browser began no such sign-in, or took too long: begin again at /v1/auth/login")
         provider = self._choose(begun["issuer"])
         metadata = await provider.metadata()
-        if answer.get("iss", provider.issuer.issuer if not metadata.names_issuer else "") != provider.issuer.issuer:
+        named = answer.get("iss", "" if metadata.names_issuer else provider.issuer.issuer)
+        if named != provider.issuer.issuer or callback != begun.get(
+            "callback", CALLBACK
+        ):  # none: the version before began
             raise _failed("the answer is of another identity provider than was asked")
         if "code" not in answer:
             log.info("sign_in_refused", issuer=provider.issuer.name, error=answer.get("error", "")[:100])
             raise _failed("the identity provider didn't sign you in: begin again at /v1/auth/login")
         try:
-            grant = await provider.exchange(answer["code"], begun["verifier"], self._public_url + CALLBACK)
+            grant = await provider.exchange(answer["code"], begun["verifier"], self._public_url + callback)
         except RejectedGrantError as exc:
             raise _failed("the identity provider doesn't take this code: begin again at /v1/auth/login") from exc
         if not grant.refresh_token:
@@ -274,6 +279,15 @@ class SignIn:
     def _sealed(self, grant: Grant, subject: str) -> bytes:
         tokens = {"refresh_token": grant.refresh_token, "id_token": grant.id_token, "sub": subject}
         return self._sealer.seal(tokens, _TOKENS, self._lifetime.total_seconds() + LEASE.total_seconds())
+
+    def _callback(self, provider: Provider, metadata: Metadata) -> str:
+        """Where a provider sends browsers back to.
+
+        Among several, one whose answers don't name it (RFC 9207) has a path of its own: else one of the others could
+        have it make a code that we would hand to that other (RFC 9700 section 4.4.2.2).
+        """
+        alone = metadata.names_issuer or len(self._providers) == 1
+        return CALLBACK if alone else f"{CALLBACK}/{provider.issuer.name}"
 
     def _choose(self, name: str | None) -> Provider:
         if not self._providers:

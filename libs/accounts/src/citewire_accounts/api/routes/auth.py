@@ -48,7 +48,11 @@ ReturnTo = Annotated[
     responses={**_REDIRECT, **problems(404, 422, 503)},
 )
 async def sign_in(services: AccountsDep, issuer: OfIssuer = None, return_to: ReturnTo = "/v1/auth/session") -> Response:
-    """Sends a browser to the identity provider; it comes back to `/v1/auth/callback`, and then to `return_to`."""
+    """Sends a browser to the identity provider; it comes back to `/v1/auth/callback`, and then to `return_to`.
+
+    Where there are several providers, one that doesn't name itself in its answers (RFC 9207) sends it back to
+    `/v1/auth/callback/{issuer}`.
+    """
     departure = await _sign_in(services).begin(issuer, return_to)
     pending = base64.urlsafe_b64encode(departure.pending).decode()
     return _redirect(departure.url, set_cookie(PENDING_COOKIE, pending, SIGN_IN_SECONDS))
@@ -66,7 +70,8 @@ async def come_back(request: Request, services: AccountsDep) -> Response:
     site, sign_in = site_of_request(request), _sign_in(services)
     services.authenticator.check_site(site)
     try:
-        arrival = await sign_in.finish(_pending(request), dict(request.query_params), session_cookie(request))
+        answer = dict(request.query_params)
+        arrival = await sign_in.finish(_pending(request), request.url.path, answer, session_cookie(request))
     except CitewireError as exc:
         if isinstance(exc, Unauthenticated):
             services.authenticator.note_failure(site)
@@ -74,6 +79,18 @@ async def come_back(request: Request, services: AccountsDep) -> Response:
     note_caller(arrival.tenant)
     cookies = (set_cookie(SESSION_COOKIE, arrival.cookie, sign_in.seconds), set_cookie(PENDING_COOKIE, "", 0))
     return _redirect(arrival.return_to, *cookies)
+
+
+@router.get(
+    CALLBACK + "/{issuer}",
+    summary="Come back from an identity provider that has a path of its own",
+    status_code=303,
+    response_class=Response,
+    responses={**_REDIRECT, **problems(401, 403, 404, 429, 503)},
+)
+async def come_back_from(issuer: str, request: Request, services: AccountsDep) -> Response:
+    """Does the same for one of several providers that doesn't name itself in its answers."""
+    return await come_back(request, services)
 
 
 @router.get("/v1/auth/session", summary="Show who calls")
