@@ -7,6 +7,7 @@ import json
 import os
 import pwd
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from citewire_cli.files import Source, find_sources
 from citewire_cli.ingest import sha256_of
 from citewire_cli.jsonio import JsonObject
+from citewire_cli.sync import readers
 from citewire_cli.sync.folder import Folder
 from citewire_cli.sync.plan import SyncFile, compare
 from cli_types import Run
@@ -121,6 +123,51 @@ def test_modes_become_readers(tmp_path: Path) -> None:
         "own.md": {me},
         "closed/open.md": {me},
     }
+
+
+def test_readers_are_who_can_reach_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accounts that only this test knows: ann and bob in `staff`, bob in `board` too, cat in neither."""
+    users = {"root": (0, 0), "ann": (7001, 7101), "bob": (7002, 7102), "cat": (7003, 7103)}
+    groups = {"staff": (7201, ["ann", "bob"]), "board": (7202, ["bob"])}
+
+    def user(name: str) -> SimpleNamespace:
+        return SimpleNamespace(pw_name=name, pw_uid=users[name][0], pw_gid=users[name][1])
+
+    def group(gid: int) -> SimpleNamespace:
+        name = next(name for name in groups if groups[name][0] == gid)
+        return SimpleNamespace(gr_name=name, gr_mem=groups[name][1])
+
+    def groups_of(name: str, own: int) -> list[int]:
+        return [own, *(gid for gid, members in groups.values() if name in members)]
+
+    def user_of(uid: int) -> SimpleNamespace:
+        return user(next(name for name in users if users[name][0] == uid))
+
+    monkeypatch.setattr(readers, "pwd", SimpleNamespace(getpwuid=user_of, getpwnam=user))
+    monkeypatch.setattr(readers, "grp", SimpleNamespace(getgrgid=group))
+    monkeypatch.setattr(os, "getgrouplist", groups_of)
+    modes: dict[Path, tuple[int, str, str]] = {}
+    everybody: set[str] = set()
+
+    def status(path: Path) -> SimpleNamespace:
+        mode, owner, gid = modes.get(path, (0o755, "cat", "staff"))
+        return SimpleNamespace(st_mode=mode, st_uid=users[owner][0], st_gid=groups[gid][0])
+
+    monkeypatch.setattr(Path, "stat", status)
+    folder, file = tmp_path / "folder", tmp_path / "folder/file"
+    for of_folder, of_file, expected in (
+        ((0o755, "cat", "staff"), (0o644, "ann", "staff"), everybody),
+        ((0o700, "cat", "staff"), (0o644, "ann", "staff"), {"user:cat"}),  # the file's owner can't reach it
+        ((0o700, "cat", "staff"), (0o600, "ann", "staff"), {"user:root"}),  # nor can anybody else
+        ((0o750, "cat", "board"), (0o640, "ann", "staff"), {"user:bob"}),  # by both of his groups
+        ((0o750, "cat", "staff"), (0o640, "ann", "staff"), {"user:ann", "group:staff"}),  # cat isn't in the file's
+        ((0o750, "cat", "staff"), (0o644, "ann", "board"), {"user:ann", "user:cat", "group:staff"}),
+        ((0o750, "ann", "board"), (0o640, "cat", "staff"), {"user:ann", "user:bob"}),  # cat isn't in the folder's
+        ((0o755, "cat", "staff"), (0o604, "cat", "staff"), {"user:cat"}),  # others may, and not its group
+        ((0o710, "cat", "staff"), (0o444, "bob", "board"), {"user:bob", "user:cat", "group:staff"}),
+    ):
+        modes |= {folder: of_folder, file: of_file}
+        assert set(readers.Readers(tmp_path)(file)) == expected, (of_folder, of_file)
 
 
 def test_only_what_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,6 @@
 """A folder as a source: its files as they are now, read only where they changed since the last look."""
 
-import grp
 import os
-import pwd
-import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
@@ -12,6 +9,7 @@ from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.files import LeftOut, find_sources, fingerprint, inspect
 from citewire_cli.ingest import sha256_of
 from citewire_cli.sync.plan import SyncFile
+from citewire_cli.sync.readers import Readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +90,10 @@ class Folder:
         if not self.root.is_dir():
             raise CliError("The folder is gone", str(self.root), ExitCode.USAGE)
         sources, left_out = find_sources([self.root], self.root, why_not_taken)
-        files: dict[str, SyncFile] = {}
+        readers_of, files = Readers(self.root), dict[str, SyncFile]()
         for source in sources:
             try:
-                readers = _readers(source.path, self.root) if self._permissions else ()
+                readers = readers_of(source.path) if self._permissions else ()
             except OSError as error:
                 left_out.append(LeftOut(source.path, f"it cannot be read: {error.strerror}", unseen=True))
                 continue
@@ -123,40 +121,3 @@ def _look(file: Path, state: tuple[int, ...]) -> _Look:
         return _Look(state, None, sha256_of(file))
     except OSError as error:
         return _Look((), LeftOut(file, f"it cannot be read: {error.strerror}", unseen=True))
-
-
-def _readers(file: Path, root: Path) -> tuple[str, ...]:
-    """Whom the file's mode lets read it, and its folders' modes let reach it; empty for everybody."""
-    readers: set[str] | None = None
-    for place in (file, *file.parents):
-        allowed = _allowed(place.stat(), stat.S_IROTH if place == file else stat.S_IXOTH)
-        if allowed is not None:
-            readers = allowed if readers is None else readers & allowed
-        if place == root:
-            break
-    if readers is None:
-        return ()
-    # Somebody in both a file's group and its folder's can read it too: who that is isn't known here, so that nobody is
-    # let in whom the folder may keep out.
-    return tuple(sorted(readers or {_owner(file.stat())}))
-
-
-def _allowed(status: os.stat_result, others: int) -> set[str] | None:
-    """Subjects whom a mode lets in; None for everybody."""
-    if status.st_mode & others:
-        return None
-    return {_owner(status), _group(status)} if status.st_mode & (others << 3) else {_owner(status)}
-
-
-def _owner(status: os.stat_result) -> str:
-    try:
-        return f"user:{pwd.getpwuid(status.st_uid).pw_name}"
-    except KeyError:
-        return f"user:{status.st_uid}"
-
-
-def _group(status: os.stat_result) -> str:
-    try:
-        return f"group:{grp.getgrgid(status.st_gid).gr_name}"
-    except KeyError:
-        return f"group:{status.st_gid}"
