@@ -8,7 +8,7 @@ SYNCED := .venv/.citewire-synced
 LITELLM := .citewire-bench/litellm.installed
 CHECKOV := .citewire-bench/checkov.installed
 MEMBERS := $(wildcard protos/pyproject.toml libs/*/pyproject.toml services/*/pyproject.toml gateway/pyproject.toml cli/pyproject.toml evaluation/pyproject.toml clients/*/pyproject.toml)
-BENCHMARKS ?= $(filter-out upstream relay_services litellm_environment compare,$(notdir $(basename $(shell grep -l "__main__" benchmarks/[a-z]*.py))))
+BENCHMARKS ?= $(filter-out upstream relay_services litellm_environment pdf_peer compare,$(notdir $(basename $(shell grep -l "__main__" benchmarks/[a-z]*.py))))
 
 # The first Python that runs and is of a supported version (a version manager's shim may exist and not run). Its real
 # path, outside any virtual environment: uv makes .venv anew when it is given another name of the same interpreter.

@@ -1,0 +1,207 @@
+"""How near what was read of a page is to what stands there: its words, their order, headings and tables."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Final, cast
+
+from apted import APTED, Config
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rapidfuzz.distance import LCSseq, Levenshtein
+
+_CUT: Final = re.compile("(?<=\\w)[-\u00ad\u2010\u2011\ufffe]\\s*(?=\\w)")
+"""A word's hyphen, whether it is its own or that of a line's end."""
+_TOKEN: Final = re.compile(r"[^\W_]+")
+_SAME_HEADING: Final = 0.9
+
+_MARKDOWN = (
+    MarkdownIt("commonmark")
+    .enable("table")
+    .disable(["list", "blockquote", "code", "lheading", "reference", "html_block", "html_inline"])
+)
+"""Numbers of lists are text: they stand on the page. Text of tools that write none of it is no Markdown by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A piece of a page: text, a heading, or a table."""
+
+    text: str = ""
+    """Its text; empty for a table."""
+    level: int = 0
+    """Of a heading, 1 to 6."""
+    rows: tuple[tuple[str, ...], ...] = ()
+    """Cells of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageScore:
+    """What was read of a page, measured."""
+
+    recall: float
+    """Share of the page's words that were read."""
+    precision: float
+    """Share of the words read that the page has."""
+    order: float
+    """Of the words in both, the share that stands in the page's order: the longest common subsequence."""
+    teds: tuple[float, ...]
+    """For each table of the page, its similarity to the one that was read."""
+    false_tables: int
+    """Tables that were read, and aren't any of the page's."""
+    headings: Counter[str] = field(default_factory=Counter[str])
+    """How many are in the page ("gold"), were read ("read"), are in both ("both"), and these at the same "level": the
+    first, second… of the levels that these have on the page, as a tool doesn't know whether a title stands above.
+    """
+
+
+def score(gold: Sequence[Element], read: Sequence[Element]) -> PageScore:
+    """Measures what was read of a page."""
+    expected, got = _tokens(gold), _tokens(read)
+    both = (Counter(expected) & Counter(got)).total()
+    tables = [each.rows for each in gold if each.rows]
+    outputs = [each.rows for each in read if each.rows]
+    similarities = match_tables(tables, outputs)
+    return PageScore(
+        recall=both / len(expected),
+        precision=both / max(1, len(got)),
+        order=LCSseq.similarity(expected, got) / max(1, both),
+        teds=similarities,
+        false_tables=max(0, len(outputs) - sum(value > 0 for value in similarities)),
+        headings=_count_headings(gold, read),
+    )
+
+
+def f1(counts: Counter[str], matches: str) -> float:
+    """The harmonic mean of recall and precision of headings, matches being "both" or "level"."""
+    return 2 * counts[matches] / max(1, counts["gold"] + counts["read"])
+
+
+def mean(values: Iterable[float]) -> float:
+    """The mean; 0 of nothing."""
+    return fmean(values) if (values := list(values)) else 0.0
+
+
+def read_markdown(text: str) -> list[Element]:
+    """The elements of a page that a tool wrote as Markdown."""
+    tokens = iter(_MARKDOWN.parse(text))
+    result: list[Element] = []
+    for token in tokens:
+        if token.type == "heading_open":
+            result.append(Element(_text(next(tokens)), level=int(token.tag[1])))
+        elif token.type == "table_open":
+            result.append(Element(rows=tuple(_rows(tokens))))
+        elif token.type in {"inline", "fence"}:
+            result.append(Element(_text(token)))
+    return result
+
+
+def match_tables(gold: Sequence[Sequence[Sequence[str]]], read: Sequence[Sequence[Sequence[str]]]) -> tuple[float, ...]:
+    """For each table of a page, its similarity to that which was read; the most similar are paired first."""
+    pairs = sorted(
+        ((teds(table, other), i, k) for i, table in enumerate(gold) for k, other in enumerate(read)), reverse=True
+    )
+    values: dict[int, float] = {}
+    taken: set[int] = set()
+    for value, i, k in pairs:
+        if i not in values and k not in taken and value > 0:
+            values[i] = value
+            taken.add(k)
+    return tuple(values.get(i, 0.0) for i in range(len(gold)))
+
+
+def teds(gold: Sequence[Sequence[str]], read: Sequence[Sequence[str]]) -> float:
+    """Similarity of two tables by the edits of their trees (TEDS; Zhong, ShafieiBavani and Jimeno Yepes 2020), 0 to 1.
+
+    Cells over several columns or rows are cells of the first one here, as Markdown knows no others.
+    """
+    trees = _tree(gold), _tree(read)
+    distance = cast("float", APTED(*trees, _Costs()).compute_edit_distance())
+    return 1 - distance / max(map(_size, trees))
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    tag: str
+    text: str = ""
+    children: tuple[_Node, ...] = ()
+
+
+class _Costs(Config):
+    def rename(  # pyright: ignore[reportIncompatibleMethodOverride] # the library adds costs, whole or not
+        self, node1: _Node, node2: _Node
+    ) -> float:
+        """A cell's text counts by the share of it that differs."""
+        if node1.tag != node2.tag:
+            return 1.0
+        return Levenshtein.normalized_distance(node1.text, node2.text)
+
+    def children(self, node: _Node) -> tuple[_Node, ...]:
+        return node.children
+
+
+def _tree(rows: Sequence[Sequence[str]]) -> _Node:
+    cells = (tuple(_Node("cell", "".join(_normalised(cell).split())) for cell in row) for row in rows)
+    return _Node("table", "", tuple(_Node("row", "", row) for row in cells))
+
+
+def _size(node: _Node) -> int:
+    return 1 + sum(map(_size, node.children))
+
+
+def _normalised(text: str) -> str:
+    return _CUT.sub("", unicodedata.normalize("NFKC", text)).casefold()
+
+
+def _words(text: str) -> list[str]:
+    return _TOKEN.findall(_normalised(text))
+
+
+def _tokens(elements: Iterable[Element]) -> list[str]:
+    texts = (text for each in elements for text in (each.text, *(cell for row in each.rows for cell in row)))
+    return [word for text in texts for word in _words(text)]
+
+
+def _count_headings(gold: Sequence[Element], read: Sequence[Element]) -> Counter[str]:
+    expected = [(" ".join(_words(each.text)), each.level) for each in gold if each.level]
+    got = [(" ".join(_words(each.text)), each.level) for each in read if each.level]
+    counts = Counter(gold=len(expected), read=len(got))
+    levels: list[tuple[int, int]] = []
+    for text, level in expected:
+        near = next((each for each in got if Levenshtein.normalized_similarity(text, each[0]) >= _SAME_HEADING), None)
+        if near is not None:
+            got.remove(near)
+            levels.append((level, near[1]))
+    ranks = zip(_ranks([level for level, _ in levels]), _ranks([level for _, level in levels]), strict=True)
+    counts["both"] = len(levels)
+    counts["level"] = sum(rank == other for rank, other in ranks)
+    return counts
+
+
+def _ranks(levels: Sequence[int]) -> list[int]:
+    ordered = sorted(set(levels))
+    return [ordered.index(level) for level in levels]
+
+
+def _rows(tokens: Iterator[Token]) -> Iterator[tuple[str, ...]]:
+    row: list[str] = []
+    for token in tokens:
+        if token.type == "inline":
+            row.append(_text(token))
+        elif token.type == "tr_close":
+            yield tuple(row)
+            row = []
+        elif token.type == "table_close":
+            return
+
+
+def _text(token: Token) -> str:
+    if token.type == "fence":
+        return token.content
+    parts = (each for each in token.children or () if each.type != "image")
+    return "".join("\n" if each.type.endswith("break") else each.content for each in parts)
