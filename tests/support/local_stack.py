@@ -163,7 +163,11 @@ class LocalStack:
 
 @contextmanager
 def local_stack(
-    data_dir: Path, *, arguments: tuple[str, ...] = ("--no-sample",), environ: Mapping[str, str] | None = None
+    data_dir: Path,
+    *,
+    arguments: tuple[str, ...] = ("--no-sample",),
+    environ: Mapping[str, str] | None = None,
+    inside: tuple[str, ...] = (),
 ) -> Generator[LocalStack]:
     """Starts `citewire up` on free ports and ends it afterwards; yields once everything is ready.
 
@@ -171,6 +175,7 @@ def local_stack(
         data_dir: its data folder, made if it is missing; kept afterwards.
         arguments: further arguments of `up`.
         environ: further variables.
+        inside: a command that becomes `up`, whose own is appended.
 
     Raises:
         StackError: it isn't ready in time.
@@ -180,7 +185,7 @@ def local_stack(
     output = data_dir / "up.out"
     with output.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "citewire_cli", "up", "--json", *arguments],
+            [*inside, sys.executable, "-m", "citewire_cli", "up", "--json", *arguments],
             env={**os.environ, **variables, **(environ or {})},
             stdin=subprocess.DEVNULL,
             stdout=out,

@@ -17,6 +17,7 @@ import pytest
 
 from citewire_cli.stack.sample import sample_sources
 from local_stack import PORTS, StackError, local_stack
+from small_disk import can_have_disks, small_disk_stack
 
 STAND_IN = """
 import http.server, json, os, pathlib, signal, sys, threading, time
@@ -225,6 +226,17 @@ def test_child_that_dies_after_readiness_is_said_and_started_again(stand_ins: St
             stack.wait_restarted(name, old)
         assert [event["process"] for event in stack.events("process_ended")] == ["postgres", "gateway"]
         assert stack.restarts("worker") == 0
+
+
+@pytest.mark.skipif(not can_have_disks(), reason="user namespaces are off, so that no disk can be mounted")
+def test_child_that_dies_on_a_full_disk_is_started_again(stand_ins: StandIns) -> None:
+    with small_disk_stack(stand_ins.data_dir, mebibytes=200, environ=stand_ins.environ({})) as stack:
+        stack.fill_disk()
+        old = stack.kill("gateway")
+        ready = len(stack.events("process_ready"))
+        stack.wait(lambda: len(stack.events("process_ready")) > ready or None, "it isn't started again")
+        stack.free_disk()
+        assert stack.wait_restarted("gateway", old) != old, "what runs is said once there is room"
 
 
 def test_start_that_takes_too_long_is_told_by_the_helper(stand_ins: StandIns) -> None:

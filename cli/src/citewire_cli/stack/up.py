@@ -35,6 +35,7 @@ OTHER_OWNERS = ("citewire_retriever", "citewire_gateway")
 READY_SECONDS = 180.0
 SAMPLE_PATIENCE = 90.0
 """Seconds without progress after which the stack is ready without its sample library."""
+WRITE_AGAIN_SECONDS = 0.5
 SAME_KEYSTROKE_SECONDS = 0.5
 """Ctrl-C can arrive twice at once, from the terminal and from a parent that passes it on."""
 
@@ -83,6 +84,7 @@ class _Run:
         self._began = time.monotonic()
         self._started_at = datetime.datetime.now(datetime.UTC)
         self._ready = False
+        self._write_again: asyncio.TimerHandle | None = None
         self._supervisor = Supervisor(layout.logs, reporter, on_change=self._write_run)
 
     async def run(self) -> ExitCode:
@@ -215,22 +217,32 @@ class _Run:
 
     async def _end(self) -> None:
         await self._supervisor.stop(STOP_ORDER, patience=self._options.grace if self._ready else 5.0)
+        if self._write_again is not None:
+            self._write_again.cancel()
         with suppress(FileNotFoundError):
             self._layout.run_file.unlink()
         self._reporter.say("Everything is stopped.", event="stopped")
 
     def _write_run(self) -> None:
-        """Says what runs, for `citewire status`, `citewire keys` and scripts."""
-        self._layout.write_run(
-            {
-                "pid": os.getpid(),
-                "version": version("citewire-cli"),
-                "url": self._spec.url,
-                "ready": self._ready,
-                "started_at": self._started_at.isoformat(timespec="seconds"),
-                "python": sys.executable,
-                "logs": os.fspath(self._layout.logs),
-                "environment": self._spec.command_environ(),
-                "processes": self._supervisor.snapshot(),
-            }
-        )
+        """Says what runs, for `citewire status`, `citewire keys` and scripts.
+
+        On a full disk that waits until there is room: what runs must be watched all the same.
+        """
+        if self._write_again is not None:
+            self._write_again.cancel()
+        try:
+            self._layout.write_run(
+                {
+                    "pid": os.getpid(),
+                    "version": version("citewire-cli"),
+                    "url": self._spec.url,
+                    "ready": self._ready,
+                    "started_at": self._started_at.isoformat(timespec="seconds"),
+                    "python": sys.executable,
+                    "logs": os.fspath(self._layout.logs),
+                    "environment": self._spec.command_environ(),
+                    "processes": self._supervisor.snapshot(),
+                }
+            )
+        except OSError:
+            self._write_again = asyncio.get_running_loop().call_later(WRITE_AGAIN_SECONDS, self._write_run)

@@ -1,0 +1,82 @@
+"""A stack whose data folder is a disk of its own, so small that a test can fill it.
+
+The disk is a tmpfs in a mount namespace that only the stack's processes are in: it needs no root where the kernel lets
+users make namespaces, and is gone with the processes. From outside it is reached through `/proc/PID/root`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from local_stack import LocalStack, local_stack
+
+MIB = 1024 * 1024
+
+
+@cache
+def can_have_disks() -> bool:
+    """Whether this machine lets us mount a disk of our own."""
+    return shutil.which("unshare") is not None and (
+        subprocess.run([*_inside(Path("/mnt"), 1), "true"], check=False, capture_output=True).returncode == 0
+    )
+
+
+class SmallDiskStack(LocalStack):
+    """A stack on a small disk."""
+
+    def __init__(self, stack: LocalStack) -> None:
+        """Takes the running stack."""
+        self._folder = stack.data_dir
+        super().__init__(stack.process, Path(f"/proc/{stack.process.pid}/root{stack.data_dir}"), stack.output)
+        self._ballast = self.data_dir / "ballast"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """As of any stack, with the paths by which the test reaches what is on the disk."""
+        inside, outside = str(self._folder), str(self.data_dir)
+        return {name: value.replace(inside, outside) for name, value in super().environment.items()}
+
+    @property
+    def used_mib(self) -> int:
+        """What is stored on the disk, the ballast aside."""
+        size = os.statvfs(self.data_dir)
+        ballast = self._ballast.stat().st_size if self._ballast.exists() else 0
+        return ((size.f_blocks - size.f_bfree) * size.f_frsize - ballast) // MIB
+
+    def fill_disk(self) -> None:
+        """Leaves no byte free."""
+        with self._ballast.open("wb") as file:
+            while free := os.statvfs(self.data_dir).f_bavail * os.statvfs(self.data_dir).f_frsize:
+                try:
+                    os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, free)
+                except OSError as error:  # somebody else took some of it
+                    if error.errno != errno.ENOSPC:
+                        raise
+
+    def free_disk(self) -> None:
+        """Makes room again."""
+        self._ballast.unlink()
+
+
+@contextmanager
+def small_disk_stack(data_dir: Path, *, mebibytes: int, environ: Mapping[str, str]) -> Generator[SmallDiskStack]:
+    """Starts a stack on a disk of so many MiB; ends both afterwards."""
+    data_dir.mkdir()
+    with local_stack(data_dir, inside=_inside(data_dir, mebibytes), environ=environ) as stack:
+        yield SmallDiskStack(stack)
+
+
+def _inside(folder: Path, mebibytes: int) -> tuple[str, ...]:
+    """What makes a command see such a disk at a folder, as the same user."""
+    mount = f'mount -t tmpfs -o size={mebibytes}m,mode=0755 tmpfs "$0" && exec "$@"'
+    if os.geteuid() == 0:
+        return ("unshare", "--mount", "sh", "-c", mount, str(folder))
+    as_us = ("unshare", "--user", f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}")
+    return ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, str(folder), *as_us)
