@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import errno
-import io
 import random
 from collections.abc import AsyncIterator
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -93,14 +92,9 @@ async def test_a_client_that_leaves_is_not_a_malformed_form() -> None:
             pass
 
 
-class Full(io.BytesIO):
-    """A disk without room."""
-
-    def write(self, _data: object, /) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-
-async def test_a_full_disk_is_the_servers_fault_and_may_pass() -> None:
-    with patch("tempfile.TemporaryFile", return_value=Full()), pytest.raises(Unavailable) as raised:
-        await read(BODY, [])
+@pytest.mark.parametrize("content", [CONTENT, b"less than a file buffers"])
+async def test_a_full_disk_is_the_servers_fault_and_may_pass(content: bytes) -> None:
+    full = Path("/dev/full").open("r+b")  # noqa: SIM115, ASYNC230 # closed by what it is given to
+    with patch("tempfile.TemporaryFile", return_value=full), pytest.raises(Unavailable) as raised:
+        await read(BODY.replace(CONTENT, content), [])
     assert "No space" not in raised.value.message

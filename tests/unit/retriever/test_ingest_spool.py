@@ -2,12 +2,14 @@
 
 import fcntl
 import hashlib
+import os
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from citewire_kit.errors import Unavailable
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.spool import spool_folder, spooled
 
@@ -38,6 +40,16 @@ async def test_damaged_bytes_are_noticed(tmp_path: Path) -> None:
                 pytest.fail("damaged bytes were handed out")
         assert caught.value.code is IngestCode.INTERNAL
         assert names(folder) == ["lock"]
+
+
+async def test_a_full_disk_is_no_fault_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: object) -> tuple[int, str]:
+        return os.open("/dev/full", os.O_WRONLY), str(tmp_path / "spooled")
+
+    monkeypatch.setattr("tempfile.mkstemp", full)
+    with pytest.raises(Unavailable):
+        async with spooled(tmp_path, parts(b"abc"), hashlib.sha256(b"abc").digest()):
+            pytest.fail("a file without its bytes was handed out")
 
 
 def test_what_a_killed_worker_left_is_removed_and_what_a_live_one_uses_is_not(tmp_path: Path) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -38,11 +38,13 @@ async def test_the_limit_is_told(tmp_path: Path) -> None:
 
 
 async def test_a_full_disk_is_no_fault_of_the_callers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "no space left on device")
+    full = Path("/dev/full").open("r+b")  # noqa: SIM115, ASYNC230 # closed by what it is given to
 
+    def open_full(**_: object) -> IO[bytes]:
+        return full
+
+    monkeypatch.setattr("tempfile.SpooledTemporaryFile", open_full)
     async with Spool(limit_bytes=10, folder=tmp_path) as spool:
-        monkeypatch.setattr("tempfile.SpooledTemporaryFile.write", fail)
         with pytest.raises(Unavailable) as refused:
             await spool.write(b"x")
         assert refused.value.retry_after == 30

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from pathlib import PurePosixPath, PureWindowsPath
@@ -91,7 +91,8 @@ async def receive_form(
             raise Aborted("the client broke the upload off; nothing was stored", reason="UPLOAD_ABORTED") from exc
         yield await reader.finish()
     finally:
-        await asyncio.shield(asyncio.to_thread(spool.close))  # also when it is cancelled a second time
+        with suppress(OSError):  # of a full disk, which what it couldn't write would tell once more
+            await asyncio.shield(asyncio.to_thread(spool.close))  # also when it is cancelled a second time
 
 
 class _Reader:
@@ -166,6 +167,7 @@ class _Reader:
     def _write(self, pending: bytes) -> None:
         self._file_hash.update(pending)
         self._form.spool.write(pending)
+        self._form.spool.flush()  # or a full disk would be found when it is read
 
     def _digest(self) -> bytes:
         digest = hashlib.sha256(self._file_hash.digest())

@@ -30,6 +30,7 @@ from citewire_retriever.ingest.recognition import (
     nothing_yet,
 )
 from citewire_retriever.ingest.wire import decode_boxes, decode_document
+from citewire_retriever.room import room_needed
 
 log = get_logger(__name__)
 
@@ -159,7 +160,8 @@ class Sandbox:
             drawn = DrawnPage.read(await self._run(path, {"page": page}, spent))
             if drawn is None:
                 return None
-            await asyncio.to_thread(drawn.write, image)
+            with room_needed():
+                await asyncio.to_thread(drawn.write, image)
             table = await self._run(image, recogniser.job(), spent)
             return await asyncio.to_thread(RecognisedPage.read, page, drawn, table)
         except (IngestError, ValueError, KeyError, TypeError) as error:

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.room import room_needed
 
 _PREFIX = "citewire-ingest-"
 _LOCK = "lock"
@@ -39,12 +40,14 @@ async def spooled(folder: Path, parts: AsyncIterator[bytes], sha256: bytes) -> A
 
     Raises:
         IngestError: INTERNAL if the bytes aren't those that were uploaded.
+        Unavailable: The disk is full.
     """
-    descriptor, name = tempfile.mkstemp(dir=folder)
+    with room_needed():
+        descriptor, name = tempfile.mkstemp(dir=folder)
     path = Path(name)
     digest = hashlib.sha256()
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with room_needed(), os.fdopen(descriptor, "wb") as file:
             async for part in parts:
                 digest.update(part)
                 file.write(part)

@@ -1,14 +1,15 @@
 """Where an upload waits until it is complete: no database connection is held for a slow client."""
 
 import asyncio
-import errno
 import hashlib
 import tempfile
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final, Self
 
-from citewire_kit.errors import ResourceExhausted, Unavailable
+from citewire_kit.errors import ResourceExhausted
+from citewire_retriever.room import room_needed
 
 _IN_MEMORY: Final = 1024 * 1024
 """Smaller uploads never touch the disk."""
@@ -46,7 +47,8 @@ class Spool:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._file.close()
+        with suppress(OSError):  # of a full disk, which what it couldn't write would tell once more
+            self._file.close()
 
     @property
     def size_bytes(self) -> int:
@@ -78,14 +80,9 @@ class Spool:
 
     def _append(self, data: bytes) -> None:
         self._digest.update(data)
-        try:
+        with room_needed(retry_after=30):
             self._file.write(data)
-        except OSError as exc:
-            if exc.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise Unavailable(
-                    "there is no room for the upload at the moment", reason="SERVICE_UNAVAILABLE", retry_after=30
-                ) from exc
-            raise
+            self._file.flush()  # or a full disk would be found when it is read
 
 
 class Memory:
