@@ -127,7 +127,6 @@ async def test_without_a_recogniser_the_error_says_how_to_have_one(tmp_path: Pat
             await read(tmp_path, name, data, None)
         assert caught.value.code is IngestCode.NO_TEXT
     assert await find_recogniser("no-such-program", "", cpu_seconds=1, most_pages=1) is None
-    assert await find_recogniser("", "", cpu_seconds=1, most_pages=1) is None
 
 
 @TESSERACT

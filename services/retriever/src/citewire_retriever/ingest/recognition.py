@@ -70,7 +70,7 @@ async def find_recogniser(program: str, languages: str, *, cpu_seconds: float, m
     """Tesseract as it is installed; None if it isn't.
 
     Args:
-        program: Its name or path; empty: none is wanted.
+        program: Its name or path; `off`: none is wanted.
         languages: Its names of languages, divided by commas; empty: all that are installed.
         cpu_seconds: Seconds of computing for a page.
         most_pages: Pages of one document.
@@ -78,7 +78,7 @@ async def find_recogniser(program: str, languages: str, *, cpu_seconds: float, m
     Raises:
         StartupError: A language isn't installed, or the program doesn't work.
     """
-    path = shutil.which(program) if program else None
+    path = shutil.which(program) if program != "off" else None
     if path is None:
         return None
     listing = await _output(path, "--list-langs", environment={})

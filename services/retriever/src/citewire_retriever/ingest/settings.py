@@ -118,7 +118,7 @@ class WorkerSettings(CallerSettings):
 
     ocr_program: str = "tesseract"
     """Tesseract, which recognises text in images and scanned pages: its name or path. Where it isn't installed, or this
-    is empty, such files fail with `NO_TEXT`."""
+    is `off`, such files fail with `NO_TEXT`."""
 
     ocr_languages: str = ""
     """Languages in which text is recognised, by Tesseract's names, divided by commas: `eng,deu`. Empty: all that are
