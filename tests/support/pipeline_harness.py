@@ -12,14 +12,14 @@ from uuid import UUID
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
-from citewire_gateway.api.schemas.chat import AnswerDetails
-from citewire_gateway.chat.events import Event
+from citewire_dialects.events import Event
+from citewire_dialects.profile import Profile
+from citewire_dialects.run_codec import EVENT_CODEC
+from citewire_gateway.api.answer_details import answer_details
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.run import ChatInput
-from citewire_gateway.chat.run_codec import EVENT_CODEC
 from citewire_gateway.chat.store import AnswerSources, ChatStore, Closing, Exchange
 from citewire_gateway.profiles.builtin import DOCUMENTS
-from citewire_gateway.profiles.model import Profile
 from citewire_http.background import BackgroundTasks
 from citewire_http.runs.live import LiveRuns
 from citewire_http.runs.store import Batch, RunStore
@@ -123,7 +123,7 @@ class PipelineHarness:
             lease_seconds=330,
             keep_seconds=300,
             keep_for_key_seconds=86_400,
-            details_json=lambda run, usage, done: AnswerDetails.of(run, usage, done=done).stored(),
+            details_json=lambda run, usage, done: answer_details(run, usage, done=done).stored(),
         )
 
     @property

@@ -25,14 +25,16 @@ from citewire_accounts.api.routes import (
 )
 from citewire_accounts.api.routes import feedback as accounts_feedback
 from citewire_accounts.app import Application, build_accounts, make_local_tenant
+from citewire_dialects.native import JsonAnswer, NativeDialect
+from citewire_dialects.openai_chat import OpenAiAnswer, OpenAiStream, openai_members
+from citewire_dialects.run_codec import EVENT_CODEC
+from citewire_dialects.self_rag import SelfRagDialect, SelfRagJsonAnswer
+from citewire_dialects.simple import SimpleDialect
+from citewire_dialects.ui_message import UiMessageDialect
 from citewire_gateway.api import openapi
+from citewire_gateway.api.answer_details import answer_details
 from citewire_gateway.api.audited import audited
 from citewire_gateway.api.dependencies import Services
-from citewire_gateway.api.dialects.native import JsonAnswer, NativeDialect
-from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream, openai_members
-from citewire_gateway.api.dialects.self_rag import SelfRagDialect, SelfRagJsonAnswer
-from citewire_gateway.api.dialects.simple import SimpleDialect
-from citewire_gateway.api.dialects.ui_message import UiMessageDialect
 from citewire_gateway.api.request_limits import body_limit, is_upload, time_budget
 from citewire_gateway.api.routes import (
     batch,
@@ -49,11 +51,9 @@ from citewire_gateway.api.routes import (
     system,
 )
 from citewire_gateway.api.routes.documents import ProgressDialect
-from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.chat.erasing import QuoteEraser
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.reading import ConversationReader
-from citewire_gateway.chat.run_codec import EVENT_CODEC
 from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.embedder import Embedder, ProviderSealer
 from citewire_gateway.clients.generator import Generator
@@ -214,7 +214,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         lease_seconds=settle_seconds,
         keep_seconds=settings.run_events_seconds,
         keep_for_key_seconds=settings.idempotency_hours * 3600,
-        details_json=lambda run, usage, done: AnswerDetails.of(run, usage, done=done).stored(),
+        details_json=lambda run, usage, done: answer_details(run, usage, done=done).stored(),
         models=settings.profile_models(),
         cost_of=accounts.accounts.cost_of,
         rerank_seconds=settings.rerank_seconds,

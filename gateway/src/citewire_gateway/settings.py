@@ -3,8 +3,8 @@
 from pydantic import Field, field_validator
 
 from citewire_accounts.settings import PREFIX, AccountSettings
+from citewire_dialects.profile import ProfileModels
 from citewire_gateway.profiles.builtin import PROFILES, SIMPLE
-from citewire_gateway.profiles.model import ProfileModels
 from citewire_http.settings import HttpSettings
 from citewire_kit.limit_store import LimitStoreSettings
 from citewire_kit.pace import Pace

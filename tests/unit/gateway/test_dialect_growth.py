@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pytest
 from citewire.generator.v1 import generator_pb2
 
-from citewire_gateway.api.dialects.native import NativeDialect
-from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream
-from citewire_gateway.api.dialects.self_rag import SelfRagDialect
-from citewire_gateway.api.dialects.simple import SimpleDialect
-from citewire_gateway.api.dialects.ui_message import UiMessageDialect
-from citewire_gateway.chat.events import Citation, Citations, Done, Event, Outcome, Tokens, VerifiedCitation
+from citewire_dialects.events import Citation, Citations, Done, Event, Outcome, Tokens, VerifiedCitation
+from citewire_dialects.native import NativeDialect
+from citewire_dialects.openai_chat import OpenAiAnswer, OpenAiStream
+from citewire_dialects.self_rag import SelfRagDialect
+from citewire_dialects.simple import SimpleDialect
+from citewire_dialects.ui_message import UiMessageDialect
 from citewire_gateway.profiles.builtin import DOCUMENTS
 from citewire_http.streams import StreamDialect
 from gateway_fakes import result

@@ -7,11 +7,11 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citewire_gateway.api.dialects.native import NativeDialect
-from citewire_gateway.api.dialects.simple import SimpleDialect
-from citewire_gateway.chat.events import Citation, Citations, Step, Tokens, Usage
+from citewire_dialects.events import Citation, Citations, Step, Tokens, Usage
+from citewire_dialects.native import NativeDialect
+from citewire_dialects.profile import EventType
+from citewire_dialects.simple import SimpleDialect
 from citewire_gateway.profiles.builtin import DOCUMENTS
-from citewire_gateway.profiles.model import EventType
 from citewire_kit.errors import Unavailable
 from gateway_fakes import result
 

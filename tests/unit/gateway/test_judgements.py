@@ -9,7 +9,7 @@ import pytest
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
-from citewire_gateway.chat.events import Citations, Decision, Done, Step, Usage
+from citewire_dialects.events import Citations, Decision, Done, Step, Usage
 from citewire_gateway.profiles.builtin import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SOURCES
 from citewire_kit.errors import Unavailable
 from gateway_fakes import result, started

@@ -8,9 +8,9 @@ import pytest
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
-from citewire_gateway.chat.events import Citations, Done, Step, Usage
+from citewire_dialects.events import Citations, Done, Step, Usage
+from citewire_dialects.profile import Profile
 from citewire_gateway.profiles.builtin import DOCUMENTS, LIBRARY
-from citewire_gateway.profiles.model import Profile
 from citewire_generator.packing import Budget, pack
 from citewire_retriever.model import Strategy
 from citewire_retriever.service.planning import decide

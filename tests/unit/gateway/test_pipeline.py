@@ -8,7 +8,7 @@ from contextlib import aclosing
 import pytest
 from citewire.generator.v1 import generator_pb2
 
-from citewire_gateway.chat.events import Citations, ConversationCreated, Done, Event, Step, Tokens, Usage
+from citewire_dialects.events import Citations, ConversationCreated, Done, Event, Step, Tokens, Usage
 from citewire_gateway.profiles.builtin import SIMPLE
 from citewire_kit.errors import Internal, NotFound, Unavailable
 from gateway_fakes import completed, delta, started

@@ -10,7 +10,7 @@ import pytest
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import filter_pb2, retriever_pb2
 
-from citewire_gateway.chat.events import (
+from citewire_dialects.events import (
     Assessment,
     Citations,
     ConversationCreated,
@@ -21,11 +21,11 @@ from citewire_gateway.chat.events import (
     Tokens,
     Usage,
 )
+from citewire_dialects.json_values import value_from_json
+from citewire_dialects.options import ProfileOptions, apply_changes
+from citewire_dialects.profile import Profile
 from citewire_gateway.chat.store import chat_message
-from citewire_gateway.clients.retriever import value_from_json
 from citewire_gateway.profiles.builtin import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SOURCES
-from citewire_gateway.profiles.model import Profile
-from citewire_gateway.profiles.options import ProfileOptions, apply_changes
 from citewire_kit.errors import DeadlineExceeded, NotFound, Unavailable
 from citewire_kit.ids import uuid7
 from citewire_kit.tenant import LOCAL_TENANT, Tenant

@@ -8,8 +8,9 @@ from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
 from citewire_cli.sources import place as place_in_words
-from citewire_gateway.api.schemas import chat, library, search
-from citewire_gateway.chat import events
+from citewire_dialects import events
+from citewire_dialects.schemas import chat
+from citewire_gateway.api.schemas import library, search
 from citewire_gateway.chat.answer import passage_messages
 
 CELLS = Place(row=5, sheet="Preise & Größen", cell_range="A5:D5")

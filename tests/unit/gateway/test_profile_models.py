@@ -7,10 +7,10 @@ from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import retriever_pb2
 
 from citewire_accounts.tenants.providers import OPERATOR_ROUTE, ModelRoute
+from citewire_dialects.profile import ProfileModels
 from citewire_gateway.chat.pipeline import with_models
 from citewire_gateway.chat.run import ChatInput
 from citewire_gateway.profiles.builtin import SIMPLE
-from citewire_gateway.profiles.model import ProfileModels
 from citewire_gateway.settings import GatewaySettings
 from citewire_kit.tenant import LOCAL_TENANT
 

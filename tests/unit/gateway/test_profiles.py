@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import citewire_gateway
+from citewire_dialects.options import ProfileOptions, apply_changes, check_possible
+from citewire_dialects.profile import EmptySelection, EventType, History, Persist, Rerank
 from citewire_gateway.api.schemas.profiles import ProfileInfo
 from citewire_gateway.chat.answer import generate_request
 from citewire_gateway.chat.context import search_request
 from citewire_gateway.chat.run import ChatInput, ChatRun
 from citewire_gateway.profiles.builtin import DOCUMENTS, NOT_FOUND_SENTENCE, PROFILES, SIMPLE, find_profile
-from citewire_gateway.profiles.model import EmptySelection, EventType, History, Persist, Rerank
-from citewire_gateway.profiles.options import ProfileOptions, apply_changes, check_possible
 from citewire_generator.converters import generate_from_proto
 from citewire_http.streams import StreamControl
 from citewire_kit.errors import InvalidArgument, NotFound

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from citewire_gateway.api.dialects.native import NativeDialect, ResumedDialect
-from citewire_gateway.chat.events import Citations, ConversationCreated, Done, Event, Tokens, Usage
-from citewire_gateway.chat.run_codec import EVENT_CODEC
-from citewire_gateway.profiles.model import EventType
+from citewire_dialects.events import Citations, ConversationCreated, Done, Event, Tokens, Usage
+from citewire_dialects.native import NativeDialect, ResumedDialect
+from citewire_dialects.profile import EventType
+from citewire_dialects.run_codec import EVENT_CODEC
 from citewire_http.streams import StreamControl
 from citewire_kit.errors import Aborted, Unavailable
 from gateway_fakes import completed, delta, started

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from citewire_accounts.tenants.identity import hash_key, is_key, make_key
-from citewire_gateway.api.filters import parse_filter
-from citewire_gateway.chat.events import (
+from citewire_dialects.events import (
     Citation,
     Citations,
     ConversationCreated,
@@ -28,12 +27,13 @@ from citewire_gateway.chat.events import (
     Usage,
     VerifiedCitation,
 )
+from citewire_dialects.filters import parse_filter
+from citewire_dialects.profile import Suggest
+from citewire_dialects.run_codec import EVENT_CODEC
 from citewire_gateway.chat.run import add_usage
-from citewire_gateway.chat.run_codec import EVENT_CODEC
 from citewire_gateway.chat.steps import finish_step, no_match_answer, suggestions_text, truncated_step
 from citewire_gateway.chat.store import title_of
 from citewire_gateway.profiles.builtin import DOCUMENTS
-from citewire_gateway.profiles.model import Suggest
 from citewire_http.bodies import parse_json, unstorable
 from citewire_http.idempotency import hash_json
 from citewire_kit.errors import InvalidArgument

@@ -13,12 +13,7 @@ from citewire.retriever.v1 import retriever_pb2
 from google.protobuf.message import Message
 from prometheus_client import REGISTRY
 
-from citewire_gateway.api.dialects.native import JsonAnswer, NativeDialect
-from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer
-from citewire_gateway.api.dialects.self_rag import SelfRagDialect
-from citewire_gateway.api.dialects.simple import SimpleDialect
-from citewire_gateway.api.dialects.ui_message import UiMessageDialect
-from citewire_gateway.chat.events import (
+from citewire_dialects.events import (
     Citation,
     Citations,
     Done,
@@ -29,8 +24,13 @@ from citewire_gateway.chat.events import (
     Usage,
     VerifiedCitation,
 )
+from citewire_dialects.native import JsonAnswer, NativeDialect
+from citewire_dialects.openai_chat import OpenAiAnswer
+from citewire_dialects.profile import EventType, Profile
+from citewire_dialects.self_rag import SelfRagDialect
+from citewire_dialects.simple import SimpleDialect
+from citewire_dialects.ui_message import UiMessageDialect
 from citewire_gateway.profiles.builtin import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SIMPLE, SOURCES
-from citewire_gateway.profiles.model import EventType, Profile
 from citewire_kit.errors import Internal
 from gateway_fakes import completed, delta, started
 from pipeline_harness import PipelineHarness, usage

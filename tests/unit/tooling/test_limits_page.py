@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from pydantic import AliasChoices, BaseModel
 
+from citewire_dialects import filters, options, schemas
+from citewire_dialects.schemas import openai, questions
 from citewire_embedder.providers import remote_embedding, remote_rerank
-from citewire_gateway.api import filters, forms, schemas
-from citewire_gateway.api.schemas import library, openai, questions
-from citewire_gateway.profiles import options
+from citewire_gateway.api import forms
+from citewire_gateway.api.schemas import library
 from citewire_gateway.settings import GatewaySettings
 from citewire_generator.providers import remote
 from citewire_generator.settings import GeneratorSettings

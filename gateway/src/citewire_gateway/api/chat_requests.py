@@ -9,15 +9,15 @@ from uuid import UUID
 from fastapi import Response
 
 from citewire_accounts.tenants.providers import CHAT_NEEDS
+from citewire_dialects.dialect import AnswerDialect, ChatDialect
+from citewire_dialects.events import PRELIMINARY, Done, Event
+from citewire_dialects.options import MAX_INSTRUCTIONS_BYTES, changed
+from citewire_dialects.profile import EventType, Persist, Profile
+from citewire_dialects.run_codec import EVENT_CODEC
+from citewire_dialects.schemas.questions import ChatRequest
 from citewire_gateway.api.dependencies import Services
-from citewire_gateway.api.dialects import AnswerDialect, ChatDialect
-from citewire_gateway.api.schemas.questions import ChatRequest
-from citewire_gateway.chat.events import PRELIMINARY, Done, Event
 from citewire_gateway.chat.run import ChatInput
-from citewire_gateway.chat.run_codec import EVENT_CODEC
 from citewire_gateway.chat.store import chat_message
-from citewire_gateway.profiles.model import EventType, Persist, Profile
-from citewire_gateway.profiles.options import MAX_INSTRUCTIONS_BYTES, changed
 from citewire_gateway.settings import GatewaySettings
 from citewire_http.idempotency import Claim, hash_json
 from citewire_http.streams import NO_HEADERS, EventBody, EventStream, StreamControl

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from citewire_accounts.api.dependencies import AccountServices
+from citewire_dialects.events import Event
 from citewire_gateway.chat.erasing import QuoteEraser
-from citewire_gateway.chat.events import Event
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.reading import ConversationReader
 from citewire_gateway.chat.store import ChatStore

@@ -6,9 +6,9 @@ from typing import Any, get_args
 
 from citewire.retriever.v1 import corpus_pb2
 
+from citewire_dialects.json_values import struct_from_json
+from citewire_dialects.profile import DocumentType
 from citewire_gateway.api.schemas.library import MAX_TAG, MAX_TAGS
-from citewire_gateway.clients.retriever import struct_from_json
-from citewire_gateway.profiles.model import DocumentType
 from citewire_http.api.form_fields import read_bound, read_object, read_text, read_texts
 from citewire_http.multipart import Form
 from citewire_kit.errors import Violations

@@ -6,12 +6,12 @@ from fastapi import APIRouter, FastAPI
 
 from citewire_accounts.api.dependencies import authenticate
 from citewire_accounts.people.cookies import SESSION_COOKIE
-from citewire_gateway.api.dialects.self_rag import SELF_RAG_EVENTS
-from citewire_gateway.api.dialects.simple import SIMPLE_STREAM
-from citewire_gateway.api.dialects.ui_message import UI_STREAM
-from citewire_gateway.api.schemas.chat import CHAT_EVENTS
+from citewire_dialects.schemas.chat import CHAT_EVENTS
+from citewire_dialects.schemas.openai import COMPLETION_STREAM
+from citewire_dialects.self_rag import SELF_RAG_EVENTS
+from citewire_dialects.simple import SIMPLE_STREAM
+from citewire_dialects.ui_message import UI_STREAM
 from citewire_gateway.api.schemas.library import PROGRESS_EVENTS, DocumentBody, DocumentForm
-from citewire_gateway.api.schemas.openai import COMPLETION_STREAM
 from citewire_http.api import openapi
 from citewire_http.api.openapi import Events
 

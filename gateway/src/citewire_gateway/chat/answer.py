@@ -11,7 +11,7 @@ from citewire.common.v1 import place_pb2
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
-from citewire_gateway.chat.events import (
+from citewire_dialects.events import (
     Citation,
     Citations,
     Event,

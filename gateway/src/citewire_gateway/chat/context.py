@@ -6,6 +6,7 @@ from dataclasses import replace
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
+from citewire_dialects.profile import EmptySelection, Rerank
 from citewire_gateway.chat.answer import Reflection, passage_messages
 from citewire_gateway.chat.filled_libraries import FilledLibraries
 from citewire_gateway.chat.reading import ConversationReader
@@ -22,7 +23,6 @@ from citewire_gateway.chat.steps import (
 from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.retriever import Retriever
-from citewire_gateway.profiles.model import EmptySelection, Rerank
 from citewire_kit.errors import CitewireError, NotFound
 from citewire_kit.telemetry import get_logger
 

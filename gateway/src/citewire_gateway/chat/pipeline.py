@@ -14,9 +14,7 @@ from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
 from citewire_accounts.tenants.accounts import Cost, to_usd
-from citewire_gateway.chat.answer import AnswerWriter, Reflection, passage_messages
-from citewire_gateway.chat.context import ContextFinder
-from citewire_gateway.chat.events import (
+from citewire_dialects.events import (
     Assessment,
     Citations,
     ConversationCreated,
@@ -27,6 +25,9 @@ from citewire_gateway.chat.events import (
     Tokens,
     Usage,
 )
+from citewire_dialects.profile import EventType, NoMatch, ProfileModels
+from citewire_gateway.chat.answer import AnswerWriter, Reflection, passage_messages
+from citewire_gateway.chat.context import ContextFinder
 from citewire_gateway.chat.filled_libraries import is_narrowed
 from citewire_gateway.chat.retrieval import Retrieval, both
 from citewire_gateway.chat.run import CHARS_PER_TOKEN, ChatInput, ChatRun
@@ -35,7 +36,6 @@ from citewire_gateway.chat.store import ChatStore, Closing, State
 from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.retriever import Retriever
-from citewire_gateway.profiles.model import EventType, NoMatch, ProfileModels
 from citewire_http.background import BackgroundTasks
 from citewire_http.runs.live import LiveRuns
 from citewire_http.streams import StreamControl

@@ -9,7 +9,7 @@ from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
 from citewire_accounts.tenants.providers import OPERATOR_ROUTE, ModelRoute
-from citewire_gateway.chat.events import (
+from citewire_dialects.events import (
     Assessment,
     Citation,
     Citations,
@@ -21,10 +21,10 @@ from citewire_gateway.chat.events import (
     UncitedSentence,
     VerifiedCitation,
 )
+from citewire_dialects.profile import EventType, Persist, Profile
 from citewire_gateway.chat.steps import path_step
 from citewire_gateway.chat.store import Exchange
 from citewire_gateway.metrics import CITATIONS, FIRST_TEXT, UNCITED_SENTENCES, profile_label
-from citewire_gateway.profiles.model import EventType, Persist, Profile
 from citewire_http.runs.recorder import Recorder
 from citewire_http.streams import StreamControl
 from citewire_kit.enums import enum_text

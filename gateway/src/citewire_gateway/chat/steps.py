@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
-from citewire_gateway.chat.events import Step
+from citewire_dialects.events import Step
+from citewire_dialects.profile import NoMatch, Suggest
 from citewire_gateway.chat.retrieval import WHOLE_ITEM_PATHS, Reranking
-from citewire_gateway.profiles.model import NoMatch, Suggest
 from citewire_kit.enums import enum_text
 from citewire_kit.errors import CitewireError
 

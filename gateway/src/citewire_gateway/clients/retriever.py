@@ -1,14 +1,12 @@
 """The retriever, as the gateway calls it: search, and documents, collections and embedding spaces."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import aclosing
-from typing import Any
 
 import grpc
 from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import calibration_pb2, corpus_pb2, corpus_pb2_grpc, retriever_pb2, retriever_pb2_grpc
-from google.protobuf import struct_pb2
 
 from citewire_kit import client
 from citewire_kit.errors import InvalidArgument, Unavailable, Unimplemented, Violations
@@ -269,15 +267,3 @@ async def _bytes_of(
     async with aclosing(stream) as messages:
         async for message in messages:
             yield message.data
-
-
-def struct_from_json(value: Mapping[str, Any]) -> struct_pb2.Struct:
-    """Returns a JSON object as a message."""
-    message = struct_pb2.Struct()
-    message.update(value)  # pyright: ignore[reportUnknownMemberType, reportArgumentType] - its stub knows only `dict`
-    return message
-
-
-def value_from_json(value: object) -> struct_pb2.Value:
-    """Returns a JSON value as a message."""
-    return struct_from_json({"": value}).fields[""]

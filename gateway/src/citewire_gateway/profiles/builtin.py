@@ -11,7 +11,7 @@ from citewire.generator.v1 import generator_pb2
 from citewire.generator.v1.generator_pb2 import AnswerPolicy
 from citewire.retriever.v1 import retriever_pb2
 
-from citewire_gateway.profiles.model import (
+from citewire_dialects.profile import (
     DEFAULT_NO_MATCH,
     Bounds,
     Budget,

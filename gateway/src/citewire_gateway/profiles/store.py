@@ -7,9 +7,9 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from citewire_dialects.options import ProfileOptions, apply_changes, check_possible, stored_options
+from citewire_dialects.profile import Profile
 from citewire_gateway.profiles.builtin import PROFILES, find_profile, unknown_profile
-from citewire_gateway.profiles.model import Profile
-from citewire_gateway.profiles.options import ProfileOptions, apply_changes, check_possible, stored_options
 from citewire_kit.errors import AlreadyExists, invalid_field
 from citewire_kit.postgres import Pool, load_queries, tenant_transaction
 from citewire_kit.tenant import Tenant

@@ -6,18 +6,18 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Query, Response
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate
+from citewire_dialects.dialect import ChatDialect
+from citewire_dialects.native import JsonAnswer, NativeDialect
+from citewire_dialects.options import apply_changes, check_possible
+from citewire_dialects.profile import Profile
+from citewire_dialects.schemas.chat import ChatAnswer
+from citewire_dialects.schemas.questions import ChatRequest
+from citewire_dialects.self_rag import SelfRagAnswer, SelfRagDialect, SelfRagJsonAnswer, SelfRagRequest
+from citewire_dialects.simple import SimpleAnswer, SimpleDialect, SimpleJsonAnswer, SimpleRequest
+from citewire_dialects.ui_message import UiMessageDialect
 from citewire_gateway.api.chat_requests import make_chat_input, respond, shown_events
 from citewire_gateway.api.dependencies import ServicesDep
-from citewire_gateway.api.dialects import ChatDialect
-from citewire_gateway.api.dialects.native import JsonAnswer, NativeDialect
-from citewire_gateway.api.dialects.self_rag import SelfRagAnswer, SelfRagDialect, SelfRagJsonAnswer, SelfRagRequest
-from citewire_gateway.api.dialects.simple import SimpleAnswer, SimpleDialect, SimpleJsonAnswer, SimpleRequest
-from citewire_gateway.api.dialects.ui_message import UiMessageDialect
-from citewire_gateway.api.schemas.chat import ChatAnswer
-from citewire_gateway.api.schemas.questions import ChatRequest
 from citewire_gateway.profiles.builtin import SELF_RAG, SIMPLE
-from citewire_gateway.profiles.model import Profile
-from citewire_gateway.profiles.options import apply_changes, check_possible
 from citewire_http.api.openapi import event_stream, problems, streamed
 from citewire_http.api.parameters import IdempotencyDep
 from citewire_http.bodies import JsonBody

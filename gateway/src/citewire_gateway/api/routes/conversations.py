@@ -11,8 +11,8 @@ from pydantic import MISSING, Field, StrictBool, StrictStr
 from citewire_accounts.api.dependencies import TenantDep, authenticate
 from citewire_accounts.api.schemas.feedback import FeedbackInfo
 from citewire_accounts.tenants.feedback import Feedback, conversation_not_found
+from citewire_dialects.schemas.chat import AnswerDetails
 from citewire_gateway.api.dependencies import ServicesDep
-from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.chat import store
 from citewire_gateway.chat.markdown import markdown
 from citewire_http.api.openapi import deleted, problems

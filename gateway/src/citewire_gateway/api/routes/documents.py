@@ -11,10 +11,11 @@ from citewire.retriever.v1 import corpus_pb2
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate
+from citewire_dialects.filters import parse_filter
+from citewire_dialects.profile import DocumentType
+from citewire_dialects.schemas import StreamError
 from citewire_gateway.api.dependencies import Services, ServicesDep, read_id
-from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.api.forms import upload_header
-from citewire_gateway.api.schemas import StreamError
 from citewire_gateway.api.schemas.library import (
     PROGRESS_EVENTS,
     STATUSES,
@@ -26,7 +27,6 @@ from citewire_gateway.api.schemas.library import (
     DocumentStatus,
     SpanPlaces,
 )
-from citewire_gateway.profiles.model import DocumentType
 from citewire_http.api.openapi import REF, deleted, problems, streamed
 from citewire_http.api.parameters import Clean, IdempotencyDep, PageSize, PageToken, SearchText
 from citewire_http.api.schemas import Nothing, ResponseModel

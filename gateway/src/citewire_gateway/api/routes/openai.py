@@ -11,11 +11,10 @@ from pydantic import MISSING
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate
 from citewire_accounts.tenants.providers import ProviderType
-from citewire_gateway.api.chat_requests import make_chat_input, respond
-from citewire_gateway.api.dependencies import ServicesDep
-from citewire_gateway.api.dialects import ChatDialect
-from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream, UrlOf
-from citewire_gateway.api.schemas.openai import (
+from citewire_dialects.dialect import ChatDialect
+from citewire_dialects.events import Citation
+from citewire_dialects.openai_chat import OpenAiAnswer, OpenAiStream, UrlOf
+from citewire_dialects.schemas.openai import (
     Completion,
     CompletionRequest,
     Embedding,
@@ -29,8 +28,9 @@ from citewire_gateway.api.schemas.openai import (
     RerankResult,
     RerankResults,
 )
-from citewire_gateway.api.schemas.questions import ChatMessage, ChatRequest
-from citewire_gateway.chat.events import Citation
+from citewire_dialects.schemas.questions import ChatMessage, ChatRequest
+from citewire_gateway.api.chat_requests import make_chat_input, respond
+from citewire_gateway.api.dependencies import ServicesDep
 from citewire_gateway.chat.run import CHARS_PER_TOKEN
 from citewire_gateway.profiles.store import profile_key
 from citewire_http.api.openapi import event_stream, problems

@@ -6,13 +6,13 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Header, Response
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate
+from citewire_dialects.events import Event
+from citewire_dialects.native import ResumedDialect
+from citewire_dialects.profile import EventType
+from citewire_dialects.schemas.chat import RunCancelled
+from citewire_dialects.ui_message import UiMessageDialect
 from citewire_gateway.api.dependencies import Services, ServicesDep
-from citewire_gateway.api.dialects.native import ResumedDialect
-from citewire_gateway.api.dialects.ui_message import UiMessageDialect
 from citewire_gateway.api.routes.chat import DialectName
-from citewire_gateway.api.schemas.chat import RunCancelled
-from citewire_gateway.chat.events import Event
-from citewire_gateway.profiles.model import EventType
 from citewire_http.api.openapi import event_stream, problems
 from citewire_http.departures import CancellingRoute
 from citewire_http.runs.store import StoredRun, no_such_run

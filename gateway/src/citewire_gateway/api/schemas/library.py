@@ -8,8 +8,8 @@ from citewire.retriever.v1 import corpus_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
 from pydantic import MISSING, BeforeValidator, Field, StrictBool, StrictStr, model_validator
 
-from citewire_gateway.api.schemas import CollectionName, KnownType, PlaceFields, StreamError
-from citewire_gateway.profiles.model import DocumentType
+from citewire_dialects.profile import DocumentType
+from citewire_dialects.schemas import CollectionName, KnownType, PlaceFields, StreamError
 from citewire_http.api.batches import Base64
 from citewire_http.api.reading import Names
 from citewire_http.api.schemas import Count, Id, JsonObject, Nothing, RequestModel, ResponseModel, Time

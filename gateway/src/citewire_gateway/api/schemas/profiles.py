@@ -10,8 +10,8 @@ from pydantic import (
 )
 
 from citewire_accounts.api.schemas import ScopeName
-from citewire_gateway.profiles.model import EventType, Profile
-from citewire_gateway.profiles.options import ProfileOptions
+from citewire_dialects.options import ProfileOptions
+from citewire_dialects.profile import EventType, Profile
 from citewire_gateway.profiles.store import StoredProfile
 from citewire_http.api.reading import Names, time_text
 from citewire_http.api.schemas import JsonObject, RequestModel, ResponseModel, Time

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Self
 from citewire.retriever.v1 import calibration_pb2, corpus_pb2
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from citewire_gateway.api.schemas import Score
+from citewire_dialects.schemas import Score
 from citewire_http.api.reading import Names
 from citewire_http.api.schemas import Count, JsonObject, RequestModel, ResponseModel, Time
 

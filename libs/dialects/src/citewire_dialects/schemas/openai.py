@@ -10,9 +10,9 @@ from uuid import UUID
 
 from pydantic import MISSING, AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, StrictStr, field_validator
 
-from citewire_gateway.api.schemas import ScopeFields, Score
-from citewire_gateway.api.schemas.chat import VerifiedCitation
-from citewire_gateway.api.schemas.questions import MAX_MESSAGES
+from citewire_dialects.schemas import ScopeFields, Score
+from citewire_dialects.schemas.chat import VerifiedCitation
+from citewire_dialects.schemas.questions import MAX_MESSAGES
 from citewire_http.api.schemas import Count, OpenAiError, RequestModel, ResponseModel
 
 MAX_INPUTS = 256

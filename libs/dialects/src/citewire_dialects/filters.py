@@ -5,7 +5,7 @@ from typing import cast
 
 from citewire.retriever.v1 import filter_pb2
 
-from citewire_gateway.clients.retriever import value_from_json
+from citewire_dialects.json_values import value_from_json
 from citewire_kit.enums import enum_number, enum_text
 from citewire_kit.errors import FieldViolation, InvalidArgument
 

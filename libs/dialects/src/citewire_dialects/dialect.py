@@ -5,7 +5,7 @@ from collections.abc import Callable
 from json.encoder import encode_basestring  # the C function behind json.dumps(ensure_ascii=False) for one text
 from typing import Any, ClassVar, TypeVar, cast
 
-from citewire_gateway.chat.events import Citation, Citations, Done, Event, Outcome, Sources, Tokens, VerifiedCitation
+from citewire_dialects.events import Citation, Citations, Done, Event, Outcome, Sources, Tokens, VerifiedCitation
 from citewire_http.api.schemas import ResponseModel
 from citewire_http.streams import BodyDialect, StreamDialect
 

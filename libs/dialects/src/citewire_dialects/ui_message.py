@@ -9,10 +9,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import MISSING, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic.alias_generators import to_camel
 
-from citewire_gateway.api.dialects import ChatStreamDialect, quoted
-from citewire_gateway.api.schemas.chat import CHAT_EVENTS, event_payload
-from citewire_gateway.chat.events import Citation, Citations, Done, Event, Tokens
-from citewire_gateway.profiles.model import EventType
+from citewire_dialects.dialect import ChatStreamDialect, quoted
+from citewire_dialects.events import Citation, Citations, Done, Event, Tokens
+from citewire_dialects.profile import EventType
+from citewire_dialects.schemas.chat import CHAT_EVENTS, event_payload
 from citewire_http.api.schemas import ResponseModel, Uuid
 from citewire_kit.errors import CitewireError
 

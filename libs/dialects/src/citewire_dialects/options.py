@@ -9,7 +9,7 @@ from citewire.retriever.v1 import retriever_pb2
 from google.protobuf.message import Message
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
-from citewire_gateway.profiles.model import (
+from citewire_dialects.profile import (
     DEFAULT_NO_MATCH,
     Bounds,
     Budget,

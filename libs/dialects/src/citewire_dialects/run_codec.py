@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
-from citewire_gateway.chat.events import Event, Tokens
-from citewire_gateway.profiles.model import EventType
+from citewire_dialects.events import Event, Tokens
+from citewire_dialects.profile import EventType
 from citewire_http.runs.forms import from_json, to_json
 from citewire_http.runs.recorder import Codec
 from citewire_kit.errors import Aborted, Unavailable

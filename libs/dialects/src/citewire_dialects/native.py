@@ -5,13 +5,13 @@ from typing import ClassVar
 
 from pydantic import MISSING
 
-from citewire_gateway.api.dialects import AnswerDialect, ChatStreamDialect, quoted
-from citewire_gateway.api.schemas import StreamError
-from citewire_gateway.api.schemas import chat as schemas
-from citewire_gateway.api.schemas.chat import ChatAnswer, event_payload
-from citewire_gateway.chat import events
-from citewire_gateway.chat.events import Event, Tokens
-from citewire_gateway.profiles.model import EventType
+from citewire_dialects import events
+from citewire_dialects.dialect import AnswerDialect, ChatStreamDialect, quoted
+from citewire_dialects.events import Event, Tokens
+from citewire_dialects.profile import EventType
+from citewire_dialects.schemas import StreamError
+from citewire_dialects.schemas import chat as schemas
+from citewire_dialects.schemas.chat import ChatAnswer, event_payload
 from citewire_http.api.schemas import Nothing, ResponseModel
 from citewire_kit.errors import CitewireError
 

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal, Self
 
-from citewire.generator.v1 import generator_pb2
 from pydantic import MISSING, AfterValidator, Field
 
-from citewire_gateway.api.schemas import PLACE_NAMES, KnownType, PlaceFields, Similarity, StreamError
-from citewire_gateway.chat import events, run
+from citewire_dialects import events
+from citewire_dialects.schemas import PLACE_NAMES, KnownType, PlaceFields, Similarity, StreamError
 from citewire_http.api.reading import Names
 from citewire_http.api.schemas import Count, Id, Nothing, Ratio, ResponseModel, Time, Uuid
 
@@ -316,24 +315,3 @@ class AnswerDetails(ResponseModel):
     history: Count | MISSING = Field(
         default=MISSING, description="Messages of the conversation that the model was given.", examples=[0]
     )
-
-    @classmethod
-    def of(cls, ended: run.ChatRun, usage: generator_pb2.TokenUsage, *, done: bool) -> Self:
-        """What is known of a chat when it ends, and what it spent."""
-        outcome, policy = ended.outcome(), ended.chat.profile.answer
-        tokens = events.Usage(
-            ended.embedding_tokens, usage.prompt_tokens, usage.completion_tokens, cost_usd=ended.cost_usd
-        )
-        verified = [VerifiedCitation.read(event) for event in ended.verified]
-        uncited = [UncitedSentence.read(event) for event in ended.uncited]
-        return cls.read(
-            outcome,
-            decision=MISSING if ended.decision is None else Decision.read(ended.decision),
-            assessment=MISSING if ended.assessment is None else Assessment.read(ended.assessment),
-            verified=verified if policy.verify_citations else MISSING,
-            uncited=uncited if policy.flag_uncited else MISSING,
-            citations=[Citation.read(citation) for citation in ended.citations],
-            history=len(ended.history),
-            usage=StoredUsage.read(tokens, estimated=True if usage.estimated else MISSING),
-            finish_reason=outcome.finish_reason if done or ended.completed is not None else MISSING,
-        )

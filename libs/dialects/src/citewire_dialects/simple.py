@@ -4,10 +4,10 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, StrictStr
 
-from citewire_gateway.api.dialects import LONG_LIST, AnswerDialect, ChatStreamDialect, quoted
-from citewire_gateway.api.schemas import DocumentIds
-from citewire_gateway.api.schemas.questions import ForeignRequest
-from citewire_gateway.chat.events import Citations, Done, Event, Tokens
+from citewire_dialects.dialect import LONG_LIST, AnswerDialect, ChatStreamDialect, quoted
+from citewire_dialects.events import Citations, Done, Event, Tokens
+from citewire_dialects.schemas import DocumentIds
+from citewire_dialects.schemas.questions import ForeignRequest
 from citewire_http.api.reading import Names
 from citewire_http.api.schemas import Id, ResponseModel
 from citewire_kit.errors import CitewireError

@@ -9,7 +9,7 @@ from citewire.common.v1 import place_pb2
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
-from citewire_gateway.profiles.model import EventType
+from citewire_dialects.profile import EventType
 from citewire_kit.enums import enum_text
 
 SNIPPET_CHARS = 200

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from citewire_gateway.api.schemas import ScopeFields, Score
-from citewire_gateway.profiles.model import EventType
-from citewire_gateway.profiles.options import ProfileOptions
+from citewire_dialects.options import ProfileOptions
+from citewire_dialects.profile import EventType
+from citewire_dialects.schemas import ScopeFields, Score
 from citewire_http.api.schemas import RequestModel
 
 MAX_MESSAGES = 200

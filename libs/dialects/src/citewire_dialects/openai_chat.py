@@ -16,9 +16,10 @@ from citewire.generator.v1 import generator_pb2
 from fastapi import Request
 from pydantic import MISSING
 
-from citewire_gateway.api.dialects import AnswerDialect, ChatStreamDialect, quoted
-from citewire_gateway.api.schemas import chat as schemas
-from citewire_gateway.api.schemas.openai import (
+from citewire_dialects.dialect import AnswerDialect, ChatStreamDialect, quoted
+from citewire_dialects.events import Citation, Citations, Done, Event, Tokens, Usage, VerifiedCitation
+from citewire_dialects.schemas import chat as schemas
+from citewire_dialects.schemas.openai import (
     Annotation,
     AnswerMessage,
     ChunkChoice,
@@ -30,7 +31,6 @@ from citewire_gateway.api.schemas.openai import (
     Delta,
     UrlCitation,
 )
-from citewire_gateway.chat.events import Citation, Citations, Done, Event, Tokens, Usage, VerifiedCitation
 from citewire_http.api.schemas import OpenAiError
 from citewire_kit.errors import CitewireError, Code
 

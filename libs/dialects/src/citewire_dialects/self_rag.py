@@ -5,12 +5,12 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StrictBool, StrictInt
 
-from citewire_gateway.api.dialects import AnswerDialect, ChatStreamDialect, quoted
-from citewire_gateway.api.schemas import CollectionName, KnownType, Score
-from citewire_gateway.api.schemas.chat import Assessment, Decision, event_payload
-from citewire_gateway.api.schemas.questions import ChatRequest, ForeignRequest, Messages
-from citewire_gateway.chat import events
-from citewire_gateway.chat.events import Citations, Done, Event, Tokens
+from citewire_dialects import events
+from citewire_dialects.dialect import AnswerDialect, ChatStreamDialect, quoted
+from citewire_dialects.events import Citations, Done, Event, Tokens
+from citewire_dialects.schemas import CollectionName, KnownType, Score
+from citewire_dialects.schemas.chat import Assessment, Decision, event_payload
+from citewire_dialects.schemas.questions import ChatRequest, ForeignRequest, Messages
 from citewire_http.api.reading import Names, struct_to_json
 from citewire_http.api.schemas import Count, Id, ResponseModel, Rounded
 from citewire_kit.errors import CitewireError

@@ -1,0 +1,35 @@
+"""What is stored with an answer, from the run that wrote it."""
+
+from citewire.generator.v1 import generator_pb2
+from pydantic import MISSING
+
+from citewire_dialects.events import Usage
+from citewire_dialects.schemas.chat import (
+    AnswerDetails,
+    Assessment,
+    Citation,
+    Decision,
+    StoredUsage,
+    UncitedSentence,
+    VerifiedCitation,
+)
+from citewire_gateway.chat.run import ChatRun
+
+
+def answer_details(run: ChatRun, usage: generator_pb2.TokenUsage, *, done: bool) -> AnswerDetails:
+    """Returns what is known of a chat when it ends, and what it spent; `done`: whether its answer is whole."""
+    outcome, policy = run.outcome(), run.chat.profile.answer
+    tokens = Usage(run.embedding_tokens, usage.prompt_tokens, usage.completion_tokens, cost_usd=run.cost_usd)
+    verified = [VerifiedCitation.read(event) for event in run.verified]
+    uncited = [UncitedSentence.read(event) for event in run.uncited]
+    return AnswerDetails.read(
+        outcome,
+        decision=MISSING if run.decision is None else Decision.read(run.decision),
+        assessment=MISSING if run.assessment is None else Assessment.read(run.assessment),
+        verified=verified if policy.verify_citations else MISSING,
+        uncited=uncited if policy.flag_uncited else MISSING,
+        citations=[Citation.read(citation) for citation in run.citations],
+        history=len(run.history),
+        usage=StoredUsage.read(tokens, estimated=True if usage.estimated else MISSING),
+        finish_reason=outcome.finish_reason if done or run.completed is not None else MISSING,
+    )
