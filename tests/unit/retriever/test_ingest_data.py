@@ -225,6 +225,11 @@ def test_every_xml_line_holds_the_value_at_its_path(tmp_path: Path) -> None:
         assert "&more;" in text or text.endswith(value)
 
 
+def test_an_attribute_of_a_short_list_keeps_its_name(tmp_path: Path) -> None:
+    document = parse_bytes(tmp_path, "a.xml", '<order><note lang="de"><line>Ja</line><line>Nein</line></note></order>')
+    assert document.text == "note.lang: de\nnote/line[1]: Ja\nnote/line[2]: Nein"
+
+
 def test_broken_xml_is_text(tmp_path: Path) -> None:
     assert parse_bytes(tmp_path, "a.xml", "<a><b>some words</a>").media_type == "text/plain"
 

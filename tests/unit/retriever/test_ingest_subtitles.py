@@ -85,6 +85,11 @@ def test_a_chunk_lasts_from_its_first_cue_to_its_last_and_knows_each(tmp_path: P
             assert each.text[start:].startswith(f"and then came number {place.start_seconds:g}")
 
 
+def test_times_are_the_numbers_that_the_file_says(tmp_path: Path) -> None:
+    place = parse_bytes(tmp_path, "a.srt", "00:00:03,139 --> 00:16:40,003\nYes.\n").blocks[0].place
+    assert (place.start_seconds, place.end_seconds) == (3.139, 1000.003)
+
+
 @pytest.mark.parametrize(
     ("data", "code"), [("Just words.", IngestCode.CORRUPT), ("00:01 --> 00:02\n\n", IngestCode.EMPTY)]
 )

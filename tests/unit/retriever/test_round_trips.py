@@ -1,4 +1,4 @@
-"""The text at a quote's place, taken from the original by another library, contains the quote.
+"""Of office documents, the text at a quote's place, taken from the original by another library, contains the quote.
 
 Quotes are lines of chunks as they are cited. Other libraries: python-docx, python-pptx, openpyxl, and Python's own
 XML parser for the rest.
@@ -6,12 +6,9 @@ XML parser for the rest.
 
 from __future__ import annotations
 
-import asyncio
 import io
 import re
 import zipfile
-from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,72 +21,9 @@ from citewire.common.v1.place_pb2 import Place
 from pptx import Presentation
 from pptx.util import Inches
 
-from citewire_retriever.ingest.chunker import chunk
-from citewire_retriever.ingest.chunks import Chunk, ChunkRules
-from citewire_retriever.ingest.parsers import parse
+from citewire_retriever.ingest.chunks import Chunk
+from round_trips import QUOTES, Taken, check, chunks_of, plain, sentence, text_of_section
 from zip_packages import epub, odf
-
-Taken = Callable[[bytes, Chunk], str]
-"""Takes the text at a chunk's place from an original."""
-
-QUOTES = 50
-RULES = ChunkRules(max_tokens=128, target_tokens=60)
-_SIGN = re.compile(r"(?m)^(?:- |\d+\. )")
-_WORDS = ("Ertrag", "revenue", "größer", "年度報告", "прибыль", "naïve", "π", "costs", "in", "2025", "quarter", "12.5")
-
-
-async def _count(texts: Sequence[str]) -> list[int]:
-    return [len(text.split()) + text.count("-") for text in texts]
-
-
-def chunks_of(data: bytes, name: str) -> list[Chunk]:
-    document = parse(data, name)
-    return asyncio.run(chunk(document, document.title or name, RULES, _count))
-
-
-def sentence(number: int) -> str:
-    """A sentence that no other number has."""
-    return f"{' '.join(_WORDS[(number * step) % len(_WORDS)] for step in range(1, 8))} was {number * 37}."
-
-
-def plain(text: str) -> str:
-    """Text without the signs of lists, which programs show and no file holds, and with white space as one space."""
-    return " ".join(_SIGN.sub("", text).split())
-
-
-def check(data: bytes, name: str, taken: Taken) -> int:
-    """Checks every line of every chunk; returns how many there were."""
-    quotes = 0
-    for each in (part for whole in chunks_of(data, name) for part in parts_of(whole)):
-        original = plain(taken(data, each))
-        for line in each.text.splitlines():
-            if quote := plain(line):
-                assert quote in original, (name, each.place, each.section, quote)
-                quotes += 1
-    return quotes
-
-
-def parts_of(whole: Chunk) -> list[Chunk]:
-    """A chunk's rows, each as a chunk of its own: a quote's place is that of the part it is in."""
-    if not whole.place.HasField("row") or not whole.places:
-        return [whole]
-    ends = [*(start for start, _ in whole.places[1:]), len(whole.text)]
-    return [
-        replace(whole, text=whole.text[start:end], place=place)
-        for (start, place), end in zip(whole.places, ends, strict=True)
-    ]
-
-
-def text_of_section(paragraphs: list[tuple[int, str]], section: str) -> str:
-    """What stands below a path of headings; all of it for an empty one. Headings have a level, other text 0."""
-    path: dict[int, str] = {}
-    parts: list[str] = []
-    for level, text in paragraphs:
-        if level:
-            path = {each: label for each, label in path.items() if each < level} | {level: plain(text)}
-        if " > ".join(path.values()) == section or not section:
-            parts.append(text)
-    return "\n".join(parts)
 
 
 def made_docx() -> bytes:

@@ -99,7 +99,7 @@ class _Writer:
                 run.append(child)
                 continue
             if run:
-                label = run[0].step if len(run) == 1 else f"{run[0].step} – {run[-1].step}"
+                label = run[0].name or run[0].step if len(run) == 1 else f"{run[0].step} – {run[-1].step}"
                 self._heading(label, level, _place(run[0], joined(path, run[0].step)))
                 for small in run:
                     self._record(small, joined(path, small.step))
@@ -148,8 +148,10 @@ def _leaves(node: Node, path: str) -> Iterator[tuple[Node, str, str]]:
 
 
 def _is_listed(node: Node) -> bool:
-    """Whether a list's values are one line."""
-    return node.is_list and node.size <= _LISTED_CHARS and not any(child.children for child in node.children)
+    """Whether a list's values are one line: not if one has values itself, or a name, as an attribute has."""
+    return (
+        node.is_list and node.size <= _LISTED_CHARS and not any(child.children or child.name for child in node.children)
+    )
 
 
 def joined(path: str, step: str) -> str:

@@ -89,7 +89,7 @@ def _spoken(text: str) -> str:
 def _seconds(times: tuple[str | None, ...]) -> float:
     hours, minutes, seconds, fraction = times
     whole = int(hours or 0) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
-    return whole + int((fraction or "0").ljust(3, "0")) / 1000
+    return (1000 * whole + int((fraction or "0").ljust(3, "0"))) / 1000  # exactly the number that the file says
 
 
 def _add(builder: TextBuilder, cues: list[_Cue]) -> None:
