@@ -1,6 +1,6 @@
-"""Builds the images of all services with whatever builds images here: buildah, podman or docker.
+"""Builds the images of all services, and of the command, with whatever builds images here: buildah, podman or docker.
 
-`python scripts/images.py` builds all four and prints their sizes. Options: `--help`. On a machine that reaches no image
+`python scripts/images.py` builds all five and prints their sizes. Options: `--help`. On a machine that reaches no image
 registry, `--base debian` makes a base out of Debian's packages first (as root, with debootstrap and buildah).
 """
 
@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = ("embedder", "retriever", "generator", "gateway")
+NAMES = ("embedder", "retriever", "generator", "gateway", "cli")
 REHEARSAL = "rehearsal"
 """What deploy/rehearsal puts around the services; built only when it is asked for."""
 ENGINES = ("buildah", "podman", "docker")

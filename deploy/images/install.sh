@@ -6,6 +6,7 @@
 #   install.sh some NAME…            installs single packages, in the lock file's versions, into /app/.venv
 #   install.sh own PACKAGE FOLDER…   installs our own packages into /app/lib, and writes the bill of materials
 #
+# Where WITHOUT names a package of the lock file, it is left out.
 # Two places, so that a new version of our code is a small layer over the large one of the libraries.
 # Where the network wants it, mount secrets: `ca` (certificates, PEM) and `network` (variables such as UV_DEFAULT_INDEX
 # and PIP_INDEX_URL, as shell assignments). Neither stays in a layer.
@@ -31,7 +32,7 @@ case "$step" in
     /opt/uv/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir "uv==$1"
     ;;
   locked)
-    $uv sync --frozen --no-dev --no-install-workspace --package "$1"
+    $uv sync --frozen --no-dev --no-install-workspace --package "$1" ${WITHOUT:+--no-install-package "$WITHOUT"}
     # Every process finds our own packages by this line.
     site="$(/app/.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
     echo /app/lib > "$site/citewire.pth"
@@ -50,7 +51,8 @@ case "$step" in
     # Their own needs are installed already: nothing is resolved here. Hatchling builds them, and stays behind.
     $uv pip install --quiet --no-deps --target /app/lib "$@"
     mkdir -p /app/share/sbom
-    $uv export --quiet --frozen --no-dev --package "$package" --format cyclonedx1.5 > "/app/share/sbom/$package.cdx.json"
+    $uv export --quiet --frozen --no-dev --package "$package" ${WITHOUT:+--no-emit-package "$WITHOUT"} \
+      --format cyclonedx1.5 > "/app/share/sbom/$package.cdx.json"
     ;;
   *)
     echo "install.sh: no such step: $step" >&2

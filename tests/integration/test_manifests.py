@@ -26,6 +26,7 @@ from citewire_gateway.app import ROUTES
 from manifests import (
     COMBINATIONS,
     K8S,
+    WORKLOADS,
     Rendered,
     Resource,
     component_names,
@@ -34,6 +35,7 @@ from manifests import (
     of_kind,
     processes,
     render,
+    template_of,
 )
 from scripts.checkov_environment import install as install_checkov
 
@@ -197,8 +199,8 @@ def test_migrations_run_in_the_order_of_their_needs(rendered: Rendered) -> None:
 
 
 def _secrets(resources: Sequence[Resource]) -> Iterator[str]:
-    for workload in of_kind(resources, "Deployment", "Job"):
-        pod = workload["spec"]["template"]["spec"]
+    for workload in of_kind(resources, *WORKLOADS):
+        pod = template_of(workload)["spec"]
         for container in [*pod.get("initContainers", []), *pod["containers"]]:
             yield from (
                 variable["valueFrom"]["secretKeyRef"]["name"]

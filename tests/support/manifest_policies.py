@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from citewire_remote.settings import TenantProviderSettings
-from manifests import SERVERS, Resource, entries, labels_of, of_kind, part, pods, processes, selects
+from manifests import SERVERS, CommandSettings, Resource, entries, labels_of, of_kind, part, pods, processes, selects
 
 Edge: TypeAlias = tuple[str, str, int]
 """Who calls, who is called, on which port."""
@@ -90,7 +90,8 @@ def _outside(
 ) -> Iterator[str]:
     """What may be reached beyond the namespace, and from there."""
     for port in (53, 443):
-        providers = issubclass(settings, TenantProviderSettings) or _set(env, "oidc_issuers")
+        beyond = (TenantProviderSettings, CommandSettings)  # providers; sources of documents
+        providers = issubclass(settings, beyond) or _set(env, "oidc_issuers")
         needed = port == 53 or providers  # DNS
         to = _DNS if port == 53 else None  # DNS
         there = {"k8s-app": "kube-dns"}

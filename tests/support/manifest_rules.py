@@ -21,6 +21,7 @@ from citewire_retriever.ingest.metrics import QUEUE_DEPTH
 from manifest_policies import CALLED, label_of_callers, policies_are_the_picture
 from manifests import (
     SERVERS,
+    WORKLOADS,
     Process,
     Resource,
     env_names,
@@ -31,6 +32,7 @@ from manifests import (
     processes,
     selects,
     servers,
+    template_of,
 )
 
 Rule = Callable[[Sequence[Resource]], Iterator[str]]
@@ -87,9 +89,9 @@ def ports_agree(resources: Sequence[Resource]) -> Iterator[str]:
         for entry in of_kind(resources, "Service")
         for port in entry["spec"]["ports"]
     }
-    for process in servers(resources):
+    for process in processes(resources):
         for name, target in targets(process).items():
-            host, _, port = target.removeprefix("dns:///").partition(":")
+            host, _, port = target.removeprefix("dns:///").removeprefix("http://").partition(":")
             if (host, int(port or 0)) not in offered:
                 yield f"{name_of(process.workload)}: {name} is {target}, and no Service is that"
 
@@ -216,8 +218,8 @@ def pods_are_restricted(resources: Sequence[Resource]) -> Iterator[str]:
     if [space["metadata"]["labels"].get("pod-security.kubernetes.io/enforce") for space in spaces] != ["restricted"]:
         yield "the namespace doesn't enforce the restricted pod security standard"
     accounts = {entry["metadata"]["name"]: entry for entry in of_kind(resources, "ServiceAccount")}
-    for workload in of_kind(resources, "Deployment", "StatefulSet", "Job"):
-        pod, where = workload["spec"]["template"]["spec"], name_of(workload)
+    for workload in of_kind(resources, *WORKLOADS):
+        pod, where = template_of(workload)["spec"], name_of(workload)
         context = pod.get("securityContext", {})
         if context.get("runAsNonRoot") is not True or context.get("runAsUser", 0) < 10_000:
             yield f"{where}: may run as root, or as a user of the node"
@@ -360,8 +362,8 @@ def targets(process: Process) -> dict[str, str]:
 def _containers(resources: Sequence[Resource]) -> list[tuple[str, Resource, Resource]]:
     return [
         (f"{name_of(workload)}, container {container['name']}", container, pod)
-        for workload in of_kind(resources, "Deployment", "StatefulSet", "Job")
-        for pod in (workload["spec"]["template"]["spec"],)
+        for workload in of_kind(resources, *WORKLOADS)
+        for pod in (template_of(workload)["spec"],)
         for container in [*pod.get("initContainers", []), *pod["containers"]]
     ]
 

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import pytest
 import yaml
+from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings
 
 from citewire_embedder.settings import EmbedderSettings
@@ -26,7 +27,7 @@ from citewire_retriever.settings import RetrieverSettings
 Resource: TypeAlias = dict[str, Any]
 
 K8S = Path(__file__).resolve().parents[2] / "deploy" / "k8s"
-WORKLOADS = ("Deployment", "StatefulSet", "Job")
+WORKLOADS = ("Deployment", "StatefulSet", "Job", "CronJob")
 SERVERS: Mapping[str, type[BaseSettings]] = {
     "gateway": GatewaySettings,
     "embedder": EmbedderSettings,
@@ -35,6 +36,13 @@ SERVERS: Mapping[str, type[BaseSettings]] = {
     "worker": WorkerSettings,
 }
 """Processes that run all the time, with their settings."""
+
+
+class CommandSettings(BaseSettings):
+    """What the `citewire` command reads of its environment (`load_client_settings`)."""
+
+    gateway_target: str = Field(validation_alias=AliasChoices("CITEWIRE_URL"))
+    api_key: str = Field(validation_alias=AliasChoices("CITEWIRE_API_KEY"))
 
 
 def render(folder: Path) -> list[Resource]:
@@ -124,6 +132,12 @@ def needs_kustomize() -> None:
         pytest.skip("left out: kubectl is too old, its kustomize knows no components; 1.27 or newer does")
 
 
+def template_of(workload: Resource) -> Resource:
+    """What a workload makes pods of; a CronJob makes Jobs that do."""
+    spec = workload["spec"]
+    return (spec["jobTemplate"]["spec"] if workload["kind"] == "CronJob" else spec)["template"]
+
+
 def labels_of(resource: Resource) -> dict[str, str]:
     """A workload's pods' labels; for the database's own kinds, those that its operator gives them."""
     match resource["kind"]:
@@ -133,7 +147,7 @@ def labels_of(resource: Resource) -> dict[str, str]:
             pooler = {"cnpg.io/poolerName": resource["metadata"]["name"]}
             return {**resource["spec"]["template"]["metadata"]["labels"], **pooler}
         case _:
-            return dict(resource["spec"]["template"]["metadata"]["labels"])
+            return dict(template_of(resource)["metadata"]["labels"])
 
 
 def pods(resources: Sequence[Resource]) -> list[Resource]:
@@ -181,7 +195,7 @@ class Process:
 def processes(resources: Sequence[Resource]) -> Iterator[Process]:
     """All containers of our images, with what they are told."""
     for workload in of_kind(resources, *WORKLOADS):
-        pod = workload["spec"]["template"]["spec"]
+        pod = template_of(workload)["spec"]
         for container in [*pod.get("initContainers", []), *pod["containers"]]:
             if "citewire/" in container["image"]:
                 name, settings = _process(container)
@@ -242,6 +256,8 @@ def _process(container: Resource) -> tuple[str, type[BaseSettings]]:
         if ledger:
             assert image in ("generator", "embedder"), f"the image of the {image} has no ledger to migrate"
         return "migrate", migrate_settings(f"CITEWIRE_{'LEDGER' if ledger else image.upper()}_")
+    if image == "cli":
+        return arguments[0], CommandSettings
     if image == "retriever":
         return ("worker", WorkerSettings) if arguments == ["worker"] else ("retriever", RetrieverSettings)
     return image, SERVERS[image]

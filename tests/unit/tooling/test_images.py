@@ -16,6 +16,7 @@ FOLDERS = {
     "retriever": "services/retriever",
     "generator": "services/generator",
     "gateway": "gateway",
+    "cli": "cli",
 }
 
 
@@ -32,7 +33,7 @@ def closure(folder: str) -> set[str]:
     """Folders of the workspace's members that a member needs, itself included."""
     members = {
         tomllib.loads(path.read_text())["project"]["name"]: str(path.parent.relative_to(ROOT))
-        for pattern in ("protos", "libs/*", "services/*", "gateway")
+        for pattern in ("protos", "libs/*", "services/*", "gateway", "clients/*", "cli")
         for path in ROOT.glob(f"{pattern}/pyproject.toml")
     }
     needed_folders: set[str] = set()
