@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,13 +21,16 @@ from citewire_kit.fair import Holding
 from citewire_kit.pace import Pace, paced
 from citewire_kit.tasks import end
 from citewire_kit.tenant import use_tenant
-from corpus_calls import MINE, THEIRS
+from citewire_retriever.service.backlogs import Backlogs
+from corpus_calls import MINE, THEIRS, rows
 from gateway_fake_servers import running_fakes
 from gateway_process import Gateway, running_gateway
 from retriever_process import Caller
 from waiting import BUSY_SECONDS, wait_until
 
 if TYPE_CHECKING:
+    import psycopg
+
     from databases import Database
 
 SLOTS = GatewaySettings.model_fields["max_uploads"].default
@@ -119,6 +123,48 @@ async def test_dripping_uploads_over_grpc_keep_nobody_else_out(me: Caller, them:
     ends.set()
     results = await asyncio.gather(*flood, return_exceptions=True)
     assert [type(result) for result in results].count(ResourceExhausted) == 1
+
+
+@pytest.mark.parametrize("retriever_settings", [{"max_uploads": 64}])
+async def test_who_stores_more_than_is_ingested_is_answered_at_a_pace_beside_others(
+    me: Caller, them: Caller, owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def begin(callers: Sequence[Caller]) -> list[asyncio.Task[object]]:
+        """Begins uploads, and waits until all are stored."""
+        header, stored = pb.UploadHeader(file_name="a.md"), "SELECT count(*) FROM corpus.documents"
+        before = rows(owner, stored)[0][0]
+        assert isinstance(before, int)
+        tasks: list[asyncio.Task[object]] = [asyncio.create_task(caller.upload(header, b"text")) for caller in callers]
+        await wait_until(lambda: rows(owner, stored) == [(before + len(callers),)], BUSY_SECONDS)
+        return tasks
+
+    async def answered(callers: Sequence[Caller]) -> None:
+        async with asyncio.timeout(BUSY_SECONDS):
+            await asyncio.gather(*await begin(callers))
+
+    monkeypatch.setattr("citewire_retriever.service.backlogs._PACE_SECONDS", 600.0)
+    await answered([me] * 48)  # nobody ingests here, but nobody else is there
+    await answered([them, Caller(me.running, replace(MINE, user_id="bob"))])  # somebody waits for each of these
+    held_up = await begin([me] * 3)
+    await asyncio.sleep(0.2)  # until they would be answered; too short a while only makes this pass
+    assert not any(task.done() for task in held_up)
+    monkeypatch.setattr("citewire_retriever.service.backlogs._PRESENT_SECONDS", 0.0)
+    await end(*held_up)
+    await answered([me] * 8)  # the others have left
+
+
+async def test_uploads_of_one_organisation_are_answered_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("citewire_retriever.service.backlogs._PACE_SECONDS", 0.05)
+    backlogs = Backlogs()
+    backlogs.note_present("acme")
+    backlogs.note_present("other")
+    began = time.monotonic()
+    gone = asyncio.create_task(backlogs.wait("acme"))
+    await asyncio.sleep(0)
+    waits = [asyncio.create_task(backlogs.wait(org)) for org in ("acme", "acme", "acme", "other")]
+    await end(gone)  # who leaves takes no turn
+    await asyncio.gather(*waits)
+    assert time.monotonic() - began >= 0.15
 
 
 async def test_time_in_which_the_sender_was_not_waited_for_does_not_count() -> None:

@@ -5,6 +5,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from citewire.retriever.v1.corpus_pb2 import (
     DOCUMENT_STATUS_FAILED,
@@ -27,18 +28,20 @@ from citewire_kit.user_rows import UserRow
 from citewire_retriever import paging
 from citewire_retriever.errors import documents_not_found
 from citewire_retriever.model import Changes, DocumentCursor, DocumentQuery, NewContent, Original
+from citewire_retriever.service.backlogs import Backlogs
 from citewire_retriever.service.locating import Locator
 from citewire_retriever.service.metadata import check_metadata
 from citewire_retriever.service.spool import Memory, Spool, too_large, too_much_text
 from citewire_retriever.service.text_size import holds_more_text
 from citewire_retriever.service.upload_format import readable
 from citewire_retriever.store.collections import PostgresCollections
-from citewire_retriever.store.content import PostgresContent
+from citewire_retriever.store.content import PostgresContent, Stored
 from citewire_retriever.store.documents import PostgresDocuments
 from citewire_retriever.store.storage import PostgresStorage
 from citewire_retriever.store.watch import PostgresProgressFeed
 
 log = get_logger(__name__)
+_State = TypeVar("_State", WatchDocumentResponse, Stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,13 @@ class CorpusService:
         self._feed = feed
         self._storage = storage
         self._limits = limits
+        self._backlogs = Backlogs()
         self._uploads = FairShares(limits.max_uploads, lambda _: no_place("too many uploads at once"), beyond=True)
 
     async def upload(self, tenant: Tenant, content: NewContent, data: AsyncIterator[bytes]) -> Document:
         """Stores a file that comes in parts. When it returns, the document is durable and its ingest is queued.
+
+        It returns in its turn (`Backlogs`) where the organisation stores more than is ingested.
 
         Raises:
             InvalidArgument: There is no byte (reason `EMPTY_UPLOAD`); or the first bytes are of a format that isn't
@@ -95,10 +101,15 @@ class CorpusService:
             result = await self.get(tenant, content.document_id)
             document_type = content.type or result.type
         check_metadata(document_type, content.metadata)
+        self._backlogs.note_present(tenant.org_id)
         with self._uploads.hold_now(tenant.org_id) as place:
-            return await self._receive(tenant, content, paced(data, self._limits.upload_pace, place))
+            stored = await self._receive(tenant, content, paced(data, self._limits.upload_pace, place))
+            document = self._stored(tenant, content, stored)
+            if stored is not None and stored.behind:
+                await self._backlogs.wait(tenant.org_id)
+            return document
 
-    async def _receive(self, tenant: Tenant, content: NewContent, data: AsyncGenerator[bytes]) -> Document:
+    async def _receive(self, tenant: Tenant, content: NewContent, data: AsyncGenerator[bytes]) -> Stored | None:
         async with Spool(limit_bytes=self._limits.upload_max_bytes, folder=self._limits.spool_dir) as spool:
             async with aclosing(data), aclosing(readable(data, content.file_name, content.media_type)) as parts:
                 async for part in parts:
@@ -107,11 +118,12 @@ class CorpusService:
                 raise InvalidArgument("the file is empty", reason="EMPTY_UPLOAD")
             if await holds_more_text(spool, self._limits.max_chars, content.file_name, content.media_type):
                 raise too_much_text(self._limits.max_chars)
-            return self._stored(tenant, content, await self._content.add(tenant, content, spool))
+            return await self._content.add(tenant, content, spool)
 
     async def put(self, tenant: Tenant, content: NewContent, text: str) -> Document:
         """Stores typed text. Raises as `upload`; a text of white space alone is empty."""
         check_metadata(content.type, content.metadata)
+        self._backlogs.note_present(tenant.org_id)
         if not text.strip():
             raise InvalidArgument("the content is empty", reason="EMPTY_UPLOAD")
         data = text.encode()
@@ -315,7 +327,7 @@ class CorpusService:
         log.info("collection_grants_set", org_id=tenant.org_id, grants=len(granted))
         return granted
 
-    def _stored(self, tenant: Tenant, content: NewContent, stored: WatchDocumentResponse | None) -> Document:
+    def _stored(self, tenant: Tenant, content: NewContent, stored: Stored | None) -> Document:
         document = _existing(stored, content.document_id or 0).document
         log.info(
             "document_stored",
@@ -333,7 +345,7 @@ def _require(tenant: Tenant, role: Role) -> None:
         raise PermissionDenied(f"only {who} of the organisation may do this", reason="PERMISSION_DENIED")
 
 
-def _existing(state: WatchDocumentResponse | None, document_id: int) -> WatchDocumentResponse:
+def _existing(state: _State | None, document_id: int) -> _State:
     if state is None:
         raise documents_not_found([document_id])
     return state

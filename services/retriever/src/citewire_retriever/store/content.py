@@ -2,11 +2,12 @@
 
 import hashlib
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import psycopg
 from citewire.common.v1.place_pb2 import Place
-from citewire.retriever.v1.corpus_pb2 import WatchDocumentResponse
+from citewire.retriever.v1.corpus_pb2 import Document
 
 from citewire_kit.errors import FailedPrecondition, NotFound
 from citewire_kit.postgres import Connection, Pool, tenant_transaction
@@ -30,6 +31,15 @@ PART_BYTES: Final = 1024 * 1024
 _PARTS_AT_ONCE: Final = 4
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A document that was stored."""
+
+    document: Document
+    behind: bool = False
+    """Whether its organisation stores more than is ingested."""
+
+
 class PostgresContent:
     """The bytes of documents."""
 
@@ -39,7 +49,7 @@ class PostgresContent:
         self._storage = storage
         self._store_seconds = store_seconds
 
-    async def add(self, tenant: Tenant, content: NewContent, source: Source) -> WatchDocumentResponse | None:
+    async def add(self, tenant: Tenant, content: NewContent, source: Source) -> Stored | None:
         """Stores a document or a version of one with its bytes and its ingest job: all of it durably, or nothing.
 
         Returns:
@@ -57,10 +67,10 @@ class PostgresContent:
             # The same request at the same time, and the other one was faster.
             return await self._add(tenant, content, source)
 
-    async def _add(self, tenant: Tenant, content: NewContent, source: Source) -> WatchDocumentResponse | None:
+    async def _add(self, tenant: Tenant, content: NewContent, source: Source) -> Stored | None:
         async with tenant_transaction(self._pool, tenant, statement_seconds=self._store_seconds) as connection:
             if content.request_id and (result := await _made_before(connection, tenant, content)) is not None:
-                return await read_document(connection, tenant, result)
+                return await _read_stored(connection, tenant, result)
             made = await _make_version(connection, tenant, content)
             if made is None:
                 return None
@@ -80,9 +90,9 @@ class PostgresContent:
             if source.size_bytes > PART_BYTES:
                 await self._storage.check(connection, tenant, document_id, source.size_bytes)
             await _store_parts(connection, key, source)
-            await queue_ingest(connection, tenant, document_id, version)
+            behind = await queue_ingest(connection, tenant, document_id, version)
             await self._storage.settle(connection, tenant, document_id, source.size_bytes)
-            return await read_document(connection, tenant, document_id)
+            return await _read_stored(connection, tenant, document_id, behind=behind)
 
     async def find_original(self, tenant: Tenant, document_id: int, version: int | None) -> Original | None:
         """Returns a version's header; None for `version` means the live one, or else the latest."""
@@ -210,6 +220,13 @@ def _rendered_rows(row: Sequence[Any], body: str, start: int, end: int) -> list[
     last = line + body.count("\n", max(0, start - first), max(0, end - first - 1))
     parts = [Place(**each) for _, each in places]
     return [(start, end, part) for part in parts if part.start_line <= last and part.end_line >= line]
+
+
+async def _read_stored(
+    connection: Connection, tenant: Tenant, document_id: int, *, behind: bool = False
+) -> Stored | None:
+    state = await read_document(connection, tenant, document_id)
+    return None if state is None else Stored(state.document, behind)
 
 
 async def _made_before(connection: Connection, tenant: Tenant, content: NewContent) -> int | None:

@@ -14,14 +14,21 @@ _RECENT_JOBS: Final = 5
 _RECENT_SECONDS: Final = 10.0
 """More than so many jobs of a user in such a time are a bulk: nobody waits for each of them."""
 
+_MANY_JOBS: Final = 32
+"""With so many waiting, no worker waits for an organisation's next upload."""
 
-async def queue_ingest(connection: Connection, tenant: Tenant, document_id: int, version: int) -> None:
-    """Queues ingest of a version, in the transaction that made it; the running trace goes on in the worker."""
+
+async def queue_ingest(connection: Connection, tenant: Tenant, document_id: int, version: int) -> bool:
+    """Queues ingest of a version, in the transaction that made it; the running trace goes on in the worker.
+
+    Returns:
+        Whether the organisation stores more than is ingested: the job is part of a bulk, and many wait before it.
+    """
     carrier: dict[str, str] = {}
     inject(carrier)
     if request_id := current_request_id():
         carrier["x-request-id"] = request_id
-    await connection.execute(
+    cursor = await connection.execute(
         _SQL["queue_job"],
         {
             "org_id": tenant.org_id,
@@ -32,5 +39,8 @@ async def queue_ingest(connection: Connection, tenant: Tenant, document_id: int,
             "trace_context": json.dumps(carrier),
             "recent_jobs": _RECENT_JOBS,
             "recent_seconds": _RECENT_SECONDS,
+            "many_jobs": _MANY_JOBS,
         },
     )
+    row = await cursor.fetchone()
+    return row is not None and bool(row[0])

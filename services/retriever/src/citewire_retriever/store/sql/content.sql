@@ -51,7 +51,8 @@ VALUES (%(org_id)s, %(document_id)s, %(version)s, %(part)s, %(bytes)s)
 -- name: queue_job
 -- A job for a version; one that ran before starts again from nothing. The fence grows, so that a worker that still
 -- holds an old lease can't publish.
--- The first few that a user queues within some seconds are waited for one by one; what is more is a bulk.
+-- The first few that a user queues within some seconds are waited for one by one; what is more is a bulk. It returns
+-- whether it is part of one, of which as many wait already as keep the workers busy.
 INSERT INTO corpus.ingest_jobs (org_id, document_id, version, user_id, plan, trace_context, size_bytes, lane)
 SELECT org_id, document_id, version, %(user_id)s, %(plan)s, %(trace_context)s::jsonb, size_bytes,
        CASE WHEN (SELECT count(*) FROM (
@@ -68,6 +69,11 @@ SET state = 'queued', attempts = 0, next_run_at = now(), worker = NULL, lease_un
     fence = corpus.ingest_jobs.fence + 1, user_id = excluded.user_id, plan = excluded.plan,
     trace_context = excluded.trace_context, size_bytes = excluded.size_bytes, lane = excluded.lane,
     created_at = now(), updated_at = now()
+RETURNING lane = 'bulk' AND (
+    SELECT count(*) = %(many_jobs)s
+    FROM (SELECT FROM corpus.ingest_jobs waiting
+          WHERE waiting.org_id = %(org_id)s AND waiting.kind = 'ingest' AND waiting.state = 'queued'
+          LIMIT %(many_jobs)s) AS waiting)
 
 -- name: copy_version
 -- The latest version's content as a new version, for ingest under a new title.
