@@ -20,6 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+NO_ANSWER = 599
+"""Stands for the status of a request whose connection broke."""
+
 _numbers = itertools.count()
 _BOUNDARY = uuid.uuid4().hex
 
@@ -43,7 +46,7 @@ class Client:
         self.url = url
         self.key = key
         self.statuses: Counter[int] = Counter()
-        """Answers to what was posted."""
+        """Answers to what was posted, and to what else failed."""
         self._address = urlsplit(url)
         self._idle: deque[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = deque()
 
@@ -162,9 +165,14 @@ async def _upload(client: Client, name: str, data: bytes, *, wait: bool) -> None
         await asyncio.sleep(0.05)
         return
     document = answer.json()
+    path = f"/v1/documents/{document['id']}"
     while wait and document["status"] not in ("ready", "failed"):
         await asyncio.sleep(0.02)
-        document = (await client.get(f"/v1/documents/{document['id']}")).json()
+        answer = await client.get(path)
+        if answer.status == 200:
+            document = answer.json()
+        else:
+            client.statuses[answer.status] += 1
 
 
 @asynccontextmanager

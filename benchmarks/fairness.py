@@ -8,7 +8,8 @@ several pairs, as `benchmarks.ratios` judges it: other work on the machine chang
 stands the ratio of the p95s over the whole time of each side.
 
 `python -m benchmarks.fairness --minutes 5` gives each side of each entrance five minutes, in turns: an hour in all.
-`--pairs 6 --seconds 10` is two minutes for each entrance.
+`--pairs 6 --seconds 10` is two minutes for each entrance. An entrance's row is printed when it is measured, and all
+rows at the end, also of a run that is ended before.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
+import signal
 import statistics
 import subprocess
 import sys
@@ -23,13 +26,15 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import psycopg
 
 from benchmarks.callers import (
+    NO_ANSWER,
     Callers,
     Client,
     Request,
@@ -50,6 +55,11 @@ CONNECTIONS = 24
 DRIPPING = 16
 LIMIT = 1.5
 PAUSE_SECONDS = 0.05
+PATIENCE_SECONDS = 60.0
+HEADINGS = (
+    *("flooded", "p95 beside a neighbour, ms", "beside a flood, ms", "ratio over all", "of pairs", "95 % interval"),
+    *("failed", "measured", "the flood's requests", "refused", "its callers' cores"),
+)
 ORGANISATIONS = ("quiet", "neighbour", "flood")
 
 
@@ -79,20 +89,32 @@ async def times_of(client: Client, request: Request, seconds: float) -> list[flo
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         began = time.perf_counter()
-        await request(client)
-        times.append((time.perf_counter() - began) * 1000)
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await request(client)
+        except (OSError, asyncio.IncompleteReadError):
+            client.statuses[NO_ANSWER] += 1
+        else:
+            times.append((time.perf_counter() - began) * 1000)
         await asyncio.sleep(PAUSE_SECONDS)
     return times
 
 
 def is_idle(stack: LocalStack) -> bool:
     """Says whether the gateway makes no calls: it goes on with requests whose callers have left."""
-    return stack.metric("gateway", "citewire_grpc_client_in_flight") == 0
+    return _metric(stack, "gateway", "citewire_grpc_client_in_flight") == 0
 
 
 def has_no_jobs(stack: LocalStack) -> bool:
     """Says whether the worker has nothing to do: one may be at work whose job is gone."""
-    return stack.metric("worker", "citewire_ingest_jobs_running") == 0
+    return _metric(stack, "worker", "citewire_ingest_jobs_running") == 0
+
+
+def _metric(stack: LocalStack, name: str, series: str) -> float | None:
+    """A process's metric; None while it is too busy to give it."""
+    with suppress(httpx.HTTPError):
+        return stack.metric(name, series)
+    return None
 
 
 async def settled(stack: LocalStack) -> None:
@@ -148,8 +170,8 @@ async def measure(
 
 
 def p95(times: Sequence[float]) -> float:
-    """The 95th percentile."""
-    return sorted(times)[min(len(times) - 1, int(len(times) * 0.95))]
+    """The 95th percentile; infinite where nothing was answered."""
+    return sorted(times)[min(len(times) - 1, int(len(times) * 0.95))] if times else math.inf
 
 
 def overall(halves: Sequence[Sequence[float]]) -> float:
@@ -188,16 +210,17 @@ async def run(stack: LocalStack, names: Sequence[str], pairs: int, seconds: floa
     """Measures the entrances, prints the table, and says whether all is as it should be."""
     rows: list[list[object]] = []
     held = True
-    async with organisations(stack) as clients:
-        for entrance in ENTRANCES:
-            if entrance.name in names:
-                row, holds = await measure(stack, entrance, clients, pairs, seconds)
-                rows.append(row)
-                held &= holds
-    print(f"{describe_machine()}; each side {pairs * seconds / 60:.1f} minutes, in {pairs} pairs\n")
-    headings = ("flooded", "p95 beside a neighbour, ms", "beside a flood, ms", "ratio over all", "of pairs")
-    counts = ("failed", "measured", "the flood's requests", "refused", "its callers' cores")
-    print(format_table([*headings, "95 % interval", *counts], rows))
+    try:
+        async with organisations(stack) as clients:
+            for entrance in ENTRANCES:
+                if entrance.name in names:
+                    row, holds = await measure(stack, entrance, clients, pairs, seconds)
+                    rows.append(row)
+                    held &= holds
+                    print(format_table(HEADINGS, [row]), file=sys.stderr, flush=True)
+    finally:  # what was measured is printed, should the rest be cut off
+        print(f"{describe_machine()}; each side {pairs * seconds / 60:.1f} minutes, in {pairs} pairs\n")
+        print(format_table(HEADINGS, rows), flush=True)
     return held
 
 
@@ -210,6 +233,7 @@ def main() -> int:
     lengths.add_argument("--seconds", type=float, help="of each half of a pair")
     parser.add_argument("--only", nargs="*", default=[entrance.name for entrance in ENTRANCES], help="entrances")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the stack ends with it
     seconds = options.seconds or options.minutes * 60 / options.pairs
     environ = {"CITEWIRE_AUTH": "keys", "CITEWIRE_SAMPLE_LIBRARY": "off"}
     with tempfile.TemporaryDirectory() as folder, local_stack(Path(folder), environ=environ) as stack:
