@@ -116,6 +116,17 @@ def made_org(prose: Prose) -> str:
     )
 
 
+def made_settings(prose: Prose) -> str:
+    def settings() -> str:
+        return "\n".join(f'{prose.name()} = "{prose.sentence()}" # {prose.sentence()}' for _ in range(5))
+
+    return f"{settings()}\n\n" + "\n".join(f"[{prose.name()}.{prose.name()}]\n{settings()}\n" for _ in range(12))
+
+
+def bracketed(lines: list[str]) -> Iterable[tuple[int, int, str]]:
+    return [(number, 1, line.strip("[]")) for number, line in enumerate(lines, start=1) if line.startswith("[")]
+
+
 def made_python(prose: Prose) -> str:
     parts = [f'"""{prose.sentence()}"""\n\nimport os\n']
     for _ in range(6):
@@ -175,6 +186,8 @@ MADE: dict[str, tuple[Callable[[Prose], str], str, Headings | None]] = {
     "a.rst": (made_rst, "utf-8", underlined),
     "a.adoc": (made_adoc, "utf-8", after_signs("=")),
     "a.org": (made_org, "utf-8", after_signs("*")),
+    "a.toml": (made_settings, "utf-8", bracketed),
+    "a.ini": (made_settings, "utf-8", bracketed),
     "a.py": (made_python, "utf-8", None),
     "a.go": (made_go, "utf-8", None),
     "a.kt": (made_kotlin, "utf-8", None),

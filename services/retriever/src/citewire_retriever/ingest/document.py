@@ -26,6 +26,7 @@ class Format(StrEnum):
     MAIL = "mail"
     SUBTITLES = "subtitles"
     MARKUP = "markup"
+    CONFIGURATION = "configuration"
     OPEN_TEXT = "open text"
     OPEN_SLIDES = "open slides"
     OPEN_WORKBOOK = "open workbook"

@@ -31,8 +31,7 @@ RTF: Final = Kind("RTF", Format.RTF, ("application/rtf", "text/rtf"), (".rtf",),
 HTML: Final = Kind("HTML", Format.HTML, ("text/html", "application/xhtml+xml"), (".html", ".htm", ".xhtml"))
 TEXT: Final = Kind(
     "plain text", Format.TEXT, ("text/plain",),
-    (".txt", ".text", ".log", ".tex", ".toml", ".ini", ".cfg", ".conf", ".properties",
-     ".diff", ".patch"),
+    (".txt", ".text", ".log", ".tex", ".conf", ".properties", ".diff", ".patch"),
 )  # fmt: skip
 _ARCHIVES: Final = "archives (ZIP, TAR, GZ, BZ2, XZ)"
 ZIP: Final = Kind(_ARCHIVES, Format.ARCHIVE, ("application/zip", "application/x-zip-compressed"), (".zip",))
@@ -67,6 +66,8 @@ KINDS: Final = (
     Kind("reStructuredText", Format.MARKUP, ("text/x-rst",), (".rst", ".rest")),
     Kind("AsciiDoc", Format.MARKUP, ("text/asciidoc", "text/x-asciidoc"), (".adoc", ".asciidoc", ".asc")),
     Kind("Org", Format.MARKUP, ("text/org", "text/x-org"), (".org",)),
+    Kind("TOML", Format.CONFIGURATION, ("application/toml", "text/x-toml"), (".toml",)),
+    Kind("INI", Format.CONFIGURATION, ("text/x-ini",), (".ini", ".cfg")),
     Kind("subtitles", Format.SUBTITLES, ("application/x-subrip",), (".srt",)),
     Kind("subtitles", Format.SUBTITLES, ("text/vtt",), (".vtt",)),
     Kind("OpenDocument (ODT, ODS, ODP)", Format.OPEN_TEXT, (f"{_ODF}.text", f"{_ODF}.text-template"),

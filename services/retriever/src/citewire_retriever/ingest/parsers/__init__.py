@@ -217,6 +217,12 @@ def _read_markup(file: _File) -> ParsedDocument:
     return parse_markup(file.text(), file.limits, media_type=file.detected.media_type)
 
 
+def _read_configuration(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.configuration import parse_configuration
+
+    return parse_configuration(file.text(), file.limits, media_type=file.detected.media_type)
+
+
 def _read_data(file: _File) -> ParsedDocument:
     from citewire_retriever.ingest.parsers.data import parse_data
 
@@ -245,6 +251,7 @@ _READERS: Final[Mapping[Format, Callable[[_File], ParsedDocument]]] = {
     Format.IMAGE: _read_image,
     Format.SUBTITLES: _read_subtitles,
     Format.MARKUP: _read_markup,
+    Format.CONFIGURATION: _read_configuration,
     Format.OPEN_TEXT: _read_open_text,
     Format.OPEN_SLIDES: _read_open_slides,
     Format.OPEN_WORKBOOK: _read_open_workbook,

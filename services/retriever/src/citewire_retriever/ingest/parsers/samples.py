@@ -149,6 +149,8 @@ FILES: dict[str, bytes] = {
     "a.rst": b"T\n===\n\nText::\n\n  code\n",
     "a.adoc": b"= T\n\n----\ncode\n----\n",
     "a.org": b"#+TITLE: T\n* H\n| a |\n|---|\n| 1 |\n#+begin_src\ncode\n#+end_src\n",
+    "a.toml": b"[a]\nb = 'c'\n",
+    "a.ini": b"[a]\nb = c\n",
     "a.srt": b"1\n00:00:01,000 --> 00:00:02,000\n<i>Text.</i>\n",
     "a.jsonl": b'{"a": 1}\n{"a": 2}\n',
     "a.yaml": b"a: &a [1, 2.5]\nb: |\n  text\nc: *a\n---\n- !!str 2026-01-01\n",
