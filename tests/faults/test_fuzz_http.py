@@ -1,4 +1,4 @@
-"""Whatever is sent to the HTTP API with a key of one organisation: no server error, and nothing of another's.
+"""Whatever is sent to the HTTP API with a key of one organisation, or an operator's: no server error, and no secret.
 
 Schemathesis makes the requests from the API's own description: valid ones, and ones that break one rule each. Ids and
 names in paths and bodies are often those of another organisation.
@@ -19,7 +19,7 @@ from hypothesis import Phase, given, seed, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import APIOperation, Case, GenerationMode
 
-from fuzz_target import CANARY, HEALTH_CHECKS, FuzzTarget
+from fuzz_target import CANARY, HEALTH_CHECKS, VICTIM, FuzzTarget
 
 if TYPE_CHECKING:
     from proof_scale import PrintTable, ProofScale
@@ -48,8 +48,9 @@ _IDS = {
 class Fuzzer:
     """Sends cases and looks at the answers."""
 
-    def __init__(self, target: FuzzTarget, choose: random.Random) -> None:
+    def __init__(self, target: FuzzTarget, headers: dict[str, str], choose: random.Random) -> None:
         self._target = target
+        self._headers = headers
         self._choose = choose
         self._session = requests.Session()
         self._session.trust_env = False
@@ -60,13 +61,16 @@ class Fuzzer:
     def send(self, case: Case[Any]) -> None:
         """Sends a case, with known ids in some of its places."""
         case.path_parameters = self._with_ids(case.path_parameters)
+        if "organisation" in (case.path_parameters or {}):  # of an operator, who may erase the victim, and not read it
+            organisation = VICTIM if case.method == "GET" else "fuzzed"
+            case.path_parameters = {**case.path_parameters, "organisation": organisation}
         case.query = self._with_ids(case.query)
         case.body = self._with_ids(case.body)
         cast("Any", case).headers.pop("Authorization", None)  # the caller is known
         response = case.call(
             base_url=self._target.stack.base_url,
             session=self._session,
-            headers=self._target.attacker,
+            headers=self._headers,
             timeout=SECONDS,
         )
         self.statuses[response.status_code] += 1
@@ -102,7 +106,7 @@ def test_no_request_breaks_the_api_or_reads_what_is_anothers(
 ) -> None:
     before = target.secrets()
     assert CANARY in json.dumps(before)
-    fuzzer = Fuzzer(target, random.Random(proof.seed))
+    fuzzer = Fuzzer(target, target.attacker, random.Random(proof.seed))
     each = proof.pick(scaled_down=5, full=80)
     rows: list[list[object]] = []
     for operation in operations(target):
@@ -116,6 +120,30 @@ def test_no_request_breaks_the_api_or_reads_what_is_anothers(
     assert not fuzzer.failures, "\n\n".join(f"{key}: {what}" for key, what in fuzzer.failures.items())
     assert target.secrets() == before
     assert fuzzer.statuses[200] > fuzzer.statuses.total() / 20, "valid requests are among them"
+
+
+@pytest.mark.timeout(3600)
+def test_an_operators_key_reads_nothing_of_an_organisations(
+    target: FuzzTarget, proof: ProofScale, print_table: PrintTable
+) -> None:
+    before = target.secrets()
+    fuzzer = Fuzzer(target, target.operator, random.Random(proof.seed))
+    url = f"{target.stack.base_url}/v1/operator/organisations"
+    requests.post(url, json={"id": "fuzzed"}, headers=target.operator, timeout=SECONDS).raise_for_status()
+    listed = operations(target)
+    own = [operation for operation in listed if operation.path.startswith("/v1/operator/")]
+    assert len(own) >= 14
+    for operation in listed:
+        each = proof.pick(scaled_down=5, full=80) if operation in own else 1  # which is refused before it is read
+        _fuzz(fuzzer, operation, GenerationMode.POSITIVE, each, proof.seed)
+        if operation in own:
+            with suppress(Unsatisfiable):
+                _fuzz(fuzzer, operation, GenerationMode.NEGATIVE, each, proof.seed)
+    answers = [list(item) for item in sorted(fuzzer.statuses.items())]
+    print_table("Answers to an operator's key", ["status", "answers"], answers)
+    assert not fuzzer.failures, "\n\n".join(f"{key}: {what}" for key, what in fuzzer.failures.items())
+    assert target.secrets() == before
+    assert fuzzer.statuses[200] + fuzzer.statuses[201] > 30, "valid requests are among them"
 
 
 def _fuzz(fuzzer: Fuzzer, operation: Operation, mode: GenerationMode, most: int, number: int) -> None:

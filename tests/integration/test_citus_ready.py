@@ -21,6 +21,7 @@ REFERENCE_TABLES = {
     "corpus.spaces": "which embedding spaces there are; a few rows, the same for all",
     "corpus.schema_migrations": "what was applied to the schema",
     "chat.audit_blocks": "hashes of the audit trail, by process and second; they stay on one node with the events",
+    "chat.operator_keys": "keys of who runs the installation; a few rows, of no organisation",
     "chat.schema_migrations": "what was applied to the schema",
     "ledger.schema_migrations": "what was applied to the schema",
 }
@@ -48,6 +49,8 @@ POLICIES_WITHOUT = {
     "chat.exchanges owner_reads_all": "the same",
     "chat.group_members owner_reads_all": "a key's groups",
     "chat.idempotency_keys owner_sweeps_all": "the sweeper forgets old keys",
+    "chat.operator_keys owner_keeps_all": "operators' keys, which nobody else sees",
+    "chat.orgs owner_reads_all": "organisations, for operators",
     "chat.plans owner_reads_all": "a key's plan",
     "chat.providers owner_reads_all": "counts providers by the key that sealed them",
     "chat.retention_policies owner_reads_all": "how long each organisation keeps conversations",
@@ -93,6 +96,7 @@ QUERY_FILES = (
     ("citewire_accounts.tenants", "identity.sql"),
     ("citewire_accounts.tenants", "limits.sql"),
     ("citewire_accounts.tenants", "members.sql"),
+    ("citewire_accounts.tenants", "operators.sql"),
     ("citewire_accounts.people", "sessions.sql"),
     ("citewire_gateway.profiles", "profiles.sql"),
     ("citewire_accounts.tenants", "providers.sql"),
@@ -100,6 +104,7 @@ QUERY_FILES = (
     ("citewire_ledger", "queries.sql"),
 )
 QUERIES_WITHOUT = {
+    "citewire_accounts.tenants add_operator_key": "operators are of no organisation",
     "citewire_retriever.ingest release_all": "a worker that ends gives back all that it holds, whoever's it is",
     "citewire_retriever.ingest queue_state": "the gauge of what waits, for all",
 }

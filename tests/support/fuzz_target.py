@@ -56,6 +56,7 @@ class FuzzTarget:
     victim: dict[str, str]
     """HTTP headers."""
     attacker: dict[str, str]
+    operator: dict[str, str]
     known: Known
 
     def secrets(self) -> dict[str, Any]:
@@ -92,7 +93,10 @@ class FuzzTarget:
 def fuzz_target(folder: Path) -> Generator[FuzzTarget]:
     """Starts a stack that asks for keys, and fills both organisations."""
     with local_stack(folder, arguments=("--no-sample",), environ={"CITEWIRE_AUTH": "keys"}) as stack:
-        victim, attacker = (bearer(_make_key(folder, org)) for org in (VICTIM, ATTACKER))
+        victim, attacker = (
+            bearer(_make_key(folder, "keys", "create", "--org", org, "--user", "ann")) for org in (VICTIM, ATTACKER)
+        )
+        operator = bearer(_make_key(folder, "operator", "keys", "create"))
         secret = _fill(stack, victim, CANARY)
         own = _fill(stack, attacker, "plain")
         known = Known(
@@ -105,12 +109,12 @@ def fuzz_target(folder: Path) -> Generator[FuzzTarget]:
             own.model,
             own.revision,
         )
-        yield FuzzTarget(stack, victim, attacker, known)
+        yield FuzzTarget(stack, victim, attacker, operator, known)
 
 
-def _make_key(folder: Path, org: str) -> str:
+def _make_key(folder: Path, *command: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "citewire_cli", "keys", "create", "--org", org, "--user", "ann", "--json"],
+        [sys.executable, "-m", "citewire_cli", *command, "--json"],
         env={"CITEWIRE_DATA_DIR": str(folder)},
         capture_output=True,
         check=True,

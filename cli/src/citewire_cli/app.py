@@ -17,6 +17,7 @@ from citewire_cli.commands import (
     keys,
     limits,
     members,
+    operator,
     providers,
     retention,
     search,
@@ -51,6 +52,7 @@ app.add_typer(keys.keys_app, name="keys")
 app.add_typer(members.orgs_app, name="orgs")
 app.add_typer(members.users_app, name="users")
 app.add_typer(members.groups_app, name="groups")
+app.add_typer(operator.operator_app, name="operator")
 app.add_typer(audit.audit_app, name="audit")
 app.command("usage")(usage.usage)
 app.add_typer(budgets.budgets_app, name="budgets")

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -55,10 +55,27 @@ def load_client_settings(environ: Mapping[str, str] | None = None, *, url: str |
             f"CITEWIRE_URL (or --url) is {address!r}; it should look like {DEFAULT_URL}.",
             ExitCode.USAGE,
         )
-    key = (env.get("CITEWIRE_API_KEY") or "").strip()
+    return ClientSettings(address, _key_in(env, "CITEWIRE_API_KEY"), data_dir)
+
+
+def load_operator_settings(environ: Mapping[str, str] | None = None, *, url: str | None = None) -> ClientSettings:
+    """The same with an operator's key, of `CITEWIRE_OPERATOR_KEY`; raises CliError (usage) also where there is none."""
+    env = os.environ if environ is None else environ
+    key = _key_in(env, "CITEWIRE_OPERATOR_KEY")
+    if key is None:
+        raise CliError(
+            "Whose key?",
+            "Set CITEWIRE_OPERATOR_KEY to an operator's key; `citewire operator keys create` makes one.",
+            ExitCode.USAGE,
+        )
+    return replace(load_client_settings(env, url=url), api_key=key)
+
+
+def _key_in(env: Mapping[str, str], variable: str) -> str | None:
+    key = (env.get(variable) or "").strip()
     if not key.isprintable() or not key.isascii():
-        raise CliError("CITEWIRE_API_KEY is not a valid key", "It holds characters that no key has.", ExitCode.USAGE)
-    return ClientSettings(address, key or None, data_dir)
+        raise CliError(f"{variable} is not a valid key", "It holds characters that no key has.", ExitCode.USAGE)
+    return key or None
 
 
 def data_dir_from(environ: Mapping[str, str]) -> Path:

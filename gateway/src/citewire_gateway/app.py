@@ -20,6 +20,7 @@ from citewire_accounts.api.routes import (
     groups,
     keys,
     limits,
+    operator,
     providers,
     retention,
 )
@@ -112,6 +113,7 @@ ROUTES = (
     retention,
     groups,
     limits,
+    operator,
     system,
     docs_page,
     page,

@@ -9,6 +9,7 @@ from citewire_accounts.commands.audit import add_audit, run_audit
 from citewire_accounts.commands.keys import add_keys, run_keys
 from citewire_accounts.commands.members import add_members, run_members
 from citewire_accounts.commands.operator import EXIT_FAILED, print_line
+from citewire_accounts.commands.operator_keys import add_operator_keys, run_operator_keys
 from citewire_accounts.settings import PREFIX
 from citewire_accounts.tenants.provider_service import rotate
 from citewire_accounts.tenants.providers import ProviderStore
@@ -37,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise SystemExit(run(_rotate()))
         case "orgs" | "users" | "groups":
             raise SystemExit(run(run_members(options)))
+        case "operator":
+            raise SystemExit(run(run_operator_keys(options)))
         case "audit":
             raise SystemExit(run(run_audit(options)))
         case _:
@@ -81,4 +84,5 @@ def _parser() -> argparse.ArgumentParser:
     add_audit(commands)
     add_members(commands)
     add_keys(commands)
+    add_operator_keys(commands)
     return parser

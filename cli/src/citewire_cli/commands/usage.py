@@ -84,26 +84,27 @@ def _print(report: JsonObject) -> None:
     console = output.stdout()
     console.print(f"Usage of {whose} from {get_str(report, 'from')} until {get_str(report, 'to')}")
     if "exchanges" not in report:
-        _print_rows(report, "Nothing was used.")
+        print_rows(report, "Nothing was used.")
         return
     console.print()
     console.print("Chats:")
-    _print_rows(get_object(report, "exchanges"), "None.")
+    print_rows(get_object(report, "exchanges"), "None.")
     console.print()
     console.print("Calls to providers, as billed:")
-    _print_rows(report, "None: everything ran on models of this stack.")
+    print_rows(report, "None: everything ran on models of this stack.")
 
 
-def _print_rows(report: JsonObject, nothing: str) -> None:
+def print_rows(report: JsonObject, nothing: str) -> None:
+    """Prints a report's rows as a table, with their total where it has one; without rows, what says so."""
     rows, total = get_objects(report, "rows"), get_object(report, "total")
     console = output.stdout()
     if not rows:
         console.print(nothing)
         return
     groups = [name for name in _GROUPS if name in rows[0]]
-    figures = [name for name in _SHORT if name in total]
+    figures = [name for name in _SHORT if name in rows[0]]
     lines = [[*(get_str(row, name) or "–" for name in groups), *_figures(row, figures)] for row in rows]
-    if groups:
+    if groups and total:
         lines.append(["total", *[""] * (len(groups) - 1), *_figures(total, figures)])
     output.print_table((*groups, *(_SHORT[name] for name in figures), "USD"), lines)
     unpriced = get_int(total, "unpriced_calls")

@@ -76,9 +76,15 @@ Action = TypeAliasType(
             "limit.list",
             "limit.set",
             "model.call",
+            "operator_key.create",
+            "operator_key.revoke",
             "organisation.audit_days",
+            "organisation.create",
+            "organisation.list",
             "organisation.plan",
             "organisation.read",
+            "organisation.resume",
+            "organisation.suspend",
             "profile.delete",
             "profile.read",
             "profile.set",
@@ -190,6 +196,14 @@ class AssessmentEvent(Model):
     data: Assessment
     event: Literal["assessment"]
     id: int
+
+
+class AuditDaysBody(Model):
+    """
+    For how long an organisation's audit trail is kept.
+    """
+
+    days: int
 
 
 class AuditEntry(Model):
@@ -1315,6 +1329,40 @@ class OpenAiError(Model):
     type: str
 
 
+class OperatedOrganisation(Model):
+    """
+    An organisation, as operators see it: nothing of its members or of what it stores.
+    """
+
+    audit_days: Annotated[
+        int | None,
+        Field(description=("For how long its audit trail is kept; null: for as long as the server keeps any.")),
+    ]
+    """For how long its audit trail is kept; null: for as long as the server keeps any."""
+
+    created_at: AwareDatetime
+    id: str
+    keys: Annotated[int, Field(description="API keys that aren't revoked.")]
+    """API keys that aren't revoked."""
+
+    plan: Literal["free", "basic", "pro"] | str
+    suspended_at: Annotated[AwareDatetime | None, Field(description="null: its members may call.")]
+    """null: its members may call."""
+
+    users: int
+
+
+class OperatedOrganisationList(Model):
+    """
+    A page of organisations, by their ids.
+    """
+
+    next_page_token: Annotated[str, Field(description='"" on the last page.')]
+    """"" on the last page."""
+
+    organisations: list[OperatedOrganisation]
+
+
 class Operation(Model):
     """
     One change.
@@ -1344,6 +1392,31 @@ class Operation(Model):
     op: Literal["create", "replace", "update", "retry", "delete"] | str
 
 
+class OrganisationBody(Model):
+    """
+    An organisation to be made.
+    """
+
+    id: Annotated[str, Field(description="1-128 characters of A-Z a-z 0-9 _ . : @ -; it stays.")]
+    """1-128 characters of A-Z a-z 0-9 _ . : @ -; it stays."""
+
+    owner: Annotated[
+        str | None,
+        Field(
+            description=(
+                "A user who owns it, as the identity provider will name the user; absent: the first that is made."
+            )
+        ),
+    ] = None
+    """A user who owns it, as the identity provider will name the user; absent: the first that is made."""
+
+    plan: Annotated[
+        Literal["free", "basic", "pro"] | str | None,
+        Field(description="What it pays for."),
+    ] = None
+    """What it pays for."""
+
+
 class OrganisationInfo(Model):
     """
     The caller's organisation.
@@ -1356,6 +1429,18 @@ class OrganisationInfo(Model):
 
     plan: Literal["free", "basic", "pro"] | str
     users: int
+
+
+class OrganisationLimitBody(Model):
+    """
+    A limit of an organisation's, in place of its plan's.
+    """
+
+    limit: Annotated[
+        int,
+        Field(description=("At most, also more than the plan allows. 0 lets nothing through.")),
+    ]
+    """At most, also more than the plan allows. 0 lets nothing through."""
 
 
 class OwnLimitInfo(Model):
@@ -1421,6 +1506,25 @@ Period = TypeAliasType(
         Field(description="How long a budget lasts, in UTC."),
     ],
 )
+
+
+class PlanBody(Model):
+    """
+    An organisation's new plan.
+    """
+
+    plan: Literal["free", "basic", "pro"] | str
+
+
+class PlanLimit(Model):
+    """
+    What a plan allows of something.
+    """
+
+    limit: int
+    measure: Measure
+    scope: Annotated[LimitScope, Field(description="Of an API key, a user or the organisation.")]
+    """Of an API key, a user or the organisation."""
 
 
 class Problem(Model):
@@ -3330,6 +3434,47 @@ class LimitReport(Model):
     plan: Literal["free", "basic", "pro"] | str
     unknown: Annotated[list[Measure], Field(description="What can't be said at the moment.")]
     """What can't be said at the moment."""
+
+
+class OperatorUsage(Model):
+    """
+    What organisations spent on calls to providers: a page, by their ids.
+    """
+
+    from_: Annotated[AwareDatetime, Field(alias="from")]
+    group_by: list[Group]
+    next_page_token: Annotated[str, Field(description='"" on the last page.')]
+    """"" on the last page."""
+
+    rows: Annotated[list[UsageRow], Field(description="None of an organisation that used nothing.")]
+    """None of an organisation that used nothing."""
+
+    to: AwareDatetime
+
+
+class OrganisationLimits(Model):
+    """
+    An organisation's limits in place of its plan's, by measure.
+    """
+
+    limits: list[OwnLimitInfo]
+
+
+class PlanInfo(Model):
+    """
+    A plan with its limits; what isn't among them has none.
+    """
+
+    limits: list[PlanLimit]
+    plan: Literal["free", "basic", "pro"] | str
+
+
+class Plans(Model):
+    """
+    All plans.
+    """
+
+    plans: list[PlanInfo]
 
 
 class PrepareBody(Model):

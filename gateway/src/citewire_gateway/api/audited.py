@@ -79,6 +79,7 @@ UNAUDITED: Final[frozenset[tuple[str, str]]] = frozenset(
         ("GET", "/v1/models/{name}"),
         ("GET", "/v1/profiles"),
         ("GET", "/v1/limits"),
+        ("GET", "/v1/operator/plans"),
         # The way to the identity provider, and who the caller is.
         ("GET", "/v1/auth/login"),
         ("GET", "/v1/auth/session"),

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from fastapi import APIRouter, FastAPI
 
 from citewire_accounts.api.dependencies import authenticate
+from citewire_accounts.api.operators import authenticate_operator
 from citewire_accounts.people.cookies import SESSION_COOKIE
 from citewire_dialects.schemas.chat import CHAT_EVENTS
 from citewire_dialects.schemas.openai import COMPLETION_STREAM
@@ -30,6 +31,7 @@ _TAGS = [
     {"name": "auth", "description": "Signing in with a browser at an identity provider, and out again."},
     {"name": "accounting", "description": "What was spent, and what may be."},
     {"name": "admin", "description": "Your organisation: who did what."},
+    {"name": "operator", "description": "All organisations of the server, for who runs it."},
     {"name": "system", "description": "Health."},
 ]
 _STREAMS: Mapping[str, tuple[Events, bool]] = {
@@ -40,13 +42,15 @@ _STREAMS: Mapping[str, tuple[Events, bool]] = {
     "CompletionFrame": (COMPLETION_STREAM, False),
     "ProgressEvent": (PROGRESS_EVENTS, True),
 }
-_SECURITY = {
+_MEMBER = {
     "key": {"type": "http", "scheme": "bearer", "description": "`cw_…`, or a token of a known identity provider"},
     "session": {"type": "apiKey", "in": "cookie", "name": SESSION_COOKIE, "description": "After `/v1/auth/login`"},
 }
+_OPERATOR = {"operator": {"type": "http", "scheme": "bearer", "description": "`cwo_…`, an operator's key"}}
 
 
 def install(app: FastAPI, routers: Sequence[APIRouter]) -> None:
     """Makes `app.openapi()` give the whole document of the routers."""
-    described = openapi.Description(_TAGS, _STREAMS, (DocumentForm, DocumentBody), _SECURITY, authenticate)
+    callers = ((authenticate, _MEMBER), (authenticate_operator, _OPERATOR))
+    described = openapi.Description(_TAGS, _STREAMS, (DocumentForm, DocumentBody), callers)
     openapi.install(app, routers, described)

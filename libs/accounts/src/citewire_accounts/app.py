@@ -24,6 +24,7 @@ from citewire_accounts.tenants.groups import GroupStore
 from citewire_accounts.tenants.identity import IdentityStore
 from citewire_accounts.tenants.limits import LimitSettingStore
 from citewire_accounts.tenants.members import MemberStore
+from citewire_accounts.tenants.operators import OperatorStore
 from citewire_accounts.tenants.provider_service import LiveSpace, ProviderSealer, TenantProviders
 from citewire_accounts.tenants.providers import ProviderStore
 from citewire_accounts.tenants.retention import EraseDocuments as EraseOldDocuments
@@ -65,10 +66,11 @@ async def build_accounts(
     """Puts everything together; the stack closes it. Returns it with the rounds of its sweepers, by name."""
     local = settings.auth == "off"
     identity, sessions, accounts = IdentityStore(pool), SessionStore(pool), AccountStore(pool)
+    operators, plan_limits = OperatorStore(pool), settings.limits_by_plan()
     identity_providers = await _open_identity_providers(settings, stack)
     sign_in = _sign_in(settings, identity_providers, sessions)
     authenticator = Authenticator(
-        identity, off=local, sessions=sessions, sign_in=sign_in, providers=identity_providers.values()
+        identity, operators, off=local, sessions=sessions, sign_in=sign_in, providers=identity_providers.values()
     )
     stack.push_async_callback(authenticator.flush)
     own_limits = LimitSettingStore(pool)
@@ -77,11 +79,13 @@ async def build_accounts(
         authenticator=authenticator,
         identity=identity,
         members=MemberStore(pool),
+        operators=operators,
         groups=GroupStore(pool),
         sign_in=sign_in,
         other_origins=application.other_origins,
-        limiter=Limiter(application.limit_store, None if local else settings.limits_by_plan(), own_limits.of),
+        limiter=Limiter(application.limit_store, None if local else plan_limits, own_limits.of),
         own_limits=own_limits,
+        plan_limits=plan_limits,
         erasures=Erasures(pool, application.erase_documents, accounts, application.settle_seconds),
         exports=UserExports(pool, application.export_messages, application.export_documents),
         feedback=FeedbackStore(pool),

@@ -13,7 +13,7 @@ from collections import Counter as Counts
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -217,26 +217,29 @@ class AuditRecord:
     """Why it didn't end well; "" as long as it may."""
     issuer: str = ""
     """Who vouched for the caller; "" where that was this process."""
+    concerned: str = ""
+    """The organisation whose trail notes the request too, without where from; "" for none beside the caller's."""
 
     def add(self, action: Action, outcome: Outcome, objects: Sequence[str] = (), reason: str = "") -> None:
         """Notes an event of this request's caller."""
         tenant = self.tenant or find_tenant()
-        self.trail.add(
-            AuditEvent(
-                datetime.now(UTC),
-                tenant.org_id if tenant is not None else NOBODY,
-                tenant.user_id if tenant is not None else "",
-                tenant.key_id if tenant is not None else "",
-                self.issuer,
-                action,
-                bounded_objects(tuple(objects)),
-                outcome,
-                bounded_reason(reason),
-                self.address,
-                self.agent,
-                current_request_id(),
-            )
+        event = AuditEvent(
+            datetime.now(UTC),
+            tenant.org_id if tenant is not None else NOBODY,
+            tenant.user_id if tenant is not None else "",
+            tenant.key_id if tenant is not None else "",
+            self.issuer,
+            action,
+            bounded_objects(tuple(objects)),
+            outcome,
+            bounded_reason(reason),
+            self.address,
+            self.agent,
+            current_request_id(),
         )
+        self.trail.add(event)
+        if self.concerned:
+            self.trail.add(replace(event, org_id=self.concerned, address="", agent=""))
 
 
 _record: ContextVar[AuditRecord | None] = ContextVar("citewire_audit_record", default=None)
@@ -279,6 +282,13 @@ def touch(*objects: str) -> None:
     record = _record.get()
     if record is not None:
         record.objects += objects
+
+
+def concern(org_id: str) -> None:
+    """Notes the running request in the trail of another organisation too, which exists: the one that it changes."""
+    record = _record.get()
+    if record is not None:
+        record.concerned = org_id
 
 
 def fail(reason: str) -> None:

@@ -12,6 +12,12 @@ from typing import Final
 NOBODY: Final = "?"
 """Organisation of an event whose caller isn't known. No organisation can have this id."""
 
+OPERATORS: Final = "?operators"
+"""Whose trail has what operators do, beside that of the organisation concerned. No organisation can have this id."""
+
+OPERATOR: Final = "operator"
+"""Who vouches for what an operator does."""
+
 MAX_OBJECTS: Final = 50
 """Objects of one event; more are left out, and `…` stands last."""
 
@@ -76,9 +82,15 @@ class Action(StrEnum):
     LIMIT_LIST = "limit.list"
     LIMIT_SET = "limit.set"
     MODEL_CALL = "model.call"
+    OPERATOR_KEY_CREATE = "operator_key.create"
+    OPERATOR_KEY_REVOKE = "operator_key.revoke"
     ORGANISATION_AUDIT_DAYS = "organisation.audit_days"
+    ORGANISATION_CREATE = "organisation.create"
+    ORGANISATION_LIST = "organisation.list"
     ORGANISATION_PLAN = "organisation.plan"
     ORGANISATION_READ = "organisation.read"
+    ORGANISATION_RESUME = "organisation.resume"
+    ORGANISATION_SUSPEND = "organisation.suspend"
     PROFILE_DELETE = "profile.delete"
     PROFILE_READ = "profile.read"
     PROFILE_SET = "profile.set"

@@ -336,6 +336,23 @@ class Operations:
             models.NewApiKey,
         )
 
+    def create_organisation(
+        self,
+        id: str,
+        *,
+        owner: str | NotGiven | None = NOT_GIVEN,
+        plan: Literal["free", "basic", "pro"] | NotGiven = NOT_GIVEN,
+    ) -> models.OperatedOrganisation:
+        """Makes an organisation, with its owner where one is named.
+
+        The owner signs in at the identity provider. Where there is none, the first API key comes from `citewire keys
+        create`, beside the database: an operator can't make keys of members.
+        """
+        return self._transport.call(
+            Request("POST", "/v1/operator/organisations", json=given(id=id, owner=owner, plan=plan), repeatable=False),
+            models.OperatedOrganisation,
+        )
+
     def create_user(
         self, user: str, *, role: Literal["reader", "editor", "admin", "owner"] | NotGiven = NOT_GIVEN
     ) -> models.UserInfo:
@@ -396,6 +413,10 @@ class Operations:
         What was granted to it counts again for one of its name. Owners and admins may.
         """
         self._transport.do(Request("DELETE", path_of("/v1/admin/groups/{}", name)))
+
+    def delete_organisation_limit(self, organisation: str, measure: str) -> None:
+        """Deletes a limit: the plan's counts again, within 30 seconds on every gateway."""
+        self._transport.do(Request("DELETE", path_of("/v1/operator/organisations/{}/limits/{}", organisation, measure)))
 
     def delete_own_limit(
         self,
@@ -473,10 +494,24 @@ class Operations:
             Request("POST", path_of("/v1/admin/users/{}:enable", user), repeatable=False), models.UserInfo
         )
 
+    def erase_organisation(self, organisation: str) -> models.Erasure:
+        """Begins in the background to erase an organisation with all that it has, for good; it goes on until it is
+        done.
+        """
+        return self._transport.call(
+            Request("DELETE", path_of("/v1/operator/organisations/{}", organisation)), models.Erasure
+        )
+
     def export_conversation(self, conversation_id: UUID | str) -> models.ConversationExport:
         """Returns a whole conversation as a file, in JSON or Markdown."""
         return self._transport.call(
             Request("GET", path_of("/v1/conversations/{}/export", conversation_id)), models.ConversationExport
+        )
+
+    def get_any_organisation(self, organisation: str) -> models.OperatedOrganisation:
+        """Returns an organisation with its plan, and how many users and keys it has."""
+        return self._transport.call(
+            Request("GET", path_of("/v1/operator/organisations/{}", organisation)), models.OperatedOrganisation
         )
 
     def get_caller(self) -> models.CallerInfo:
@@ -542,6 +577,62 @@ class Operations:
         Owners and admins may.
         """
         return self._transport.call(Request("GET", "/v1/admin/organisation"), models.OrganisationInfo)
+
+    def get_organisation_erasure(self, organisation: str) -> models.Erasure:
+        """Returns the erasure of an organisation while it goes on; once that is done, nothing is left of it."""
+        return self._transport.call(
+            Request("GET", path_of("/v1/operator/organisations/{}/erasure", organisation)), models.Erasure
+        )
+
+    def get_organisations_usage(
+        self,
+        *,
+        from_: str | None = None,
+        to: str | None = None,
+        group_by: str | None = None,
+        organisation: str | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+    ) -> models.OperatorUsage:
+        """Adds up what organisations spent on calls to providers, page by page, of at most 100 organisations each."""
+        return self._transport.call(
+            Request(
+                "GET",
+                "/v1/operator/usage",
+                query(
+                    from_=from_,
+                    to=to,
+                    group_by=group_by,
+                    organisation=organisation,
+                    page_size=page_size,
+                    page_token=page_token,
+                ),
+            ),
+            models.OperatorUsage,
+        )
+
+    def iter_get_organisations_usage(
+        self,
+        *,
+        from_: str | None = None,
+        to: str | None = None,
+        group_by: str | None = None,
+        organisation: str | None = None,
+        page_size: int | None = None,
+    ) -> Generator[models.Group, None]:
+        """Adds up what organisations spent on calls to providers, page by page, of at most 100 organisations each.
+
+        Yields them one by one, and asks for the next page when it is needed.
+        """
+        return self._transport.pages(
+            Request(
+                "GET",
+                "/v1/operator/usage",
+                query(from_=from_, to=to, group_by=group_by, organisation=organisation, page_size=page_size),
+            ),
+            models.OperatorUsage,
+            "group_by",
+        )
 
     def get_profile(self, name: str) -> models.ProfileInfo:
         """Returns a profile with all its fields; `name@3` is version 3."""
@@ -700,9 +791,15 @@ class Operations:
             "limit.list",
             "limit.set",
             "model.call",
+            "operator_key.create",
+            "operator_key.revoke",
             "organisation.audit_days",
+            "organisation.create",
+            "organisation.list",
             "organisation.plan",
             "organisation.read",
+            "organisation.resume",
+            "organisation.suspend",
             "profile.delete",
             "profile.read",
             "profile.set",
@@ -815,9 +912,15 @@ class Operations:
             "limit.list",
             "limit.set",
             "model.call",
+            "operator_key.create",
+            "operator_key.revoke",
             "organisation.audit_days",
+            "organisation.create",
+            "organisation.list",
             "organisation.plan",
             "organisation.read",
+            "organisation.resume",
+            "organisation.suspend",
             "profile.delete",
             "profile.read",
             "profile.set",
@@ -1175,6 +1278,259 @@ class Operations:
             Request("GET", "/v1/models", query(page_size=page_size, q=q)), models.ModelList, "data"
         )
 
+    def list_operator_events(
+        self,
+        *,
+        from_: str | None = None,
+        to: str | None = None,
+        action: Literal[
+            "audit.cut",
+            "audit.dropped",
+            "audit.export",
+            "budget.delete",
+            "budget.list",
+            "budget.set",
+            "chat",
+            "chat.cancel",
+            "chat.read",
+            "chunk.read",
+            "collection.create",
+            "collection.delete",
+            "collection.grant",
+            "collection.grants",
+            "collection.list",
+            "collection.update",
+            "conversation.delete",
+            "conversation.expire",
+            "conversation.export",
+            "conversation.list",
+            "conversation.read",
+            "conversation.share",
+            "conversation.update",
+            "document.batch",
+            "document.create",
+            "document.delete",
+            "document.expire",
+            "document.list",
+            "document.read",
+            "document.replace",
+            "document.retry",
+            "document.update",
+            "erasure.create",
+            "erasure.read",
+            "feedback.delete",
+            "feedback.list",
+            "feedback.set",
+            "group.add",
+            "group.create",
+            "group.delete",
+            "group.list",
+            "group.read",
+            "group.remove",
+            "key.create",
+            "key.list",
+            "key.read",
+            "key.revoke",
+            "key.rotate",
+            "limit.delete",
+            "limit.list",
+            "limit.set",
+            "model.call",
+            "operator_key.create",
+            "operator_key.revoke",
+            "organisation.audit_days",
+            "organisation.create",
+            "organisation.list",
+            "organisation.plan",
+            "organisation.read",
+            "organisation.resume",
+            "organisation.suspend",
+            "profile.delete",
+            "profile.read",
+            "profile.set",
+            "provider.delete",
+            "provider.read",
+            "provider.rules",
+            "provider.set",
+            "retention.read",
+            "retention.set",
+            "search",
+            "session.begin",
+            "session.end",
+            "session.refresh",
+            "space.calibrate",
+            "space.list",
+            "space.prepare",
+            "space.switch",
+            "usage.read",
+            "user.create",
+            "user.disable",
+            "user.enable",
+            "user.export",
+            "user.list",
+            "user.read",
+            "user.role",
+            "verify",
+        ]
+        | None = None,
+        object: str | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+    ) -> models.AuditPage:
+        """Returns what operators did and tried, oldest first, about a second after it ended.
+
+        What they did to an organisation is in that one's trail as well.
+        """
+        return self._transport.call(
+            Request(
+                "GET",
+                "/v1/operator/audit",
+                query(from_=from_, to=to, action=action, object=object, page_size=page_size, page_token=page_token),
+            ),
+            models.AuditPage,
+        )
+
+    def iter_operator_events(
+        self,
+        *,
+        from_: str | None = None,
+        to: str | None = None,
+        action: Literal[
+            "audit.cut",
+            "audit.dropped",
+            "audit.export",
+            "budget.delete",
+            "budget.list",
+            "budget.set",
+            "chat",
+            "chat.cancel",
+            "chat.read",
+            "chunk.read",
+            "collection.create",
+            "collection.delete",
+            "collection.grant",
+            "collection.grants",
+            "collection.list",
+            "collection.update",
+            "conversation.delete",
+            "conversation.expire",
+            "conversation.export",
+            "conversation.list",
+            "conversation.read",
+            "conversation.share",
+            "conversation.update",
+            "document.batch",
+            "document.create",
+            "document.delete",
+            "document.expire",
+            "document.list",
+            "document.read",
+            "document.replace",
+            "document.retry",
+            "document.update",
+            "erasure.create",
+            "erasure.read",
+            "feedback.delete",
+            "feedback.list",
+            "feedback.set",
+            "group.add",
+            "group.create",
+            "group.delete",
+            "group.list",
+            "group.read",
+            "group.remove",
+            "key.create",
+            "key.list",
+            "key.read",
+            "key.revoke",
+            "key.rotate",
+            "limit.delete",
+            "limit.list",
+            "limit.set",
+            "model.call",
+            "operator_key.create",
+            "operator_key.revoke",
+            "organisation.audit_days",
+            "organisation.create",
+            "organisation.list",
+            "organisation.plan",
+            "organisation.read",
+            "organisation.resume",
+            "organisation.suspend",
+            "profile.delete",
+            "profile.read",
+            "profile.set",
+            "provider.delete",
+            "provider.read",
+            "provider.rules",
+            "provider.set",
+            "retention.read",
+            "retention.set",
+            "search",
+            "session.begin",
+            "session.end",
+            "session.refresh",
+            "space.calibrate",
+            "space.list",
+            "space.prepare",
+            "space.switch",
+            "usage.read",
+            "user.create",
+            "user.disable",
+            "user.enable",
+            "user.export",
+            "user.list",
+            "user.read",
+            "user.role",
+            "verify",
+        ]
+        | None = None,
+        object: str | None = None,
+        page_size: int | None = None,
+    ) -> Generator[models.AuditEntry, None]:
+        """Returns what operators did and tried, oldest first, about a second after it ended.
+
+        What they did to an organisation is in that one's trail as well. Yields them one by one, and asks for the next
+        page when it is needed.
+        """
+        return self._transport.pages(
+            Request(
+                "GET",
+                "/v1/operator/audit",
+                query(from_=from_, to=to, action=action, object=object, page_size=page_size),
+            ),
+            models.AuditPage,
+            "events",
+        )
+
+    def list_organisation_limits(self, organisation: str) -> models.OrganisationLimits:
+        """Returns what an organisation has in place of its plan's limits; those of its users and keys are its own."""
+        return self._transport.call(
+            Request("GET", path_of("/v1/operator/organisations/{}/limits", organisation)), models.OrganisationLimits
+        )
+
+    def list_organisations(
+        self, *, page_size: int | None = None, page_token: str | None = None, q: str | None = None
+    ) -> models.OperatedOrganisationList:
+        """Returns organisations by their ids; `q` looks into those."""
+        return self._transport.call(
+            Request("GET", "/v1/operator/organisations", query(page_size=page_size, page_token=page_token, q=q)),
+            models.OperatedOrganisationList,
+        )
+
+    def iter_organisations(
+        self, *, page_size: int | None = None, q: str | None = None
+    ) -> Generator[models.OperatedOrganisation, None]:
+        """Returns organisations by their ids; `q` looks into those.
+
+        Yields them one by one, and asks for the next page when it is needed.
+        """
+        return self._transport.pages(
+            Request("GET", "/v1/operator/organisations", query(page_size=page_size, q=q)),
+            models.OperatedOrganisationList,
+            "organisations",
+        )
+
     def list_own_limits(
         self, *, page_size: int | None = None, page_token: str | None = None, q: str | None = None
     ) -> models.OwnLimitList:
@@ -1198,6 +1554,10 @@ class Operations:
         return self._transport.pages(
             Request("GET", "/v1/admin/limits", query(page_size=page_size, q=q)), models.OwnLimitList, "limits"
         )
+
+    def list_plans(self) -> models.Plans:
+        """Returns the plans and what they allow, as this server's settings (`CITEWIRE_PLAN_LIMITS`) have them."""
+        return self._transport.call(Request("GET", "/v1/operator/plans"), models.Plans)
 
     def list_profiles(
         self, *, page_size: int | None = None, page_token: str | None = None, q: str | None = None
@@ -1315,6 +1675,13 @@ class Operations:
             Request("POST", "/v1/spaces:prepare", json=given(space=space), repeatable=False), models.Space
         )
 
+    def put_audit_days(self, organisation: str, days: int) -> models.OperatedOrganisation:
+        """Says for how many days an organisation's audit trail is kept."""
+        return self._transport.call(
+            Request("PUT", path_of("/v1/operator/organisations/{}/audit-days", organisation), json=given(days=days)),
+            models.OperatedOrganisation,
+        )
+
     def put_budget(
         self,
         limit_usd: int | float,
@@ -1361,6 +1728,17 @@ class Operations:
             Request("PUT", path_of("/v1/collections/{}/grants", name), json=given(grants=grants)), models.GrantList
         )
 
+    def put_organisation_limit(self, organisation: str, measure: str, limit: int) -> models.OwnLimitInfo:
+        """Gives an organisation a limit in place of its plan's, within 30 seconds on every gateway."""
+        return self._transport.call(
+            Request(
+                "PUT",
+                path_of("/v1/operator/organisations/{}/limits/{}", organisation, measure),
+                json=given(limit=limit),
+            ),
+            models.OwnLimitInfo,
+        )
+
     def put_own_limit(
         self,
         limit: int,
@@ -1381,6 +1759,13 @@ class Operations:
                 json=given(limit=limit, measure=measure, scope=scope, key_id=key_id, user=user),
             ),
             models.OwnLimitInfo,
+        )
+
+    def put_plan(self, organisation: str, plan: Literal["free", "basic", "pro"]) -> models.OperatedOrganisation:
+        """Puts an organisation on a plan, from its next request on."""
+        return self._transport.call(
+            Request("PUT", path_of("/v1/operator/organisations/{}/plan", organisation), json=given(plan=plan)),
+            models.OperatedOrganisation,
         )
 
     def put_profile(
@@ -1645,6 +2030,13 @@ class Operations:
             models.RerankResults,
         )
 
+    def resume_organisation(self, organisation: str) -> models.OperatedOrganisation:
+        """Lets the members of a suspended organisation call again."""
+        return self._transport.call(
+            Request("POST", path_of("/v1/operator/organisations/{}:resume", organisation), repeatable=False),
+            models.OperatedOrganisation,
+        )
+
     def retry_document(self, document_id: int) -> models.Document:
         """Processes a version that failed once more."""
         return self._transport.call(
@@ -1722,6 +2114,19 @@ class Operations:
                 ),
             ),
             models.SearchResults,
+        )
+
+    def suspend_organisation(self, organisation: str) -> models.OperatedOrganisation:
+        """Ends what anybody of an organisation may do: keys and sessions with the next request, tokens within 30
+        seconds.
+
+
+        What it stores stays, and documents that are being read go on being read. Its members get
+        `ORGANISATION_SUSPENDED`.
+        """
+        return self._transport.call(
+            Request("POST", path_of("/v1/operator/organisations/{}:suspend", organisation), repeatable=False),
+            models.OperatedOrganisation,
         )
 
     def switch_space(

@@ -54,6 +54,38 @@ AUDITED_ACCOUNTS: Final[Mapping[tuple[str, str], tuple[Action, str]]] = {
         Action.FEEDBACK_DELETE,
         "answer:{conversation_id}/{exchange_id}",
     ),
+    ("GET", "/v1/operator/organisations"): (Action.ORGANISATION_LIST, ""),
+    ("POST", "/v1/operator/organisations"): (Action.ORGANISATION_CREATE, ""),
+    ("GET", "/v1/operator/organisations/{organisation}"): (Action.ORGANISATION_READ, "organisation:{organisation}"),
+    ("PUT", "/v1/operator/organisations/{organisation}/plan"): (
+        Action.ORGANISATION_PLAN,
+        "organisation:{organisation}",
+    ),
+    ("PUT", "/v1/operator/organisations/{organisation}/audit-days"): (
+        Action.ORGANISATION_AUDIT_DAYS,
+        "organisation:{organisation}",
+    ),
+    ("POST", "/v1/operator/organisations/{organisation}:suspend"): (
+        Action.ORGANISATION_SUSPEND,
+        "organisation:{organisation}",
+    ),
+    ("POST", "/v1/operator/organisations/{organisation}:resume"): (
+        Action.ORGANISATION_RESUME,
+        "organisation:{organisation}",
+    ),
+    ("DELETE", "/v1/operator/organisations/{organisation}"): (Action.ERASURE_CREATE, "organisation:{organisation}"),
+    ("GET", "/v1/operator/organisations/{organisation}/erasure"): (Action.ERASURE_READ, "organisation:{organisation}"),
+    ("GET", "/v1/operator/organisations/{organisation}/limits"): (Action.LIMIT_LIST, "organisation:{organisation}"),
+    ("PUT", "/v1/operator/organisations/{organisation}/limits/{measure}"): (
+        Action.LIMIT_SET,
+        "limit:{organisation}/{measure}",
+    ),
+    ("DELETE", "/v1/operator/organisations/{organisation}/limits/{measure}"): (
+        Action.LIMIT_DELETE,
+        "limit:{organisation}/{measure}",
+    ),
+    ("GET", "/v1/operator/usage"): (Action.USAGE_READ, ""),
+    ("GET", "/v1/operator/audit"): (Action.AUDIT_EXPORT, ""),
     ("GET", "/v1/admin/groups"): (Action.GROUP_LIST, ""),
     ("POST", "/v1/admin/groups"): (Action.GROUP_CREATE, ""),
     ("DELETE", "/v1/admin/groups/{name}"): (Action.GROUP_DELETE, "group:{name}"),

@@ -24,6 +24,7 @@ from citewire_accounts.tenants.groups import GroupStore
 from citewire_accounts.tenants.identity import Caller, IdentityStore
 from citewire_accounts.tenants.limits import LimitSettingStore
 from citewire_accounts.tenants.members import MemberStore
+from citewire_accounts.tenants.operators import Operator, OperatorStore
 from citewire_accounts.tenants.provider_service import TenantProviders
 from citewire_accounts.tenants.retention import Retention
 from citewire_http.api.parameters import check_parameters
@@ -31,9 +32,10 @@ from citewire_http.connections import site_of
 from citewire_http.middleware import add_headers
 from citewire_http.streams import StreamRules
 from citewire_kit.audit import current_record
+from citewire_kit.audit_events import OPERATOR, OPERATORS
 from citewire_kit.errors import PermissionDenied
 from citewire_kit.limiter import Limiter
-from citewire_kit.plan_limits import Measure
+from citewire_kit.plan_limits import Measure, PlanLimits
 from citewire_kit.tenant import Tenant, use_tenant
 
 
@@ -45,12 +47,14 @@ class AccountServices:
     authenticator: Authenticator
     identity: IdentityStore
     members: MemberStore
+    operators: OperatorStore
     groups: GroupStore
     sign_in: SignIn | None
     other_origins: Collection[str]
     """Origins whose pages may use a session, beside our own."""
     limiter: Limiter
     own_limits: LimitSettingStore
+    plan_limits: PlanLimits
     erasures: Erasures
     exports: UserExports
     feedback: FeedbackStore
@@ -79,10 +83,17 @@ async def find_caller(request: Request, services: AccountsDep) -> Caller:
 
     Raises:
         Unauthenticated: There is no valid key, token or session.
-        PermissionDenied: It has a session, and is sent by a page of another origin (reason `CROSS_SITE`).
+        PermissionDenied: It has a session, and is sent by a page of another origin (reason `CROSS_SITE`); or it has an
+            operator's key, whose holder is no member.
         ResourceExhausted: The address sent too many wrong keys.
     """
     site, authorization = site_of_request(request), request.headers.get("authorization")
+    if services.authenticator.is_operator(authorization):
+        note_operator(await services.authenticator.operator_of(authorization, site))
+        raise PermissionDenied(
+            "an operator's key is for /v1/operator only: operators are members of no organisation",
+            reason="PERMISSION_DENIED",
+        )
     if authorization is None and services.sign_in is not None and (cookie := session_cookie(request)):
         check_own_page(request, services)
         caller = await services.authenticator.caller_of_session(cookie, site)
@@ -96,6 +107,12 @@ def note_caller(tenant: Tenant) -> None:
     """Says in the audit trail whose request this is."""
     if (record := current_record()) is not None:
         record.tenant = tenant
+
+
+def note_operator(operator: Operator) -> None:
+    """Says in the operators' own audit trail whose request this is."""
+    if (record := current_record()) is not None:
+        record.tenant, record.issuer = Tenant(OPERATORS, "", "free", key_id=operator.key_id), OPERATOR
 
 
 def site_of_request(request: Request) -> str:

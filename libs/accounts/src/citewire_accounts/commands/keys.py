@@ -90,7 +90,7 @@ async def _create(options: argparse.Namespace, store: IdentityStore) -> None:
         "--group",
         f"must be 1-{MAX_GROUP_CHARS} printable characters, at most {MAX_GROUPS} times",
     )
-    expires_at = _expiry_in(options.expires, violations)
+    expires_at = expiry_in(options.expires, violations)
     violations.raise_if_any()
     org, user = options.org or "local", options.user or "local"
     plan = await store.ensure_user(org, user, options.plan)
@@ -111,7 +111,7 @@ async def _rotate(options: argparse.Namespace, store: IdentityStore) -> None:
     violations = Violations()
     overlap = _duration_in(options.overlap)
     violations.require(overlap is not None, "--overlap", f"must be {_DURATIONS}, or 0")
-    expires_at = _expiry_in(options.expires, violations)
+    expires_at = expiry_in(options.expires, violations)
     violations.raise_if_any()
     new = make_key()
     key = await store.find_key(options.org, options.key)
@@ -134,8 +134,8 @@ def _scopes_in(text: str | None, violations: Violations) -> tuple[Scope, ...]:
     return tuple(scope for scope in SCOPES if scope in names)
 
 
-def _expiry_in(text: str | None, violations: Violations) -> datetime | None:
-    """A time from now, or a moment."""
+def expiry_in(text: str | None, violations: Violations) -> datetime | None:
+    """Reads when a key expires: a time from now, or a moment; what is wrong with it becomes a violation."""
     if text is None:
         return None
     now, duration, moment = datetime.now(UTC), _duration_in(text), None

@@ -9,7 +9,7 @@ from citewire_accounts.tenants.groups import Group, GroupStore
 from citewire_accounts.tenants.limits import MEASURES, LimitSettingStore
 from citewire_accounts.tenants.members import Member, MemberStore, Organisation
 from citewire_kit.audit import AuditTrail
-from citewire_kit.audit_events import Action, own_event
+from citewire_kit.audit_events import OPERATOR, Action, own_event
 from citewire_kit.audit_store import AuditStore
 from citewire_kit.errors import invalid_field
 from citewire_kit.plan_limits import LimitScope, Measure
@@ -18,9 +18,6 @@ from citewire_kit.tenant import ROLES, is_token
 
 if TYPE_CHECKING:
     from citewire_accounts.commands.operator import Commands
-
-OPERATOR = "operator"
-"""Who vouches for what is done here, in the audit trail: whoever has the database's password."""
 
 
 def add_members(commands: "Commands") -> None:

@@ -8,10 +8,11 @@ from cachetools import TTLCache
 
 from citewire_accounts.people.claims import read_person
 from citewire_accounts.people.provider import Provider, issuer_of
-from citewire_accounts.people.sessions import SessionStore, disabled
+from citewire_accounts.people.sessions import SessionStore, disabled, suspended
 from citewire_accounts.people.sign_in import FRESH, SignIn
 from citewire_accounts.tenants.failed_keys import FailedKeys
 from citewire_accounts.tenants.identity import Caller, IdentityStore, KeyState, hash_key, is_key
+from citewire_accounts.tenants.operators import Operator, OperatorStore, is_operator_key
 from citewire_kit.arrivals import overloaded
 from citewire_kit.errors import CitewireError, Unauthenticated
 from citewire_kit.fair import FairShares
@@ -42,6 +43,7 @@ class Authenticator:
     def __init__(
         self,
         store: IdentityStore,
+        operators: OperatorStore,
         *,
         off: bool,
         sessions: SessionStore | None = None,
@@ -49,12 +51,14 @@ class Authenticator:
         providers: Iterable[Provider] = (),
     ) -> None:
         self._store = store
-        self._off = off
+        self._operators = operators
+        self.off = off
         self._sessions = sessions
         self._sign_in = sign_in
         self._bearers = {provider.issuer.issuer: provider for provider in providers if provider.issuer.audience}
         self._verified = TTLCache[bytes, Caller](_MAX_NOTED, FRESH.total_seconds())
         self._used: dict[bytes, datetime] = {}
+        self._used_by_operators: dict[bytes, datetime] = {}
         self._failed = FailedKeys()
         self._known = TTLCache[bytes, bool](_MAX_NOTED, _KNOWN_SECONDS)
         self._turns = FairShares(_LOOKUPS, lambda _: overloaded())
@@ -71,7 +75,7 @@ class Authenticator:
             PermissionDenied: The user is disabled (`USER_DISABLED`), or is in too many groups (`CLAIM_INVALID`).
             ResourceExhausted: Too many wrong keys came from there (`RATE_LIMITED`); keys that were valid lately may.
         """
-        if self._off:
+        if self.off:
             return Caller(LOCAL_TENANT)
         token = _jwt_in(authorization) if self._bearers else None
         if token is not None:
@@ -84,16 +88,38 @@ class Authenticator:
         if owner is None or owner.state != "active":
             self._known.pop(hashed, None)
             self._failed.note(site)
-            if owner is None:
-                raise Unauthenticated("the API key is unknown", reason="API_KEY_INVALID")
-            if owner.state == "disabled":
+            if owner is not None and owner.state == "disabled":
                 raise disabled(owner.caller.tenant.user_id)
-            message, reason = _REFUSALS[owner.state]
-            raise Unauthenticated(message, reason=reason)
+            if owner is not None and owner.state == "suspended":
+                raise suspended(owner.caller.tenant.org_id)
+            raise _refused(None if owner is None else owner.state)
         self._known[hashed] = True
-        if len(self._used) < _MAX_NOTED or hashed in self._used:
-            self._used[hashed] = datetime.now(UTC)
+        _note_use(self._used, hashed)
         return owner.caller
+
+    def is_operator(self, authorization: str | None) -> bool:
+        """Says whether a header has the form of an operator's key, of whom there are none with auth off."""
+        return not self.off and is_operator_key(_bearer_in(authorization))
+
+    async def operator_of(self, authorization: str | None, site: str = "") -> Operator:
+        """Returns the operator whose key a header has.
+
+        Raises:
+            Unauthenticated: Reason `API_KEY_INVALID`, `API_KEY_REVOKED` or `API_KEY_EXPIRED`.
+            ResourceExhausted: Too many wrong keys came from there.
+        """
+        hashed = hash_key(_bearer_in(authorization))
+        if hashed not in self._known:
+            self._failed.check(site)
+        async with self._turns.hold(hashed.hex()):
+            match = await self._operators.find(hashed)
+        if match is None or match.state != "active":
+            self._known.pop(hashed, None)
+            self._failed.note(site)
+            raise _refused(None if match is None else match.state)
+        self._known[hashed] = True
+        _note_use(self._used_by_operators, hashed)
+        return match.operator
 
     async def caller_of_session(self, cookie: str, site: str = "", *, renew: bool = False) -> Caller:
         """Returns who signed in with this browser.
@@ -163,13 +189,23 @@ class Authenticator:
     async def flush(self) -> None:
         """Writes when keys were last used. What can't be written now is kept for the next time."""
         used, self._used = self._used, {}
-        if not used:
-            return
+        used_by_operators, self._used_by_operators = self._used_by_operators, {}
         try:
-            await self._store.touch(used)
+            if used:
+                await self._store.touch(used)
+            if used_by_operators:
+                await self._operators.touch(used_by_operators)
         except CitewireError as exc:
-            self._used = {**used, **self._used}
-            log.warning("key_usage_not_written", keys=len(used), reason=exc.reason)
+            self._used, self._used_by_operators = (
+                {**used, **self._used},
+                {**used_by_operators, **self._used_by_operators},
+            )
+            log.warning("key_usage_not_written", keys=len(used) + len(used_by_operators), reason=exc.reason)
+
+
+def _note_use(used: dict[bytes, datetime], hashed: bytes) -> None:
+    if len(used) < _MAX_NOTED or hashed in used:
+        used[hashed] = datetime.now(UTC)
 
 
 def _key_in(authorization: str | None) -> str:
@@ -177,9 +213,8 @@ def _key_in(authorization: str | None) -> str:
         raise Unauthenticated(
             "this server needs an API key: send the header 'Authorization: Bearer cw_…'", reason="API_KEY_MISSING"
         )
-    scheme, _, key = authorization.partition(" ")
-    key = key.strip()
-    if scheme.lower() != "bearer" or not is_key(key):
+    key = _bearer_in(authorization)
+    if not is_key(key):
         raise Unauthenticated("the Authorization header holds no API key of the form 'Bearer cw_…'",
                               reason="API_KEY_INVALID")  # fmt: skip
     return key
@@ -187,6 +222,16 @@ def _key_in(authorization: str | None) -> str:
 
 def _jwt_in(authorization: str | None) -> str | None:
     """The token of an Authorization header that has the form of one."""
-    scheme, _, token = (authorization or "").partition(" ")
-    token = token.strip()
-    return token if scheme.lower() == "bearer" and _JWT.fullmatch(token) else None
+    token = _bearer_in(authorization)
+    return token if _JWT.fullmatch(token) else None
+
+
+def _bearer_in(authorization: str | None) -> str:
+    """What an Authorization header of the scheme Bearer has; "" for any other."""
+    scheme, _, text = (authorization or "").partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else ""
+
+
+def _refused(state: KeyState | None) -> Unauthenticated:
+    message, reason = _REFUSALS[state] if state is not None else ("the API key is unknown", "API_KEY_INVALID")
+    return Unauthenticated(message, reason=reason)

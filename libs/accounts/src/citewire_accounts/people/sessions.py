@@ -91,7 +91,8 @@ class SessionStore:
         """Makes the organisation and the user if they don't exist, with the roles and the plan that the claims give.
 
         Raises:
-            PermissionDenied: The user is disabled (`USER_DISABLED`), or is in too many groups (`CLAIM_INVALID`).
+            PermissionDenied: The user is disabled (`USER_DISABLED`), the organisation is suspended
+                (`ORGANISATION_SUSPENDED`), or there are too many groups (`CLAIM_INVALID`).
         """
         async with tenant_transaction(self._pool, _inside(person)) as connection:
             return await _put_person(connection, person, issuer)
@@ -156,7 +157,9 @@ async def _put_person(connection: Connection, person: Person, issuer: Issuer) ->
     row = await (await connection.execute(_SQL["put_user"], values)).fetchone()
     if row is None:
         raise RuntimeError("INSERT … RETURNING returned nothing")
-    present_roles, plan, is_disabled, own_groups = row
+    present_roles, plan, is_disabled, is_suspended, own_groups = row
+    if is_suspended:
+        raise suspended(person.org_id)
     if is_disabled:
         raise disabled(person.user_id)
     groups = _bounded(tuple(dict.fromkeys((*person.groups, *own_groups))))
@@ -166,6 +169,13 @@ async def _put_person(connection: Connection, person: Person, issuer: Issuer) ->
 def disabled(user_id: str) -> PermissionDenied:
     """Returns the error for a user whom the organisation has disabled."""
     return PermissionDenied(f"{user_id} is disabled in the organisation", reason="USER_DISABLED")
+
+
+def suspended(org_id: str) -> PermissionDenied:
+    """Returns the error for everybody of an organisation that an operator has suspended."""
+    return PermissionDenied(
+        f"the organisation {org_id} is suspended: ask who runs this server", reason="ORGANISATION_SUSPENDED"
+    )
 
 
 def _bounded(groups: Sequence[str]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ VALUES (%(org)s, %(user)s, coalesce(%(roles)s::text[], %(default_roles)s), %(gro
 ON CONFLICT (org_id, user_id)
 DO UPDATE SET roles = coalesce(%(roles)s::text[], chat.users.roles), provider_groups = excluded.provider_groups
 RETURNING roles, (SELECT plan FROM chat.plans WHERE org_id = %(org)s ORDER BY since DESC LIMIT 1),
-          disabled_at IS NOT NULL, chat.own_groups(org_id, user_id)
+          disabled_at IS NOT NULL, (SELECT suspended_at IS NOT NULL FROM chat.orgs WHERE org_id = %(org)s), chat.own_groups(org_id, user_id)
 
 -- name: add_session
 INSERT INTO chat.sessions (org_id, session_id, user_id, id_hash, issuer, groups, sealed_tokens, fresh_until, expires_at)

@@ -24,7 +24,7 @@ Scope = Literal["read", "chat", "write", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = ("read", "chat", "write", "admin")
 """What a key may be limited to: reading and searching; asking; changing; what owners and admins may, and keys."""
 
-KeyState = Literal["active", "revoked", "expired", "rotated", "disabled"]
+KeyState = Literal["active", "revoked", "expired", "rotated", "disabled", "suspended"]
 
 
 @dataclass(frozen=True, slots=True)

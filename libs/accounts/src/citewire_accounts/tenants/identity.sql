@@ -3,7 +3,7 @@
 -- name: find_key
 -- Who a key belongs to, before the tenant is known.
 SELECT org_id, user_id, plan, roles, key_id, scopes, expires_at, state, groups, limited_groups
-FROM chat.find_caller(%(hash)s)
+FROM chat.find_key_owner(%(hash)s)
 
 -- name: touch
 SELECT chat.touch_api_keys(%(hashes)s::bytea[], %(times)s::timestamptz[])

@@ -111,7 +111,7 @@ async def _check(connection: Connection, scope: LimitScope, values: Mapping[str,
     if await fetch_row(connection, _SQL[query], values) is not None:
         return
     if not field:
-        raise NotFound(f"there is no organisation {values['org']}", reason="ROUTE_NOT_FOUND")
+        raise NotFound(f"there is no organisation {values['org']}", reason="ORGANISATION_NOT_FOUND")
     raise invalid_field(field, "must be of the organisation")
 
 

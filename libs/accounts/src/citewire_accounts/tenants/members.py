@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from citewire_kit.errors import FailedPrecondition, NotFound, PermissionDenied
 from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, load_queries, tenant_transaction, transaction
-from citewire_kit.tenant import Plan, Role, Tenant
+from citewire_kit.tenant import Plan, Role, Tenant, is_token
 
 _SQL = load_queries("citewire_accounts.tenants", "members.sql")
 
@@ -23,6 +23,10 @@ class Organisation:
     users: int
     keys: int
     """API keys that aren't revoked."""
+    suspended_at: datetime | None
+    """Since when nobody of it may call; None: they may."""
+    audit_days: int | None
+    """For how long its audit trail is kept; None: as long as the server keeps those without a policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +76,47 @@ class MemberStore:
         Raises:
             NotFound: There is none of that id.
         """
-        async with tenant_transaction(self._pool, _inside(org_id)) as connection:
-            row = await fetch_row(connection, _SQL["get_organisation"], {"org": org_id})
+        row = None
+        if is_token(org_id):
+            async with tenant_transaction(self._pool, _inside(org_id)) as connection:
+                row = await fetch_row(connection, _SQL["get_organisation"], {"org": org_id})
         if row is None:
-            raise NotFound(f"there is no organisation {org_id}", reason="ROUTE_NOT_FOUND")
+            raise NotFound(f"there is no organisation {org_id[:128]!r}", reason="ORGANISATION_NOT_FOUND")
         return Organisation(**row)
+
+    async def create_organisation(self, org_id: str, plan: Plan, owner: str | None) -> Organisation:
+        """Makes an organisation.
+
+        Args:
+            org_id: Its id.
+            plan: The plan that it is on.
+            owner: A user who owns it, and may then sign in; None: whoever is made first.
+
+        Raises:
+            FailedPrecondition: It exists, or is being erased (reason `WRONG_STATE`).
+        """
+        names = {"org": org_id, "plan": plan, "user": owner, "roles": ["owner"]}
+        async with tenant_transaction(self._pool, _inside(org_id)) as connection:
+            if await fetch_row(connection, _SQL["is_being_erased"], names) is not None:
+                raise FailedPrecondition(f"{org_id} is being erased: wait until it is done", reason="WRONG_STATE")
+            if await fetch_row(connection, _SQL["add_organisation"], names) is None:
+                raise FailedPrecondition(f"the organisation {org_id} exists already", reason="WRONG_STATE")
+            await connection.execute(_SQL["add_plan"], names)
+            if owner is not None:
+                await connection.execute(_SQL["add_member"], names)
+        return await self.organisation(org_id)
+
+    async def set_suspended(self, org_id: str, *, suspended: bool) -> Organisation:
+        """Suspends an organisation from the next request of its keys and sessions on, or lets its users call again.
+
+        Tokens of identity providers count within 30 seconds. What is stored stays.
+
+        Raises:
+            NotFound: There is none of that id.
+        """
+        async with tenant_transaction(self._pool, _inside(org_id)) as connection:
+            await connection.execute(_SQL["set_suspended"], {"org": org_id, "suspended": suspended})
+        return await self.organisation(org_id)
 
     async def set_plan(self, org_id: str, plan: Plan) -> Organisation:
         """Puts an organisation on a plan, from its next request on.
@@ -96,10 +136,10 @@ class MemberStore:
         Raises:
             NotFound: There is no organisation of that id.
         """
-        organisation = await self.organisation(org_id)
+        await self.organisation(org_id)
         async with tenant_transaction(self._pool, _inside(org_id)) as connection:
             await connection.execute(_SQL["set_audit_days"], {"org": org_id, "days": days})
-        return organisation
+        return await self.organisation(org_id)
 
     async def members(self, org_id: str) -> list[Member]:
         """Returns an organisation's users, by their ids."""

@@ -3,16 +3,29 @@
 -- name: list_organisations
 SELECT o.org_id, coalesce((SELECT p.plan FROM chat.plans p WHERE p.org_id = o.org_id ORDER BY since DESC LIMIT 1), 'free') AS plan,
        o.created_at, (SELECT count(*) FROM chat.users u WHERE u.org_id = o.org_id) AS users,
-       (SELECT count(*) FROM chat.api_keys k WHERE k.org_id = o.org_id AND k.revoked_at IS NULL) AS keys
+       (SELECT count(*) FROM chat.api_keys k WHERE k.org_id = o.org_id AND k.revoked_at IS NULL) AS keys,
+       o.suspended_at, (SELECT a.days FROM chat.audit_policies a WHERE a.org_id = o.org_id) AS audit_days
 FROM chat.orgs o
 ORDER BY o.org_id
 
 -- name: get_organisation
 SELECT o.org_id, coalesce((SELECT p.plan FROM chat.plans p WHERE p.org_id = o.org_id ORDER BY since DESC LIMIT 1), 'free') AS plan,
        o.created_at, (SELECT count(*) FROM chat.users u WHERE u.org_id = o.org_id) AS users,
-       (SELECT count(*) FROM chat.api_keys k WHERE k.org_id = o.org_id AND k.revoked_at IS NULL) AS keys
+       (SELECT count(*) FROM chat.api_keys k WHERE k.org_id = o.org_id AND k.revoked_at IS NULL) AS keys,
+       o.suspended_at, (SELECT a.days FROM chat.audit_policies a WHERE a.org_id = o.org_id) AS audit_days
 FROM chat.orgs o
 WHERE o.org_id = %(org)s
+
+-- name: is_being_erased
+SELECT erasure_id FROM chat.erasures WHERE org_id = %(org)s AND subject_kind = 'organisation'
+
+-- name: add_organisation
+INSERT INTO chat.orgs (org_id) VALUES (%(org)s) ON CONFLICT DO NOTHING RETURNING org_id
+
+-- name: set_suspended
+-- A second time keeps the first one's moment.
+UPDATE chat.orgs SET suspended_at = CASE WHEN %(suspended)s THEN coalesce(suspended_at, now()) END
+WHERE org_id = %(org)s
 
 -- name: add_plan
 INSERT INTO chat.plans (org_id, plan) VALUES (%(org)s, %(plan)s)

@@ -45,10 +45,8 @@ class Description:
     """Events of streams by the name of their schema, and whether frames have an `id`."""
     forms: tuple[type[BaseModel], ...]
     """Bodies that a route reads by itself."""
-    security: Docs
-    """The ways to say who calls, by name."""
-    authenticate: Callable[..., object]
-    """The dependency of the routes that need a caller."""
+    callers: tuple[tuple[Callable[..., object], Docs], ...]
+    """By the dependency of routes that need a caller: the ways to say who that is, by name."""
 
 
 def problems(*statuses: int) -> dict[int | str, Docs]:
@@ -115,7 +113,9 @@ def _build(app: FastAPI, routers: Sequence[APIRouter], described: Description) -
             raise ValueError(f"two schemas are named {name}")
     for name, (events, numbered) in described.streams.items():
         schemas[name] = {"oneOf": _frames(events, numbered=numbered)}
-    document["components"]["securitySchemes"] = described.security
+    document["components"]["securitySchemes"] = {
+        name: scheme for _, schemes in described.callers for name, scheme in schemes.items()
+    }
     for route in routes:
         for method in route.methods or ():
             _complete(document["paths"][route.path_format][method.lower()], route, schemas, described)
@@ -125,17 +125,18 @@ def _build(app: FastAPI, routers: Sequence[APIRouter], described: Description) -
 def _complete(operation: Docs, route: APIRoute, schemas: Docs, described: Description) -> None:
     """Adds the body, the errors that all have, the key, and examples of streams."""
     bodies = _bodies(route.dependant)
-    authenticated = any(dependency.call is described.authenticate for dependency in _dependencies(route.dependant))
+    calls = {dependency.call for dependency in _dependencies(route.dependant)}
+    schemes: Docs = next((schemes for call, schemes in described.callers if call in calls), dict[str, Any]())
     if bodies:
         schema = {"$ref": f"{REF}{bodies[0].__name__}"}
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-    common = (401, 403, 422, 429) if authenticated else ()
+    common = (401, 403, 422, 429) if schemes else ()
     more = problems(*common, *((400, 413, 415) if bodies else ()))
     responses = operation["responses"] | {str(status): response for status, response in more.items()}
-    if not authenticated:
+    if not schemes:
         responses.pop("422", None)  # FastAPI adds it
     operation["responses"] = dict(sorted(responses.items()))
-    operation["security"] = [{name: []} for name in described.security] if authenticated else []
+    operation["security"] = [{name: []} for name in schemes]
     for response in operation["responses"].values():
         stream = response.get("content", {}).get("text/event-stream")
         if stream:

@@ -124,8 +124,8 @@ async def get_usage(
     format_: Annotated[Format, Query(alias="format")] = None,
 ) -> Response:
     """Adds up the organisation's usage, or that of a user or an API key. Who isn't an owner or admin sees their own."""
-    start, end = _span(from_, to, datetime.now(UTC))
-    groups = _groups(group_by, source)
+    start, end = read_span(from_, to, datetime.now(UTC))
+    groups = read_groups(group_by, source)
     everyone = is_admin(tenant)
     if not everyone and user not in (None, tenant.user_id):
         require_admin(tenant)
@@ -143,8 +143,8 @@ async def get_usage(
         scope="org" if everyone else "user",
         source=source,
         group_by=list(groups),
-        rows=[_shown(row) for row in usage.rows],
-        total=_shown(usage.total),
+        rows=[shown(row) for row in usage.rows],
+        total=shown(usage.total),
     )
     return JSONResponse(report.members(), headers={"Vary": "Accept"})
 
@@ -233,8 +233,12 @@ async def _whose(services: AccountServices, tenant: Tenant, user: str | None, ke
     return replace(tenant, user_id=user, key_id="")
 
 
-def _span(start: str | None, end: str | None, now: datetime) -> tuple[datetime, datetime]:
-    """The first moment and the one after the last."""
+def read_span(start: str | None, end: str | None, now: datetime) -> tuple[datetime, datetime]:
+    """Returns the first moment and the one after the last.
+
+    Raises:
+        InvalidArgument: They are no moments, in the wrong order, or too far apart.
+    """
     tomorrow = datetime.combine(now.date(), time(), UTC) + _DAY
     last = tomorrow if end is None else read_moment("to", end, after=_DAY)
     first = tomorrow - DEFAULT_DAYS * _DAY if start is None else read_moment("from", start)
@@ -247,7 +251,12 @@ def _span(start: str | None, end: str | None, now: datetime) -> tuple[datetime, 
     return first, last
 
 
-def _groups(text: str, source: UsageSource) -> tuple[Group, ...]:
+def read_groups(text: str, source: UsageSource) -> tuple[Group, ...]:
+    """Returns what rows are divided by.
+
+    Raises:
+        InvalidArgument: Something else is named, twice, or isn't known of the source.
+    """
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in set(Group)]
     if unknown:
@@ -272,8 +281,8 @@ def _preferred(request: Request) -> Literal["json", "csv"]:
     return "json"
 
 
-def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Days as text, and amounts in USD."""
+def shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a row with days as text, and amounts in USD."""
     return {_shown_name(name): _shown_value(name, value) for name, value in row.items()}
 
 

@@ -17,7 +17,7 @@ from citewire_accounts.api.schemas.admin import (
     UserInfo,
     UserList,
 )
-from citewire_accounts.tenants.audit import AuditQuery, Position
+from citewire_accounts.tenants.audit import AuditQuery, AuditReader, Position
 from citewire_http.api.openapi import problems
 from citewire_http.api.pages import PagesDep, read_token, write_token
 from citewire_http.api.parameters import Clean, PageSize, PageToken
@@ -27,13 +27,15 @@ from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch
 from citewire_kit.audit_events import Action
 from citewire_kit.errors import invalid_field
-from citewire_kit.tenant import is_token
+from citewire_kit.tenant import Tenant, is_token
 
 router = APIRouter(route_class=CancellingRoute, tags=["admin"], dependencies=[Depends(authenticate)])
 
 _DAY = timedelta(days=1)
 _DAYS = 30
 _PAGE = 1000
+
+EventFilters = tuple[str | None, str | None, str | None, Action | None, str | None]
 
 From = Annotated[
     str | None,
@@ -63,17 +65,36 @@ async def list_audit_events(
 ) -> AuditPage:
     """Returns what was done in the organisation, oldest first, about a second after it ended. Owners and admins may."""
     require_admin(tenant)
+    filters = (from_, to, user, action, object_name)
+    return await read_events(services.audit, tenant, filters, page_size or _PAGE, page_token or "")
+
+
+async def read_events(
+    reader: AuditReader, tenant: Tenant, filters: EventFilters, page_size: int, page_token: str
+) -> AuditPage:
+    """Returns a page of an organisation's events.
+
+    Args:
+        reader: Reads them.
+        tenant: Whose.
+        filters: `from`, `to`, user, action and object, as the request names them.
+        page_size: How many.
+        page_token: Of the page before; "" for the first.
+
+    Raises:
+        InvalidArgument: A filter or the token is wrong.
+    """
+    from_, to, user, action, object_name = filters
     now = datetime.now(UTC)
     end = now if to is None else read_moment("to", to, after=_DAY)
     start = end - _DAYS * _DAY if from_ is None else read_moment("from", from_)
     if start >= end:
         raise invalid_field("from", "must be before `to`")
     query = AuditQuery(start, end, user, action, object_name)
-    bound = f"{from_}\n{to}\n{user}\n{action}\n{object_name}"
-    size = page_size or _PAGE
-    events = await services.audit.page(tenant, query, _position(read_token(page_token or "", bound)), size + 1)
-    token = write_token(bound, _key(events[size - 1][0])) if len(events) > size else ""
-    return AuditPage(events=[AuditEntry.of(event) for _, event in events[:size]], next_page_token=token)
+    bound = "\n".join(map(str, filters))
+    events = await reader.page(tenant, query, _position(read_token(page_token, bound)), page_size + 1)
+    token = write_token(bound, _key(events[page_size - 1][0])) if len(events) > page_size else ""
+    return AuditPage(events=[AuditEntry.of(event) for _, event in events[:page_size]], next_page_token=token)
 
 
 @router.get("/v1/admin/organisation", summary="Show your organisation", responses=problems(403))

@@ -75,7 +75,7 @@ async def add_erasure(
         raise invalid_field("documents", "can't be kept without their organisation")
     erasure = await services.erasures.ask(tenant, body.user or "", body.documents)
     touch(f"user:{body.user}" if body.user else f"organisation:{tenant.org_id}")
-    return _erasure(erasure)
+    return erasure_json(erasure)
 
 
 @router.get("/v1/erasures", summary="List erasures")
@@ -87,7 +87,7 @@ async def list_erasures(tenant: TenantDep, services: AccountsDep, pages: PagesDe
         key=lambda erasure: (erasure.created_at.isoformat(), str(erasure.erasure_id)),
         text=lambda erasure: f"{erasure.subject}\n{erasure.successor}",
     )
-    return ErasureList(erasures=[_erasure(erasure) for erasure in erasures], next_page_token=token)
+    return ErasureList(erasures=[erasure_json(erasure) for erasure in erasures], next_page_token=token)
 
 
 @router.get("/v1/erasures/{erasure_id}", summary="How far an erasure is", responses=problems(404))
@@ -98,10 +98,11 @@ async def get_erasure(erasure_id: str, tenant: TenantDep, services: AccountsDep)
         number = UUID(erasure_id)
     except ValueError as exc:
         raise NotFound(f"there is no erasure {erasure_id[:64]}", reason="ERASURE_NOT_FOUND") from exc
-    return _erasure(await services.erasures.get(tenant, number))
+    return erasure_json(await services.erasures.get(tenant, number))
 
 
-def _erasure(erasure: erasures.Erasure) -> Erasure:
+def erasure_json(erasure: erasures.Erasure) -> Erasure:
+    """Returns an erasure as it is shown."""
     return Erasure(
         id=str(erasure.erasure_id),
         kind=erasure.subject_kind,
