@@ -47,6 +47,11 @@ SHAPES = {
     "one line of code": ("```\n", " "),
     "one quote": ("> ", "\n> "),
     "one table in a list": ("- item\n\n  | a | b |\n  |---|---|\n  | x | ", " |\n  | x | "),
+    "one table in quotes": ("> > > | a | b |\n> > > |---|---|\n> > > | x | ", " |\n> > > | x | "),
+    "one list in lists": ("- a\n  - b\n    - ", "\n    - "),
+    "code in one item": ("1. item\n\n   ```\n   x\n   ```\n\n   ", "\n\n   ```\n   x\n   ```\n\n   "),
+    "many lists": ("- ", "\n\ntext\n\n- "),
+    "many tables": ("| a | b |\n|---|---|\n| x | ", "\n\n| a | b |\n|---|---|\n| x | "),
 }
 """How an answer begins, and what stands between its sentences."""
 _FIRST_TEXT = """new Promise(resolve => {

@@ -136,6 +136,38 @@ async def test_a_long_conversation_is_written_over_several_frames(page: DrivenPa
     assert asked == [f"Question {number}?" for number in range(40)]
 
 
+async def accessible(page: DrivenPage) -> tuple[list[str], str]:
+    """The roles and the text that Chromium gives to screen readers, once all answers are laid out."""
+    left_out = ":is(.blocks, .prose li, .prose .lines, .long > tbody):not(.in-full)"
+    await page.wait_for(f"!document.querySelector('{left_out}')")
+    tree = await page.call("Accessibility.getFullAXTree")
+    nodes = [node for node in tree["nodes"] if not node["ignored"]]
+    texts = [node["name"]["value"] for node in nodes if node["role"]["value"] == "StaticText"]
+    return [node["role"]["value"] for node in nodes], "".join(texts)
+
+
+async def test_screen_readers_are_given_all_of_a_long_answer(page: DrivenPage) -> None:
+    words = "of what is paid for each day abroad, "
+    shapes = [f"Paragraph # {words}\n\n", f"- Item # {words}\n", f"> - Deep # {words}\n"]
+    expected = [f"{shape.split('#')[0].lstrip('> -')}{number} of" for shape in shapes for number in range(60)]
+    answer = "\n".join("".join(shape.replace("#", str(number)) for number in range(60)) for shape in shapes)
+    await begin(page)
+    await page.run(f"tell('token', {json.dumps({'text': answer})}); frames()")
+    await end(page)
+    _, read = await accessible(page)
+    assert [told for told in expected if told not in read] == []
+    await page.run("dispatchEvent(new Event('resize'))")
+    _, read = await accessible(page)
+    assert [told for told in expected if told not in read] == [], "when the window has another size"
+    messages = [{"role": "user", "content": "Q?"}, {"role": "assistant", "content": answer, "state": "complete"}]
+    stored = {"id": "long", "title": "Long", "messages": messages, "next_page_token": ""}
+    await page.run(f"window.stored = {json.dumps(stored)}; location.hash = '#/c/long'")
+    await page.wait_for("document.querySelector('.question')?.textContent === 'Q?'")
+    await page.wait_for("document.querySelectorAll('.prose li').length === 120")
+    _, read = await accessible(page)
+    assert [told for told in expected if told not in read] == [], "when it is opened again"
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 async def test_long_code_and_tables_are_whole_aligned_and_accessible(page: DrivenPage, width: int) -> None:
     await page.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
@@ -153,10 +185,9 @@ async def test_long_code_and_tables_are_whole_aligned_and_accessible(page: Drive
     )
     assert [cell[0] for cell in cells] == [str(number) for number in range(150)]
     assert len({tuple(places) for _, *places in cells}) == 1, "columns are straight"
-    tree = await page.call("Accessibility.getFullAXTree")
-    roles = [node["role"]["value"] for node in tree["nodes"] if not node["ignored"]]
-    assert roles.count("row") > 20, "Chromium's tree holds what is laid out"
-    assert roles.count("columnheader") == 3
+    roles, read = await accessible(page)
+    assert (roles.count("row"), roles.count("columnheader")) == (151, 3)
+    assert [f"line {number}" in read for number in range(150)] == [True] * 150
     await page.run(f"{axe_script()}; undefined")
     for scheme in ("light", "dark"):
         await page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])

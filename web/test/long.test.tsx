@@ -133,3 +133,31 @@ test.each(HOSTILE)("twice as much text is twice as much to read: %s", (_, text) 
   const [less, more] = [lexed(text(20_000)), lexed(text(40_000))];
   expect(more / less).toBeLessThan(2.5);
 });
+
+const DEEP: [string, string, (number: number) => string][] = [
+  ["a table in a list", "- item\n\n  | a | b |\n  |---|---|\n", (number) => `  | row ${number} | says something [ref:1] |\n`],
+  ["a table in quotes", "> > | a | b |\n> > |---|---|\n", (number) => `> > | row ${number} | says something [ref:1] |\n`],
+  ["a list in a list", "- item\n", (number) => `  - Item ${number} says something. [ref:1]\n`],
+  ["blocks in a list", "1. item\n\n", (number) => `    Part ${number} says something. [ref:1]\n\n   \`\`\`\n   x\n   \`\`\`\n\n`],
+  ["paragraphs in a quote", "", (number) => `> Part ${number} says something. [ref:1]\n>\n`],
+];
+
+test.each(DEEP)("what is settled of %s isn't written again, and each source has its place", (_, begin, entry) => {
+  const entries = Array.from({ length: 600 }, (_, number) => entry(number));
+  const partsAt = (count: number) => {
+    const text = begin + entries.slice(0, count).join("");
+    const parts = [...new BlockReader().read(text)].flatMap((block) => {
+      const marksOf = marksReader(answerOf(text), true, "en");
+      return partsOf(new Renderer(block, marksOf({ start: 0, end: text.length }), marksOf).block(block.token));
+    });
+    return { text, parts };
+  };
+  const [before, after] = [partsAt(590), partsAt(600)];
+  expect(after.parts.length).toBeGreaterThan(4);
+  const anew = after.parts.filter((part, at) => before.parts[at] === undefined || !isSamePart(before.parts[at], part));
+  expect(anew.length).toBeLessThanOrEqual(3);
+  for (const { part: { start, token } } of after.parts) {
+    expect(after.text.slice(start, start + token.raw.length)).toBe(token.raw);
+  }
+  expect(after.parts.map(({ part }) => part.token.raw).join("\n").match(/something/g)?.length).toBe(600);
+});

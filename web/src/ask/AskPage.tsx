@@ -3,6 +3,7 @@ import type { DocumentList } from "@citewire/client";
 import { memo } from "preact/compat";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
+import { opened } from "../reader-state";
 import { attempt, client, conversationId, toast } from "../state";
 import { useFocus } from "../use-focus";
 import { words } from "../words";
@@ -11,6 +12,7 @@ import { announced } from "./announce";
 import { Card } from "./Card";
 import { ask, isBusy, owner, show, type Turn, turns } from "./chat";
 import { Composer } from "./Composer";
+import { layOutInFull } from "./in-full";
 
 const NEAR_END = 120; // pixels
 
@@ -21,6 +23,8 @@ export function AskPage() {
   useLayoutEffect(() => void show(conversationId.value), [conversationId.value]);
   const count = turns.value.length;
   useEffect(() => followEnd(main.current!, list.current!), []);
+  // Before the browser lays anything out: what is beside makes all lines narrower.
+  useLayoutEffect(() => (isBusy.value ? undefined : layOutInFull(list.current!)), [isBusy.value, turns.value, opened.value === null]);
   return (
     <main ref={main} id="main" tabIndex={-1} class={count === 0 ? "ask empty" : "ask"}>
       <div class="turns" ref={list}>

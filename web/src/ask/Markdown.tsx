@@ -10,7 +10,7 @@ import type { Span } from "./answer";
 import { Badge } from "./Badge";
 import type { Block } from "./blocks";
 import type { BadgeTarget } from "./card-state";
-import type { Part } from "./long";
+import { type Part, some } from "./long";
 import { Table } from "./Table";
 
 /** What stands in a part of the answer beside its text, by offsets in the whole answer. */
@@ -50,21 +50,49 @@ export const isSameGroup = (before: GroupProps, after: GroupProps): boolean =>
   before.blocks.every((block, at) => block === after.blocks[at]);
 
 const BlockGroup = memo(({ blocks, marksOf }: GroupProps) => (
-  <>{blocks.map((block) => <MarkdownBlock key={block.key} block={block} marks={marksOf(spanOf(block))} marksOf={marksOf} />)}</>
+  <Room of={blocks.map(({ token }) => token)}>
+    {blocks.map((block) => <MarkdownBlock key={block.key} block={block} marks={marksOf(spanOf(block))} marksOf={marksOf} />)}
+  </Room>
 ), isSameGroup);
 
-/** So many blocks are compared as one: in a long answer, each frame changes the last few. */
+/**
+ * So many blocks, or so many characters, are compared as one, and laid out as one when they are in sight: in a long answer, each
+ * frame changes the last few. A browser looks at each box that it may leave out, so that there are to be few.
+ */
 const GROUP = 32;
+const GROUP_CHARACTERS = 4000;
+
+/** Cuts what stands one below the other into groups. */
+function grouped<T>(entries: T[], rawOf: (entry: T) => string): T[][] {
+  const groups: T[][] = [];
+  let length = GROUP_CHARACTERS;
+  for (const entry of entries) {
+    if (length >= GROUP_CHARACTERS || groups.at(-1)!.length >= GROUP) {
+      groups.push([]);
+      length = 0;
+    }
+    groups.at(-1)!.push(entry);
+    length += rawOf(entry).length;
+  }
+  return groups;
+}
 
 /** The blocks of an answer. */
 export function Blocks({ blocks, marksOf }: { blocks: Block[]; marksOf: MarksOf }) {
-  const groups: ComponentChildren[] = [];
-  for (let from = 0; from < blocks.length; from += GROUP) {
-    const group = blocks.slice(from, from + GROUP);
-    const span = { start: group[0]!.start, end: spanOf(group.at(-1)!).end };
-    groups.push(<BlockGroup key={from} blocks={group} marks={marksOf(span)} marksOf={marksOf} />);
-  }
-  return <>{groups}</>;
+  return (
+    <>
+      {grouped(blocks, ({ token }) => token.raw).map((group) => {
+        const span = { start: group[0]!.start, end: spanOf(group.at(-1)!).end };
+        return <BlockGroup key={group[0]!.key} blocks={group} marks={marksOf(span)} marksOf={marksOf} />;
+      })}
+    </>
+  );
+}
+
+/** Blocks that are laid out when they come in sight; until then, as high as their text may be. */
+function Room({ of, children }: { of: Token[]; children: ComponentChildren }) {
+  const height = of.reduce((sum, { raw }) => sum + 1 + raw.length / 50, 0);
+  return <div class="blocks" style={{ "--height": `${Math.ceil(height)}em` }}>{children}</div>;
 }
 
 function spanOf({ start, token }: { start: number; token: Token }): Span {
@@ -77,14 +105,17 @@ export interface PartProps {
   /** What its writing depends on beside its text. */
   kind: string;
   marks: Marks;
+  marksOf: MarksOf;
   write: (writer: Renderer, part: Token, kind: string) => ComponentChildren;
 }
 
+/** What stands within other blocks is read again as they grow, and says the same. */
 export const isSamePart = (before: PartProps, after: PartProps): boolean =>
-  before.part === after.part && before.kind === after.kind && before.marks.version === after.marks.version;
+  before.part.start === after.part.start && before.part.token.raw === after.part.token.raw && before.kind === after.kind &&
+  before.marks.version === after.marks.version;
 
 export const PartView = memo(
-  ({ part, kind, marks, write }: PartProps) => <>{write(new Renderer(part, marks, null), part.token, kind)}</>,
+  ({ part, kind, marks, marksOf, write }: PartProps) => <>{write(new Renderer(part, marks, marksOf), part.token, kind)}</>,
   isSamePart,
 );
 
@@ -92,11 +123,11 @@ export class Renderer {
   #cursor = 0;
   readonly #raw: string;
 
-  /** `marksOf` gives the marks of a block's parts; null where it is a part itself. */
+  /** `marksOf` gives the marks of the parts. */
   constructor(
     private readonly whole: Part & Partial<Pick<Block, "parts" | "goesOn">>,
     private readonly marks: Marks,
-    private readonly marksOf: MarksOf | null,
+    private readonly marksOf: MarksOf,
   ) {
     this.#raw = whole.token.raw;
   }
@@ -129,8 +160,16 @@ export class Renderer {
     }
   }
 
-  blocks(tokens: Token[] | undefined): ComponentChildren {
-    return tokens?.map((token, number) => <Fragment key={number}>{this.block(token)}</Fragment>);
+  blocks(tokens: Token[] = []): ComponentChildren {
+    const write = (writer: Renderer, group: Token) =>
+      tokensOf(group).map((token, number) => <Fragment key={number}>{writer.block(token)}</Fragment>);
+    const inRoom = (writer: Renderer, group: Token) => <Room of={tokensOf(group)}>{write(writer, group)}</Room>;
+    const groups = grouped(tokens, rawOf);
+    if (groups.length < 2) return write(this, { type: "group", raw: "", tokens });
+    return groups.map((group, at) => {
+      const kind = group.map(({ type }) => type).join(); // text in a list becomes a paragraph when the list becomes loose
+      return this.#part(at, group.map(rawOf), { type: "group", raw: "", tokens: group }, kind, inRoom);
+    });
   }
 
   inline(tokens: Token[] | undefined): ComponentChildren {
@@ -205,7 +244,7 @@ export class Renderer {
   #table(table: Tokens.Table): ComponentChildren {
     const isLong = this.#isLong(table);
     const head = this.#row(table.header, "th", isLong);
-    const bodies = this.#parts(table, () => "rows", (writer, part) => (
+    const bodies = this.#parts(table, () => table.align.join(), (writer, part) => (
       <tbody role={isLong ? "rowgroup" : undefined}>
         {(part as Tokens.Table).rows.map((row, line) => <Fragment key={line}>{writer.#row(row, "td", isLong)}</Fragment>)}
       </tbody>
@@ -226,15 +265,34 @@ export class Renderer {
   }
 
   #isLong(token: Token): boolean {
-    return this.whole.token === token && this.whole.parts != null;
+    return this.whole.token === token ? this.whole.parts != null : token.type === "table" && (token as Tokens.Table).rows.length > GROUP;
   }
 
-  /** The parts of a long block, each written for itself; what isn't long is one. */
+  /** The parts of a block with many entries, each written for itself; what is short is one. */
   #parts(token: Token, kindOf: (part: number) => string, write: PartProps["write"]): ComponentChildren[] {
-    if (!this.#isLong(token)) return [write(this, token, kindOf(0))];
-    return this.whole.parts!.map((part, at) => (
-      <PartView key={at} part={part} kind={kindOf(at)} marks={this.marksOf!(spanOf(part))} write={write} />
-    ));
+    if (this.whole.token === token && this.whole.parts != null) {
+      return this.whole.parts.map((part, at) => this.#view(at, part, kindOf(at), write));
+    }
+    const groups = this.whole.token === token ? [] : grouped(entriesOf(token), (raw) => raw);
+    if (groups.length < 2) return [write(this, token, kindOf(0))];
+    let count = 0;
+    return groups.map((raws, at) => {
+      const from = count;
+      count += raws.length;
+      return this.#part(at, raws, some(token, "", from, count), kindOf(at), write);
+    });
+  }
+
+  /** A part of what stands within a block; written with the block, if it can't be found in the text. */
+  #part(at: number, raws: string[], token: Token, kind: string, write: PartProps["write"]): ComponentChildren {
+    const span = this.#span(raws.join("\n"));
+    if (span === null) return <Fragment key={at}>{write(this, token, kind)}</Fragment>;
+    const raw = this.#raw.slice(span.start - this.whole.start, span.end - this.whole.start);
+    return this.#view(at, { token: { ...token, raw }, start: span.start }, kind, write);
+  }
+
+  #view(at: number, part: Part, kind: string, write: PartProps["write"]): ComponentChildren {
+    return <PartView key={at} part={part} kind={kind} marks={this.marksOf(spanOf(part))} marksOf={this.marksOf} write={write} />;
   }
 
   /** Text with its badges, and its sentences without a source marked. */
@@ -280,6 +338,33 @@ export class Renderer {
     this.#cursor = at + raw.length;
     return this.whole.start + at;
   }
+
+  /**
+   * Where several whole lines stand, with what is before them. Within quotes and lists, the lexer has taken signs and white space from
+   * their beginnings.
+   */
+  #span(raw: string): Span | null {
+    const before = this.#cursor;
+    const lines = raw.split("\n").map((line) => line.trim()).filter(Boolean);
+    if (lines.length === 0 || lines.some((line) => this.#locate(line) === null)) {
+      this.#cursor = before;
+      return null;
+    }
+    const end = this.#raw.indexOf("\n", this.#cursor);
+    this.#cursor = end < 0 ? this.#raw.length : end;
+    return { start: this.whole.start + before, end: this.whole.start + this.#cursor };
+  }
+}
+
+const rawOf = ({ raw }: Token): string => raw;
+const tokensOf = (group: Token): Token[] => (group as Tokens.Generic).tokens ?? [];
+
+/** The texts of a list's items or a table's rows; of other blocks, nothing. */
+function entriesOf(token: Token): string[] {
+  if (token.type === "list") return (token as Tokens.List).items.map(rawOf);
+  if (token.type !== "table") return [];
+  const { raw, rows } = token as Tokens.Table;
+  return raw.split("\n").slice(2, 2 + rows.length);
 }
 
 const ENTITIES: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0" };

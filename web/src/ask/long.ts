@@ -114,7 +114,8 @@ function cutLine(line: string): string[] {
   return [...pieces, rest];
 }
 
-function some(token: Token, raw: string, from: number, to?: number): Token {
+/** A block with some of its items or rows, or a part of its code. */
+export function some(token: Token, raw: string, from: number, to?: number): Token {
   if (token.type === "list") return { ...token, raw, items: (token as Tokens.List).items.slice(from, to) } as Token;
   if (token.type === "table") return { ...token, raw, rows: (token as Tokens.Table).rows.slice(from, to) } as Token;
   return { ...token, raw, text: raw } as Token;
