@@ -58,6 +58,7 @@ ELSEWHERE = {
     "admin": "accounts; the audit trail and feedback are asked for here",
     "accounting": "numbers",
     "erasures": "tests of erasure",
+    "operator": "plans, numbers and ids of organisations: no caller here is an operator",
     "profiles": "the operator's and the organisation's texts",
     "providers": "addresses and sealed keys",
     "spaces": "names of models",
