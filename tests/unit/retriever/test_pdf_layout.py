@@ -74,6 +74,52 @@ def test_columns_are_read_one_after_the_other_however_they_are_written() -> None
     assert " ".join([*LEFT, *RIGHT]) in " ".join(document.text.split())
 
 
+def test_columns_of_a_page_full_of_lines_are_read_one_after_the_other() -> None:
+    left, right = (
+        [f"The {side} column says this in its line {number}." for number in range(56)] for side in ("left", "right")
+    )
+    lines = zip((72, 320), (left, right), strict=True)
+    page: list[Placed] = [(x, 760 - 12 * n, 9, "regular", text) for x, side in lines for n, text in enumerate(side)]
+
+    document = read(make_pdf([page]))
+
+    assert " ".join([*left, *right]) in " ".join(document.text.split())
+    assert all(block.kind is not BlockKind.TABLE for block in document.blocks)
+
+
+def test_an_index_in_columns_is_read_one_after_the_other_and_no_table() -> None:
+    left, right = ([f"{letter}{number}ndex, {number + 3}" for number in range(24)] for letter in "IX")
+    page: list[Placed] = []
+    for x, side, gap in ((72, left, 4), (320, right, 9)):  # between two letters of the alphabet
+        heights = (720 - 13 * number - (gap if number > 3 else 0) for number in range(24))
+        page += [(x, top, 10, "regular", text) for text, top in zip(side, heights, strict=True)]
+
+    document = read(make_pdf([page]))
+
+    assert " ".join(document.text.split()) == " ".join([*left, *right])
+    assert all(block.kind is not BlockKind.TABLE for block in document.blocks)
+
+
+def test_a_word_cut_at_a_cells_line_end_is_one_word() -> None:
+    rows = [
+        ("Symbol", "What it means"),
+        ("dn", "A linear map from an exam-"),
+        ("", "ple that stands above"),
+        ("kn", "A norm"),
+    ]
+    page: list[Placed] = [
+        (x, 700 - 13 * number, 10, "regular", text)
+        for number, row in enumerate(rows)
+        for x, text in zip((72, 160), row, strict=True)
+        if text
+    ]
+
+    document = read(make_pdf([page]))
+
+    assert "dn\tA linear map from an example that stands above\nkn\tA norm" in document.text
+    assert "\x02" not in document.text
+
+
 @pytest.mark.parametrize(
     "quote", ["and nowhere more than in the harbour towns.", "repairs. Tenants see it differently"]
 )
@@ -145,6 +191,35 @@ def test_what_pages_repeat_above_and_below_is_read_once_and_page_numbers_never()
     lines = document.text.split("\n")
     assert not any(line.strip() in {"1", "2", "6"} for line in lines)
     assert all(f"Line {index} of part {number}." in document.text for index in range(30) for number in range(1, 7))
+
+
+def test_heads_with_the_pages_number_are_left_out_however_short_the_chapter_is() -> None:
+    pages: list[list[Placed]] = [
+        [
+            (72, 760, 9, "regular", f"{number + 11} Chapter {'abdefghjkm'[number // 2] * 5}"),
+            *((72, 700 - 13 * index, 10, "regular", f"Line {index} of part {number}.") for index in range(30)),
+        ]
+        for number in range(20)
+    ]
+
+    text = read(make_pdf(pages)).text
+
+    assert [text.count(f"Chapter {letter * 5}") for letter in "abdefghjkm"] == [1] * 10
+
+
+def test_numbers_that_dont_follow_the_pages_are_kept() -> None:
+    pages: list[list[Placed]] = [
+        [
+            (72, 760, 9, "regular", f"Room {number * number} of the building"),
+            *((72, 700 - 13 * index, 10, "regular", f"Line {index} of part {number}.") for index in range(30)),
+            (72, 40, 9, "regular", f"{chr(97 + number) * 3}z costs {7 * number} a day"),
+        ]
+        for number in range(20)
+    ]
+
+    text = read(make_pdf(pages)).text
+
+    assert all(f"costs {7 * number} a day" in text for number in range(20))
 
 
 def test_pages_that_say_the_same_keep_it() -> None:

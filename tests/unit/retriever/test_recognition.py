@@ -22,6 +22,7 @@ from citewire_retriever.ingest.chunks import ChunkRules
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers import parse
+from citewire_retriever.ingest.parsers.scans import find_scans
 from citewire_retriever.ingest.recognition import DrawnPage, RecognisedPage, Recogniser, find_recogniser, merge
 from citewire_retriever.ingest.sandbox import Sandbox, SandboxRules
 from ingest_files import check_document, make_pdf, prose_page, text_of
@@ -53,6 +54,13 @@ async def read(folder: Path, name: str, data: bytes, recogniser: Recogniser | No
     assert os.listdir(folder) == ["file"], "pages were left behind"  # noqa: PTH208 - pathlib's doesn't suit async
     check_document(document)
     return document
+
+
+def test_a_page_whose_text_is_left_out_is_no_picture() -> None:
+    data = make_pdf([prose_page("One", [["Text."]]), prose_page("Two", [["Text."]])])
+    document = parse(data, "a.pdf")
+
+    assert find_scans(data, replace(document, blocks=())) == []
 
 
 def says(document: ParsedDocument, page: int) -> str:

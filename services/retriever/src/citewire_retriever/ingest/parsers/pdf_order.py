@@ -7,6 +7,7 @@ white, the cells tell: prose fills its column, cells don't.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -29,6 +30,14 @@ _GUTTER: Final = 0.8
 _FEW_ROWS: Final = 4
 _FILLED: Final = 0.62
 """Share of its column that the middle row of prose fills."""
+_LIST_ROWS: Final = 8
+"""Rows that a column of an index has at least."""
+_SAME_LINE: Final = 0.15
+"""Distance of two rows' middles, in heights of the font, up to which they stand in one line."""
+_OWN_LINES: Final = 0.5
+"""Share of rows beside which no row of the next column stands."""
+_FEW_NUMBERS: Final = 0.1
+"""Share of numbers up to which a column is one of words."""
 _WORDS: Final = 3
 """Words that the middle row of prose has."""
 _LABEL: Final = re.compile(r"[•▪◦‣●■–—*·o§]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)]|\d{1,2}(?:\.\d{1,2}){0,3}")
@@ -174,15 +183,13 @@ def _bands(rows: Area) -> Iterator[Area]:
 
 def _union(spans: Sequence[_Span]) -> list[_Span]:
     """Spans without overlaps, from left to right; very many are taken as one."""
-    if len(spans) > _MOST_SPANS:
-        return [_Span(min(each.left for each in spans), max(each.right for each in spans))]
     result: list[_Span] = []
     for span in sorted(spans, key=lambda each: each.left):
         if result and span.left <= result[-1].right:
             result[-1] = _Span(result[-1].left, max(result[-1].right, span.right))
         else:
             result.append(span)
-    return result
+    return result if len(result) <= _MOST_SPANS else [_Span(result[0].left, result[-1].right)]
 
 
 def _between(spans: Sequence[_Span], width: float) -> list[_Span]:
@@ -199,7 +206,7 @@ def _columns(band: Area) -> list[Area]:
     edges = [(each.left + each.right) / 2 for each in gutters]
     bounds = pairwise([float("-inf"), *edges, float("inf")])
     columns = [_part(band, left, right) for left, right in bounds]
-    if len(columns) < 2 or not all(map(_is_prose, columns)):
+    if len(columns) < 2 or not (all(map(_is_prose, columns)) or _are_lists(columns)):
         return [band]
     letters = "".join(each.text for row in band for each in row)
     return columns[::-1] if 2 * len(_RIGHT_TO_LEFT.findall(letters)) > len(letters) else columns
@@ -208,6 +215,32 @@ def _columns(band: Area) -> list[Area]:
 def _part(band: Area, left: float, right: float) -> Area:
     rows = ([each for each in row if left < (each.left + each.right) / 2 <= right] for row in band)
     return [row for row in rows if row]
+
+
+def _are_lists(columns: Sequence[Area]) -> bool:
+    """Whether columns are lists of their own, as in an index: of words, whose lines aren't those of the next column.
+
+    The rows of a table have their lines in common.
+    """
+    if any(len(column) < _LIST_ROWS or _has_numbers(column) for column in columns):
+        return False
+    apart = shared = 0
+    for before, after in pairwise(columns):
+        middles = sorted(_middle(row) for row in after)
+        for row in before:
+            place = bisect_left(middles, _middle(row))
+            distance = min(abs(each - _middle(row)) for each in middles[max(0, place - 1) : place + 1])
+            shared += distance <= _SAME_LINE * row[0].size
+            apart += distance > _SAME_LINE * row[0].size
+    return apart >= _OWN_LINES * (apart + shared)
+
+
+def _has_numbers(column: Area) -> bool:
+    return sum(is_number(row[-1].text) for row in column) > _FEW_NUMBERS * len(column)
+
+
+def _middle(row: Row) -> float:
+    return (row[0].top + row[0].bottom) / 2
 
 
 def _is_prose(column: Area) -> bool:

@@ -24,8 +24,11 @@ _DIGITS: Final = re.compile(r"\d+|\b[ivxlc]+\b")
 _LETTERS: Final = 4
 """Letters that a text has which is kept where it stands first; what has fewer is a page's number."""
 
+_LONGEST: Final = 5
+"""Digits of a page's number."""
+
 Key = tuple[str, int]
-"""A row's text, numbers taken as alike, and its height on the page."""
+"""A row's text, numbers taken as alike, or its page's number less the page's place; and its height on the page."""
 
 
 def without_running(pages: Sequence[list[Area]]) -> list[list[Area]]:
@@ -39,11 +42,16 @@ def without_running(pages: Sequence[list[Area]]) -> list[list[Area]]:
     highest, lowest = max(map(_top, rows)), min(map(_top, rows))
     margin = _MARGIN * (highest - lowest)
     edges = [list(_edge_rows(areas, highest - margin, lowest + margin)) for areas in pages]
-    counts = Counter(key for each in edges for key in {key for row in each for key in _keys(row)})
+    counts = Counter(
+        key for page, each in enumerate(edges) for key in {key for row in each for key in _keys(row, page)}
+    )
     least = max(_LEAST_PAGES, _LEAST_SHARE * len(pages))
     repeated = {key for key, count in counts.items() if count >= least}
     seen: set[str] = set()
-    return [_without(areas, each, repeated, seen) for areas, each in zip(pages, edges, strict=True)]
+    return [
+        _without(areas, {id(row): _keys(row, page) for row in each}, repeated, seen)
+        for page, (areas, each) in enumerate(zip(pages, edges, strict=True))
+    ]
 
 
 def _edge_rows(areas: list[Area], high: float, low: float) -> Iterator[Row]:
@@ -68,27 +76,31 @@ def _gap(row: Row, other: Row) -> float:
     return max(row[0].bottom - other[0].top, other[0].bottom - row[0].top)
 
 
-def _without(areas: list[Area], edges: list[Row], repeated: set[Key], seen: set[str]) -> list[Area]:
+def _without(areas: list[Area], edges: dict[int, tuple[Key, ...]], repeated: set[Key], seen: set[str]) -> list[Area]:
     left_out: set[int] = set()
-    for row in edges:
-        keys = _keys(row)
+    for row, keys in edges.items():
         if not repeated.isdisjoint(keys):
             text = keys[0][0]
             if text in seen or sum(map(str.isalpha, text)) < _LETTERS:
-                left_out.add(id(row))
+                left_out.add(row)
             seen.add(text)
     rest = [[row for row in area if id(row) not in left_out] for area in areas]
     return [area for area in rest if area] or areas
 
 
-def _keys(row: Row) -> tuple[Key, ...]:
-    """A row's text at its height and at the next one, so that small differences don't count; none for a table's row."""
+def _keys(row: Row, page: int) -> tuple[Key, ...]:
+    """What may be repeated of a row, at its height and at the next one, so that small differences don't count.
+
+    Its text, and that it holds the number of the page, whose distance from the page's place in the file stays the same:
+    heads name the chapter, and a chapter may be short. Nothing for a row of a table.
+    """
     text = " ".join(segment.text for segment in row).lower()
-    if len(row) > _MOST_SEGMENTS:
+    numbers = _DIGITS.findall(text)
+    if len(row) > _MOST_SEGMENTS or len(numbers) > _MOST_SEGMENTS:
         return ()
-    text, numbers = _DIGITS.subn("#", text)
-    place = int(_top(row) // _SAME_PLACE)
-    return ((text, place), (text, place + 1)) if numbers <= _MOST_SEGMENTS else ()
+    distances = (f"page {int(number) - page}" for number in numbers if number.isdecimal() and len(number) <= _LONGEST)
+    height = int(_top(row) // _SAME_PLACE)
+    return tuple((each, place) for each in (_DIGITS.sub("#", text), *distances) for place in (height, height + 1))
 
 
 def _top(row: Row) -> float:

@@ -7,13 +7,14 @@ header.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT
 from citewire_retriever.ingest.parsers.pdf_order import Area, Row, is_number
+from citewire_retriever.ingest.parsers.pdfium import HYPHEN
 
 _MOST_BETWEEN: Final = 4
 """Rows of one cell that may stand between two rows of several."""
@@ -124,7 +125,7 @@ def _table(rows: Area, core: Area) -> Table | None:
     if not 2 <= len(columns) <= _MOST_COLUMNS:
         return None
     depth = _header_depth(rows, columns[0][1]) if body else 0
-    return Table(tuple(_merged([_placed(row, columns) for row in rows], depth)), depth)
+    return Table(tuple(_continued(_merged([_placed(row, columns) for row in rows], depth), depth)), depth)
 
 
 def _counts(text: str) -> bool:
@@ -199,7 +200,7 @@ def _merged(rows: Sequence[tuple[str, ...]], depth: int) -> Iterator[tuple[str, 
     """Rows without those that are only the beginning of the next one's label."""
     begun = ""
     for index, row in enumerate(rows):
-        text = f"{begun} {row[0]}" if begun else row[0]
+        text = _joined(begun, row[0])
         following = rows[index + 1] if index + 1 < len(rows) else ("",)
         alone = index >= depth and row[0] and not any(row[1:])
         if alone and following[0][:1].islower() and any(following[1:]) and len(text) < LABEL_LIMIT:
@@ -207,3 +208,21 @@ def _merged(rows: Sequence[tuple[str, ...]], depth: int) -> Iterator[tuple[str, 
             continue
         begun = ""
         yield (text, *row[1:])
+
+
+def _continued(rows: Iterable[tuple[str, ...]], depth: int) -> list[tuple[str, ...]]:
+    """Rows, each with the next one if a word goes on there. A hyphen that nothing follows stays one."""
+    result: list[tuple[str, ...]] = []
+    for row in rows:
+        pairs = list(zip(result[-1], row, strict=True)) if len(result) > depth else []
+        if not row[0] and any(before.endswith(HYPHEN) and after for before, after in pairs):
+            result[-1] = tuple(_joined(before, after) for before, after in pairs)
+        else:
+            result.append(row)
+    return [tuple(cell.replace(HYPHEN, "-") for cell in row) for row in result]
+
+
+def _joined(before: str, after: str) -> str:
+    if before.endswith(HYPHEN):
+        return f"{before[:-1]}{'' if after[:1].islower() else '-'}{after}"
+    return f"{before} {after}".strip()

@@ -56,7 +56,7 @@ def find_scans(data: bytes | mmap, document: ParsedDocument) -> list[int]:
         if 0 < block.place.page < len(signs):
             signs[block.place.page] += sum(map(str.isalnum, document.text[block.start : block.end]))
     bare = [page for page in range(1, len(signs)) if signs[page] < _FEW_SIGNS]
-    return _drawn(data, bare, signs) if bare else []
+    return _drawn(data, bare) if bare else []
 
 
 def all_scans(data: bytes | mmap) -> tuple[int, list[int]]:
@@ -69,7 +69,7 @@ def all_scans(data: bytes | mmap) -> tuple[int, list[int]]:
         count = len(file)
     finally:
         file.close()
-    return count, _drawn(data, list(range(1, count + 1)), [0] * (count + 1))
+    return count, _drawn(data, list(range(1, count + 1)))
 
 
 def is_image(data: bytes | mmap) -> bool:
@@ -125,13 +125,24 @@ def preload_images() -> None:
     draw(FILES["a.pdf"], 1)
 
 
-def _drawn(data: bytes | mmap, pages: list[int], signs: list[int]) -> list[int]:
-    """Those of some pages on which something is drawn; where signs are, a picture over most of it."""
+def _drawn(data: bytes | mmap, pages: list[int]) -> list[int]:
+    """Those of some pages on which something is drawn; where text is, also such as isn't read, a picture over most."""
     file = _opened(data)
     try:
-        return [page for page in pages if file.picture_share(page - 1) >= (0.5 if signs[page] else 0.0)]
+        return [page for page in pages if file.picture_share(page - 1) >= (0.5 if _has_text(file, page) else 0.0)]
     finally:
         file.close()
+
+
+def _has_text(file: PdfFile, page: int) -> bool:
+    try:
+        text = file.page_text(page - 1)
+    except PdfError:
+        return False
+    try:
+        return any(map(str.isalnum, text.characters))
+    finally:
+        text.close()
 
 
 def _draw_page(data: bytes | mmap, page: int) -> PageImage:
