@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final
+from typing import Final, Literal
 
 BUILT_IN: Final = {
     0: "General", 1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 5: '"$"#,##0', 6: '"$"#,##0', 7: '"$"#,##0.00',
@@ -37,6 +37,8 @@ _TRAILING_COMMAS: Final = re.compile(r",(?=[^0#?]*$)")
 _EXACT: Final = Context(prec=700)
 _CONDITIONS: Final = re.compile(r"([<>=]+)(-?[\d.]+)")
 
+_CURRENCY: Final = re.compile(r"[$€£¥₹₽₺₩₪฿]|\b(?:EUR|USD|GBP|CHF|JPY|SEK|NOK|DKK|PLN|CZK|HUF|CAD|AUD|CNY|INR|BRL)\b")
+
 Token = tuple[str, str]
 """What it is, and its text."""
 
@@ -46,8 +48,7 @@ def show(value: float, code: str, *, from_1904: bool = False) -> str:
     sections = _sections(code[:_MOST_CHARS])
     tokens, is_absolute = _section(sections, value)
     number = abs(value) if is_absolute else value
-    kinds = {kind for kind, _ in tokens}
-    if kinds & {"date", "half", "elapsed"} and "general" not in kinds and not any(text in "0#" for _, text in tokens):
+    if _is_date(tokens):
         days = value + (_DAYS_1904 if from_1904 else 0)
         return _show_date(days, tokens) if 0 <= days < _LAST_DAY else general(value)
     return _show_number(number, tokens).strip()
@@ -62,6 +63,38 @@ def general(value: float) -> str:
         text = f"{Decimal(text):f}"
     mantissa, mark, power = text.partition("e")
     return f"{mantissa}E{power}" if mark else mantissa
+
+
+@lru_cache(maxsize=1000)
+def number_kind(code: str) -> tuple[Literal["number", "percent", "currency", "date", "time"], str]:
+    """What numbers in a format are, and of what currency, as the format shows it. A time has no day."""
+    tokens = _sections(code[:_MOST_CHARS])[0]
+    if _is_date(tokens):
+        has_day = any(kind == "date" and text[0] in "yYdD" for kind, text in tokens)
+        return ("date" if has_day else "time"), ""
+    if any(kind == "sign" and text == "%" for kind, text in tokens):
+        return "percent", ""
+    currency = next(
+        (match[0] for kind, text in tokens if kind in {"literal", "sign"} and (match := _CURRENCY.search(text))), ""
+    )
+    return ("currency", currency) if currency else ("number", "")
+
+
+def to_moment(days: float, *, from_1904: bool) -> datetime | None:
+    """The moment that a number of days is, to the second; None if it is none."""
+    days += _DAYS_1904 if from_1904 else 0
+    if not 1 <= days < _LAST_DAY:
+        return None
+    return _EPOCH + timedelta(days=1 if days < 60 else 0, seconds=round(days * 86_400))
+
+
+def _is_date(tokens: Sequence[Token]) -> bool:
+    kinds = {kind for kind, _ in tokens}
+    return (
+        bool(kinds & {"date", "half", "elapsed"})
+        and "general" not in kinds
+        and not any(text in "0#" for _, text in tokens)
+    )
 
 
 @lru_cache(maxsize=1000)

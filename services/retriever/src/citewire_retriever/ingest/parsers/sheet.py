@@ -79,15 +79,8 @@ def parse_long_sheet(
     Raises:
         IngestError: CORRUPT, TOO_LARGE.
     """
-    head = clean(data[:_HEAD_BYTES].decode("utf-8", errors="ignore"))
-    hint = _EXCEL_HINT.match(head)
-    head = head[hint.end() :] if hint else head
-    if not position.offset:
-        offset = data.find(b"\n") + 1 if hint else 0
-        position = SheetPosition(offset, delimiter=hint.group(1) if hint else _sniff(head, media_type))
-        if _odd_quotes(data) and _never_closed(_FileLines(data, position.offset), position.delimiter):
-            position = replace(position, quoted=False)
-    reader = _Reader(position, _usual_width(_sample(head, position.delimiter)))
+    position, width = _opened(data, media_type, position)
+    reader = _Reader(position, width)
     builder = TextBuilder(limits)
     lines = _FileLines(data, position.offset)
     records = _records(lines, position.delimiter, quoted=position.quoted)
@@ -98,6 +91,45 @@ def parse_long_sheet(
     if following is None:
         reader.finish(builder)
     return ParsedDocument(Format.SHEET, media_type, builder.text(), tuple(builder.blocks), following=following)
+
+
+def sheet_records(data: bytes | mmap, media_type: str) -> Iterator[tuple[int, list[str], list[str] | None]]:
+    """Yields every record of a table in UTF-8 with its row's number, and the columns' names if it is the header.
+
+    The names are those of `parse_sheet`: empty, if the record that would be the header is one of data.
+
+    Raises:
+        IngestError: CORRUPT.
+    """
+    position, width = _opened(data, media_type, SheetPosition())
+    header: list[str] | None = None
+    records = _records(_FileLines(data, position.offset), position.delimiter, quoted=position.quoted)
+    for row, cells in enumerate(records, start=1):
+        names = None
+        if header is None and any(cell.strip() for cell in cells):
+            names = header = _header(cells, width)
+        yield row, cells, names
+
+
+def _opened(data: bytes | mmap, media_type: str, position: SheetPosition) -> tuple[SheetPosition, int]:
+    """Where to start, and how, and how many cells of a row are usually filled."""
+    head = clean(data[:_HEAD_BYTES].decode("utf-8", errors="ignore"))
+    hint = _EXCEL_HINT.match(head)
+    head = head[hint.end() :] if hint else head
+    if not position.offset:
+        offset = data.find(b"\n") + 1 if hint else 0
+        position = SheetPosition(offset, delimiter=hint.group(1) if hint else _sniff(head, media_type))
+        if _odd_quotes(data) and _never_closed(_FileLines(data, position.offset), position.delimiter):
+            position = replace(position, quoted=False)
+    return position, _usual_width(_sample(head, position.delimiter))
+
+
+def _header(cells: list[str], width: int) -> list[str] | None:
+    """The columns' names, none if the row is numbers: then it is data. None if it is a title above the table."""
+    if 2 * _filled(cells) < width:
+        return None
+    names = [one_line(cell) for cell in cells]
+    return [] if all(NUMBER.fullmatch(name) for name in names if name) else names
 
 
 class _Reader:
@@ -133,16 +165,14 @@ class _Reader:
             self._waiting = None
             _add(builder, self._row, pairs(list(self._names), cells))
             return
-        if 2 * _filled(cells) < self._width:
+        names = _header(cells, self._width)
+        if names is None:
             _add(builder, self._row, "\n".join(cell.strip() for cell in cells if cell.strip()))
             return
-        names = [one_line(cell) for cell in cells]
-        if all(NUMBER.fullmatch(name) for name in names if name):
-            # A row of numbers names no columns: the data starts here.
-            _add(builder, self._row, pairs([], names))
-            names = []
-        else:
+        if names:
             self._waiting = self._row, names
+        else:
+            _add(builder, self._row, pairs([], [one_line(cell) for cell in cells]))
         self._names = tuple(names)
 
 

@@ -2,9 +2,9 @@
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from typing import Final
+from typing import Final, Literal, Protocol
 
 from citewire.common.v1.place_pb2 import Place
 
@@ -28,6 +28,18 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True)
+class Typed:
+    """What a file says that a cell holds, beside what the cell shows."""
+
+    kind: Literal["number", "percent", "currency", "date", "boolean", "formula"]
+    """`formula`: one whose value the file doesn't say."""
+    raw: str = ""
+    """A number in decimal, a date in ISO 8601, or `1` and `0`."""
+    currency: str = ""
+    """As the cell shows it, or its code."""
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """A row of a sheet."""
 
@@ -36,24 +48,61 @@ class Row:
     """Those that hold anything by column, from 1 and in order, as they are shown."""
     wide: dict[int, int]
     """The last column of each that is merged with what is beside it."""
+    typed: dict[int, Typed] = field(default_factory=dict[int, Typed])
+    """What the file says of cells, by column; nothing of texts."""
+    reached: frozenset[int] = frozenset()
+    """Columns whose cell is merged with those above it, which it repeats."""
 
 
-def add_sheet(builder: TextBuilder, name: str, rows: Iterator[Row], *, hidden: bool) -> None:
-    """Adds a sheet: its name as a heading, and a block for each row that holds anything.
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A sheet, whose rows are read when they are asked for."""
+
+    name: str
+    hidden: bool
+    rows: Iterator[Row]
+    """Those that say anything, in order; one that says nothing but formulas without values has no cells."""
+    is_cut: bool = False
+    """Whether the file says more of it than is read."""
+
+
+class RowSink(Protocol):
+    """Takes the rows of a sheet's tables."""
+
+    header_seen: bool
+    """Whether `begin` was called."""
+
+    def begin(self, row: Row, *, alone: bool) -> None:
+        """Takes a row as the header of those that follow; `alone` if none does."""
+        ...
+
+    def add(self, row: Row) -> None:
+        """Takes any other row."""
+        ...
+
+
+def add_sheet(builder: TextBuilder, sheet: Sheet) -> None:
+    """Adds a sheet: its name as a heading, and a block for each row that holds anything."""
+    name = one_line(sheet.name)[:_MOST_SHEET_NAME]
+    rows = (row for row in sheet.rows if row.cells)
+    first = next(rows, None)
+    if first is None:
+        return
+    label = (f"{name} (hidden)" if sheet.hidden else name)[:LABEL_LIMIT] or "Sheet"
+    start, end = builder.write(label)
+    builder.add(Block(BlockKind.HEADING, start, end, level=1, label=label, place=Place(sheet=name)))
+    cut_tables(chain([first], rows), _Writer(builder, name))
+
+
+def cut_tables(rows: Iterator[Row], sink: RowSink) -> None:
+    """Gives each row to the sink, as a table's header or as any other row. All rows must have cells.
 
     The header is found as in CSV: the first row about as wide as the others, unless it holds numbers. Below an empty
     row, a row of words above one with numbers is the header of a new table.
     """
-    name = one_line(name)[:_MOST_SHEET_NAME]
-    writer = _Writer(builder, name)
     sample = list(islice(rows, _LOOKED_AT))
-    if not sample:
-        return
-    label = (f"{name} (hidden)" if hidden else name)[:LABEL_LIMIT] or "Sheet"
-    start, end = builder.write(label)
-    builder.add(Block(BlockKind.HEADING, start, end, level=1, label=label, place=Place(sheet=name)))
     widths = sorted(len(row.cells) for row in sample)
-    usual = max(set(widths), key=widths.count)
+    usual = max(set(widths), key=widths.count, default=0)
     everything = chain(sample, rows)
     upcoming = deque(islice(everything, 1))
     before: Row | None = None
@@ -61,15 +110,27 @@ def add_sheet(builder: TextBuilder, name: str, rows: Iterator[Row], *, hidden: b
         row = upcoming.popleft()
         upcoming.extend(islice(everything, 1))
         following = upcoming[0] if upcoming else None
-        new_table = before is None or not writer.header_seen or row.number > before.number + 1
-        if new_table and _is_header(row, following, usual, first=not writer.header_seen):
-            writer.begin(row, alone=following is None)
+        new_table = before is None or not sink.header_seen or row.number > before.number + 1
+        if new_table and _is_header(row, following, usual, first=not sink.header_seen):
+            sink.begin(row, alone=following is None)
         else:
-            writer.add(row)
+            sink.add(row)
         before = row
 
 
+def column_names(header: Row) -> dict[int, str]:
+    """The names of columns that a header gives; a merged cell names all that it covers."""
+    names: dict[int, str] = {}
+    columns = list(header.cells)
+    for column, behind in zip(columns, [*columns[1:], MOST_COLUMNS + 1], strict=True):
+        last = min(header.wide.get(column, column), behind - 1)
+        names.update(dict.fromkeys(range(column, last + 1), one_line(header.cells[column])[:LABEL_LIMIT]))
+    return names
+
+
 class _Writer:
+    """Adds rows as text: pairs under a header, else their values."""
+
     def __init__(self, builder: TextBuilder, sheet: str) -> None:
         self.header_seen = False
         self._builder = builder
@@ -77,18 +138,12 @@ class _Writer:
         self._names: dict[int, str] = {}
 
     def begin(self, row: Row, *, alone: bool) -> None:
-        """Takes a row as the header of those that follow."""
         self.header_seen = True
-        self._names = {}
-        columns = list(row.cells)
-        for column, behind in zip(columns, [*columns[1:], MOST_COLUMNS + 1], strict=True):
-            last = min(row.wide.get(column, column), behind - 1)
-            self._names.update(dict.fromkeys(range(column, last + 1), one_line(row.cells[column])[:LABEL_LIMIT]))
+        self._names = column_names(row)
         if alone:
             self._write(row, "\n".join(row.cells.values()))
 
     def add(self, row: Row) -> None:
-        """Adds a row: pairs under a header, else its values."""
         if not self._names or (len(row.cells) == 1 < len(self._names) and min(row.cells) not in self._names):
             self._write(row, "\n".join(row.cells.values()))
             return
@@ -107,11 +162,13 @@ class _Writer:
 
 def _is_header(row: Row, following: Row | None, usual: int, *, first: bool) -> bool:
     """Whether a row names columns: words only, as wide as most rows; a later one only above a row with numbers."""
-    if any(NUMBER.fullmatch(text) for text in row.cells.values()):
+    if any(NUMBER.fullmatch(text) for text in row.cells.values()) or (row.typed and not first):
         return False
     if first:
         return 2 * len(row.cells) >= usual and (len(row.cells) > 1 or usual == 1)
-    numbers = following is not None and any(NUMBER.fullmatch(text) for text in following.cells.values())
+    numbers = following is not None and (
+        bool(following.typed) or any(NUMBER.fullmatch(text) for text in following.cells.values())
+    )
     return numbers and len(row.cells) > 1 and following is not None and row.number + 1 == following.number
 
 
@@ -129,4 +186,7 @@ def merged(rows: Iterator[Row], merges: list[Merge]) -> Iterator[Row]:
                 reaching[merge.first_column] = merge.last_row, text
             if text and merge.last_column > merge.first_column:
                 row.wide[merge.first_column] = merge.last_column
-        yield Row(row.number, dict(sorted(cells.items())) if len(cells) > len(row.cells) else row.cells, row.wide)
+        if len(cells) > len(row.cells):
+            yield replace(row, cells=dict(sorted(cells.items())), reached=frozenset(cells.keys() - row.cells.keys()))
+        else:
+            yield row

@@ -12,10 +12,10 @@ from typing import IO, Final
 
 from citewire_retriever.ingest.cells import column_number
 from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits, TextBuilder
-from citewire_retriever.ingest.parsers.cell_formats import BUILT_IN, general, show
+from citewire_retriever.ingest.parsers.cell_formats import BUILT_IN, general, number_kind, show, to_moment
 from citewire_retriever.ingest.parsers.lxml_facade import Element
 from citewire_retriever.ingest.parsers.package import Package, attribute, local, relation_id
-from citewire_retriever.ingest.parsers.workbook import MOST_COLUMNS, Merge, Row, add_sheet, merged
+from citewire_retriever.ingest.parsers.workbook import MOST_COLUMNS, Merge, Row, Sheet, Typed, add_sheet, merged
 
 MEDIA_TYPE: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _REFERENCE: Final = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})")
@@ -23,6 +23,7 @@ _MERGE: Final = re.compile(rb'<(?:\w{1,20}:)?mergeCell\s+ref="([A-Z]{1,3}\d{1,7}
 _MOST_MERGES: Final = 100_000
 _PIECE: Final = 1024 * 1024
 _ESCAPE: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
+_DIGITS: Final = 15
 _TRUE: Final = frozenset({"1", "true"})
 
 
@@ -36,20 +37,27 @@ def parse_xlsx(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
         IngestError: CORRUPT, PASSWORD_REQUIRED, TOO_LARGE.
     """
     package = Package(data, "workbook")
+    builder = TextBuilder(limits)
+    for sheet in xlsx_sheets(package, limits):
+        add_sheet(builder, sheet)
+    return ParsedDocument(Format.WORKBOOK, MEDIA_TYPE, builder.text(), tuple(builder.blocks), title=package.title())
+
+
+def xlsx_sheets(package: Package, limits: ParseLimits) -> Iterator[Sheet]:
+    """Yields the sheets of a workbook; each must be read before the next one. Raises as `parse_xlsx`."""
     main = package.related("", "officeDocument") or "xl/workbook.xml"
     root = package.tree(main)
     if root is None:
         raise package.broken()
     reader = _Reader(package, main, root, limits)
-    builder = TextBuilder(limits)
     parts = package.relations(main)
     for each in root.iter("{*}sheet"):
         kind, part = parts.get(relation_id(each), ("", ""))
         if kind == "worksheet" and part in package:
             hidden = attribute(each, "state", "visible") != "visible"
-            rows = merged(reader.rows(part), reader.merges(part))
-            add_sheet(builder, attribute(each, "name"), rows, hidden=hidden)
-    return ParsedDocument(Format.WORKBOOK, MEDIA_TYPE, builder.text(), tuple(builder.blocks), title=package.title())
+            merges = reader.merges(part)
+            rows = merged(reader.rows(part), merges)
+            yield Sheet(attribute(each, "name"), hidden, rows, is_cut=len(merges) >= _MOST_MERGES)
 
 
 class _Reader:
@@ -68,41 +76,64 @@ class _Reader:
             text = element.get("r", "")
             number = int(text) if text.isdecimal() and text.isascii() and len(text) < 8 else number + 1
             cells: dict[int, str] = {}
+            typed: dict[int, Typed] = {}
             column = 0
             for cell in element:
                 column = _column(cell.get("r", "")) or column + 1
-                shown = self._shown(cell) if column <= MOST_COLUMNS else ""
+                if column > MOST_COLUMNS:
+                    continue
+                shown, value = self._read(cell)
                 if shown.strip():
                     cells[column] = shown.strip()
-            if cells:
-                yield Row(number, cells, {})
+                if value is not None:
+                    typed[column] = value
+            if cells or typed:
+                yield Row(number, cells, {}, typed)
 
     def merges(self, part: str) -> list[Merge]:
         """Merged cells; they stand behind the rows, so that the sheet is inflated for them alone."""
         with self._package.stream(part) as stream:
             return list(_find_merges(stream))
 
-    def _shown(self, cell: Element) -> str:
+    def _read(self, cell: Element) -> tuple[str, Typed | None]:
+        """What a cell shows, and what the file says that it holds, if that is no text."""
         kind = cell.get("t", "n")
         if kind == "inlineStr":
-            return "".join(_rich_text(each) for each in cell if local(each.tag) == "is")
+            return "".join(_rich_text(each) for each in cell if local(each.tag) == "is"), None
         value = next((each.text or "" for each in cell if local(each.tag) == "v"), "")
+        if not value and kind != "str" and any(local(each.tag) == "f" for each in cell):
+            return "", Typed("formula")
         if kind == "s":
             index = int(value) if value.isdecimal() and value.isascii() and len(value) < 10 else -1
-            return self._shared[index] if 0 <= index < len(self._shared) else ""
+            return self._shared[index] if 0 <= index < len(self._shared) else "", None
         if kind == "b":
-            return "TRUE" if value in _TRUE else "FALSE" if value else ""
-        if kind in {"str", "e", "d"}:
-            return _unescaped(value)
+            return (
+                ("TRUE", Typed("boolean", "1"))
+                if value in _TRUE
+                else ("FALSE", Typed("boolean", "0"))
+                if value
+                else ("", None)
+            )
+        if kind == "d":
+            return _unescaped(value), Typed("date", value)
+        return (_unescaped(value), None) if kind in {"str", "e"} else self._read_number(cell, value)
+
+    def _read_number(self, cell: Element, value: str) -> tuple[str, Typed | None]:
         try:
             number = float(value)
         except ValueError:
-            return value
+            return value, None
         if not isfinite(number):
-            return value
-        style = cell.get("s", "0")
-        code = self._formats.get(style, "General")
-        return general(number) if code == "General" else show(number, code, from_1904=self._from_1904)
+            return value, None
+        code = self._formats.get(cell.get("s", "0"), "General")
+        kind, currency = number_kind(code)
+        shown = general(number) if code == "General" else show(number, code, from_1904=self._from_1904)
+        if kind == "time":
+            return shown, None
+        if kind != "date":
+            return shown, Typed(kind, _as_kept(value, number), currency)
+        moment = to_moment(number, from_1904=self._from_1904)
+        return shown, None if moment is None else Typed("date", moment.isoformat())
 
     def _read_shared(self, part: str | None) -> list[str]:
         """The texts that cells refer to by number."""
@@ -115,6 +146,15 @@ class _Reader:
                 if left < 0:
                     raise self._package.too_large()
         return results
+
+
+def _as_kept(value: str, number: float) -> str:
+    """A number in the 15 digits that spreadsheets show; whole ones in all.
+
+    Spreadsheets write what a number is in binary: 0.1 may stand there as 0.10000000000000001.
+    """
+    digits = sum(sign.isdecimal() for sign in value.partition("E")[0].partition("e")[0])
+    return value if digits <= _DIGITS or value.lstrip("-").isdecimal() else f"{number:.{_DIGITS}g}"
 
 
 def _formats(root: Element | None) -> dict[str, str]:
