@@ -24,6 +24,7 @@ from citewire_retriever.ingest.document import ParseLimits
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.recognition import Recogniser
 from citewire_retriever.ingest.sandbox import Sandbox, SandboxRules
+from citewire_retriever.ingest.tabular import TableQueryError
 from databases import HasDsn
 from planted_parser import plant
 from proof_scale import PrintTable
@@ -50,6 +51,24 @@ import parser_attacks
 def planted(data, *_):
     return say(parser_attacks.attack(data[:]))
 """
+COMPUTING = f"""
+import sys
+sys.path.append({str(SUPPORT)!r})
+import parser_attacks
+from citewire_retriever.ingest.tabular import TableQueryError, answer
+
+
+def planted(*_):
+    return say("")
+
+
+def read_tables(data, *_):
+    raise TableQueryError("", "got: " + parser_attacks.attack(data[:]).replace("\\0", " "))
+
+
+answer.read_tables = read_tables
+"""
+"""In place of what reads tables: a database is open there."""
 RECOGNISING = f"""
 import os, sys
 sys.path.append({str(SUPPORT)!r})
@@ -233,6 +252,41 @@ async def test_a_locked_in_parser_gets_nothing(confined: Sandbox, prey: Prey, pr
         got[name] += ", ".join(prey.harmed())
     print_table("attacks from inside of the parser", ["attack", "gets"], [[name, got[name] or "–"] for name in got])
     assert {name: loot for name, loot in got.items() if loot} == {}
+
+
+async def query_attack(sandbox: Sandbox, prey: Prey, name: str) -> str:
+    """What an attack from a process that computes over tables has got; empty if nothing."""
+    path = prey.folder / "job"
+    path.write_text(json.dumps({**prey.job, "attack": name}))
+    try:
+        await sandbox.list_tables(path, "a.csv", "")
+    except TableQueryError as error:
+        return error.message.removeprefix("got: ")
+    except IngestError:
+        return ""
+    return "an answer"
+
+
+async def test_a_locked_in_table_gets_nothing(
+    prey: Prey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, print_table: PrintTable
+) -> None:
+    plant(monkeypatch, tmp_path, COMPUTING)
+    got: dict[str, str] = {}
+    async with Sandbox.open(replace(RULES, tables=True, memory_mib=2048), processes=1) as sandbox:
+        for name in (*LOOTING, *PRIVILEGED, "descriptors"):
+            got[name] = await query_attack(sandbox, prey, name) + ", ".join(prey.harmed())
+    print_table("attacks beside an open database", ["attack", "gets"], [[name, got[name] or "–"] for name in got])
+    assert {name: loot for name, loot in got.items() if loot} == {}
+
+
+async def test_the_same_attacks_beside_a_database_succeed_where_nothing_is_locked(
+    prey: Prey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, tmp_path, COMPUTING + UNLOCKED)
+    async with Sandbox.open(replace(RULES, tables=True, memory_mib=2048), processes=1) as sandbox:
+        got = {name: await query_attack(sandbox, prey, name) for name in LOOTING}
+    got["execute"] += "a file was written" if (tmp_path / "executed").exists() else ""
+    assert [name for name, loot in got.items() if not loot] == []
 
 
 FOR_ITS_LIBRARIES = {"executable_memory", "file_status"}

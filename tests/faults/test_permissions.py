@@ -20,6 +20,7 @@ import pytest
 from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import corpus_pb2 as pb
 from citewire.retriever.v1 import retriever_pb2 as rpb
+from citewire.retriever.v1 import table_pb2
 
 from citewire_kit.errors import CitewireError
 from citewire_kit.tenant import Tenant
@@ -69,6 +70,8 @@ class Proof:
             "WatchDocument": self.watch,
             "DownloadDocument": self.download,
             "LocateSpan": self.locate,
+            "ListTables": self.list_tables,
+            "QueryTable": self.query_table,
             "ListCollections": self.list_collections,
             "GetCollectionGrants": self.grants,
             "ListSpaces": self.spaces,
@@ -203,6 +206,15 @@ class Proof:
     async def locate(self, caller: Caller, org: Organisation) -> Answers:
         request = pb.LocateSpanRequest(document_id=self.document(org), char_start=0, char_end=9)
         return [await caller.unary(self.running.corpus.LocateSpan, request)]
+
+    async def list_tables(self, caller: Caller, org: Organisation) -> Answers:
+        request = table_pb2.ListTablesRequest(document_id=self.document(org))
+        return [await caller.unary(self.running.corpus.ListTables, request)]
+
+    async def query_table(self, caller: Caller, org: Organisation) -> Answers:
+        query = table_pb2.TableQuery(columns=["canary"])
+        request = table_pb2.QueryTableRequest(document_id=self.document(org), query=query)
+        return [await caller.unary(self.running.corpus.QueryTable, request)]
 
     async def list_collections(self, caller: Caller, _: Organisation) -> Answers:
         return [await caller.unary(self.running.corpus.ListCollections, pb.ListCollectionsRequest())]

@@ -21,9 +21,11 @@ from citewire_kit import channel
 from citewire_kit.plan_limits import DEFAULT_LIMITS, GIB, LimitScope, Measure
 from citewire_remote import bodies, stream_decoders, transport
 from citewire_retriever.converters import checks, documents
+from citewire_retriever.converters import tables as table_checks
 from citewire_retriever.ingest.document import ParseLimits
 from citewire_retriever.ingest.recognition import MOST_PIXELS
 from citewire_retriever.ingest.settings import WorkerSettings
+from citewire_retriever.ingest.tabular import tables
 from citewire_retriever.service.metadata import MAX_URL
 from citewire_retriever.settings import RetrieverSettings
 
@@ -74,6 +76,12 @@ EXPECTED: dict[str, list[int]] = {
         default(RetrieverSettings, "locate_max_bytes") // MIB,
         default(RetrieverSettings, "locate_seconds"),
     ],
+    "original that [table queries](../adr/0041-table-queries.md) are computed over": [
+        default(RetrieverSettings, "table_max_bytes") // MIB,
+        default(RetrieverSettings, "table_seconds"),
+    ],
+    "table that is computed over": [tables.MOST_ROWS, tables.MOST_CELLS],
+    "table query": [table_checks.MOST_BYTES // 1024, table_checks.MOST_ROWS],
     "text that is located": [documents.MAX_SPAN],
     "text that a model reads to [enrich](../explanation/enrichment.md) a document": [
         default(GeneratorSettings, "enrich_tokens")

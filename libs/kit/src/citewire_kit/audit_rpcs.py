@@ -54,6 +54,8 @@ AUDITED_RPCS: Final[dict[str, Action]] = {
     _CORPUS + "WatchDocument": Action.DOCUMENT_READ,
     _CORPUS + "DownloadDocument": Action.DOCUMENT_READ,
     _CORPUS + "LocateSpan": Action.DOCUMENT_READ,
+    _CORPUS + "ListTables": Action.DOCUMENT_READ,
+    _CORPUS + "QueryTable": Action.DOCUMENT_READ,
     _CORPUS + "ListCollections": Action.COLLECTION_LIST,
     _CORPUS + "CreateCollection": Action.COLLECTION_CREATE,
     _CORPUS + "UpdateCollection": Action.COLLECTION_UPDATE,

@@ -4,6 +4,7 @@ from citewire.common.v1 import common_pb2 as _common_pb2
 from citewire.common.v1 import place_pb2 as _place_pb2
 from citewire.retriever.v1 import calibration_pb2 as _calibration_pb2
 from citewire.retriever.v1 import filter_pb2 as _filter_pb2
+from citewire.retriever.v1 import table_pb2 as _table_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import struct_pb2 as _struct_pb2

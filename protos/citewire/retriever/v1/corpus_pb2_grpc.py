@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from citewire.retriever.v1 import corpus_pb2 as citewire_dot_retriever_dot_v1_dot_corpus__pb2
+from citewire.retriever.v1 import table_pb2 as citewire_dot_retriever_dot_v1_dot_table__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -104,6 +105,16 @@ class CorpusServiceStub:
                 '/citewire.retriever.v1.CorpusService/LocateSpan',
                 request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.LocateSpanRequest.SerializeToString,
                 response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.LocateSpanResponse.FromString,
+                _registered_method=True)
+        self.ListTables = channel.unary_unary(
+                '/citewire.retriever.v1.CorpusService/ListTables',
+                request_serializer=citewire_dot_retriever_dot_v1_dot_table__pb2.ListTablesRequest.SerializeToString,
+                response_deserializer=citewire_dot_retriever_dot_v1_dot_table__pb2.ListTablesResponse.FromString,
+                _registered_method=True)
+        self.QueryTable = channel.unary_unary(
+                '/citewire.retriever.v1.CorpusService/QueryTable',
+                request_serializer=citewire_dot_retriever_dot_v1_dot_table__pb2.QueryTableRequest.SerializeToString,
+                response_deserializer=citewire_dot_retriever_dot_v1_dot_table__pb2.QueryTableResponse.FromString,
                 _registered_method=True)
         self.ListCollections = channel.unary_unary(
                 '/citewire.retriever.v1.CorpusService/ListCollections',
@@ -271,6 +282,23 @@ class CorpusServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListTables(self, request, context):
+        """Lists the tables of a version that questions can be computed over: sheets of workbooks, CSV and TSV. FAILED_PRECONDITION and
+        RESOURCE_EXHAUSTED as in QueryTable.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def QueryTable(self, request, context):
+        """Computes an answer over one table of a version, exactly, or refuses. INVALID_ARGUMENT, naming the field, if the query doesn't
+        fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if an exact answer can't be given, as with a table that is too
+        large, formulas without values, or without the extra `tables`; RESOURCE_EXHAUSTED if too many queries run.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListCollections(self, request, context):
         """Lists collections by name, page by page.
         """
@@ -421,6 +449,16 @@ def add_CorpusServiceServicer_to_server(servicer, server):
                     servicer.LocateSpan,
                     request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.LocateSpanRequest.FromString,
                     response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.LocateSpanResponse.SerializeToString,
+            ),
+            'ListTables': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTables,
+                    request_deserializer=citewire_dot_retriever_dot_v1_dot_table__pb2.ListTablesRequest.FromString,
+                    response_serializer=citewire_dot_retriever_dot_v1_dot_table__pb2.ListTablesResponse.SerializeToString,
+            ),
+            'QueryTable': grpc.unary_unary_rpc_method_handler(
+                    servicer.QueryTable,
+                    request_deserializer=citewire_dot_retriever_dot_v1_dot_table__pb2.QueryTableRequest.FromString,
+                    response_serializer=citewire_dot_retriever_dot_v1_dot_table__pb2.QueryTableResponse.SerializeToString,
             ),
             'ListCollections': grpc.unary_unary_rpc_method_handler(
                     servicer.ListCollections,
@@ -857,6 +895,60 @@ class CorpusService:
             '/citewire.retriever.v1.CorpusService/LocateSpan',
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.LocateSpanRequest.SerializeToString,
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.LocateSpanResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTables(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.retriever.v1.CorpusService/ListTables',
+            citewire_dot_retriever_dot_v1_dot_table__pb2.ListTablesRequest.SerializeToString,
+            citewire_dot_retriever_dot_v1_dot_table__pb2.ListTablesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def QueryTable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.retriever.v1.CorpusService/QueryTable',
+            citewire_dot_retriever_dot_v1_dot_table__pb2.QueryTableRequest.SerializeToString,
+            citewire_dot_retriever_dot_v1_dot_table__pb2.QueryTableResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -9,6 +9,7 @@ BadRequest and RetryInfo. docs/how-to/grpc.md has more, and clients.
 """
 
 from citewire.retriever.v1 import corpus_pb2 as corpus_pb2
+from citewire.retriever.v1 import table_pb2 as table_pb2
 from collections import abc as abc
 from grpc import aio as aio
 import abc as abc_1
@@ -61,6 +62,15 @@ class CorpusServiceStub:
     LocateSpan: aio.UnaryUnaryMultiCallable[corpus_pb2.LocateSpanRequest, corpus_pb2.LocateSpanResponse]
     """Finds where a part of a version's stored text stands in its original. FAILED_PRECONDITION, reason WRONG_STATE, if the
     version isn't ready.
+    """
+    ListTables: aio.UnaryUnaryMultiCallable[table_pb2.ListTablesRequest, table_pb2.ListTablesResponse]
+    """Lists the tables of a version that questions can be computed over: sheets of workbooks, CSV and TSV. FAILED_PRECONDITION and
+    RESOURCE_EXHAUSTED as in QueryTable.
+    """
+    QueryTable: aio.UnaryUnaryMultiCallable[table_pb2.QueryTableRequest, table_pb2.QueryTableResponse]
+    """Computes an answer over one table of a version, exactly, or refuses. INVALID_ARGUMENT, naming the field, if the query doesn't
+    fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if an exact answer can't be given, as with a table that is too
+    large, formulas without values, or without the extra `tables`; RESOURCE_EXHAUSTED if too many queries run.
     """
     ListCollections: aio.UnaryUnaryMultiCallable[corpus_pb2.ListCollectionsRequest, corpus_pb2.ListCollectionsResponse]
     """Lists collections by name, page by page."""
@@ -213,6 +223,27 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
     ) -> abc.Awaitable[corpus_pb2.LocateSpanResponse]:
         """Finds where a part of a version's stored text stands in its original. FAILED_PRECONDITION, reason WRONG_STATE, if the
         version isn't ready.
+        """
+
+    @abc_1.abstractmethod
+    def ListTables(
+        self,
+        request: table_pb2.ListTablesRequest,
+        context: aio.ServicerContext[table_pb2.ListTablesRequest, table_pb2.ListTablesResponse],
+    ) -> abc.Awaitable[table_pb2.ListTablesResponse]:
+        """Lists the tables of a version that questions can be computed over: sheets of workbooks, CSV and TSV. FAILED_PRECONDITION and
+        RESOURCE_EXHAUSTED as in QueryTable.
+        """
+
+    @abc_1.abstractmethod
+    def QueryTable(
+        self,
+        request: table_pb2.QueryTableRequest,
+        context: aio.ServicerContext[table_pb2.QueryTableRequest, table_pb2.QueryTableResponse],
+    ) -> abc.Awaitable[table_pb2.QueryTableResponse]:
+        """Computes an answer over one table of a version, exactly, or refuses. INVALID_ARGUMENT, naming the field, if the query doesn't
+        fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if an exact answer can't be given, as with a table that is too
+        large, formulas without values, or without the extra `tables`; RESOURCE_EXHAUSTED if too many queries run.
         """
 
     @abc_1.abstractmethod

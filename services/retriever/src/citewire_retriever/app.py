@@ -2,7 +2,9 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from citewire.retriever.v1.corpus_pb2_grpc import add_CorpusServiceServicer_to_server
@@ -26,6 +28,7 @@ from citewire_retriever.service.locating import Locator
 from citewire_retriever.service.query_filters import load_words
 from citewire_retriever.service.retrieval import RetrievalService
 from citewire_retriever.service.spaces import SpaceService
+from citewire_retriever.service.tables import TableReader
 from citewire_retriever.servicer import CORPUS, RETRIEVER, CorpusServicer, RetrieverServicer
 from citewire_retriever.settings import RetrieverSettings
 from citewire_retriever.store.collections import PostgresCollections
@@ -44,7 +47,7 @@ log = get_logger(__name__)
 
 _PING_SECONDS: Final = 1.0
 """A database that doesn't answer within this is away."""
-_LOCATED_FILES: Final = 1000
+_READ_FILES: Final = 1000
 """Files after which the process is replaced that forks the processes which read them."""
 
 
@@ -83,6 +86,7 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
         feed,
         storage,
         await _open_locator(stack, settings, content),
+        await _open_tables(stack, settings, content),
         Limits(
             upload_max_bytes=settings.upload_max_bytes,
             text_max_bytes=settings.text_max_bytes,
@@ -107,20 +111,39 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
 
 
 async def _open_locator(stack: AsyncExitStack, settings: RetrieverSettings, content: PostgresContent) -> Locator:
-    """Reads originals in confined processes, the first of which is started when it is needed."""
-    rules = SandboxRules(
-        seconds=settings.locate_seconds,
-        cpu_seconds=settings.locate_seconds,
+    """Finds quotes in originals."""
+    processes = settings.locate_processes
+    rules = _rules(settings, seconds=settings.locate_seconds, memory_mib=settings.locate_memory_mib)
+    sandbox, folder = await _open_sandbox(stack, settings, rules, processes)
+    return Locator(content, sandbox, folder, processes=processes, max_bytes=settings.locate_max_bytes)
+
+
+async def _open_tables(stack: AsyncExitStack, settings: RetrieverSettings, content: PostgresContent) -> TableReader:
+    """Computes over the tables of originals."""
+    processes = settings.table_processes
+    rules = _rules(settings, seconds=settings.table_seconds, memory_mib=settings.table_memory_mib)
+    sandbox, folder = await _open_sandbox(stack, settings, replace(rules, tables=True), processes)
+    return TableReader(content, sandbox, folder, processes=processes, max_bytes=settings.table_max_bytes)
+
+
+async def _open_sandbox(
+    stack: AsyncExitStack, settings: RetrieverSettings, rules: SandboxRules, processes: int
+) -> tuple[Sandbox, Path]:
+    """Reads originals in confined processes, started when the first is needed, and has a folder for them."""
+    sandbox = await stack.enter_async_context(Sandbox.open(rules, processes=processes, at_once=False))
+    return sandbox, stack.enter_context(spool_folder(settings.spool_dir))
+
+
+def _rules(settings: RetrieverSettings, *, seconds: float, memory_mib: int) -> SandboxRules:
+    return SandboxRules(
+        seconds=seconds,
+        cpu_seconds=seconds,
         cpu_seconds_per_mib=0.0,
-        memory_mib=settings.locate_memory_mib,
-        files=_LOCATED_FILES,
+        memory_mib=memory_mib,
+        files=_READ_FILES,
         limits=ParseLimits(),
         confinement=settings.confinement,
     )
-    processes = settings.locate_processes
-    sandbox = await stack.enter_async_context(Sandbox.open(rules, processes=processes, at_once=False))
-    folder = stack.enter_context(spool_folder(settings.spool_dir))
-    return Locator(content, sandbox, folder, processes=processes, max_bytes=settings.locate_max_bytes)
 
 
 async def _start_sampling(stack: AsyncExitStack, settings: RetrieverSettings) -> RecallSampler | None:

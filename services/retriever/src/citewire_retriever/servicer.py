@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any, TypeAlias, cast
 
 import grpc
-from citewire.retriever.v1 import corpus_pb2, retriever_pb2
+from citewire.retriever.v1 import corpus_pb2, retriever_pb2, table_pb2
 from citewire.retriever.v1.corpus_pb2_grpc import CorpusServiceServicer
 from citewire.retriever.v1.retriever_pb2_grpc import RetrieverServiceServicer
 
@@ -17,6 +17,7 @@ from citewire_kit.tenant import current_tenant
 from citewire_retriever.converters import documents as convert
 from citewire_retriever.converters import search as convert_search
 from citewire_retriever.converters import spaces as convert_spaces
+from citewire_retriever.converters import tables as convert_tables
 from citewire_retriever.service.corpus import CorpusService
 from citewire_retriever.service.retrieval import RetrievalService
 from citewire_retriever.service.spaces import SpaceService
@@ -188,6 +189,12 @@ class CorpusServicer(CorpusServiceServicer):
         self, request: corpus_pb2.LocateSpanRequest, context: Context
     ) -> corpus_pb2.LocateSpanResponse:
         return await self._service.locate(current_tenant(), *convert.span_from_proto(request))
+
+    async def ListTables(self, request: table_pb2.ListTablesRequest, context: Context) -> table_pb2.ListTablesResponse:
+        return await self._service.list_tables(current_tenant(), *convert_tables.tables_from_proto(request))
+
+    async def QueryTable(self, request: table_pb2.QueryTableRequest, context: Context) -> table_pb2.QueryTableResponse:
+        return await self._service.query_table(current_tenant(), *convert_tables.table_query_from_proto(request))
 
     async def ListCollections(
         self, request: corpus_pb2.ListCollectionsRequest, context: Context

@@ -71,6 +71,18 @@ class RetrieverSettings(CallerLimitSettings):
     locate_max_bytes: int = Field(default=64 * _MIB, ge=0)
     """Largest original that is read for it, in bytes. 0: none."""
 
+    table_processes: int = Field(default=2, ge=1, le=64)
+    """Originals that are read at once to compute answers over their tables, each by a confined process."""
+
+    table_seconds: float = Field(default=30.0, ge=1)
+    """Longest that one such answer may take."""
+
+    table_memory_mib: int = Field(default=2048, ge=512)
+    """Address space of such a process."""
+
+    table_max_bytes: int = Field(default=128 * _MIB, ge=0)
+    """Largest original that is computed over, in bytes. 0: none."""
+
     confinement: Confinement = Field(
         default="required",
         validation_alias=AliasChoices("CITEWIRE_RETRIEVER_CONFINEMENT", "CITEWIRE_WORKER_CONFINEMENT"),

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from citewire.retriever.v1 import corpus_pb2 as pb
+from citewire.retriever.v1.table_pb2 import ListTablesRequest, QueryTableRequest
 
 from citewire_kit.enums import enum_text
 from citewire_kit.errors import FieldViolation, InvalidArgument, Violations
@@ -110,12 +111,21 @@ def required_id(document_id: int, field: str = "document_id") -> int:
     return document_id
 
 
-def download_from_proto(request: pb.DownloadDocumentRequest) -> tuple[int, int | None]:
-    """Reads a document's id and the version that is wanted, if one is named."""
-    violations = Violations()
+def check_version(
+    violations: Violations,
+    request: pb.DownloadDocumentRequest | pb.LocateSpanRequest | ListTablesRequest | QueryTableRequest,
+) -> tuple[int, int | None]:
+    """Checks and returns a document's id, and the version that is wanted, if one is named."""
     document_id = check_id(violations, "document_id", request.document_id)
     version = request.version if request.HasField("version") else None
     violations.require((version or 0) <= _MAX_VERSION, "version", f"must be at most {_MAX_VERSION}")
+    return document_id, version
+
+
+def download_from_proto(request: pb.DownloadDocumentRequest) -> tuple[int, int | None]:
+    """Reads a document's id and the version that is wanted, if one is named."""
+    violations = Violations()
+    document_id, version = check_version(violations, request)
     violations.raise_if_any()
     return document_id, version
 
@@ -123,9 +133,7 @@ def download_from_proto(request: pb.DownloadDocumentRequest) -> tuple[int, int |
 def span_from_proto(request: pb.LocateSpanRequest) -> tuple[int, int | None, int, int]:
     """Reads a document's id, the version that is wanted, if one is named, and a span of its text."""
     violations = Violations()
-    document_id = check_id(violations, "document_id", request.document_id)
-    version = request.version if request.HasField("version") else None
-    violations.require((version or 0) <= _MAX_VERSION, "version", f"must be at most {_MAX_VERSION}")
+    document_id, version = check_version(violations, request)
     length = request.char_end - request.char_start
     end = f"must be after char_start, by at most {MAX_SPAN:,}, and at most {_MAX_VERSION}"
     violations.require(0 < length <= MAX_SPAN and request.char_end <= _MAX_VERSION, "char_end", end)

@@ -17,6 +17,8 @@ from citewire_retriever.ingest.wire import PREFIX_BYTES
 log = get_logger(__name__)
 
 ARGUMENTS = ("-I", "-X", "utf8", "-m", "citewire_retriever.ingest.confined.server")
+_ENVIRONMENT: Final = {"OPENBLAS_NUM_THREADS": "1"}
+"""numpy starts threads where it isn't told not to; a process with threads isn't forked safely."""
 _START_SECONDS: Final = 120
 _KILL_SECONDS: Final = 5
 _READ_BYTES: Final = 65_536
@@ -60,8 +62,11 @@ class ForkServer:
         """The locks that its processes lack on this kernel."""
 
     @classmethod
-    async def open(cls) -> "ForkServer":
+    async def open(cls, *options: str) -> "ForkServer":
         """Starts it, and waits until it can fork.
+
+        Args:
+            *options: What it can do besides reading files: `TABLES`.
 
         Raises:
             ServerLostError: It ends before, or takes too long.
@@ -69,15 +74,16 @@ class ForkServer:
         control, theirs = socket.socketpair()
         control.setblocking(False)
         with theirs:
-            # Spawned, as this process has threads. No environment, no descriptors: what the worker was told, its
-            # database's address above all, isn't for processes that read files.
+            # Spawned, as this process has threads. No environment of ours, no descriptors: what we were told,
+            # its database's address above all, isn't for processes that read files.
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *ARGUMENTS,
+                *options,
                 stdin=theirs.fileno(),
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,
-                env={},
+                env=_ENVIRONMENT,
                 cwd="/",
             )
         server = cls(process, control)

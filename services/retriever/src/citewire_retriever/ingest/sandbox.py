@@ -14,10 +14,12 @@ from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
+from citewire.retriever.v1 import table_pb2 as pb
+
 from citewire_kit.errors import Internal, StartupError
 from citewire_kit.telemetry import get_logger
 from citewire_retriever.ingest.boxes import PageBoxes, SoughtText
-from citewire_retriever.ingest.confined import NOT_LOCKED
+from citewire_retriever.ingest.confined import NOT_LOCKED, TABLES
 from citewire_retriever.ingest.document import ParsedDocument, ParseLimits, SheetPosition
 from citewire_retriever.ingest.errors import HOW_TO_HAVE_IT, IngestCode, IngestError
 from citewire_retriever.ingest.fork_server import AnswerTooLongError, ForkServer, ProcessEnd, ServerLostError
@@ -29,13 +31,14 @@ from citewire_retriever.ingest.recognition import (
     merge,
     nothing_yet,
 )
-from citewire_retriever.ingest.wire import decode_boxes, decode_document
+from citewire_retriever.ingest.wire import decode_boxes, decode_document, decode_tables
 from citewire_retriever.room import room_needed
 
 log = get_logger(__name__)
 
 Confinement = Literal["required", "available"]
 _T = TypeVar("_T")
+_Answer = TypeVar("_Answer", pb.ListTablesResponse, pb.TableAnswer)
 
 _MIB: Final = 1024 * 1024
 _LOG_CHARS: Final = 10_000
@@ -60,6 +63,8 @@ class SandboxRules:
     """Bounds on the document."""
     recogniser: Recogniser | None = None
     """Recognises text in pages that are pictures; None: nothing does."""
+    tables: bool = False
+    """Whether its processes compute over tables, by an optional package."""
     confinement: Confinement = "required"
     """`required`: a kernel without Landlock or seccomp is an error; `available`: then what it has must do."""
 
@@ -179,6 +184,28 @@ class Sandbox:
         answer = await self._run(path, {"texts": [asdict(text) for text in texts]}, lambda _: None)
         return _decode(answer, lambda each: decode_boxes(each["pages"], len(texts)))
 
+    async def list_tables(self, path: Path, file_name: str, media_type: str) -> pb.ListTablesResponse:
+        """The tables of a file that are computed over; the rules must allow `tables`. Raises as `query_table`."""
+        return await self._ask_tables(path, file_name, media_type, None, pb.ListTablesResponse)
+
+    async def query_table(self, path: Path, file_name: str, media_type: str, query: pb.TableQuery) -> pb.TableAnswer:
+        """Answers a query over one of a file's tables; the rules must allow `tables`.
+
+        Raises:
+            TableQueryError: The query doesn't fit the tables, or no exact answer can be given.
+            StartupError: The fork server wasn't started yet, and can't be: as `open`.
+            IngestError, ServerLostError, Internal: As `parse`.
+        """
+        return await self._ask_tables(path, file_name, media_type, query, pb.TableAnswer)
+
+    async def _ask_tables(  # what a query and where it is asked are
+        self, path: Path, file_name: str, media_type: str, query: pb.TableQuery | None, kind: type[_Answer]
+    ) -> _Answer:
+        limits = asdict(self._rules.limits)
+        job = {"file_name": file_name, "media_type": media_type, "limits": limits}
+        answer = await self._run(path, {**job, "query": query and query.SerializeToString().hex()}, lambda _: None)
+        return await asyncio.to_thread(_decode, answer, lambda each: decode_tables(each, kind))
+
     async def _run(self, path: Path, job: dict[str, Any], spent: Callable[[float], None]) -> bytes:
         """A process's answer about a file."""
         async with self._free:
@@ -242,7 +269,7 @@ class Sandbox:
             if server is not None:
                 self._replaced.add(server)
                 await self._close_replaced()
-            server = await ForkServer.open()
+            server = await ForkServer.open(*([TABLES] if self._rules.tables else []))
             if server.missing and self._rules.confinement == "required":
                 await server.close()
                 raise StartupError(_refusal(server.missing))

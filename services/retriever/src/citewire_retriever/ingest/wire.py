@@ -3,16 +3,19 @@
 JSON and not pickle: that process reads what strangers send, and its answers must not be able to run code here.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import astuple
 from math import isfinite
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from citewire.common.v1.place_pb2 import Place
+from google.protobuf.message import DecodeError, Message
 
 from citewire_retriever.ingest.boxes import MOST_BOXES, Box, PageBoxes
 from citewire_retriever.ingest.decode import clean
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, SheetPosition
+from citewire_retriever.ingest.tabular import TableQueryError
 
 PREFIX_BYTES = 8
 """Length of the big-endian number of bytes before each answer."""
@@ -21,6 +24,9 @@ MOST_PLACE_CHARS = 255
 """Longest text in a place, in code points; parsers keep to it."""
 
 _MEDIA_TYPE_CHARS = 255
+_REFUSAL_CHARS = 1000
+_FIELD = re.compile(r"query\.[a-z_]{1,20}(\[\d{1,4}\])?(\.[a-z]{1,10}(\[\d{1,4}\])?)?")
+_Message = TypeVar("_Message", bound=Message)
 
 
 def encode_document(document: ParsedDocument) -> dict[str, Any]:
@@ -58,6 +64,26 @@ def decode_document(values: dict[str, Any], limits: ParseLimits) -> ParsedDocume
         has_lines=bool(values["has_lines"]),
         following=decode_position(values["following"]),
     )
+
+
+def decode_tables(values: dict[str, Any], kind: type[_Message]) -> _Message:
+    """What a process said about tables, however hostile it has become.
+
+    Raises:
+        TableQueryError: It refused.
+        KeyError, TypeError, ValueError: It isn't such an answer.
+    """
+    if "refusal" in values:
+        field = _string(values["field"])
+        raise TableQueryError(
+            field if _FIELD.fullmatch(field) else "", clean(_string(values["refusal"]))[:_REFUSAL_CHARS]
+        )
+    message = kind()
+    try:
+        message.ParseFromString(bytes.fromhex(_string(values["message"])))
+    except DecodeError:
+        raise ValueError("no message") from None
+    return message
 
 
 def encode_boxes(pages: list[PageBoxes]) -> list[Any]:

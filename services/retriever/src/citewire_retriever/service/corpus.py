@@ -18,6 +18,7 @@ from citewire.retriever.v1.corpus_pb2 import (
     LocateSpanResponse,
     WatchDocumentResponse,
 )
+from citewire.retriever.v1.table_pb2 import ListTablesResponse, QueryTableResponse, TableQuery
 
 from citewire_kit.errors import InvalidArgument, NotFound, PermissionDenied, invalid_field
 from citewire_kit.fair import FairShares
@@ -32,6 +33,7 @@ from citewire_retriever.service.backlogs import Backlogs
 from citewire_retriever.service.locating import Locator
 from citewire_retriever.service.metadata import check_metadata
 from citewire_retriever.service.spool import Memory, Spool, too_large, too_much_text
+from citewire_retriever.service.tables import TableReader
 from citewire_retriever.service.text_size import holds_more_text
 from citewire_retriever.service.upload_format import readable
 from citewire_retriever.store.collections import PostgresCollections
@@ -68,10 +70,12 @@ class CorpusService:
         feed: PostgresProgressFeed,
         storage: PostgresStorage,
         locator: Locator,
+        tables: TableReader,
         limits: Limits,
     ) -> None:
         """Takes the stores that it works on."""
         self._locator = locator
+        self._tables = tables
         self._documents = documents
         self._content = content
         self._collections = collections
@@ -268,6 +272,16 @@ class CorpusService:
         text = await self.find_text(tenant, document_id, version)
         places = await self._locator.locate(tenant, text, start, end)
         return LocateSpanResponse(places=places, version=text.version)
+
+    async def list_tables(self, tenant: Tenant, document_id: int, version: int | None) -> ListTablesResponse:
+        """Lists a version's tables. Raises as `find_original` and `TableReader.query`."""
+        return await self._tables.list(tenant, await self.find_original(tenant, document_id, version))
+
+    async def query_table(
+        self, tenant: Tenant, document_id: int, version: int | None, query: TableQuery
+    ) -> QueryTableResponse:
+        """Answers a query over one of a version's tables. Raises as `find_original` and `TableReader.query`."""
+        return await self._tables.query(tenant, await self.find_original(tenant, document_id, version), query)
 
     async def _existing_version(
         self, tenant: Tenant, document_id: int, version: int | None, original: Original | None

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from citewire_retriever.ingest.boxes import SoughtText
-from citewire_retriever.ingest.confined import NOT_LOCKED
+from citewire_retriever.ingest.confined import NOT_LOCKED, TABLES
 from citewire_retriever.ingest.confined.locks import LANDLOCK, SECCOMP, Limits, Program, end_with_parent, hide, lock_in
 from citewire_retriever.ingest.detect import HEAD_BYTES, detect
 from citewire_retriever.ingest.document import ParseLimits
@@ -34,6 +34,7 @@ from citewire_retriever.ingest.parsers.pdf_boxes import find_boxes
 from citewire_retriever.ingest.parsers.scans import all_scans, draw, find_scans, preload_images
 from citewire_retriever.ingest.wire import PREFIX_BYTES, decode_position, encode_boxes, encode_document
 
+_TABLES: Final = "citewire_retriever.ingest.tabular.answer"
 _CONTROL: Final = 0
 _ANSWER: Final = 3
 _MOST_BYTES: Final = 65_536
@@ -62,6 +63,8 @@ def main() -> None:
     preload()
     preload_images()
     _preload_encodings()
+    if TABLES in sys.argv:
+        importlib.import_module(_TABLES)
     gc.collect()
     gc.freeze()  # what is loaded stays shared with the processes that are forked
     if threading.active_count() != 1:
@@ -177,12 +180,14 @@ def _be_reader(job: dict[str, Any], file: int, answer: int, missing: list[str]) 
     for standard in (0, 1, 2):
         os.dup2(null, standard)
     os.closerange(_ANSWER + 1, 65_536)
+    # It looks at the machine's files when it opens, of which there are none later.
+    database = importlib.import_module(_TABLES).connect() if "query" in job else None
     try:
         if lock_in(Limits(job["cpu_seconds"], job["memory_mib"])) != missing:
             return NOT_LOCKED
     except Exception:  # noqa: BLE001 - whatever it is, nothing may be read then
         return NOT_LOCKED
-    _write(_ANSWER, _image(job, data) if "page" in job else _json(_read(job, data)))
+    _write(_ANSWER, _image(job, data) if "page" in job else _json(_read(job, data, database)))
     return 0
 
 
@@ -210,8 +215,12 @@ def run_program(path: str, arguments: list[str], environment: dict[str, str]) ->
         os.execve(path, [path, *arguments], environment)  # noqa: S606 - its arguments are ours, and no shell is wanted
 
 
-def _read(job: dict[str, Any], data: bytes | mmap.mmap) -> dict[str, Any]:
+def _read(job: dict[str, Any], data: bytes | mmap.mmap, database: Any) -> dict[str, Any]:  # noqa: ANN401 - of an extra
     try:
+        if database is not None:
+            return importlib.import_module(_TABLES).answer_about_tables(
+                data, job, ParseLimits(**job["limits"]), database
+            )
         if "texts" in job:
             return {"pages": encode_boxes(find_boxes(data, [SoughtText(**text) for text in job["texts"]]))}
         position = decode_position(job["position"])

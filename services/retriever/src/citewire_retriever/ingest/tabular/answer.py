@@ -1,0 +1,73 @@
+"""What the confined process does with tables: lists them, or answers a query over one."""
+
+from collections import Counter
+from collections.abc import Sequence
+from mmap import mmap
+from typing import Any, Final
+
+from citewire.retriever.v1 import table_pb2 as pb
+
+from citewire_retriever.ingest.document import ParseLimits
+from citewire_retriever.ingest.tabular import TableQueryError
+from citewire_retriever.ingest.tabular.engine import Connection, answer, connect, used_names
+from citewire_retriever.ingest.tabular.query import NUMBERS, REPEATED
+from citewire_retriever.ingest.tabular.tables import Table, read_tables
+from citewire_retriever.ingest.tabular.values import shown
+
+__all__ = ["answer_about_tables", "connect"]
+
+_MOST_TABLES: Final = 200
+_MOST_COLUMNS: Final = 200
+_MOST_SAMPLES: Final = 5
+_SAMPLE_CHARS: Final = 100
+
+
+def answer_about_tables(
+    data: bytes | mmap, job: dict[str, Any], limits: ParseLimits, connection: Connection
+) -> dict[str, str]:
+    """Does a job of `Sandbox.list_tables` or `Sandbox.query_tables`, and returns what `decode_tables` reads.
+
+    Raises:
+        IngestError: The file can't be read.
+    """
+    try:
+        if job["query"] is None:
+            tables = read_tables(data, job["file_name"], job["media_type"], limits, None)
+            message: pb.TableAnswer | pb.ListTablesResponse = list_tables(tables)
+        else:
+            query = pb.TableQuery.FromString(bytes.fromhex(job["query"]))
+            tables = read_tables(data, job["file_name"], job["media_type"], limits, used_names(query))
+            message = answer(connection, tables, query)
+    except TableQueryError as error:
+        return {"field": error.field, "refusal": error.message}
+    return {"message": message.SerializeToString().hex()}
+
+
+def list_tables(tables: Sequence[Table]) -> pb.ListTablesResponse:
+    """Describes tables: a column that isn't computed with says why."""
+    return pb.ListTablesResponse(tables=[_describe(table) for table in tables[:_MOST_TABLES]])
+
+
+def _describe(table: Table) -> pb.Table:
+    result = pb.Table(
+        sheet=table.sheet,
+        header_row=table.header_row,
+        last_row=table.last_row,
+        row_count=len(table.rows),
+        refusal=table.refusal,
+    )
+    for place, name in list(table.names.items())[:_MOST_COLUMNS]:
+        try:
+            column = table.column(place)
+        except TableQueryError as error:
+            result.columns.add(name=name, refusal=error.message)
+            continue
+        count = Counter(text for cell in table.cells[place] if (text := shown(cell)))
+        result.columns.add(
+            name=name,
+            type=column.type,
+            samples=[text[:_SAMPLE_CHARS] for text, _ in count.most_common(_MOST_SAMPLES)],
+            currency=column.currency,
+            refusal=column.refusal or (REPEATED if column.repeats and column.type in NUMBERS else ""),
+        )
+    return result

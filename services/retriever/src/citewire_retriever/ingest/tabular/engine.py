@@ -1,0 +1,210 @@
+"""Answers queries in DuckDB, an optional package: `pip install 'citewire-retriever[tables]'`.
+
+A connection is made before the process is locked in, as it looks at the machine then. It has one thread, no files, no
+extensions, and a limit of memory.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Context, Decimal
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+import numpy.ma as masked
+from citewire.retriever.v1 import table_pb2 as pb
+
+from citewire_retriever.ingest.tabular import TableQueryError
+from citewire_retriever.ingest.tabular.query import NUMBERS, Compiler, Output, Statement
+from citewire_retriever.ingest.tabular.tables import Table
+from citewire_retriever.ingest.tabular.values import Column, as_date, fold, scale_of
+
+Connection = duckdb.DuckDBPyConnection
+
+_DEFAULT_LIMIT: Final = 100
+_MOST_LISTED: Final = 100
+_SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "threads": 1,
+    "async_threads": 0,
+    "memory_limit": "512MB",
+    "max_temp_directory_size": "0B",
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "pandas_analyze_sample": 0,  # arrays of objects are texts
+    "lock_configuration": True,
+}
+_WORD: Final = 2**63
+_EXACT: Final = Context(prec=200)
+_QUOTIENT: Final = Context(prec=34)
+_DTYPES: Final[dict[pb.TableType, str]] = {pb.TABLE_TYPE_DATE: "datetime64[us]", pb.TABLE_TYPE_BOOLEAN: "bool"}
+
+
+def connect() -> Connection:
+    """A connection to a database in memory, which has been used once: what it needs from files is loaded then."""
+    connection = duckdb.connect(":memory:", config=_SETTINGS)
+    column = Column(pb.TABLE_TYPE_NUMBER, [Decimal("0.5"), Decimal(10) ** 30, None])
+    connection.register("t", {"c1": _array(column), "c2": _texts(["", "a", None])})
+    connection.execute("SELECT sum(c1::HUGEINT), min(c2, 2) FROM t").fetchall()
+    connection.unregister("t")
+    return connection
+
+
+def answer(connection: Connection, tables: Sequence[Table], query: pb.TableQuery) -> pb.TableAnswer:
+    """The answer to a query over the one of the tables that has its columns.
+
+    Raises:
+        TableQueryError: None has them, or several have; the query doesn't fit it; or no exact answer can be given.
+    """
+    table = _choose(tables, query)
+    if table.refusal:
+        raise TableQueryError("", f"the table at row {table.header_row} isn't computed over: {table.refusal}")
+    compiler = Compiler(table, query)
+    statement = compiler.compile()
+    arrays: dict[str, Any] = {"n": np.array(table.rows, dtype=np.int64)}
+    for place, column in compiler.columns.items():
+        arrays[f"c{place}"] = _array(column)
+        if place in compiler.folded:
+            arrays[f"f{place}"] = _texts([None if value is None else fold(str(value)) for value in column.values])
+    try:
+        return _run(connection, arrays, table, statement, query.limit or _DEFAULT_LIMIT, compiler)
+    except duckdb.OutOfRangeException:
+        raise TableQueryError("", "a sum has more than 38 digits") from None
+    except duckdb.OutOfMemoryException:
+        raise TableQueryError("", "the query needs more memory than is allowed: ask for less at once") from None
+
+
+def _choose(tables: Sequence[Table], query: pb.TableQuery) -> Table:
+    """The table that a query is about."""
+    if not tables:
+        raise TableQueryError("", "the document has no table with a row of columns' names")
+    candidates = [table for table in tables if not query.sheet or fold(table.sheet) == fold(query.sheet)]
+    if not candidates:
+        names = ", ".join(dict.fromkeys(table.sheet for table in tables))
+        raise TableQueryError("query.sheet", f"must be one of the document's sheets: {names[:300]}")
+    if query.header_row:
+        candidates = [table for table in candidates if table.header_row == query.header_row]
+        if not candidates:
+            raise TableQueryError("query.header_row", "must be the line of a table's header")
+    names = {fold(name) for name in _names_in(query)}
+    fitting = [table for table in candidates if names <= {fold(name) for name in table.names.values()}]
+    if len(fitting) > 1:
+        where = "; ".join(f"{table.sheet or 'the sheet'}, row {table.header_row}" for table in fitting[:5])
+        raise TableQueryError("query.header_row", f"must say, with sheet, which of several tables is meant: {where}")
+    return (fitting or candidates)[0]
+
+
+def used_names(query: pb.TableQuery) -> frozenset[str] | None:
+    """The names of columns that a query uses, as `fold` leaves them; None if it shows all of them."""
+    names = frozenset(map(fold, _names_in(query)))
+    return None if not query.columns and not (query.group_by or query.aggregates) else names
+
+
+def _names_in(query: pb.TableQuery) -> list[str]:
+    used = [*query.filters, *query.group_by, *query.aggregates]
+    return [*query.columns, *(each.column for each in used if each.column)]
+
+
+def _array(column: Column) -> Any:  # noqa: ANN401 - numpy's types of elements differ
+    """A column's values as numpy gives them to DuckDB: numbers as whole multiples of a power of ten."""
+    if column.type == pb.TABLE_TYPE_TEXT:
+        return _texts(column.values)
+    missing = [value is None for value in column.values]
+    if column.type not in NUMBERS:
+        empty = datetime(1970, 1, 1) if column.type == pb.TABLE_TYPE_DATE else False  # noqa: DTZ001 - a sheet's dates have no zone
+        values = [empty if value is None else value for value in column.values]
+        return masked.array(np.array(values, dtype=_DTYPES[column.type]), mask=missing)
+    numbers = [value for value in column.values if isinstance(value, Decimal)]
+    scale = scale_of(numbers) or 0
+    whole = [int(value.scaleb(scale, _EXACT)) if isinstance(value, Decimal) else 0 for value in column.values]
+    if all(-_WORD < number < _WORD for number in whole):
+        return masked.array(np.array(whole, dtype=np.int64), mask=missing)
+    return _texts([None if empty else str(number) for number, empty in zip(whole, missing, strict=True)])
+
+
+def _texts(values: Sequence[object | None]) -> Any:  # noqa: ANN401 - numpy's types of elements differ
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _run(  # what a query's parts are
+    connection: Connection, arrays: dict[str, Any], table: Table, statement: Statement, limit: int, compiler: Compiler
+) -> pb.TableAnswer:
+    names = ", ".join(
+        f"{name}::HUGEINT AS {name}" if name[0] == "c" and compiler.columns[int(name[1:])].type in NUMBERS else name
+        for name in arrays
+    )
+    connection.register("arrays", arrays)
+    connection.execute(f"CREATE TABLE whole AS SELECT {names} FROM arrays")  # noqa: S608 # names are ours
+    connection.unregister("arrays")
+    source = f"FROM whole WHERE {statement.condition}"
+    _check_totals(connection, table, statement, source)
+    expressions = [expression for output in statement.outputs for expression in output.expressions]
+    outputs = "".join(f"{expression} AS o{index}, " for index, expression in enumerate(expressions))
+    groups = ", ".join(f"o{index}" for index in range(statement.groups))
+    if statement.is_aggregate:
+        inner = f"SELECT {outputs}min(n, {_MOST_LISTED}) AS rows, count(*) AS row_count {source}"
+        inner += f" GROUP BY {groups}" if groups else ""
+        ties = [f"o{index} ASC NULLS LAST" for index in range(statement.groups)]
+    else:
+        inner = f"SELECT {outputs}[n] AS rows, 1 AS row_count {source}"
+        ties = ["rows"]
+    order = ", ".join([*statement.order, *ties])
+    ordered = f" ORDER BY {order}" if order else ""
+    outer = f"SELECT *, count(*) OVER () FROM ({inner}){ordered} LIMIT ?"  # noqa: S608 # all parts are ours
+    rows = connection.execute(outer, [*statement.parameters, limit]).fetchall()
+    result = pb.TableAnswer(
+        sheet=table.sheet,
+        header_row=table.header_row,
+        last_row=table.last_row,
+        columns=[output.column for output in statement.outputs],
+        total_rows=rows[0][-1] if rows else 0,
+        understood=statement.understood,
+        excluded_rows=table.excluded[:_MOST_LISTED],
+    )
+    for row in rows:
+        result.rows.append(_answer_row(statement.outputs, row))
+    skipped = [table.rows[index] for column in compiler.columns.values() for index in column.skipped]
+    result.skipped_values = len(skipped)
+    result.skipped_rows.extend(sorted(set(skipped))[:_MOST_LISTED])
+    return result
+
+
+def _check_totals(connection: Connection, table: Table, statement: Statement, source: str) -> None:
+    """Refuses to add rows of which one may be the total of others."""
+    if not statement.is_aggregate or not table.maybe_totals:
+        return
+    sql = f"SELECT min(n) {source} AND n IN (SELECT unnest(?))"
+    row = connection.execute(sql, [*statement.parameters, list(table.maybe_totals)]).fetchone()
+    if row is not None and row[0] is not None:
+        label = table.maybe_totals[row[0]]
+        problem = f"row {row[0]} ({label!r}) may be a total of others: leave it out with a filter"
+        raise TableQueryError("", f"{problem}, so that nothing counts twice")
+
+
+def _answer_row(outputs: Sequence[Output], row: tuple[Any, ...]) -> pb.TableAnswerRow:
+    result = pb.TableAnswerRow(row_numbers=row[-3] or [], row_count=row[-2])
+    index = 0
+    for output in outputs:
+        parts = row[index : index + len(output.expressions)]
+        index += len(parts)
+        text = _text(output, *parts)
+        result.values.append(pb.TableValue() if text is None else pb.TableValue(text=text))
+    return result
+
+
+def _text(output: Output, value: Any, divisor: Any = 1) -> str | None:  # noqa: ANN401 - DuckDB returns any type
+    if value is None or divisor is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return as_date(value)
+    if isinstance(value, str):
+        return value
+    number = Decimal(value).scaleb(-output.scale, _EXACT)
+    if divisor != 1:
+        number = _QUOTIENT.divide(number, Decimal(divisor))
+    return f"{number.normalize(_EXACT):f}" if number else "0"

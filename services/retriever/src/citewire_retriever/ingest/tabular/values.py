@@ -1,0 +1,360 @@
+"""What the cells of a column hold: numbers, percentages, amounts, dates or booleans, by most of them; else texts.
+
+Nothing is guessed from one cell alone: which sign is the decimal one, and whether a date's day or its month comes
+first, a column's cells decide together, and cells that don't fit are no values of the column.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Context, Decimal, InvalidOperation
+from typing import Final
+
+from citewire.retriever.v1 import table_pb2 as pb
+
+from citewire_retriever.ingest.parsers.workbook import Typed
+
+Value = Decimal | datetime | bool | str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell that holds anything."""
+
+    text: str
+    """As it is shown, on one line."""
+    typed: Typed | None = None
+    """What the file says that it holds."""
+    reached: bool = False
+    """Whether it is merged with the one above it."""
+
+
+CellLike = str | Cell
+"""A cell as its text alone, where there is nothing else to say of it; empty if it holds nothing."""
+
+MOST_DIGITS: Final = 38
+"""Digits of the longest number that is computed with exactly."""
+
+_MAJORITY: Final = 0.5
+_MOST_CHARS: Final = 60
+_CURRENCY: Final = r"[$€£¥₹₽₺₩₪฿]|[A-Z]{2,3}\$|(?:EUR|USD|GBP|CHF|JPY|SEK|NOK|DKK|PLN|CZK|HUF|CAD|AUD|CNY|INR|BRL)"
+_NUMBER: Final = re.compile(
+    rf"(?P<open>\()?\s*(?P<sign>[-+−–])?\s*(?P<before>{_CURRENCY})?\s*(?P<inner>[-+−–])?\s*"
+    rf"(?P<digits>\d[\d.,'’ \u00a0\u202f]*|[.,]\d+)\s*(?P<percent>%)?\s*(?P<after>{_CURRENCY})?\s*"
+    r"(?P<trailing>[-−])?\s*(?P<close>\))?"
+)
+_GROUPED: Final = re.compile(r"\d{1,3}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3})*")
+_SPACES: Final = re.compile(r"['’ \u00a0\u202f]")
+_ISO: Final = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.0+)?)?)?Z?")
+_SHORT: Final = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})(?:,? (\d{1,2}):(\d{2})(?::(\d{2}))?)?")
+_NAMED: Final = re.compile(
+    r"(?:(\d{1,2})(?:st|nd|rd|th)?\.? )?([^\W\d_]{3,9})\.?(?: (\d{1,2})(?:st|nd|rd|th)?,?)?,? (\d{4})"
+)
+_MONTHS: Final = {
+    name: number
+    for number, names in enumerate(
+        (
+            ("jan", "january", "januar", "jänner"),
+            ("feb", "february", "februar"),
+            ("mar", "march", "märz", "mär", "mrz"),
+            ("apr", "april"),
+            ("may", "mai"),
+            ("jun", "june", "juni"),
+            ("jul", "july", "juli"),
+            ("aug", "august"),
+            ("sep", "sept", "september"),
+            ("oct", "october", "okt", "oktober"),
+            ("nov", "november"),
+            ("dec", "december", "dez", "dezember"),
+        ),
+        start=1,
+    )
+    for name in names
+}
+_BOOLEANS: Final = {"true": True, "yes": True, "ja": True, "wahr": True, "false": False, "no": False, "nein": False,
+                    "falsch": False}  # fmt: skip
+_LEADING_ZERO: Final = re.compile(r"0\d+")
+_CENTURY: Final = 70
+_EXACT: Final = Context(prec=100)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's values."""
+
+    type: pb.TableType
+    values: list[Value | None]
+    """Of each row; None where its cell is empty, or isn't of the type."""
+    skipped: tuple[int, ...] = ()
+    """Rows, from 0, whose cells aren't of the type."""
+    currency: str = ""
+    refusal: str = ""
+    """Why it isn't computed with, though it looks as if it could be."""
+    repeats: bool = False
+    """Whether merged cells repeat a value in several rows, so that it can't be added."""
+
+
+def read_column(cells: Sequence[CellLike], *, comma: bool | None) -> Column:
+    """The values of a column.
+
+    Args:
+        cells: Of each row; empty texts for empty cells.
+        comma: Whether the comma is the decimal sign, where the column's own cells don't tell; None if nothing does.
+    """
+    filled = [index for index, cell in enumerate(cells) if cell != ""]
+    for kind, read in ((pb.TABLE_TYPE_BOOLEAN, _read_booleans), (pb.TABLE_TYPE_DATE, _read_dates)):
+        values = read([cells[index] for index in filled])
+        if values is not None:
+            return _column(kind, cells, filled, values)
+    column = _read_numbers(cells, filled, comma)
+    if column is not None and not column.refusal:
+        return column
+    texts: list[Value | None] = [shown(cell) or None for cell in cells]
+    return Column(pb.TABLE_TYPE_TEXT, texts, refusal="" if column is None else column.refusal)
+
+
+def shown(cell: CellLike) -> str:
+    """A cell as text."""
+    return cell if isinstance(cell, str) else cell.text
+
+
+def fold(text: str) -> str:
+    """A text as texts are compared: whatever the case, and how its accents and spaces are written."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def decimal_comma(cells: Sequence[CellLike]) -> bool | None:
+    """Whether numbers in texts have a decimal comma; None if they don't tell."""
+    votes = Counter(_vote(match["digits"]) for cell in cells if (match := _number(cell)) is not None)
+    return None if votes[True] == votes[False] else votes[True] > votes[False]
+
+
+def read_value(text: str, kind: pb.TableType) -> Value | None:
+    """A value of a query, as the proto writes it, as one of a column's type; None if it isn't one."""
+    text = text.strip()
+    if kind == pb.TABLE_TYPE_TEXT:
+        return text
+    if kind == pb.TABLE_TYPE_BOOLEAN:
+        return _BOOLEANS.get(text.casefold())
+    if kind == pb.TABLE_TYPE_DATE:
+        return _iso(text)
+    percent = text.endswith("%")
+    if len(text) > _MOST_CHARS or not re.fullmatch(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)\s?%?", text):
+        return None
+    number = Decimal(text.rstrip("% "))
+    return number.scaleb(-2, _EXACT) if percent else number
+
+
+def _column(
+    kind: pb.TableType, cells: Sequence[CellLike], filled: list[int], values: Sequence[Decimal | datetime | bool | None]
+) -> Column:
+    results: list[Value | None] = [None] * len(cells)
+    for index, value in zip(filled, values, strict=True):
+        results[index] = value
+    skipped = tuple(index for index in filled if results[index] is None)
+    repeats = any(isinstance(cell, Cell) and cell.reached for cell in cells)
+    return Column(kind, results, skipped, repeats=repeats)
+
+
+def _most(values: Sequence[object | None]) -> bool:
+    return sum(value is not None for value in values) > _MAJORITY * len(values)
+
+
+def _read_booleans(cells: Sequence[CellLike]) -> list[bool | None] | None:
+    values = [
+        cell.typed.raw == "1"
+        if isinstance(cell, Cell) and cell.typed is not None and cell.typed.kind == "boolean"
+        else _BOOLEANS.get(shown(cell).casefold())
+        for cell in cells
+    ]
+    return values if cells and None not in values else None
+
+
+def _read_dates(cells: Sequence[CellLike]) -> list[datetime | None] | None:
+    readers: list[Callable[[str], datetime | None]] = [_iso, _named]
+    votes = Counter(order for cell in cells if (text := _untyped(cell)) for order in _orders(text))
+    if votes["day"] and not votes["month"]:
+        readers.append(lambda text: _short(text, day_first=True))
+    elif votes["month"] and not votes["day"]:
+        readers.append(lambda text: _short(text, day_first=False))
+    values: list[datetime | None] = []
+    for cell in cells:
+        if isinstance(cell, Cell) and cell.typed is not None:
+            values.append(_iso(cell.typed.raw) if cell.typed.kind == "date" else None)
+        else:
+            text = shown(cell)
+            values.append(next((value for read in readers if (value := read(text)) is not None), None))
+    return values if cells and _most(values) else None
+
+
+def _untyped(cell: CellLike) -> str:
+    """A cell's text, if the file doesn't say what it holds."""
+    return cell if isinstance(cell, str) else "" if cell.typed is not None else cell.text
+
+
+def _orders(text: str) -> list[str]:
+    """What a short date says about the order of day and month; with dots the day comes first."""
+    match = _SHORT.fullmatch(text[:_MOST_CHARS])
+    if match is None:
+        return []
+    if match[2] == "." or int(match[1]) > 12:
+        return ["day"]
+    return ["month"] if int(match[3]) > 12 else []
+
+
+def _iso(text: str) -> datetime | None:
+    match = _ISO.fullmatch(text[:_MOST_CHARS])
+    return None if match is None else _moment(*match.groups(default="0"))
+
+
+def _short(text: str, *, day_first: bool) -> datetime | None:
+    match = _SHORT.fullmatch(text[:_MOST_CHARS])
+    if match is None:
+        return None
+    first, _, second, year, *time = match.groups(default="0")
+    day, month = (first, second) if day_first else (second, first)
+    if len(year) == 2:
+        year = f"{20 if int(year) < _CENTURY else 19}{year}"
+    return _moment(year, month, day, *time)
+
+
+def _named(text: str) -> datetime | None:
+    match = _NAMED.fullmatch(text[:_MOST_CHARS])
+    if match is None or (match[1] is None) == (match[3] is None):
+        return None
+    month = _MONTHS.get(match[2].casefold())
+    return None if month is None else _moment(match[4], str(month), match[1] or match[3])
+
+
+def _moment(year: str, month: str, day: str, hour: str = "0", minute: str = "0", second: str = "0") -> datetime | None:
+    try:
+        return datetime(int(year), int(month), int(day), int(hour), int(minute), int(second))  # noqa: DTZ001 # a sheet's dates have no zone
+    except ValueError:
+        return None
+
+
+def _read_numbers(cells: Sequence[CellLike], filled: list[int], comma: bool | None) -> Column | None:
+    """The column as numbers; with a refusal if it holds some that nobody can compute with; None if it holds others."""
+    texts = [cells[index] for index in filled]
+    own = decimal_comma(texts)
+    point = own if own is not None else comma
+    values: list[Decimal | None] = []
+    percents = 0
+    currencies: Counter[str] = Counter()
+    for cell in texts:
+        value, percent, currency = _read_number(cell, comma=bool(point))
+        values.append(value)
+        percents += percent
+        if currency:
+            currencies[currency] += 1
+    if not filled or not _most(values) or any(_LEADING_ZERO.fullmatch(_untyped(cell)) for cell in texts):
+        return None
+    numbers = [value for value in values if value is not None]
+    kind = pb.TABLE_TYPE_PERCENT if percents else pb.TABLE_TYPE_CURRENCY if currencies else pb.TABLE_TYPE_NUMBER
+    column = _column(kind, cells, filled, values)
+    currency = next(iter(currencies), "")
+    refusal = ""
+    if 0 < percents < len(numbers):
+        refusal = "some of its numbers are percentages, others aren't"
+    elif len(currencies) > 1:
+        refusal = f"its amounts are in several currencies: {', '.join(sorted(currencies)[:5])}"
+    elif point is None and any(_is_ambiguous(cell) for cell in texts):
+        refusal = "it can't be told whether 1.234 in it is more than a thousand or a little more than one"
+    elif scale_of(numbers) is None:
+        refusal = f"it has numbers of more than {MOST_DIGITS} digits"
+    return replace(column, currency=currency, refusal=refusal)
+
+
+def scale_of(numbers: Sequence[Decimal]) -> int | None:
+    """Digits behind the decimal point that all numbers have room in; None if then the largest has too many digits."""
+    sizes = [_digits(number) for number in numbers]
+    scale = max((behind for _, behind in sizes), default=0)
+    return scale if max((before for before, _ in sizes), default=0) + scale <= MOST_DIGITS else None
+
+
+def _digits(number: Decimal) -> tuple[int, int]:
+    """How many digits a number has before and behind the decimal point."""
+    if not number:
+        return 1, 0
+    _, digits, exponent = number.as_tuple()
+    last = next(index for index, digit in enumerate(reversed(digits)) if digit)
+    return max(number.adjusted() + 1, 1), max(-(int(exponent) + last), 0)
+
+
+def _read_number(cell: CellLike, *, comma: bool) -> tuple[Decimal | None, bool, str]:
+    """A cell's number, whether it is a percentage, and its currency."""
+    if isinstance(cell, str) or cell.typed is None:
+        return _parsed(shown(cell), comma=comma)
+    if cell.typed.kind not in {"number", "percent", "currency"}:
+        return None, False, ""
+    try:
+        number = Decimal(cell.typed.raw)
+    except InvalidOperation:
+        return None, False, ""
+    if not number.is_finite():
+        return None, False, ""
+    return number, cell.typed.kind == "percent", cell.typed.currency
+
+
+def _number(cell: CellLike) -> re.Match[str] | None:
+    text = _untyped(cell)
+    return _NUMBER.fullmatch(text) if len(text) <= _MOST_CHARS else None
+
+
+def _is_ambiguous(cell: CellLike) -> bool:
+    """Whether a number has one sign that may group digits or be the decimal one."""
+    match = _number(cell)
+    return match is not None and len(re.findall("[.,]", match["digits"])) == 1
+
+
+def _vote(text: str) -> bool | None:
+    """Whether a number's digits have a decimal comma, for sure; None if it has none of either, or may be grouped."""
+    points, commas = text.count("."), text.count(",")
+    if points and commas:
+        return text.rfind(",") > text.rfind(".")
+    sign = "." if points else ","
+    if points + commas > 1:
+        return sign == "."  # it groups, so that the other one is the decimal sign
+    if points + commas == 1:
+        behind = len(_SPACES.sub("", text.partition(sign)[2]))
+        before = len(text.partition(sign)[0])
+        return None if behind == 3 and 1 <= before <= 3 and text[0] != "0" else sign == ","
+    return None
+
+
+def _parsed(cell: str, *, comma: bool) -> tuple[Decimal | None, bool, str]:
+    """A text's number, whether it is a percentage, and its currency; no number if it has another decimal sign."""
+    match = _number(cell)
+    if match is None or bool(match["open"]) != bool(match["close"]) or (match["before"] and match["after"]):
+        return None, False, ""
+    text = match["digits"].strip()
+    decimal, group = (",", ".") if comma else (".", ",")
+    whole, point, fraction = text.partition(decimal)
+    if fraction and not fraction.isdecimal():
+        return None, False, ""
+    grouped = _GROUPED.fullmatch(whole)
+    if (
+        not whole.isdecimal()
+        and whole
+        and (grouped is None or grouped[1] == decimal or (grouped[1] in ".," and grouped[1] != group))
+    ):
+        return None, False, ""
+    plain = re.sub(r"\D", "", whole)
+    if not (plain + fraction).isascii():
+        return None, False, ""
+    number = Decimal(f"{plain or '0'}.{fraction or '0'}" if point else plain)
+    signs = [match[name] for name in ("sign", "inner", "trailing") if match[name]]
+    if len(signs) + bool(match["open"]) > 1:
+        return None, False, ""
+    negative = bool(match["open"]) or any(sign in "-−–" for sign in signs)
+    percent = bool(match["percent"])
+    number = -number if negative else number
+    return (number.scaleb(-2, _EXACT) if percent else number), percent, match["before"] or match["after"] or ""
+
+
+def as_date(value: datetime) -> str:
+    """A moment as an answer writes it: a day alone if it is a day's beginning."""
+    return date.isoformat(value) if (value.hour, value.minute, value.second) == (0, 0, 0) else value.isoformat()

@@ -1,0 +1,105 @@
+"""Questions that are computed over the tables of a version's original."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, TypeVar, cast
+
+from cachetools import LRUCache
+from citewire.retriever.v1.table_pb2 import ListTablesResponse, QueryTableResponse, TableQuery
+
+from citewire_kit.errors import FailedPrecondition, ResourceExhausted, StartupError, Unavailable, invalid_field
+from citewire_kit.fair import FairShares
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import Tenant
+from citewire_retriever.ingest.errors import IngestError
+from citewire_retriever.ingest.sandbox import Sandbox
+from citewire_retriever.ingest.spool import spooled
+from citewire_retriever.ingest.tabular import TableQueryError
+from citewire_retriever.model import Original
+from citewire_retriever.store.content import PostgresContent
+
+log = get_logger(__name__)
+_T = TypeVar("_T")
+
+_MOST_WAITING: Final = 8
+"""Calls of one organisation that wait for their turn."""
+_REMEMBERED: Final = 200
+EXTRA: Final = "duckdb"
+"""Package that computes."""
+
+
+class TableReader:
+    """Has confined processes list tables and answer queries: organisations share them, call by call.
+
+    Which tables there are is remembered, beside who may read the document: that is asked with every call.
+    """
+
+    def __init__(
+        self, content: PostgresContent, sandbox: Sandbox, folder: Path, *, processes: int, max_bytes: int
+    ) -> None:
+        """Takes how many originals are read at once, and the largest that is."""
+        self._content = content
+        self._sandbox = sandbox
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._turns = FairShares(processes, _too_many, most_waiting=_MOST_WAITING)
+        self._tables: LRUCache[tuple[str, int, int], ListTablesResponse] = LRUCache(_REMEMBERED)
+
+    async def list(self, tenant: Tenant, original: Original) -> ListTablesResponse:
+        """The tables of a version, which the caller may read. Raises as `query`."""
+        key = (tenant.org_id, original.document_id, original.version)
+        response = self._tables.get(key)
+        if response is None:
+            name, kind = original.file_name, original.media_type
+            response = await self._read(tenant, original, lambda path: self._sandbox.list_tables(path, name, kind))
+            response.version = original.version
+            self._tables[key] = response
+        return response
+
+    async def query(self, tenant: Tenant, original: Original, query: TableQuery) -> QueryTableResponse:
+        """The answer to a query over a table of a version, which the caller may read.
+
+        Raises:
+            InvalidArgument: The query doesn't fit the tables.
+            FailedPrecondition: No exact answer can be given (reason `TABLE_NOT_COMPUTED`).
+            ResourceExhausted: The organisation asks for too much at once (reason `OVERLOADED`).
+            Unavailable: Files can't be read in confinement here.
+        """
+        answer = await self._read(
+            tenant,
+            original,
+            lambda path: self._sandbox.query_table(path, original.file_name, original.media_type, query),
+        )
+        return QueryTableResponse(version=original.version, answer=answer)
+
+    async def _read(self, tenant: Tenant, original: Original, ask: Callable[[Path], Awaitable[_T]]) -> _T:
+        if find_spec(EXTRA) is None:
+            raise _not_computed(
+                "this server doesn't compute over tables: install its extra (pip install 'citewire-retriever[tables]')"
+            )
+        if original.size_bytes > self._max_bytes:
+            raise _not_computed(f"the file is too large to be computed over: at most {self._max_bytes:,} bytes are")
+        parts = cast("AsyncGenerator[bytes]", self._content.read(tenant, original))
+        try:
+            async with aclosing(parts), self._turns.hold(tenant.org_id):
+                async with spooled(self._folder, parts, original.sha256) as path:
+                    return await ask(path)
+        except TableQueryError as error:
+            if error.field:
+                raise invalid_field(error.field, error.message) from None
+            raise _not_computed(error.message) from None
+        except IngestError as error:
+            raise _not_computed(error.message) from error
+        except StartupError as error:
+            log.warning("originals_not_read", error=str(error))
+            raise Unavailable("originals can't be read here", reason="SERVICE_UNAVAILABLE") from error
+
+
+def _not_computed(message: str) -> FailedPrecondition:
+    return FailedPrecondition(message, reason="TABLE_NOT_COMPUTED")
+
+
+def _too_many(_: str) -> ResourceExhausted:
+    return ResourceExhausted("too many tables are being read at once", reason="OVERLOADED", retry_after=1)

@@ -1,0 +1,259 @@
+"""Queries over tables: each answer is that of an oracle in plain Python, over workbooks, spreadsheets and CSV."""
+
+from __future__ import annotations
+
+import io
+import re
+from datetime import date
+from typing import TYPE_CHECKING
+
+import pytest
+from citewire.retriever.v1 import table_pb2 as pb
+from openpyxl import Workbook
+
+from citewire_retriever.ingest.document import ParseLimits
+from citewire_retriever.ingest.tabular import TableQueryError, tables
+from citewire_retriever.ingest.tabular.answer import list_tables
+from citewire_retriever.ingest.tabular.engine import answer, connect, used_names
+from citewire_retriever.ingest.tabular.tables import read_tables
+from table_oracle import TYPES, MadeTable, answer_of, make_query, make_table
+from zip_packages import xlsx
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from proof_scale import PrintTable, ProofScale
+
+    Ask = Callable[[bytes, str, pb.TableQuery], pb.TableAnswer]
+
+
+@pytest.fixture(scope="module")
+def ask() -> Iterator[Ask]:
+    """What the engine answers about a file."""
+    with connect() as connection:
+
+        def asked(data: bytes, name: str, query: pb.TableQuery) -> pb.TableAnswer:
+            connection.execute("DROP TABLE IF EXISTS whole")  # a call has a database of its own
+            return answer(connection, read_tables(data, name, "", ParseLimits(), used_names(query)), query)
+
+        yield asked
+
+
+def csv_table(*lines: str) -> bytes:
+    return "\n".join(lines).encode()
+
+
+def total(column: str, *filters: pb.TableFilter) -> pb.TableQuery:
+    aggregate = pb.TableAggregate(function=pb.TABLE_FUNCTION_SUM, column=column)
+    return pb.TableQuery(aggregates=[aggregate], filters=filters)
+
+
+def texts(result: pb.TableAnswer) -> list[list[str | None]]:
+    return [[value.text if value.HasField("text") else None for value in row.values] for row in result.rows]
+
+
+def check(ask: Ask, table: MadeTable, query: pb.TableQuery) -> None:
+    """Fails unless the engine's answer is the oracle's."""
+    result = ask(table.data, table.name, query)
+    rows, count = answer_of(table, query)
+    assert texts(result) == [row for row, _ in rows], query
+    assert [list(row.row_numbers) for row in result.rows] == [lines[:100] for _, lines in rows], query
+    assert [row.row_count for row in result.rows] == [len(lines) for _, lines in rows], query
+    assert (result.total_rows, result.sheet, result.header_row) == (count, table.sheet, table.header_row), query
+    assert set(result.excluded_rows) == set(table.excluded), query
+
+
+def test_every_answer_is_the_oracle_s(ask: Ask, proof: ProofScale, print_table: PrintTable) -> None:
+    chance = proof.random()
+    count = proof.pick(scaled_down=30, full=400)
+    forms: dict[str, int] = {}
+    for _ in range(count):
+        table = make_table(chance, chance.choice((1, 7, 40, 120)))
+        for _ in range(10):
+            check(ask, table, make_query(chance, table))
+        form = table.name.partition(".")[2]
+        forms[form] = forms.get(form, 0) + 10
+    print_table("queries over generated tables, all as the oracle says", ["format", "queries"], list(forms.items()))
+
+
+def test_columns_are_listed_with_their_types(proof: ProofScale) -> None:
+    chance = proof.random()
+    for _ in range(20):
+        made = make_table(chance, 40)
+        (listed,) = list_tables(read_tables(made.data, made.name, "", ParseLimits(), None)).tables
+        assert [column.name for column in listed.columns] == [column.name for column in made.columns]
+        assert [column.type for column in listed.columns] == [TYPES[column.kind] for column in made.columns], (
+            made.columns
+        )
+        assert listed.row_count == len(made.rows)
+
+
+def book(*sheets: list[list[object]], merges: tuple[str, ...] = ()) -> bytes:
+    """A workbook of such sheets."""
+    result = Workbook()
+    result.remove(result.worksheets[0])
+    for rows in sheets:
+        page = result.create_sheet()
+        for row in rows:
+            page.append(row)
+        for cells in merges:
+            page.merge_cells(cells)
+    buffer = io.BytesIO()
+    result.save(buffer)
+    return buffer.getvalue()
+
+
+def count_of(column: str = "", *filters: pb.TableFilter) -> pb.TableQuery:
+    return pb.TableQuery(
+        aggregates=[pb.TableAggregate(function=pb.TABLE_FUNCTION_COUNT, column=column)], filters=filters
+    )
+
+
+def equals(column: str, value: str) -> pb.TableFilter:
+    return pb.TableFilter(column=column, op=pb.TABLE_OPERATOR_EQ, values=[value])
+
+
+STACKED: list[list[object]] = [["Item", "Cost"], ["a", 1], ["b", 2], [], ["Vendor", "Price"], ["c", 4], ["d", 8]]
+APART: list[list[object]] = [["Item", "Cost"], ["a", 1], [], ["Vendor", "Since"], ["c", date(2026, 1, 2)]]
+CUT: dict[str, tuple[bytes, str, pb.TableQuery, str]] = {
+    "a formula without its value": (
+        book([["Item", "Cost"], ["a", 1], ["b", "=1+1"]]), "a.xlsx", total("Cost"), "formulas in column 'Cost'",
+    ),
+    "a row of formulas without values": (
+        book([["Item", "Cost"], ["a", 1], ["=1", "=1+1"], ["b", 1]]), "a.xlsx", count_of(), "formulas in it",
+    ),
+    "a table that may go on": (book(STACKED), "a.xlsx", total("Cost"), "row 5 names columns"),
+    "what may be the rest of a table": (book(STACKED), "a.xlsx", total("Price"), "row 5 names columns"),
+    "words below an empty row": (
+        book([["Item", "Cost"], ["a", 1], [], ["Firm", "Town"], ["c", "d"]]),
+        "a.xlsx", count_of(), "below an empty one",
+    ),
+    "tables side by side": (
+        book([["A", "Cost", None, "B"], ["x", 1, None, "y"], ["z", 2]]), "a.xlsx", count_of(), "side by side",
+    ),
+    "a row that may be a total": (
+        csv_table("Item,Cost", "a,1.50", "b,2.50", "Total North,4.00"), "a.csv", total("Cost"), "row 4 ('Total North')",
+    ),
+    "merged amounts": (
+        book([["Item", "Cost"], ["a", 5], ["b", None]], merges=("B2:B3",)), "a.xlsx", total("Cost"), "merged cells",
+    ),
+    "a first row of data": (csv_table("a,12.5", "b,2.5"), "a.csv", count_of(), "looks like data"),
+    "no table": (csv_table("1,2", "3,4"), "a.csv", count_of(), "no table"),
+    "another format": (b"# Cost\n\nA text.", "a.md", count_of(), "none of them"),
+    "a sum of too many digits": (
+        csv_table("Item,Cost", *(f"a,{'9' * 38}" for _ in range(9))), "a.csv", total("Cost"), "38 digits",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CUT)
+def test_no_number_of_what_is_not_a_whole_table(ask: Ask, case: str) -> None:
+    data, name, query, problem = CUT[case]
+    with pytest.raises(TableQueryError, match=re.escape(problem)) as refused:
+        ask(data, name, query)
+    assert refused.value.field == ""
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        (("Item,Cost", "a,1.234", "b,5.678"), "it can't be told whether 1.234"),
+        (("Item,Cost", "a,$ 1.50", "b,€ 2.50"), "several currencies: $, €"),
+        (("Item,Cost", "a,10%", "b,0.5"), "some of its numbers are percentages"),
+        (("Item,Cost", f"a,{'1' * 39}", "b,2"), "more than 38 digits"),
+        (("Item,Cost", "a,0123", "b,2"), "it holds texts"),
+    ],
+)
+def test_columns_that_nobody_can_add(ask: Ask, lines: tuple[str, ...], problem: str) -> None:
+    with pytest.raises(TableQueryError, match=re.escape(problem)) as refused:
+        ask(csv_table(*lines), "a.csv", total("Cost"))
+    assert refused.value.field == "query.aggregates[0].column"
+
+
+def test_a_table_s_other_columns_tell_its_decimal_sign(ask: Ask) -> None:
+    german = csv_table("Item;Cost;Rate", "a;1.234;0,5", "b;5.678;0,25")
+    assert texts(ask(german, "a.csv", total("Cost"))) == [["6912"]]
+    english = csv_table("Item;Cost;Rate", "a;1.234;0.5", "b;5.678;0.25")
+    assert texts(ask(english, "a.csv", total("Cost"))) == [["6.912"]]
+
+
+def test_values_that_do_not_fit_are_left_out_and_counted(ask: Ask) -> None:
+    lines = ["Cost", "1.5", "NaN", "2.5", "1e400", "Infinity", "3.5", "-1.0", "4.0", "=1+1"]
+    result = ask(csv_table(*(f"{line},x" for line in lines)), "a.csv", total("Cost"))
+    assert texts(result) == [["10.5"]]
+    assert (result.skipped_values, list(result.skipped_rows)) == (4, [3, 5, 6, 10])
+
+
+def test_binary_fractions_are_the_decimals_that_people_see(ask: Ask) -> None:
+    cells = "".join(
+        f'<row r="{row}"><c r="A{row}" t="inlineStr"><is><t>x</t></is></c><c r="B{row}"><v>{value}</v></c></row>'
+        for row, value in enumerate(("0.10000000000000001", "0.20000000000000001", "12345678901234567890"), start=2)
+    )
+    head = "".join(f'<c r="{cell}1" t="inlineStr"><is><t>{cell}</t></is></c>' for cell in "AB")
+    result = ask(xlsx(f'<row r="1">{head}</row>{cells}'), "a.xlsx", total("B"))
+    assert texts(result) == [["12345678901234567890.3"]]
+
+
+def test_merged_categories_hold_for_each_row(ask: Ask) -> None:
+    data = book([["Region", "Cost"], ["North", 1], [None, 2], ["South", 4]], merges=("A2:A3",))
+    assert texts(ask(data, "a.xlsx", total("Cost", equals("Region", "north")))) == [["3"]]
+
+
+def test_tables_are_told_apart(ask: Ask) -> None:
+    assert texts(ask(book(APART), "a.xlsx", total("Cost"))) == [["1"]]
+    twice = book([["Item", "Cost"], ["a", 1]], [["Item", "Cost"], ["a", 2]])
+    with pytest.raises(TableQueryError, match="several tables") as refused:
+        ask(twice, "a.xlsx", total("Cost"))
+    assert refused.value.field == "query.header_row"
+    query = total("Cost")
+    query.sheet = "sheet1"
+    assert texts(ask(twice, "a.xlsx", query)) == [["2"]]
+    below = book([["Item", "Cost"], ["a", 1], [], ["Item", "Cost"], ["b", 2]])
+    query = total("Cost")
+    query.header_row = 4
+    assert texts(ask(below, "a.xlsx", query)) == [["2"]]
+
+
+def test_a_total_s_row_is_not_added_and_one_that_may_be_is_left_out_by_a_filter(ask: Ask) -> None:
+    data = csv_table("Item,Cost", "a,1.50", "Total Energies,2.50", "Grand total:,4.00")
+    keep = pb.TableFilter(column="Item", op=pb.TABLE_OPERATOR_NE, values=["total energies"])
+    result = ask(data, "a.csv", total("Cost", keep))
+    assert (texts(result), list(result.excluded_rows)) == ([["1.5"]], [4])
+    shown = ask(data, "a.csv", pb.TableQuery(columns=["Cost"]))
+    assert texts(shown) == [["1.5"], ["2.5"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "problem"),
+    [
+        (total("Price"), "query.aggregates[0].column", "Item, Cost, When, Paid"),
+        (total("Item"), "query.aggregates[0].column", "must hold numbers"),
+        (total("Cost", equals("Cost", "much")), "query.filters[0].values[0]", "numbers, like -1234.5"),
+        (total("Cost", equals("When", "last week")), "query.filters[0].values[0]", "dates, like"),
+        (total("Cost", equals("Paid", "perhaps")), "query.filters[0].values[0]", "true or false"),
+        (
+            total("Cost", pb.TableFilter(column="Item", op=pb.TABLE_OPERATOR_GT, values=["a"])),
+            "query.filters[0].op", "holds texts",
+        ),
+        (
+            total("Cost", pb.TableFilter(column="Item", op=pb.TABLE_OPERATOR_EQ, values=["a"], part=pb.DATE_PART_YEAR)),
+            "query.filters[0].part", "not dates",
+        ),
+        (pb.TableQuery(columns=["Cost"], order_by=[pb.TableOrder(index=2)]), "query.order_by[0].index", "1 to 1"),
+        (pb.TableQuery(columns=["Cost"], group_by=[pb.TableGroup(column="Item")]), "query.columns", "must be empty"),
+        (pb.TableQuery(columns=["Cost"], sheet="Other"), "query.sheet", "sheets"),
+        (pb.TableQuery(columns=["Cost"], header_row=3), "query.header_row", "header"),
+    ],
+)  # fmt: skip
+def test_a_query_that_does_not_fit_names_its_field(ask: Ask, query: pb.TableQuery, field: str, problem: str) -> None:
+    data = book([["Item", "Cost", "When", "Paid"], ["a", 1.5, date(2026, 1, 2), True]])
+    with pytest.raises(TableQueryError, match=re.escape(problem)) as refused:
+        ask(data, "a.xlsx", query)
+    assert refused.value.field == field
+
+
+def test_a_table_of_too_many_rows_is_refused_and_never_cut(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MOST_ROWS", 3)
+    assert texts(ask(csv_table("Cost,x", "1.0,a", "1.0,a", "1.0,a"), "a.csv", total("Cost"))) == [["3"]]
+    with pytest.raises(TableQueryError, match="too large"):
+        ask(csv_table("Cost,x", "1.0,a", "1.0,a", "1.0,a", "1.0,a"), "a.csv", total("Cost"))
