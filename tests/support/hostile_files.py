@@ -7,6 +7,7 @@ import lzma
 from collections.abc import Callable
 
 from ingest_files import make_pdf
+from outlook_files import compound_file, message
 from zip_packages import docx, epub, odf, package, paragraph, pptx, tar_entry, xlsx
 
 Hostile = Callable[[int], tuple[str, bytes]]
@@ -174,7 +175,13 @@ def _archive(name: str, piece: bytes, *, most: int = 9000) -> Hostile:
     return lambda size: ("a.zip", package({f"{index}{name}": piece for index in range(min(most, size // 100))}))
 
 
+def _message(size: int) -> tuple[str, bytes]:
+    """As many attachments as there is room for."""
+    return "a.msg", compound_file(message("S", "Text", {f"{number}.txt": b"word" for number in range(size // 750)}))
+
+
 HOSTILE: dict[str, Hostile] = {
+    "outlook: attachments": _message,
     "RTF: groups": _nested("a.rtf", "{\\b ", "}", most=200),
     "RTF: bytes of characters": _repeated("a.rtf", "\\'fc", before="{\\rtf1 ", after="}"),
     "RTF: Unicode": _repeated("a.rtf", "\\u8364?", before="{\\rtf1 ", after="}"),

@@ -420,6 +420,7 @@ async def test_mutilated_files_are_read_or_refused_but_never_our_defect(sandbox:
         ("a.md", MARKDOWN.encode() * 5),
         ("a.html", b"<html><h1>T</h1><table><tr><th>a<th>b<tr><td>1<td>2</table><ul><li>x<li>y</ul>" * 5),
         ("a.csv", b'a;b\n"x;1";2\n3;"y\nz"\n' * 5),
+        ("a.msg", FILES["a.msg"]),
         ("a.ts", b"export class A {\n  f() { return `${1}`; }\n}\nfunction g() {}\n" * 5),
     ]
     choices = random.Random(7)

@@ -14,6 +14,7 @@ from citewire_retriever.ingest.kinds import (
     HTML,
     JPEG,
     KINDS,
+    OUTLOOK,
     PACKAGES,
     PDF,
     PNG,
@@ -43,9 +44,7 @@ BINARY_MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"OggS", "an audio or video file"),
     (b"ID3", "an audio file"),
 )
-_UNSUPPORTED_SUFFIX = {
-    ".msg": "Outlook's messages",
-}  # fmt: skip
+_MESSAGE_STREAM = "__properties_version1.0".encode("utf-16-le")
 _OLD_OFFICE = {
     ".doc": ("an old Word document", ".docx"), ".dot": ("an old Word document", ".docx"),
     ".xls": ("an old Excel workbook", ".xlsx"), ".xlt": ("an old Excel workbook", ".xlsx"),
@@ -144,11 +143,13 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
     package = _package(head, suffix, media_type) or _by_magic(head)
     if package is not None:
         return _detected(package)
-    _refuse_binary(head, suffix)
+    _refuse_binary(head)
     if suffix == ".pdf":
         raise IngestError(IngestCode.CORRUPT, "The file is named .pdf but isn't a PDF.")
     if suffix == ".rtf":
         raise IngestError(IngestCode.CORRUPT, "The file is named .rtf but isn't RTF.")
+    if suffix in OUTLOOK.suffixes:
+        raise IngestError(IngestCode.CORRUPT, "The file is named .msg but isn't a message of Outlook.")
     language = _SUFFIX_LANGUAGE.get(suffix) or _FILE_LANGUAGE.get(name)
     if language is not None:
         return _code(language)
@@ -166,6 +167,8 @@ def _package(head: bytes, suffix: str, media_type: str) -> Kind | None:
     if named is not None and named.format not in PACKAGES:
         named = None
     if head.startswith(_OLE):
+        if suffix in OUTLOOK.suffixes or _MESSAGE_STREAM in head:
+            return OUTLOOK
         _refuse_ole(head, suffix, named)
     if not head.startswith(_ZIP):
         if named is not None and suffix in named.suffixes:
@@ -207,14 +210,10 @@ def _refuse_ole(head: bytes, suffix: str, named: Kind | None) -> None:
         )
 
 
-def _refuse_binary(head: bytes, suffix: str) -> None:
+def _refuse_binary(head: bytes) -> None:
     kind = next((text for magic, text in BINARY_MAGIC if head.startswith(magic)), None)
-    if suffix in _UNSUPPORTED_SUFFIX:
-        kind = kind or "such a file"
-        message = f"{_UNSUPPORTED_SUFFIX[suffix]} ({suffix}) can't be read yet. Supported: {SUPPORTED}."
-    else:
-        message = f"The file is {kind}, whatever its name. Supported: {SUPPORTED}."
     if kind is not None:
+        message = f"The file is {kind}, whatever its name. Supported: {SUPPORTED}."
         raise IngestError(IngestCode.UNSUPPORTED_FORMAT, message)
 
 

@@ -29,6 +29,7 @@ _ODF: Final = "application/vnd.oasis.opendocument"
 PDF: Final = Kind("PDF", Format.PDF, ("application/pdf",), (".pdf",))
 RTF: Final = Kind("RTF", Format.RTF, ("application/rtf", "text/rtf"), (".rtf",), may_be_html=False)
 HTML: Final = Kind("HTML", Format.HTML, ("text/html", "application/xhtml+xml"), (".html", ".htm", ".xhtml"))
+OUTLOOK: Final = Kind("e-mails (EML, MSG)", Format.MAIL, ("application/vnd.ms-outlook",), (".msg",), may_be_html=False)
 TEXT: Final = Kind(
     "plain text", Format.TEXT, ("text/plain",),
     (".txt", ".text", ".log", ".tex", ".conf", ".properties", ".diff", ".patch"),
@@ -58,7 +59,8 @@ KINDS: Final = (
     Kind("PowerPoint (PPTX)", Format.SLIDES, (f"{_OOXML}.presentationml.presentation",),
          (".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm"), member=b"ppt/"),
     Kind("Jupyter notebooks", Format.NOTEBOOK, ("application/x-ipynb+json",), (".ipynb",)),
-    Kind("e-mails (EML)", Format.MAIL, ("message/rfc822",), (".eml",)),
+    Kind("e-mails (EML, MSG)", Format.MAIL, ("message/rfc822",), (".eml",)),
+    OUTLOOK,
     Kind("JSON", Format.DATA, ("application/json", "text/json"), (".json", ".geojson")),
     Kind("JSON", Format.DATA, ("application/jsonl", "application/x-ndjson"), (".jsonl", ".ndjson")),
     Kind("YAML", Format.DATA, ("application/yaml", "application/x-yaml", "text/yaml"), (".yaml", ".yml")),

@@ -186,8 +186,11 @@ def _read_notebook(file: _File) -> ParsedDocument:
 
 def _read_mail(file: _File) -> ParsedDocument:
     from citewire_retriever.ingest.parsers.mail import parse_mail
+    from citewire_retriever.ingest.parsers.outlook import MEDIA_TYPE, parse_outlook
 
     file.inside.check_depth()
+    if file.detected.media_type == MEDIA_TYPE:
+        return parse_outlook(file.data, file.inside)
     return parse_mail(file.data, file.inside)
 
 

@@ -22,7 +22,7 @@ from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
 from citewire_retriever.ingest.parsers.plain import parse_plain
 
 MEDIA_TYPE: Final = "message/rfc822"
-_HEADER_CHARS: Final = 4_000
+HEADER_CHARS: Final = 4_000
 """Of a header, what is read: parsing one that its sender made up takes time that grows faster than its length."""
 _MOST_ATTACHMENTS: Final = 100
 _MOST_NESTED: Final = 3
@@ -43,7 +43,7 @@ class _BoundedPolicy(EmailPolicy):
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         name, value = super().header_source_parse(sourcelines)
-        return name, value[:_HEADER_CHARS].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return name, value[:HEADER_CHARS].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 _POLICY: Final = _BoundedPolicy()
@@ -82,12 +82,17 @@ def parse_mail(data: bytes | mmap, inside: Inside) -> ParsedDocument:
         raise IngestError(IngestCode.CORRUPT, "The e-mail's parts are nested too deeply to be read.") from None
     if not any(name in message for name in _KNOWN):
         raise IngestError(IngestCode.CORRUPT, "The file is named as an e-mail but has no header of one.")
+    return render_mail(message, inside, MEDIA_TYPE)
+
+
+def render_mail(message: EmailMessage, inside: Inside, media_type: str) -> ParsedDocument:
+    """A message as `parse_mail` has it. Raises IngestError: EMPTY, TOO_LARGE."""
     writer = _Writer(inside)
     writer.write(message, "", 0)
     if not writer.builder.blocks:
         raise IngestError(IngestCode.EMPTY, "The e-mail has neither text nor attachments.")
     title = one_line(_header(message, "Subject"))[:LABEL_LIMIT] or None
-    return ParsedDocument(Format.MAIL, MEDIA_TYPE, writer.builder.text(), tuple(writer.builder.blocks), title=title)
+    return ParsedDocument(Format.MAIL, media_type, writer.builder.text(), tuple(writer.builder.blocks), title=title)
 
 
 class _Writer:

@@ -4,6 +4,8 @@ import bz2
 import gzip
 import io
 import lzma
+import zlib
+from base64 import b85decode
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from citewire_retriever.ingest.detect import LANGUAGES
@@ -100,6 +102,16 @@ Subject: Inner
 Text
 --m--
 """
+_OUTLOOK = """c-rll%}T>S5Xb*XYHVxOdQe0V1aBhJC?bkz{RY8{dM|AeKhU-
+`wdl>ePvIl@B>Dh?3O<7;HBL5L3~KF8QYlLRWt;4l$!~XNcXrd;o4$vu>!C+{(gF;;IWd^NHjRo=t0Vzkw!Jxy<2FU9IBoqYp@Gtv_2$6E<@4~?o
+o3*5(XBs4yx(^aPP^E{87hJ8H}Qfp_US2wK=wy8!Yn34FS0m63CDELmx2C-
+Dc1u>OVsZ|2>)e;eHyutW2p6CXWA{JNbC`8P!x)|XZJrR?8Emzxc?@QhmC4b`|(`d8lQ~gkIK#6K?>UX7uu%vSET$qf;Gw`6<WpTEc*d;XtlkBll
+v~@K_Ww+lE@t;TJvS<!6993YORX8P4y!6%%XLg`sO()=z_1yvxh1_jSs$!Q_4R!vG*k>LnVbN%!sRn^}5d)lYE20*L-
+=l9^Vq=lrlfU;Op|N_Vf5x=zd9=-
+@)L!zDhLUPh(Y(Rrw}^9})BRgI}hZmZy1Esx#{{81+TN`_wcCP4L|fpp%hvf#%NtC}aF?tOgtSe@c2@)&DUD-<0KN{wz_~l=-
+UXS;#mIg^IuRCH_5h-_^qSCm8;Z{zCk_8T^>{`q;Ag$3MkCOXLcD=W)Q!0P`~bu6kP-
+|0KizT?+Z%+xyh_zdi;(A!E>(Z^<&*)cAM%#@__7`At?RzUF%eh{(OclsVFEdu{(k@~`y{RTekI"""
+"""A message of Outlook with an attachment, compressed."""
 _NOTEBOOK = """{"nbformat": 4, "cells": [{"cell_type": "markdown", "source": "# T"}, {"cell_type": "code",
 "source": "1 + 1", "outputs": [{"data": {"text/plain": "2"}}]}, {"cell_type": "raw", "source": "r"}]}
 """
@@ -146,6 +158,7 @@ FILES: dict[str, bytes] = {
     "a.ipynb": _NOTEBOOK.encode(),
     "a.json": b'{"a": ["\\u00fc", 1.5e3, true, null, {"b c": "d"}]}',
     "a.eml": _MAIL.encode(),
+    "a.msg": zlib.decompress(b85decode("".join(_OUTLOOK.split()))),
     "a.rst": b"T\n===\n\nText::\n\n  code\n",
     "a.adoc": b"= T\n\n----\ncode\n----\n",
     "a.org": b"#+TITLE: T\n* H\n| a |\n|---|\n| 1 |\n#+begin_src\ncode\n#+end_src\n",
