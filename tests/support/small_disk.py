@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -51,14 +51,18 @@ class SmallDiskStack(LocalStack):
         return ((size.f_blocks - size.f_bfree) * size.f_frsize - ballast) // MIB
 
     def fill_disk(self) -> None:
-        """Leaves no byte free."""
-        with self._ballast.open("wb") as file:
-            while free := os.statvfs(self.data_dir).f_bavail * os.statvfs(self.data_dir).f_frsize:
-                try:
-                    os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, free)
-                except OSError as error:  # somebody else took some of it
-                    if error.errno != errno.ENOSPC:
-                        raise
+        """Leaves no block free."""
+        size = os.statvfs(self.data_dir)
+        with self._ballast.open("wb", buffering=0) as file, suppress(OSError):
+            # Most of it at once, and the rest until it is refused: what is free changes meanwhile.
+            os.posix_fallocate(file.fileno(), 0, max(1, size.f_bavail * size.f_frsize - MIB))
+        with self._ballast.open("ab", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(size.f_frsize))
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
 
     def free_disk(self) -> None:
         """Makes room again."""
