@@ -410,3 +410,12 @@ async def test_auth_off_stays_on_loopback(database: Database) -> None:
     with pytest.raises(ValueError, match="loopback"):
         async with running_fakes() as fakes, running_gateway(database, fakes, auth="off", host="192.0.2.1"):
             pass
+
+
+async def test_a_key_may_come_as_clients_of_anthropic_send_it(gateway: Gateway, database: Database) -> None:
+    made = await key_for(database, "acme", "ada", "basic")
+    asked = await gateway.http.post("/v1/chat", json=QUESTION, headers={"x-api-key": made["key"]})
+    assert asked.status_code == 200
+    assert gateway.fakes.generator.tenants[-1].org_id == "acme"
+    wrong = await gateway.http.post("/v1/chat", json=QUESTION, headers={"x-api-key": "cw_nonsense"})
+    assert wrong.json()["reason"] == "API_KEY_INVALID"

@@ -120,6 +120,7 @@ ROUTES = {
     ("post", "/api/rag-chat/stream"),
     ("post", "/api/rag-chat"),
     ("post", "/v1/chat/completions"),
+    ("post", "/anthropic/v1/messages"),
     ("post", "/v1/embeddings"),
     ("get", "/v1/models"),
     ("get", "/v1/models/{name}"),
@@ -178,7 +179,7 @@ async def test_every_reference_leads_somewhere_and_no_schema_is_left_over(gatewa
 
 async def test_streams_are_described_with_their_events(gateway: Gateway) -> None:
     schema = await schema_of(gateway)
-    streams = ("/v1/chat", "/api/chat/", "/api/rag-chat/stream", "/v1/chat/completions")
+    streams = ("/v1/chat", "/api/chat/", "/api/rag-chat/stream", "/v1/chat/completions", "/anthropic/v1/messages")
     for method, path in (*(("post", path) for path in streams), ("get", "/v1/documents/{document_id}/events")):
         content = schema["paths"][path][method]["responses"]["200"]["content"]["text/event-stream"]
         assert content["schema"]["x-event-schema"]["$ref"]

@@ -26,6 +26,8 @@ WAYS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "ui-message": ("/v1/chat?dialect=ui-message", _QUESTION),
     "openai": ("/v1/chat/completions", _OPENAI | {"stream": True}),
     "openai whole": ("/v1/chat/completions", _OPENAI),
+    "anthropic": ("/anthropic/v1/messages", _OPENAI | {"max_tokens": 32_768, "stream": True}),
+    "anthropic whole": ("/anthropic/v1/messages", _OPENAI | {"max_tokens": 32_768}),
     "simple": ("/api/chat/", {"question": "What?"}),
     "simple whole": ("/api/chat/query", {"question": "What?"}),
     "self-rag": ("/api/rag-chat/stream", {"messages": _MESSAGES}),

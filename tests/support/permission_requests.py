@@ -68,6 +68,7 @@ class Draws:
         self.writes: dict[tuple[str, str], Callable[[Organisation], Request]] = {
             ("POST", "/v1/chat"): self.chat,
             ("POST", "/v1/chat/completions"): self.completion,
+            ("POST", "/anthropic/v1/messages"): self.message,
             ("POST", "/api/rag-chat"): lambda org: self.rag_chat(org, "/api/rag-chat"),
             ("POST", "/api/rag-chat/stream"): lambda org: self.rag_chat(org, "/api/rag-chat/stream"),
             ("POST", "/api/chat/"): lambda _: Request("POST", "/api/chat/", {"question": "which beacons?"}),
@@ -150,6 +151,10 @@ class Draws:
         messages = [{"role": "user", "content": "which beacons are there?"}]
         body = {"model": "documents", "messages": messages, "stream": self.choices.random() < 0.5}
         return Request("POST", "/v1/chat/completions", body)
+
+    def message(self, org: Organisation) -> Request:
+        body = self.completion(org).body | {"max_tokens": 100}
+        return Request("POST", "/anthropic/v1/messages", body)
 
     def rag_chat(self, org: Organisation, path: str) -> Request:
         collection = self.choices.choice((None, *org.collections))

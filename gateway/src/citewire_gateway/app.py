@@ -26,6 +26,7 @@ from citewire_accounts.api.routes import (
 )
 from citewire_accounts.api.routes import feedback as accounts_feedback
 from citewire_accounts.app import Application, build_accounts, make_local_tenant
+from citewire_dialects.anthropic_messages import MessagesAnswer, MessagesStream, anthropic_members
 from citewire_dialects.native import JsonAnswer, NativeDialect
 from citewire_dialects.openai_chat import OpenAiAnswer, OpenAiStream, openai_members
 from citewire_dialects.run_codec import EVENT_CODEC
@@ -38,6 +39,7 @@ from citewire_gateway.api.audited import audited
 from citewire_gateway.api.dependencies import Services
 from citewire_gateway.api.request_limits import body_limit, is_upload, time_budget
 from citewire_gateway.api.routes import (
+    anthropic,
     batch,
     chat,
     collections,
@@ -95,6 +97,7 @@ ROUTES = (
     chat,
     runs,
     openai,
+    anthropic,
     search,
     documents,
     batch,
@@ -126,6 +129,8 @@ DIALECTS = (
     UiMessageDialect.name,
     OpenAiStream.name,
     OpenAiAnswer.name,
+    MessagesStream.name,
+    MessagesAnswer.name,
     JsonAnswer.name,
     ProgressDialect.name,
 )
@@ -290,7 +295,7 @@ def build_api() -> FastAPI:
     )
     for module in ROUTES:
         app.include_router(module.router)
-    problems.install(app, openai_members)
+    problems.install(app, lambda request, error: openai_members(request, error) | anthropic_members(request, error))
     openapi.install(app, [module.router for module in ROUTES])
     return app
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from citewire.generator.v1 import generator_pb2
 
+from citewire_dialects.anthropic_messages import MessagesStream
 from citewire_dialects.events import Citation, Citations, Done, Event, Outcome, Tokens, VerifiedCitation
 from citewire_dialects.native import NativeDialect
 from citewire_dialects.openai_chat import OpenAiAnswer, OpenAiStream
@@ -22,13 +23,14 @@ from steps import count_steps
 SHORT, LONG = 2_000, 8_000
 MOST = 8
 LEAST = 1_000
-UNITS = ["a", "[ref:1] ", '"', "\n", "\u2028", "data: \n\n", "語", "\x00"]
+UNITS = ["a", ". ", "。", "[ref:1] ", '"', "\n", "\u2028", "data: \n\n", "語", "\x00"]
 
 DIALECTS: dict[str, Callable[[], StreamDialect[Event]]] = {
     "native": lambda: NativeDialect(DOCUMENTS.events),
     "simple": SimpleDialect,
     "ui-message": lambda: UiMessageDialect(DOCUMENTS.events, "message"),
     "self-rag": SelfRagDialect,
+    "anthropic": lambda: MessagesStream("message", "model", lambda _: ""),
     "openai": lambda: OpenAiStream("completion", "model", lambda _: "", include_usage=True),
 }
 

@@ -13,7 +13,15 @@ _UNCOUNTED = frozenset({"/livez", "/readyz"})
 _CHATS: Where = {
     "method": "POST",
     "route": frozenset(
-        {"/v1/chat", "/v1/chat/completions", "/api/chat/", "/api/chat", "/api/chat/query", "/api/rag-chat/stream"}
+        {
+            "/v1/chat",
+            "/v1/chat/completions",
+            "/anthropic/v1/messages",
+            "/api/chat/",
+            "/api/chat",
+            "/api/chat/query",
+            "/api/rag-chat/stream",
+        }
     ),
 }
 

@@ -127,6 +127,16 @@ class AnswerSpan(Model):
     start: int
 
 
+class AnthropicError(Model):
+    """
+    An error as Anthropic's clients read it.
+    """
+
+    message: str
+    request_id: str | None = None
+    type: str
+
+
 class ApiKey(Model):
     """
     A key, without its secret.
@@ -250,6 +260,15 @@ class AuditPage(Model):
     events: list[AuditEntry]
     next_page_token: Annotated[str, Field(description='"" on the last page.')]
     """"" on the last page."""
+
+
+class BlockStop(Model):
+    """
+    A block is complete.
+    """
+
+    index: int
+    type: Literal["content_block_stop"]
 
 
 class Bounds(Model):
@@ -975,6 +994,44 @@ class ExportLine(Model):
     """`export`: `organisation`, `user`, `at`; `end`: `records`, lines between; else a row by columns."""
 
 
+class Extras(Model):
+    """
+    What Citewire takes beyond OpenAI's fields, as `extra_body={"citewire": {…}}`.
+    """
+
+    any_validity: Annotated[bool | None, Field(description="Whether also what isn't valid is found.")] = None
+    """Whether also what isn't valid is found."""
+
+    as_of: Annotated[
+        str | None,
+        Field(description="What was, or will be, valid then is found; absent means now."),
+    ] = None
+    """What was, or will be, valid then is found; absent means now."""
+
+    collection: str | None = None
+    conversation_id: UUID | None = None
+    detach: bool | None = None
+    document_ids: Annotated[
+        list[int] | None,
+        Field(description="The selected documents; absent means all in scope."),
+    ] = None
+    """The selected documents; absent means all in scope."""
+
+    filter: Annotated[
+        Any | None,
+        Field(
+            description=(
+                'A condition on documents: {"all": […]}, {"any": […]}, {"not": …} or {"field", "op", "value"}.'
+            )
+        ),
+    ] = None
+    """A condition on documents: {"all": […]}, {"any": […]}, {"not": …} or {"field", "op", "value"}."""
+
+    grace_seconds: int | None = None
+    min_score: float | None = None
+    top_k: int | None = None
+
+
 class FallbackBody(Model):
     """
     Who takes over before the first token: a tenant provider, or with `model` alone a model of this server's.
@@ -1243,6 +1300,29 @@ Measure = TypeAliasType(
 )
 
 
+class MessageEnd(Model):
+    """
+    Why the answer ended.
+    """
+
+    stop_reason: Literal["end_turn", "max_tokens", "refusal"] | str
+    stop_sequence: None
+
+
+class MessageEvent4(Model):
+    data: BlockStop
+    event: Literal["content_block_stop"]
+
+
+class MessageFault(Model):
+    """
+    The end of a stream that failed.
+    """
+
+    error: AnthropicError
+    type: Literal["error"]
+
+
 class MessagePart(Model):
     """
     A part of a message, as AI SDK's clients send it. An answer's parts come back; only texts are read.
@@ -1250,6 +1330,23 @@ class MessagePart(Model):
 
     text: str | None = None
     type: str
+
+
+class MessageStop(Model):
+    """
+    Nothing follows.
+    """
+
+    type: Literal["message_stop"]
+
+
+class MessageUsage(Model):
+    """
+    Tokens of the chat model.
+    """
+
+    input_tokens: int
+    output_tokens: int
 
 
 class ModelInfo(Model):
@@ -2561,6 +2658,34 @@ class SwitchBody(Model):
     space: SpaceChoice
 
 
+class TextDelta(Model):
+    """
+    Text of the block.
+    """
+
+    text: str
+    type: Literal["text_delta"]
+
+
+class TextParam(Model):
+    """
+    A block of a message; only text can be read.
+    """
+
+    cache_control: Annotated[Any | None, Field(description="Not read: it changes no answer.")] = None
+    """Not read: it changes no answer."""
+
+    citations: Annotated[Any | None, Field(description="Not read: it changes no answer.")] = None
+    """Not read: it changes no answer."""
+
+    text: str
+    type: Annotated[
+        Literal["text"],
+        Field(description=("Documents and search results come from the library: add them with `POST /v1/documents`.")),
+    ]
+    """Documents and search results come from the library: add them with `POST /v1/documents`."""
+
+
 class Token(Model):
     """
     A piece of the answer's text.
@@ -3173,6 +3298,32 @@ class CalibrationBody(Model):
     space: SpaceBody
 
 
+class CharLocation(Model):
+    """
+    Words of a document, by their place in its stored text (`GET /v1/documents/{document_id}/text`).
+    """
+
+    cited_text: str
+    citewire: Annotated[
+        VerifiedCitation,
+        Field(description="Anthropic's clients don't know it, and pass it on."),
+    ]
+    """Anthropic's clients don't know it, and pass it on."""
+
+    document_index: Annotated[int, Field(description="Number of the passage, from 0.")]
+    """Number of the passage, from 0."""
+
+    document_title: str
+    end_char_index: Annotated[int, Field(description="Exclusive.")]
+    """Exclusive."""
+
+    file_id: Annotated[str, Field(description="The document's id.")]
+    """The document's id."""
+
+    start_char_index: int
+    type: Literal["char_location"]
+
+
 class ChatAnswer(Model):
     """
     A whole chat as one body.
@@ -3436,6 +3587,86 @@ class LimitReport(Model):
     """What can't be said at the moment."""
 
 
+class MessageDelta(Model):
+    """
+    The answer is complete.
+    """
+
+    delta: MessageEnd
+    type: Literal["message_delta"]
+    usage: MessageUsage
+
+
+class MessageEvent5(Model):
+    data: MessageDelta
+    event: Literal["message_delta"]
+
+
+class MessageEvent6(Model):
+    data: MessageStop
+    event: Literal["message_stop"]
+
+
+class MessageEvent7(Model):
+    data: MessageFault
+    event: Literal["error"]
+
+
+class MessageParam(Model):
+    """
+    A message of the conversation. An answer may be sent back with all that it came with.
+    """
+
+    content: str | list[TextParam]
+    role: Literal["user", "assistant"] | str
+
+
+class MessagesRequest(Model):
+    """
+    A conversation whose last message is the question.
+    """
+
+    cache_control: Annotated[Any | None, Field(description="Not read: it changes no answer.")] = None
+    """Not read: it changes no answer."""
+
+    citewire: Extras | None = None
+    container: Any | None = None
+    max_tokens: int
+    mcp_servers: Any | None = None
+    messages: Annotated[list[MessageParam], Field(description="Oldest first.")]
+    """Oldest first."""
+
+    metadata: Annotated[Any | None, Field(description="Not read: it changes no answer.")] = None
+    """Not read: it changes no answer."""
+
+    model: Annotated[
+        str,
+        Field(
+            description=(
+                "A profile, such as `grounded`; a chat model may follow a slash: `grounded/anthropic/claude-5`."
+            )
+        ),
+    ]
+    """A profile, such as `grounded`; a chat model may follow a slash: `grounded/anthropic/claude-5`."""
+
+    output_config: Any | None = None
+    output_format: Any | None = None
+    service_tier: Any | None = None
+    stop_sequences: Any | None = None
+    stream: bool | None = None
+    system: Annotated[str | list[TextParam] | None, Field(description="Instructions beyond our own.")] = None
+    """Instructions beyond our own."""
+
+    temperature: Annotated[float | None, Field(description="A provider that takes none says so in a step.")] = None
+    """A provider that takes none says so in a step."""
+
+    thinking: Any | None = None
+    tool_choice: Any | None = None
+    tools: Any | None = None
+    top_k: Any | None = None
+    top_p: Any | None = None
+
+
 class OperatorUsage(Model):
     """
     What organisations spent on calls to providers: a page, by their ids.
@@ -3548,6 +3779,30 @@ class RerankBody(Model):
     query: str
     return_documents: bool | None = None
     top_n: int | None = None
+
+
+class SearchResultLocation(Model):
+    """
+    A passage whose words aren't its document's stored text character by character.
+    """
+
+    cited_text: Annotated[str, Field(description="The whole passage.")]
+    """The whole passage."""
+
+    citewire: Annotated[
+        VerifiedCitation,
+        Field(description="Anthropic's clients don't know it, and pass it on."),
+    ]
+    """Anthropic's clients don't know it, and pass it on."""
+
+    end_block_index: int
+    search_result_index: Annotated[int, Field(description="Number of the passage, from 0.")]
+    """Number of the passage, from 0."""
+
+    source: str
+    start_block_index: int
+    title: str
+    type: Literal["search_result_location"]
 
 
 class SearchResults(Model):
@@ -3671,6 +3926,16 @@ class StoredAnswer(Model):
     """There only if `content` is a note in place of the answer: it was written from a document that the caller may not see, or that is gone."""
 
 
+class TextBlock(Model):
+    """
+    A sentence of the answer, or several without citations.
+    """
+
+    citations: list[CharLocation | SearchResultLocation] | None
+    text: str
+    type: Literal["text"]
+
+
 class UiFinish(Model):
     """
     The message is complete; `[DONE]` follows.
@@ -3748,6 +4013,16 @@ class Verification(Model):
     """In the order of the sentences."""
 
 
+class BlockStart(Model):
+    """
+    A block begins.
+    """
+
+    content_block: TextBlock
+    index: int
+    type: Literal["content_block_start"]
+
+
 ChatEvent = TypeAliasType(
     "ChatEvent",
     ConversationEvent
@@ -3763,6 +4038,15 @@ ChatEvent = TypeAliasType(
     | ErrorEvent
     | DoneEvent,
 )
+
+
+class CitationsDelta(Model):
+    """
+    A citation of the block.
+    """
+
+    citation: CharLocation | SearchResultLocation
+    type: Literal["citations_delta"]
 
 
 Messages = TypeAliasType("Messages", Annotated[UserMessage | StoredAnswer, Field(discriminator="role")])
@@ -3919,6 +4203,35 @@ class FeedbackList(Model):
     """"" on the last page."""
 
 
+class Message(Model):
+    """
+    An answer.
+    """
+
+    content: list[TextBlock]
+    id: str
+    model: str
+    role: Literal["assistant"]
+    stop_reason: Literal["end_turn", "max_tokens", "refusal"] | str | None
+    stop_sequence: None
+    type: Literal["message"]
+    usage: MessageUsage
+
+
+class MessageEvent2(Model):
+    data: BlockStart
+    event: Literal["content_block_start"]
+
+
+class MessageStart(Model):
+    """
+    The answer begins; its content is empty and its tokens aren't counted yet.
+    """
+
+    message: Message
+    type: Literal["message_start"]
+
+
 class OperationResult(Model):
     """
     What became of one operation.
@@ -3964,3 +4277,29 @@ class BatchResults(Model):
     """
 
     results: list[OperationResult]
+
+
+class BlockDelta(Model):
+    """
+    What is new in a block.
+    """
+
+    delta: TextDelta | CitationsDelta
+    index: int
+    type: Literal["content_block_delta"]
+
+
+class MessageEvent1(Model):
+    data: MessageStart
+    event: Literal["message_start"]
+
+
+class MessageEvent3(Model):
+    data: BlockDelta
+    event: Literal["content_block_delta"]
+
+
+MessageEvent = TypeAliasType(
+    "MessageEvent",
+    MessageEvent1 | MessageEvent2 | MessageEvent3 | MessageEvent4 | MessageEvent5 | MessageEvent6 | MessageEvent7,
+)

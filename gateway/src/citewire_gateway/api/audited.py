@@ -18,6 +18,7 @@ AUDITED: Final[Mapping[tuple[str, str], tuple[Action, str]]] = {
     ("POST", "/api/rag-chat"): (Action.CHAT, ""),
     ("POST", "/api/rag-chat/stream"): (Action.CHAT, ""),
     ("POST", "/v1/chat/completions"): (Action.CHAT, ""),
+    ("POST", "/anthropic/v1/messages"): (Action.CHAT, ""),
     ("GET", "/v1/chat/{run_id}/events"): (Action.CHAT_READ, "exchange:{run_id}"),
     ("GET", "/v1/chat/{chat_id}/stream"): (Action.CHAT_READ, "chat:{chat_id}"),
     ("POST", "/v1/chat/{run_id}/cancel"): (Action.CHAT_CANCEL, "exchange:{run_id}"),

@@ -7,6 +7,7 @@ from fastapi import APIRouter, FastAPI
 from citewire_accounts.api.dependencies import authenticate
 from citewire_accounts.api.operators import authenticate_operator
 from citewire_accounts.people.cookies import SESSION_COOKIE
+from citewire_dialects.schemas.anthropic import MESSAGE_EVENTS
 from citewire_dialects.schemas.chat import CHAT_EVENTS
 from citewire_dialects.schemas.openai import COMPLETION_STREAM
 from citewire_dialects.self_rag import SELF_RAG_EVENTS
@@ -18,7 +19,7 @@ from citewire_http.api.openapi import Events
 
 _TAGS = [
     {"name": "chat", "description": "Questions, answered from documents with citations."},
-    {"name": "compatible", "description": "What clients of OpenAI, Cohere and Jina call."},
+    {"name": "compatible", "description": "What clients of OpenAI, Anthropic, Cohere and Jina call."},
     {"name": "search", "description": "Chunks and documents by similarity; the exact place of a citation."},
     {"name": "documents", "description": "What is asked about. Answered means durable; processing follows."},
     {"name": "collections", "description": "Named groups of documents."},
@@ -40,6 +41,7 @@ _STREAMS: Mapping[str, tuple[Events, bool]] = {
     "SimpleFrame": (SIMPLE_STREAM, False),
     "SelfRagFrame": (SELF_RAG_EVENTS, False),
     "CompletionFrame": (COMPLETION_STREAM, False),
+    "MessageEvent": (MESSAGE_EVENTS, False),
     "ProgressEvent": (PROGRESS_EVENTS, True),
 }
 _MEMBER = {

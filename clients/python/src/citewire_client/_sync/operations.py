@@ -336,6 +336,63 @@ class Operations:
             models.NewApiKey,
         )
 
+    def create_message(
+        self,
+        max_tokens: int,
+        messages: Sequence[models.MessageParam | Mapping[str, Any]],
+        model: str,
+        *,
+        cache_control: Any | NotGiven = NOT_GIVEN,
+        citewire: models.Extras | Mapping[str, Any] | NotGiven = NOT_GIVEN,
+        container: Any | NotGiven = NOT_GIVEN,
+        mcp_servers: Any | NotGiven = NOT_GIVEN,
+        metadata: Any | NotGiven = NOT_GIVEN,
+        output_config: Any | NotGiven = NOT_GIVEN,
+        output_format: Any | NotGiven = NOT_GIVEN,
+        service_tier: Any | NotGiven = NOT_GIVEN,
+        stop_sequences: Any | NotGiven = NOT_GIVEN,
+        stream: bool | NotGiven = NOT_GIVEN,
+        system: str | Sequence[models.TextParam | Mapping[str, Any]] | NotGiven = NOT_GIVEN,
+        temperature: float | NotGiven | None = NOT_GIVEN,
+        thinking: Any | NotGiven = NOT_GIVEN,
+        tool_choice: Any | NotGiven = NOT_GIVEN,
+        tools: Any | NotGiven = NOT_GIVEN,
+        top_k: Any | NotGiven = NOT_GIVEN,
+        top_p: Any | NotGiven = NOT_GIVEN,
+        idempotency_key: str | None = None,
+    ) -> models.Message:
+        """Answers as Anthropic's Messages API does; `model` names a profile, and after a slash a chat model."""
+        return self._transport.call(
+            Request(
+                "POST",
+                "/anthropic/v1/messages",
+                json=given(
+                    max_tokens=max_tokens,
+                    messages=messages,
+                    model=model,
+                    cache_control=cache_control,
+                    citewire=citewire,
+                    container=container,
+                    mcp_servers=mcp_servers,
+                    metadata=metadata,
+                    output_config=output_config,
+                    output_format=output_format,
+                    service_tier=service_tier,
+                    stop_sequences=stop_sequences,
+                    stream=stream,
+                    system=system,
+                    temperature=temperature,
+                    thinking=thinking,
+                    tool_choice=tool_choice,
+                    tools=tools,
+                    top_k=top_k,
+                    top_p=top_p,
+                ),
+                headers=idempotent(idempotency_key),
+            ),
+            models.Message,
+        )
+
     def create_organisation(
         self,
         id: str,

@@ -80,7 +80,7 @@ async def complete(
         model=model,
         **dict(body.citewire),
     )
-    completion_id, url_of = f"chatcmpl-{current_request_id()}", _urls(request)
+    completion_id, url_of = f"chatcmpl-{current_request_id()}", urls_at(request)
     dialect: ChatDialect = OpenAiAnswer(completion_id, body.model, url_of)
     if body.stream:
         dialect = OpenAiStream(completion_id, body.model, url_of, include_usage=body.stream_options.include_usage)
@@ -171,7 +171,8 @@ async def order(
     return RerankResults(id=current_request_id(), model=body.model or "default", results=results)
 
 
-def _urls(request: Request) -> UrlOf:
+def urls_at(request: Request) -> UrlOf:
+    """Returns where citations' originals can be opened, as the caller reaches us."""
     base = str(request.base_url).rstrip("/")
 
     def url_of(citation: Citation) -> str:

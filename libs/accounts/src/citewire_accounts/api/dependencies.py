@@ -87,7 +87,7 @@ async def find_caller(request: Request, services: AccountsDep) -> Caller:
             operator's key, whose holder is no member.
         ResourceExhausted: The address sent too many wrong keys.
     """
-    site, authorization = site_of_request(request), request.headers.get("authorization")
+    site, authorization = site_of_request(request), _authorization(request)
     if services.authenticator.is_operator(authorization):
         note_operator(await services.authenticator.operator_of(authorization, site))
         raise PermissionDenied(
@@ -101,6 +101,12 @@ async def find_caller(request: Request, services: AccountsDep) -> Caller:
         caller = await services.authenticator.caller_of(authorization, site)
     note_caller(caller.tenant)
     return caller
+
+
+def _authorization(request: Request) -> str | None:
+    """What says who calls: the standard header, or a key as clients of Anthropic send it."""
+    key = request.headers.get("x-api-key")
+    return request.headers.get("authorization") or (None if key is None else f"Bearer {key}")
 
 
 def note_caller(tenant: Tenant) -> None:

@@ -19,7 +19,7 @@ MAX_INPUTS = 256
 MAX_TEXTS = 1000
 
 
-def _only(*values: object, why: str) -> BeforeValidator:
+def only(*values: object, why: str) -> BeforeValidator:
     """Takes a member whose value changes nothing, null among them."""
 
     def check(value: object) -> object:
@@ -31,10 +31,14 @@ def _only(*values: object, why: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def absent() -> Any:  # noqa: ANN401 # as `Field` itself
+    """The default of a member that isn't kept."""
+    return Field(default=None, exclude=True)
+
+
 _NO_SAMPLING = "how tokens are chosen is set by temperature alone"
 _NO_TOOLS = "answers come from documents, not from tools"
 _NO_MEDIA = "questions and answers are text"
-_ABSENT: Any = Field(default=None, exclude=True)
 Unread = Annotated[Any, Field(default=None, description="Not read: it changes no answer.", exclude=True)]
 
 
@@ -54,10 +58,10 @@ class CompletionMessage(RequestModel):
     name: Unread
     annotations: Unread
     citewire: Unread
-    refusal: Annotated[Any, _only(why="it would be an answer of another kind")] = _ABSENT
-    audio: Annotated[Any, _only(why=_NO_MEDIA)] = _ABSENT
-    tool_calls: Annotated[Any, _only([], why=_NO_TOOLS)] = _ABSENT
-    function_call: Annotated[Any, _only(why=_NO_TOOLS)] = _ABSENT
+    refusal: Annotated[Any, only(why="it would be an answer of another kind")] = absent()
+    audio: Annotated[Any, only(why=_NO_MEDIA)] = absent()
+    tool_calls: Annotated[Any, only([], why=_NO_TOOLS)] = absent()
+    function_call: Annotated[Any, only(why=_NO_TOOLS)] = absent()
 
     @property
     def text(self) -> str:
@@ -69,7 +73,7 @@ class StreamOptions(RequestModel):
     """What a stream says beyond the text."""
 
     include_usage: StrictBool = False
-    include_obfuscation: Annotated[Any, _only(False, why="nothing is obfuscated")] = _ABSENT
+    include_obfuscation: Annotated[Any, only(False, why="nothing is obfuscated")] = absent()
 
 
 class Extras(ScopeFields):
@@ -104,29 +108,29 @@ class CompletionRequest(RequestModel):
     temperature: Annotated[float, Field(strict=True, ge=0, le=2, allow_inf_nan=False)] | None = Field(
         default=None, description="A provider that takes none says so in a step."
     )
-    n: Annotated[Any, _only(1, why="there is one answer")] = _ABSENT
-    tools: Annotated[Any, _only([], why=_NO_TOOLS)] = _ABSENT
-    functions: Annotated[Any, _only([], why=_NO_TOOLS)] = _ABSENT
-    tool_choice: Annotated[Any, _only("none", "auto", why=_NO_TOOLS)] = _ABSENT
-    function_call: Annotated[Any, _only("none", "auto", why=_NO_TOOLS)] = _ABSENT
-    parallel_tool_calls: Annotated[Any, _only(True, False, why=_NO_TOOLS)] = _ABSENT
-    response_format: Annotated[Any, _only({"type": "text"}, why="an answer is text with citations")] = _ABSENT
-    modalities: Annotated[Any, _only(["text"], why=_NO_MEDIA)] = _ABSENT
-    audio: Annotated[Any, _only(why=_NO_MEDIA)] = _ABSENT
-    top_p: Annotated[Any, _only(1, why=_NO_SAMPLING)] = _ABSENT
-    frequency_penalty: Annotated[Any, _only(0, why=_NO_SAMPLING)] = _ABSENT
-    presence_penalty: Annotated[Any, _only(0, why=_NO_SAMPLING)] = _ABSENT
-    logit_bias: Annotated[Any, _only({}, why=_NO_SAMPLING)] = _ABSENT
-    seed: Annotated[Any, _only(why=_NO_SAMPLING)] = _ABSENT
-    stop: Annotated[Any, _only([], why="an answer ends where its model ends it")] = _ABSENT
-    logprobs: Annotated[Any, _only(False, why="no provider's are passed on")] = _ABSENT
-    top_logprobs: Annotated[Any, _only(0, why="no provider's are passed on")] = _ABSENT
-    prediction: Annotated[Any, _only(why="nothing is predicted")] = _ABSENT
-    reasoning_effort: Annotated[Any, _only(why="it is the operator's to set")] = _ABSENT
-    verbosity: Annotated[Any, _only("medium", why="it is the profile's instructions that say how long")] = _ABSENT
-    web_search_options: Annotated[Any, _only(why="answers come from documents")] = _ABSENT
-    store: Annotated[Any, _only(False, why="a profile says what is kept")] = _ABSENT
-    service_tier: Annotated[Any, _only("auto", "default", why="there is one")] = _ABSENT
+    n: Annotated[Any, only(1, why="there is one answer")] = absent()
+    tools: Annotated[Any, only([], why=_NO_TOOLS)] = absent()
+    functions: Annotated[Any, only([], why=_NO_TOOLS)] = absent()
+    tool_choice: Annotated[Any, only("none", "auto", why=_NO_TOOLS)] = absent()
+    function_call: Annotated[Any, only("none", "auto", why=_NO_TOOLS)] = absent()
+    parallel_tool_calls: Annotated[Any, only(True, False, why=_NO_TOOLS)] = absent()
+    response_format: Annotated[Any, only({"type": "text"}, why="an answer is text with citations")] = absent()
+    modalities: Annotated[Any, only(["text"], why=_NO_MEDIA)] = absent()
+    audio: Annotated[Any, only(why=_NO_MEDIA)] = absent()
+    top_p: Annotated[Any, only(1, why=_NO_SAMPLING)] = absent()
+    frequency_penalty: Annotated[Any, only(0, why=_NO_SAMPLING)] = absent()
+    presence_penalty: Annotated[Any, only(0, why=_NO_SAMPLING)] = absent()
+    logit_bias: Annotated[Any, only({}, why=_NO_SAMPLING)] = absent()
+    seed: Annotated[Any, only(why=_NO_SAMPLING)] = absent()
+    stop: Annotated[Any, only([], why="an answer ends where its model ends it")] = absent()
+    logprobs: Annotated[Any, only(False, why="no provider's are passed on")] = absent()
+    top_logprobs: Annotated[Any, only(0, why="no provider's are passed on")] = absent()
+    prediction: Annotated[Any, only(why="nothing is predicted")] = absent()
+    reasoning_effort: Annotated[Any, only(why="it is the operator's to set")] = absent()
+    verbosity: Annotated[Any, only("medium", why="it is the profile's instructions that say how long")] = absent()
+    web_search_options: Annotated[Any, only(why="answers come from documents")] = absent()
+    store: Annotated[Any, only(False, why="a profile says what is kept")] = absent()
+    service_tier: Annotated[Any, only("auto", "default", why="there is one")] = absent()
     metadata: Unread
     user: Unread
     safety_identifier: Unread

@@ -1,0 +1,290 @@
+"""The dialect of `/anthropic/v1/messages`: Anthropic's messages, streamed or whole.
+
+An answer is blocks of text, a sentence each, and the citations of a block are what was verified of its sentence: the
+words of the passage that support it. A sentence that its passages don't support has none. Markers are left out of the
+text, as the citations stand in their place.
+"""
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from citewire.generator.v1 import generator_pb2
+from fastapi import Request
+
+from citewire_dialects.dialect import AnswerDialect, ChatStreamDialect
+from citewire_dialects.events import Citation, Citations, Done, Event, Outcome, Tokens, Usage, VerifiedCitation
+from citewire_dialects.schemas import anthropic as schemas
+from citewire_dialects.schemas import chat
+from citewire_http.api.schemas import ResponseModel
+from citewire_kit.errors import CitewireError, Code
+
+ANTHROPIC_PREFIX = "/anthropic/"
+
+UrlOf = Callable[[Citation], str]
+"""Where a citation's original can be opened."""
+
+_END = re.compile(r"(?:[.!?…。！？｡؟۔।][\"'”’»)\]*_]*(?=\s)|[。！？｡][」』”’）]*(?=.)|(?<!\n)(?=\n))", re.DOTALL)
+"""Where a sentence ends, once it is seen what follows."""
+_OVERLAP = 8
+"""Code points of a sentence's end that may have come before."""
+_NO_TOKENS = schemas.MessageUsage(input_tokens=0, output_tokens=0)
+_QUOTED = frozenset({generator_pb2.VERDICT_SUPPORTED, generator_pb2.VERDICT_PARTIAL})
+_ERROR_TYPES: Mapping[Code, str] = {
+    Code.INVALID_ARGUMENT: "invalid_request_error",
+    Code.FAILED_PRECONDITION: "invalid_request_error",
+    Code.NOT_FOUND: "not_found_error",
+    Code.UNAUTHENTICATED: "authentication_error",
+    Code.PERMISSION_DENIED: "permission_error",
+    Code.RESOURCE_EXHAUSTED: "rate_limit_error",
+    Code.UNAVAILABLE: "overloaded_error",
+    Code.DEADLINE_EXCEEDED: "timeout_error",
+}
+
+
+class Blocks:
+    """Divides an answer, as it is written, into blocks of text that each have the citations of their own sentence.
+
+    What follows a sentence's end is held until the next event, which may be a citation of that sentence.
+    """
+
+    def __init__(self, url_of: UrlOf) -> None:
+        self._url_of = url_of
+        self._citations: Mapping[int, Citation] = {}
+        self._index = -1
+        self._last = ""
+        """The end of the open block's text."""
+        self._ended = True
+        """Whether the open block's sentence is complete, or there is none yet."""
+        self._begun = 0
+        """Code points before the open block."""
+        self._written = 0
+        """Code points in blocks."""
+        self._held: deque[str] = deque()
+        """Sentences that follow; the last may be incomplete."""
+        self._late: list[schemas.Location] = []
+        """Citations of blocks that were complete before: they follow the text, in blocks without any."""
+
+    def add(self, event: Event) -> Iterator[ResponseModel]:
+        """Yields what an event changes: `BlockStart`, `BlockDelta` and `BlockStop`."""
+        match event:
+            case Citations(citations=citations):
+                self._citations = {citation.index: citation for citation in citations}
+            case Tokens(texts=texts):
+                yield from self._release()
+                yield from self._write("".join(texts))
+            case VerifiedCitation():
+                yield from self._cite(event)
+            case Done():
+                yield from self._release()
+                for location in self._late:
+                    yield from self._open()
+                    yield self._cited(location)
+                yield from self._close()
+            case _:
+                pass
+
+    def _release(self) -> Iterator[ResponseModel]:
+        while self._held:
+            yield from self._text(self._held.popleft())
+
+    def _write(self, text: str) -> Iterator[ResponseModel]:
+        """Writes up to the first end of a sentence, and holds the rest."""
+        before = "" if self._ended else self._last
+        joined = before + text
+        pieces, start = list[str](), 0
+        for match in _END.finditer(joined):
+            # An end within what was written before was one only if it wasn't known what follows.
+            if len(before) <= match.end() and match.end() > start:
+                pieces.append(joined[max(start, len(before)) : match.end()])
+                start = match.end()
+        rest = joined[max(start, len(before)) :]
+        if pieces:
+            yield from self._text(pieces[0])
+            self._ended = True
+            self._held.extend(pieces[1:])
+            if rest:
+                self._held.append(rest)
+        else:
+            yield from self._text(rest)
+
+    def _cite(self, event: VerifiedCitation) -> Iterator[ResponseModel]:
+        verified = event.verified
+        citation = self._citations.get(verified.number)
+        while self._held and self._written < verified.sentence.end:
+            self._ended = True
+            yield from self._text(self._held.popleft())
+        if citation is None or verified.verdict not in _QUOTED or not verified.quote:
+            return
+        location = self._location(citation, event)
+        if verified.sentence.end <= self._begun:
+            self._late.append(location)
+            return
+        self._ended = True
+        yield self._cited(location)
+
+    def _text(self, text: str) -> Iterator[ResponseModel]:
+        if not text:
+            return
+        if self._ended:
+            yield from self._open()
+        self._last = (self._last + text)[-_OVERLAP:]
+        self._written += len(text)
+        delta = schemas.TextDelta(type="text_delta", text=text)
+        yield schemas.BlockDelta(type="content_block_delta", index=self._index, delta=delta)
+
+    def _open(self) -> Iterator[ResponseModel]:
+        yield from self._close()
+        self._index += 1
+        self._ended, self._last, self._begun = False, "", self._written
+        block = schemas.TextBlock(type="text", text="", citations=None)
+        yield schemas.BlockStart(type="content_block_start", index=self._index, content_block=block)
+
+    def _cited(self, location: schemas.Location) -> ResponseModel:
+        delta = schemas.CitationsDelta(type="citations_delta", citation=location)
+        return schemas.BlockDelta(type="content_block_delta", index=self._index, delta=delta)
+
+    def _close(self) -> Iterator[ResponseModel]:
+        if self._index >= 0:
+            yield schemas.BlockStop(type="content_block_stop", index=self._index)
+
+    def _location(self, citation: Citation, event: VerifiedCitation) -> schemas.Location:
+        index, details = citation.index - 1, chat.VerifiedCitation.read(event)
+        if event.document_start is not None and event.document_end is not None:
+            return schemas.CharLocation(
+                type="char_location",
+                cited_text=event.verified.quote,
+                document_index=index,
+                document_title=citation.chunk.label,
+                start_char_index=event.document_start,
+                end_char_index=event.document_end,
+                file_id=str(citation.chunk.document_id),
+                citewire=details,
+            )
+        return schemas.SearchResultLocation(
+            type="search_result_location",
+            cited_text=citation.chunk.text,
+            search_result_index=index,
+            source=self._url_of(citation),
+            title=citation.chunk.label,
+            start_block_index=0,
+            end_block_index=1,
+            citewire=details,
+        )
+
+
+class MessagesAnswer(AnswerDialect):
+    """One `message` with its blocks."""
+
+    name: ClassVar[str] = "anthropic_json"
+
+    def __init__(self, message_id: str, model: str, url_of: UrlOf) -> None:
+        """`model` is named as the request named it."""
+        super().__init__()
+        self._head: dict[str, Any] = {"id": message_id, "model": model}
+        self._blocks = Blocks(url_of)
+        self._content: list[tuple[list[str], list[schemas.Location]]] = []
+
+    def add(self, event: Event) -> None:
+        """See `BodyDialect.add`."""
+        super().add(event)
+        for change in self._blocks.add(event):
+            match change:
+                case schemas.BlockStart():
+                    self._content.append(([], []))
+                case schemas.BlockDelta(delta=schemas.TextDelta(text=text)):
+                    self._content[-1][0].append(text)
+                case schemas.BlockDelta(delta=schemas.CitationsDelta(citation=location)):
+                    self._content[-1][1].append(location)
+                case _:
+                    pass
+
+    def body(self) -> schemas.Message:
+        """See `AnswerDialect.body`."""
+        content = [
+            schemas.TextBlock(type="text", text="".join(texts), citations=locations or None)
+            for texts, locations in self._content
+        ]
+        return _message(self._head, content, _stop_reason(self.outcome), _usage(self.all(Usage)))
+
+
+class MessagesStream(ChatStreamDialect):
+    """`message_start`, the blocks, `message_delta` and `message_stop`. A fault is `error`, and nothing follows."""
+
+    name: ClassVar[str] = "anthropic"
+
+    def __init__(self, message_id: str, model: str, url_of: UrlOf) -> None:
+        """`model` is named as the request named it."""
+        self._head: dict[str, Any] = {"id": message_id, "model": model}
+        self._blocks = Blocks(url_of)
+        self._usage: list[Usage] = []
+        self._started = False
+
+    def encode(self, event: Event) -> bytes:
+        """See `StreamDialect.encode`."""
+        frames = list[ResponseModel]()
+        if isinstance(event, Usage):
+            self._usage.append(event)
+        if not self._started and isinstance(event, Citations | Tokens | Done):
+            self._started = True
+            message = _message(self._head, [], None, _NO_TOKENS)
+            frames.append(schemas.MessageStart(type="message_start", message=message))
+        frames.extend(self._blocks.add(event))
+        if isinstance(event, Done):
+            end = schemas.MessageEnd(stop_reason=_stop_reason(event.outcome), stop_sequence=None)
+            frames.append(schemas.MessageDelta(type="message_delta", delta=end, usage=_usage(self._usage)))
+            frames.append(schemas.MessageStop(type="message_stop"))
+        return "".join([_frame(frame) for frame in frames]).encode()
+
+    def failed(self, error: CitewireError) -> bytes:
+        """See `StreamDialect.failed`."""
+        return _frame(schemas.MessageFault(type="error", error=anthropic_error(error))).encode()
+
+
+def anthropic_error(error: CitewireError) -> schemas.AnthropicError:
+    """Returns an error as Anthropic's clients read it."""
+    return schemas.AnthropicError(type=_ERROR_TYPES.get(error.code, "api_error"), message=error.message)
+
+
+def anthropic_members(request: Request, error: CitewireError) -> dict[str, Any]:
+    """Returns the member that Anthropic's clients look for in a problem document; they pass over the others."""
+    is_theirs = request.url.path.startswith(ANTHROPIC_PREFIX)
+    return {"error": anthropic_error(error).members()} if is_theirs else {}
+
+
+def _frame(event: ResponseModel) -> str:
+    return f"event: {event.members()['type']}\n{event.frame()}"
+
+
+def _message(
+    head: Mapping[str, Any],
+    content: list[schemas.TextBlock],
+    stop_reason: schemas.StopReason | None,
+    usage: schemas.MessageUsage,
+) -> schemas.Message:
+    return schemas.Message(
+        **head,
+        type="message",
+        role="assistant",
+        content=content,
+        stop_reason=stop_reason,
+        stop_sequence=None,
+        usage=usage,
+    )
+
+
+def _usage(spent: list[Usage]) -> schemas.MessageUsage:
+    if not spent:
+        return _NO_TOKENS
+    return schemas.MessageUsage(input_tokens=spent[0].prompt_tokens, output_tokens=spent[0].completion_tokens)
+
+
+def _stop_reason(outcome: Outcome) -> schemas.StopReason:
+    match outcome.finish_reason:
+        case "stop":
+            return "end_turn"
+        case "length":
+            return "max_tokens"
+        case _:
+            return "refusal"

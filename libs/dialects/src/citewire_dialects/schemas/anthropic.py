@@ -1,0 +1,240 @@
+"""Bodies of Anthropic's Messages API, as its clients send and read them.
+
+As with OpenAI's: what would change an answer and isn't done is refused by name; what changes none is passed over.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import MISSING, AfterValidator, Field, StrictBool, StrictInt, StrictStr, field_validator
+
+from citewire_dialects.schemas.chat import VerifiedCitation
+from citewire_dialects.schemas.openai import Extras, Unread, absent, only
+from citewire_dialects.schemas.questions import MAX_MESSAGES
+from citewire_http.api.schemas import Count, RequestModel, ResponseModel
+
+_NO_TOOLS = "answers come from documents, not from tools"
+_NO_SAMPLING = "how tokens are chosen is set by temperature alone"
+
+
+class TextParam(RequestModel):
+    """A block of a message; only text can be read."""
+
+    type: Annotated[
+        Literal["text"],
+        Field(description="Documents and search results come from the library: add them with `POST /v1/documents`."),
+    ]
+    text: StrictStr
+    citations: Unread
+    cache_control: Unread
+
+
+class MessageParam(RequestModel):
+    """A message of the conversation. An answer may be sent back with all that it came with."""
+
+    role: Literal["user", "assistant"]
+    content: StrictStr | list[TextParam]
+
+    @property
+    def text(self) -> str:
+        """The message's text."""
+        return text_of(self.content)
+
+
+def text_of(content: str | list[TextParam]) -> str:
+    """Returns the text of a message or a system prompt."""
+    return content if isinstance(content, str) else "".join(block.text for block in content)
+
+
+def _ends_with_the_user(messages: list[MessageParam]) -> list[MessageParam]:
+    if messages[-1].role != "user":
+        raise ValueError("the last message must be the user's: answers can't be begun for the model")
+    return messages
+
+
+class MessagesRequest(RequestModel):
+    """A conversation whose last message is the question."""
+
+    model: Annotated[StrictStr, Field(max_length=300)] = Field(
+        description="A profile, such as `grounded`; a chat model may follow a slash: `grounded/anthropic/claude-5`."
+    )
+    messages: Annotated[
+        list[MessageParam], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_ends_with_the_user)
+    ] = Field(description="Oldest first.")
+    max_tokens: Annotated[StrictInt, Field(ge=1, le=32_768)]
+    system: StrictStr | list[TextParam] = Field(default="", description="Instructions beyond our own.")
+    stream: StrictBool = False
+    temperature: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] | None = Field(
+        default=None, description="A provider that takes none says so in a step."
+    )
+    tools: Annotated[Any, only([], why=_NO_TOOLS)] = absent()
+    tool_choice: Annotated[Any, only({"type": "none"}, {"type": "auto"}, why=_NO_TOOLS)] = absent()
+    mcp_servers: Annotated[Any, only([], why=_NO_TOOLS)] = absent()
+    container: Annotated[Any, only(why=_NO_TOOLS)] = absent()
+    stop_sequences: Annotated[Any, only([], why="an answer ends where its model ends it")] = absent()
+    thinking: Annotated[Any, only({"type": "disabled"}, why="it is the operator's to set")] = absent()
+    output_config: Annotated[Any, only({}, why="an answer is text with citations")] = absent()
+    output_format: Annotated[Any, only(why="an answer is text with citations")] = absent()
+    top_k: Annotated[Any, only(why=f"{_NO_SAMPLING}; how many passages are searched is `citewire.top_k`")] = absent()
+    top_p: Annotated[Any, only(1, why=_NO_SAMPLING)] = absent()
+    service_tier: Annotated[Any, only("auto", "standard_only", why="there is one")] = absent()
+    metadata: Unread
+    cache_control: Unread
+    citewire: Extras = Field(default_factory=Extras)
+
+    @field_validator("citewire", mode="before")
+    @classmethod
+    def _null_is_absent(cls, value: object) -> object:
+        return {} if value is None else value
+
+
+class CharLocation(ResponseModel):
+    """Words of a document, by their place in its stored text (`GET /v1/documents/{document_id}/text`)."""
+
+    type: Literal["char_location"]
+    cited_text: str = Field(examples=["Revenue grew by 12 %"])
+    document_index: Count = Field(description="Number of the passage, from 0.", examples=[0])
+    document_title: str = Field(examples=["report.pdf § Results"])
+    start_char_index: Count = Field(examples=[2210])
+    end_char_index: Count = Field(description="Exclusive.", examples=[2230])
+    file_id: str = Field(description="The document's id.", examples=["7"])
+    citewire: VerifiedCitation = Field(description="Anthropic's clients don't know it, and pass it on.")
+
+
+class SearchResultLocation(ResponseModel):
+    """A passage whose words aren't its document's stored text character by character."""
+
+    type: Literal["search_result_location"]
+    cited_text: str = Field(description="The whole passage.", examples=["| Region | Amount |"])
+    search_result_index: Count = Field(description="Number of the passage, from 0.", examples=[0])
+    source: str = Field(examples=["http://127.0.0.1:8080/v1/documents/7/content?version=1#row=3"])
+    title: str = Field(examples=["sales.csv § row 3"])
+    start_block_index: Count = Field(examples=[0])
+    end_block_index: Count = Field(examples=[1])
+    citewire: VerifiedCitation = Field(description="Anthropic's clients don't know it, and pass it on.")
+
+
+Location = CharLocation | SearchResultLocation
+
+
+class TextBlock(ResponseModel):
+    """A sentence of the answer, or several without citations."""
+
+    type: Literal["text"]
+    text: str = Field(examples=["Revenue grew by 12 %."])
+    citations: list[Location] | None
+
+
+class MessageUsage(ResponseModel):
+    """Tokens of the chat model."""
+
+    input_tokens: Count = Field(examples=[812])
+    output_tokens: Count = Field(examples=[44])
+
+
+StopReason = Literal["end_turn", "max_tokens", "refusal"]
+
+
+class Message(ResponseModel):
+    """An answer."""
+
+    id: str = Field(examples=["msg_0a1b2c"])
+    type: Literal["message"]
+    role: Literal["assistant"]
+    model: str = Field(examples=["grounded"])
+    content: list[TextBlock]
+    stop_reason: StopReason | None = Field(examples=["end_turn"])
+    stop_sequence: None
+    usage: MessageUsage
+
+
+class MessageStart(ResponseModel):
+    """The answer begins; its content is empty and its tokens aren't counted yet."""
+
+    type: Literal["message_start"]
+    message: Message
+
+
+class BlockStart(ResponseModel):
+    """A block begins."""
+
+    type: Literal["content_block_start"]
+    index: Count = Field(examples=[0])
+    content_block: TextBlock
+
+
+class TextDelta(ResponseModel):
+    """Text of the block."""
+
+    type: Literal["text_delta"]
+    text: str = Field(examples=["Revenue grew"])
+
+
+class CitationsDelta(ResponseModel):
+    """A citation of the block."""
+
+    type: Literal["citations_delta"]
+    citation: Location
+
+
+class BlockDelta(ResponseModel):
+    """What is new in a block."""
+
+    type: Literal["content_block_delta"]
+    index: Count = Field(examples=[0])
+    delta: TextDelta | CitationsDelta
+
+
+class BlockStop(ResponseModel):
+    """A block is complete."""
+
+    type: Literal["content_block_stop"]
+    index: Count = Field(examples=[0])
+
+
+class MessageEnd(ResponseModel):
+    """Why the answer ended."""
+
+    stop_reason: StopReason
+    stop_sequence: None
+
+
+class MessageDelta(ResponseModel):
+    """The answer is complete."""
+
+    type: Literal["message_delta"]
+    delta: MessageEnd
+    usage: MessageUsage
+
+
+class MessageStop(ResponseModel):
+    """Nothing follows."""
+
+    type: Literal["message_stop"]
+
+
+class AnthropicError(ResponseModel):
+    """An error as Anthropic's clients read it."""
+
+    type: str = Field(examples=["api_error"])
+    message: str = Field(examples=["the model provider went away"])
+    request_id: str | MISSING = MISSING
+
+
+class MessageFault(ResponseModel):
+    """The end of a stream that failed."""
+
+    type: Literal["error"]
+    error: AnthropicError
+
+
+MESSAGE_EVENTS: Mapping[str, type[ResponseModel]] = {
+    "message_start": MessageStart,
+    "content_block_start": BlockStart,
+    "content_block_delta": BlockDelta,
+    "content_block_stop": BlockStop,
+    "message_delta": MessageDelta,
+    "message_stop": MessageStop,
+    "error": MessageFault,
+}
+"""Events of a stream."""
