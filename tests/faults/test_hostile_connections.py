@@ -288,6 +288,29 @@ async def test_connections_are_counted_by_address_and_in_all(
         assert "proxy" not in str(name) or held == made
 
 
+async def test_idle_connections_stay_and_give_way_to_new_ones(database: Database, tmp_path: Path) -> None:
+    ask = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    def run(target: Target) -> None:
+        with ExitStack() as stack:
+            idle = [stack.enter_context(target.connect("127.0.0.20")) for _ in range(60)]
+            for made in idle:
+                send(made, ask)
+                assert status_of(made) == b"200"
+            time.sleep(6)  # longer than clients keep theirs, which send their next request just before the end
+            first, second, *_ = idle
+            send(first, ask)
+            assert status_of(first) == b"200"
+            new = stack.enter_context(target.connect("127.0.0.20"))
+            send(new, ask)
+            assert status_of(new) == b"200"
+            assert not is_open(second)  # idle longest
+            assert sum(map(is_open, idle)) == 59
+
+    async with gateway(database, tmp_path) as target:
+        await anyio.to_thread.run_sync(run, target)
+
+
 async def test_a_proxys_clients_are_counted_one_by_one(database: Database, tmp_path: Path) -> None:
     def ask(target: Target, stack: ExitStack, client: str, source: str = "127.0.0.200") -> socket.socket:
         made = stack.enter_context(target.connect(source))

@@ -7,7 +7,7 @@ hold is checked as it is parsed, and a sweep twice a second ends what takes too 
 import asyncio
 import ipaddress
 import json
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from http import HTTPStatus
 from typing import Any, Final, cast
 
@@ -58,6 +58,8 @@ class Connections:
         self._all: set[GuardedProtocol] = set()
         self._waiting: dict[GuardedProtocol, None] = {}
         """Those without a request, the longest waiting first."""
+        self._idle: defaultdict[str, dict[GuardedProtocol, None]] = defaultdict(dict)
+        """Those of an address whose requests are answered, the longest idle first."""
 
     @property
     def full(self) -> bool:
@@ -77,16 +79,27 @@ class Connections:
     def remove(self, connection: "GuardedProtocol") -> None:
         """Forgets a connection."""
         self._all.discard(connection)
-        self._waiting.pop(connection, None)
+        self.busy(connection)
 
     def wait(self, connection: "GuardedProtocol") -> None:
-        """A connection has no request from now on."""
+        """A connection has no request from now on, as all are answered."""
         if connection in self._all:
             self._waiting[connection] = None
+            self._idle[site_of(connection.address)][connection] = None
 
     def busy(self, connection: "GuardedProtocol") -> None:
         """A connection has a request."""
         self._waiting.pop(connection, None)
+        site = site_of(connection.address)
+        self._idle[site].pop(connection, None)
+        if not self._idle[site]:
+            del self._idle[site]
+
+    def make_room(self, address: str) -> None:
+        """Closes the connection of an address that is idle longest, if the address may have no other."""
+        idle = self._idle.get(site_of(address))
+        if idle and self._by_address[site_of(address)] >= self.settings.max_connections_per_address:
+            next(iter(idle)).drop("replaced")
 
     def is_proxy(self, address: str) -> bool:
         """Says whether the peer is a proxy, whose word about its clients counts."""
@@ -142,7 +155,8 @@ class GuardedProtocol(HttpToolsProtocol):
         super().__init__(**arguments)
         self._connections = connections
         self._limits = connections.settings
-        self._address = ""
+        self.address = ""
+        """Of the peer, while it is counted; "" of a proxy."""
         self._from_proxy = False
         self._forwarded_addresses: deque[str] = deque()
         self._refusal = 0
@@ -165,8 +179,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self._from_proxy = self._connections.is_proxy(address)
         if self._from_proxy:
             return
+        self._connections.make_room(address)
         if self._connections.enter(address):
-            self._address = address
+            self.address = address
         else:
             self._refuse(429)
 
@@ -175,10 +190,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self._departure.set_result(None)
         self._connections.remove(self)
-        self._leave(self._address)
-        self._address = ""
-        while self._forwarded_addresses:
-            self._leave(self._forwarded_addresses.popleft())
+        self._leave_all()
 
     def data_received(self, data: bytes) -> None:
         """Parses what has come, and counts it."""
@@ -266,6 +278,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Closes the connection without an answer."""
         REFUSED_CONNECTIONS.labels(cause).inc()
         self._connections.remove(self)
+        self._leave_all()
         self.transport.abort()
 
     def check_time(self, now: float) -> None:
@@ -312,6 +325,12 @@ class GuardedProtocol(HttpToolsProtocol):
             if not self._connections.enter(address):
                 self._stop(429)
         self._forwarded_addresses.append(address)
+
+    def _leave_all(self) -> None:
+        self._leave(self.address)
+        self.address = ""
+        while self._forwarded_addresses:
+            self._leave(self._forwarded_addresses.popleft())
 
     def _leave(self, address: str) -> None:
         if address:
