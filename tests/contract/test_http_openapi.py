@@ -236,7 +236,7 @@ async def test_no_body_and_no_event_is_untyped(gateway: Gateway) -> None:
                                 assert is_typed(member["properties"].get("data", member)), (method, path, name)
                 elsewhere = {"204"} if method == "delete" else {"303", "204"}  # a redirect shows nothing
                 assert "content" in response or status in elsewhere, (method, path, status)
-    assert streams == 7
+    assert streams == 8
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,6 @@ class AnthropicError(Model):
     """
 
     message: str
-    request_id: str | None = None
     type: str
 
 
@@ -1417,7 +1416,7 @@ class Nothing(Model):
 
 class OpenAiError(Model):
     """
-    An error as clients of OpenAI's API read it.
+    An error as clients of compatible APIs read it.
     """
 
     code: str

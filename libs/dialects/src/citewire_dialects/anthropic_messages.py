@@ -17,7 +17,7 @@ from citewire_dialects.dialect import AnswerDialect, ChatStreamDialect
 from citewire_dialects.events import Citation, Citations, Done, Event, Outcome, Tokens, Usage, VerifiedCitation
 from citewire_dialects.schemas import anthropic as schemas
 from citewire_dialects.schemas import chat
-from citewire_http.api.schemas import ResponseModel
+from citewire_http.api.schemas import OpenAiError, ResponseModel
 from citewire_kit.errors import CitewireError, Code
 
 ANTHROPIC_PREFIX = "/anthropic/"
@@ -249,8 +249,12 @@ def anthropic_error(error: CitewireError) -> schemas.AnthropicError:
 
 def anthropic_members(request: Request, error: CitewireError) -> dict[str, Any]:
     """Returns the member that Anthropic's clients look for in a problem document; they pass over the others."""
-    is_theirs = request.url.path.startswith(ANTHROPIC_PREFIX)
-    return {"error": anthropic_error(error).members()} if is_theirs else {}
+    if not request.url.path.startswith(ANTHROPIC_PREFIX):
+        return {}
+    param = error.violations[0].field if error.violations else None
+    # The member that problems have for compatible clients; theirs read the type and the message.
+    member = OpenAiError(**anthropic_error(error).members(), param=param, code=error.reason.lower())
+    return {"error": member.members()}
 
 
 def _frame(event: ResponseModel) -> str:

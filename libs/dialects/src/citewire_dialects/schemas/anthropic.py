@@ -6,7 +6,7 @@ As with OpenAI's: what would change an answer and isn't done is refused by name;
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import MISSING, AfterValidator, Field, StrictBool, StrictInt, StrictStr, field_validator
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, field_validator
 
 from citewire_dialects.schemas.chat import VerifiedCitation
 from citewire_dialects.schemas.openai import Extras, Unread, absent, only
@@ -218,7 +218,6 @@ class AnthropicError(ResponseModel):
 
     type: str = Field(examples=["api_error"])
     message: str = Field(examples=["the model provider went away"])
-    request_id: str | MISSING = MISSING
 
 
 class MessageFault(ResponseModel):

@@ -70,7 +70,7 @@ class FieldError(ResponseModel):
 
 
 class OpenAiError(ResponseModel):
-    """An error as clients of OpenAI's API read it."""
+    """An error as clients of compatible APIs read it."""
 
     message: str
     type: str
