@@ -43,22 +43,22 @@ def frames(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 def blocks(events: Sequence[Event]) -> list[tuple[str, list[str]]]:
     """Text and cited passages of each block, as a client gathers them; checks their order on the way."""
-    found: list[tuple[str, list[str]]] = []
+    gathered: list[tuple[str, list[str]]] = []
     is_open = False
     for frame in frames(events):
         match frame["type"]:
             case "content_block_start":
                 assert not is_open
-                assert frame["index"] == len(found)
-                found.append(("", []))
+                assert frame["index"] == len(gathered)
+                gathered.append(("", []))
                 is_open = True
             case "content_block_delta":
                 assert is_open
-                assert frame["index"] == len(found) - 1
-                text, cited = found[-1]
+                assert frame["index"] == len(gathered) - 1
+                text, cited = gathered[-1]
                 delta = frame["delta"]
                 if delta["type"] == "text_delta":
-                    found[-1] = (text + delta["text"], cited)
+                    gathered[-1] = (text + delta["text"], cited)
                 else:
                     cited.append(delta["citation"].get("file_id") or delta["citation"]["source"])
             case "content_block_stop":
@@ -67,7 +67,7 @@ def blocks(events: Sequence[Event]) -> list[tuple[str, list[str]]]:
             case _:
                 pass
     assert not is_open
-    return found
+    return gathered
 
 
 def end(*, finish_reason: str = "stop") -> list[Event]:

@@ -63,7 +63,7 @@ class Blocks:
         """Code points in blocks."""
         self._held: deque[str] = deque()
         """Sentences that follow; the last may be incomplete."""
-        self._late: list[schemas.Location] = []
+        self._late: list[schemas.Reference] = []
         """Citations of blocks that were complete before: they follow the text, in blocks without any."""
 
     def add(self, event: Event) -> Iterator[ResponseModel]:
@@ -78,9 +78,9 @@ class Blocks:
                 yield from self._cite(event)
             case Done():
                 yield from self._release()
-                for location in self._late:
+                for reference in self._late:
                     yield from self._open()
-                    yield self._cited(location)
+                    yield self._cited(reference)
                 yield from self._close()
             case _:
                 pass
@@ -117,12 +117,12 @@ class Blocks:
             yield from self._text(self._held.popleft())
         if citation is None or verified.verdict not in _QUOTED or not verified.quote:
             return
-        location = self._location(citation, event)
+        reference = self._reference(citation, event)
         if verified.sentence.end <= self._begun:
-            self._late.append(location)
+            self._late.append(reference)
             return
         self._ended = True
-        yield self._cited(location)
+        yield self._cited(reference)
 
     def _text(self, text: str) -> Iterator[ResponseModel]:
         if not text:
@@ -141,15 +141,15 @@ class Blocks:
         block = schemas.TextBlock(type="text", text="", citations=None)
         yield schemas.BlockStart(type="content_block_start", index=self._index, content_block=block)
 
-    def _cited(self, location: schemas.Location) -> ResponseModel:
-        delta = schemas.CitationsDelta(type="citations_delta", citation=location)
+    def _cited(self, reference: schemas.Reference) -> ResponseModel:
+        delta = schemas.CitationsDelta(type="citations_delta", citation=reference)
         return schemas.BlockDelta(type="content_block_delta", index=self._index, delta=delta)
 
     def _close(self) -> Iterator[ResponseModel]:
         if self._index >= 0:
             yield schemas.BlockStop(type="content_block_stop", index=self._index)
 
-    def _location(self, citation: Citation, event: VerifiedCitation) -> schemas.Location:
+    def _reference(self, citation: Citation, event: VerifiedCitation) -> schemas.Reference:
         index, details = citation.index - 1, chat.VerifiedCitation.read(event)
         if event.document_start is not None and event.document_end is not None:
             return schemas.CharLocation(
@@ -184,7 +184,7 @@ class MessagesAnswer(AnswerDialect):
         super().__init__()
         self._head: dict[str, Any] = {"id": message_id, "model": model}
         self._blocks = Blocks(url_of)
-        self._content: list[tuple[list[str], list[schemas.Location]]] = []
+        self._content: list[tuple[list[str], list[schemas.Reference]]] = []
 
     def add(self, event: Event) -> None:
         """See `BodyDialect.add`."""
@@ -195,16 +195,16 @@ class MessagesAnswer(AnswerDialect):
                     self._content.append(([], []))
                 case schemas.BlockDelta(delta=schemas.TextDelta(text=text)):
                     self._content[-1][0].append(text)
-                case schemas.BlockDelta(delta=schemas.CitationsDelta(citation=location)):
-                    self._content[-1][1].append(location)
+                case schemas.BlockDelta(delta=schemas.CitationsDelta(citation=reference)):
+                    self._content[-1][1].append(reference)
                 case _:
                     pass
 
     def body(self) -> schemas.Message:
         """See `AnswerDialect.body`."""
         content = [
-            schemas.TextBlock(type="text", text="".join(texts), citations=locations or None)
-            for texts, locations in self._content
+            schemas.TextBlock(type="text", text="".join(texts), citations=references or None)
+            for texts, references in self._content
         ]
         return _message(self._head, content, _stop_reason(self.outcome), _usage(self.all(Usage)))
 

@@ -114,7 +114,7 @@ class SearchResultLocation(ResponseModel):
     citewire: VerifiedCitation = Field(description="Anthropic's clients don't know it, and pass it on.")
 
 
-Location = CharLocation | SearchResultLocation
+Reference = CharLocation | SearchResultLocation
 
 
 class TextBlock(ResponseModel):
@@ -122,7 +122,7 @@ class TextBlock(ResponseModel):
 
     type: Literal["text"]
     text: str = Field(examples=["Revenue grew by 12 %."])
-    citations: list[Location] | None
+    citations: list[Reference] | None
 
 
 class MessageUsage(ResponseModel):
@@ -174,7 +174,7 @@ class CitationsDelta(ResponseModel):
     """A citation of the block."""
 
     type: Literal["citations_delta"]
-    citation: Location
+    citation: Reference
 
 
 class BlockDelta(ResponseModel):
