@@ -74,8 +74,8 @@ class RetrieverSettings(CallerLimitSettings):
     table_processes: int = Field(default=2, ge=1, le=64)
     """Originals that are read at once to compute answers over their tables, each by a confined process."""
 
-    table_seconds: float = Field(default=30.0, ge=1)
-    """Longest that one such answer may take."""
+    table_seconds: float = Field(default=90.0, ge=1)
+    """Longest that one such answer may take, by the clock and in computing; a million rows of six columns take 30."""
 
     table_memory_mib: int = Field(default=2048, ge=512)
     """Address space of such a process."""
