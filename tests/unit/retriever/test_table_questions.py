@@ -1,0 +1,139 @@
+"""Which questions are queries of a table, and which aren't."""
+
+import random
+import time
+from datetime import date
+from pathlib import Path
+
+import pytest
+from citewire.retriever.v1 import table_pb2 as pb
+
+from citewire_retriever.tables.columns import Column, Table
+from citewire_retriever.tables.questions import LONGEST_QUESTION, read_question
+from question_tables import ORDERS, STAFF, TABLES, TODAY, UMSATZ, shown
+
+_LINES = Path(__file__).with_name("table_questions.txt").read_text("utf-8").splitlines()
+CASES = [
+    (question, name, expected)
+    for line in _LINES
+    if line and not line.startswith("#")
+    for question, name, expected in [[part.strip() for part in f"{line} ".split("=>")]]
+]
+QUERIES = [(question, name) for question, name, expected in CASES if expected]
+
+
+@pytest.mark.parametrize(("question", "name", "expected"), CASES)
+def test_a_question_is_exactly_the_query_that_it_asks_for(question: str, name: str, expected: str) -> None:
+    assert shown(read_question(question, TABLES[name], TODAY)) == expected
+
+
+def test_there_are_questions_of_both_kinds() -> None:
+    assert len(QUERIES) >= 60
+    assert len(CASES) - len(QUERIES) >= 60
+
+
+def test_no_question_with_an_unknown_word_is_a_query() -> None:
+    """A word that the rules don't know changes what is asked, wherever it stands."""
+    chance = random.Random(18)
+    for question, name in QUERIES:
+        words = question.split()
+        for at in range(len(words) + 1):
+            noun = "".join(chance.choice(pair) for pair in ("bdfglmz", "aiou", "bvkz", "aeo", "rxq", "p"))
+            changed = [*words[:at], noun, *words[at + chance.randrange(2) :]]
+            assert read_question(" ".join(changed), TABLES[name], TODAY) is None, changed
+
+
+@pytest.mark.parametrize(
+    "word", ["not", "without", "except", "nicht", "ohne", "keine", "außer", "versus", "share", "Anteil"]
+)
+def test_no_question_with_a_negation_or_comparison_is_a_query(word: str) -> None:
+    chance = random.Random(word)
+    for question, name in QUERIES:
+        words = question.split()
+        for at in chance.sample(range(len(words) + 1), 2):
+            assert read_question(" ".join([*words[:at], word, *words[at:]]), TABLES[name], TODAY) is None, (
+                question,
+                at,
+            )
+
+
+def test_a_column_that_is_there_twice_is_none() -> None:
+    twice = Table((*STAFF.columns, Column("SALARY", pb.TABLE_TYPE_CURRENCY)), STAFF.names)
+    assert read_question("What is the average salary?", STAFF, TODAY) is not None
+    assert read_question("What is the average salary?", twice, TODAY) is None
+
+
+def test_a_value_of_two_columns_is_none() -> None:
+    both = Table((*ORDERS.columns, Column("Sales region", pb.TABLE_TYPE_TEXT, ("North",))), ORDERS.names)
+    assert read_question("Total amount in North", ORDERS, TODAY) is not None
+    assert read_question("Total amount in North", both, TODAY) is None
+    assert shown(read_question("Total amount in the region North", both, TODAY)) == "sum(Amount) | Region = North"
+
+
+def test_rows_that_nothing_tells_apart_are_not_counted_by_what_the_table_is_called() -> None:
+    lines = Table(tuple(Column(c.name, c.type, c.values) for c in ORDERS.columns), ("Orders",))
+    assert shown(read_question("How many orders are open?", ORDERS, TODAY)) == "count(*) | Status = open"
+    # The same order may stand in several lines: its numbers are counted.
+    assert shown(read_question("How many orders are open?", lines, TODAY)) == "count_distinct(Order ID) | Status = open"
+    bare = Table(lines.columns[1:], ("Orders",))
+    assert read_question("How many orders are open?", bare, TODAY) is None
+
+
+def test_a_month_without_its_year_needs_a_table_that_has_it_once() -> None:
+    def umsatz(first: date | None, last: date | None) -> Table:
+        dates = Column("Datum", pb.TABLE_TYPE_DATE, first=first, last=last)
+        return Table((dates, *UMSATZ.columns[1:]), UMSATZ.names)
+
+    march = "sum(Umsatz) | Datum >= 2026-03-01; Datum < 2026-04-01"
+    question = "Wie hoch ist der Umsatz im März?"
+    assert shown(read_question(question, umsatz(date(2026, 1, 1), date(2026, 8, 1)), TODAY)) == march
+    assert shown(read_question(question, umsatz(date(2025, 4, 1), date(2026, 8, 1)), TODAY)) == march
+    for first, last in ((date(2025, 1, 1), date(2026, 8, 1)), (date(2026, 4, 1), date(2026, 8, 1)), (None, None)):
+        assert read_question(question, umsatz(first, last), TODAY) is None
+
+
+@pytest.mark.parametrize(
+    ("amount", "read"),
+    [
+        ("5000", "5000"),
+        ("5,000", "5000"),
+        ("5,000.50", "5000.50"),
+        ("5.5", "5.5"),
+        ("5.000,50", None),
+        ("5,00", None),
+        ("1.2.3", None),
+    ],
+)
+def test_a_number_is_read_as_the_language_of_the_question_writes_it(amount: str, read: str | None) -> None:
+    query = read_question(f"How many employees have a salary over {amount}?", STAFF, TODAY)
+    assert (query and query.filters[0].values[0]) == read
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "are there ",
+        "of the ",
+        "in ",
+        "per region ",
+        "in North ",
+        "open ",
+        "sum of the ",
+        "in March 2026 ",
+        "and ",
+        "top 5 ",
+    ],
+)
+@pytest.mark.parametrize("head", ["", "How many employees ", "What is the total amount "])
+def test_hostile_questions_cost_little(word: str, head: str) -> None:
+    question = (head + word * 200)[:LONGEST_QUESTION]
+    started = time.process_time()
+    for table in (STAFF, ORDERS):
+        read_question(question, table, TODAY)
+    assert time.process_time() - started < 1
+
+
+def test_a_question_that_is_too_long_is_none() -> None:
+    question = "What is the average salary?"
+    assert read_question(question + " " * (LONGEST_QUESTION - len(question)), STAFF, TODAY) is not None
+    assert read_question(question + " " * LONGEST_QUESTION, STAFF, TODAY) is None
