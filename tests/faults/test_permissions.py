@@ -72,6 +72,7 @@ class Proof:
             "LocateSpan": self.locate,
             "ListTables": self.list_tables,
             "QueryTable": self.query_table,
+            "AnswerFromTables": self.answer_from_tables,
             "ListCollections": self.list_collections,
             "GetCollectionGrants": self.grants,
             "ListSpaces": self.spaces,
@@ -210,6 +211,11 @@ class Proof:
     async def list_tables(self, caller: Caller, org: Organisation) -> Answers:
         request = table_pb2.ListTablesRequest(document_id=self.document(org))
         return [await caller.unary(self.running.corpus.ListTables, request)]
+
+    async def answer_from_tables(self, caller: Caller, org: Organisation) -> Answers:
+        document_ids = [self.document(org)]
+        request = table_pb2.AnswerFromTablesRequest(question="How many rows are there?", document_ids=document_ids)
+        return [await caller.unary(self.running.corpus.AnswerFromTables, request)]
 
     async def query_table(self, caller: Caller, org: Organisation) -> Answers:
         query = table_pb2.TableQuery(columns=["canary"])

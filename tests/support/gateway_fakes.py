@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from citewire.common.v1 import common_pb2, place_pb2
 from citewire.embedder.v1 import embedder_pb2
 from citewire.generator.v1 import generator_pb2
-from citewire.retriever.v1 import retriever_pb2
+from citewire.retriever.v1 import retriever_pb2, table_pb2
 from citewire.retriever.v1.calibration_pb2 import Calibration
 
 from citewire_gateway.clients.embedder import Embedder
@@ -233,6 +233,9 @@ class FakeRetriever(Retriever):
         self.plans: list[retriever_pb2.PlanRequest] = []
         self.searches: list[retriever_pb2.SearchRequest] = []
         self.search_errors: list[CitewireError] = []
+        self.computed: table_pb2.ComputedAnswer | CitewireError | None = None
+        """What a question to tables has for an answer."""
+        self.table_questions: list[table_pb2.AnswerFromTablesRequest] = []
         self.tenants: list[Tenant | None] = []
 
     async def plan(self, request: retriever_pb2.PlanRequest) -> retriever_pb2.PlanResponse:
@@ -263,6 +266,14 @@ class FakeRetriever(Retriever):
         off_topic = bool(results) and all(each.HasField("score") and each.score <= 0 for each in results)
         off_topic = off_topic if self.off_topic is None else self.off_topic
         return retriever_pb2.SearchResponse(results=results[: request.top_k], space=request.space, off_topic=off_topic)
+
+    async def answer_from_tables(
+        self, request: table_pb2.AnswerFromTablesRequest
+    ) -> table_pb2.AnswerFromTablesResponse:
+        self.table_questions.append(request)
+        if isinstance(self.computed, CitewireError):
+            raise self.computed
+        return table_pb2.AnswerFromTablesResponse(computed=self.computed)
 
     async def get_context(
         self, request: retriever_pb2.GetContextRequest

@@ -295,3 +295,10 @@ def test_questions_are_read_from_what_a_model_writes(text: str) -> None:
 def test_reading_keeps_to_the_count_and_avoids_the_question() -> None:
     assert read_questions("A?\nB?\nC?\nD?", 2, avoid="b?") == ("A?", "C?")
     assert read_questions("[not json", 2) == ()
+
+
+def test_a_computed_passage_is_the_answer() -> None:
+    text = "Sum of Amount, where Region = North: 40.75.\nComputed from 2 of rows 2–57 of Sales.csv."
+    passages = (*HANDBOOK[:2], make_passage(9, 9, text, file_name="Sales.csv", computed=True), *HANDBOOK[2:])
+    answer = ask("Wie hoch ist die Summe in Nord?", passages, marker_style=pb.MARKER_STYLE_REF)
+    assert answer.splitlines() == [f"{line} [ref:3]" for line in text.splitlines()]

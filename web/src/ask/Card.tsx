@@ -103,7 +103,7 @@ function Verdict({ verified }: { verified: VerifiedCitation }) {
 /** The quote in its context; the passage's beginning while it is fetched, and where nothing is quoted. */
 function Passage({ citation, verified, chunk }: { citation: Citation; verified: VerifiedCitation | null; chunk: Chunk | null | undefined }) {
   if (chunk === null) return <p class="quiet">{words.value.passageGone}</p>;
-  const text = chunk?.content ?? citation.snippet;
+  const text = citation.computed ? citation.snippet : (chunk?.content ?? citation.snippet); // no words of the document
   const span = verified === null ? null : quoteSpan(text, verified);
   if (span === null) return <p class="passage three-lines" dir="auto">{plain(text, 0, text.length)}</p>;
   const from = wordStart(text, Math.max(0, span.start - CONTEXT));

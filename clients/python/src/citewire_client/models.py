@@ -496,6 +496,12 @@ class Citation(Model):
     """Cells of the sheet, like `B2:D9`."""
 
     chunk_id: int
+    computed: Annotated[
+        bool | None,
+        Field(description=("True if the text was computed from rows, and stands nowhere in the document.")),
+    ] = None
+    """True if the text was computed from rows, and stands nowhere in the document."""
+
     document_id: int
     end_line: int | None = None
     end_row_number: Annotated[int | None, Field(description="Last line, where it holds several.")] = None
@@ -3107,9 +3113,9 @@ class VerifiedCitation(Model):
 
     quote: Annotated[
         str,
-        Field(description="The passage's own words; empty if nothing in it comes near."),
+        Field(description=("The passage's own words; empty if nothing in it comes near, or if it was computed.")),
     ]
-    """The passage's own words; empty if nothing in it comes near."""
+    """The passage's own words; empty if nothing in it comes near, or if it was computed."""
 
     quote_end: int
     quote_start: Annotated[int, Field(description="Where the quote starts in the passage's text.")]
@@ -3168,9 +3174,9 @@ class VerifiedSentence(Model):
 
     quote: Annotated[
         str,
-        Field(description="The passage's own words; empty if nothing in it comes near."),
+        Field(description=("The passage's own words; empty if nothing in it comes near, or if it was computed.")),
     ]
-    """The passage's own words; empty if nothing in it comes near."""
+    """The passage's own words; empty if nothing in it comes near, or if it was computed."""
 
     quote_end: int
     quote_start: Annotated[int, Field(description="Where the quote starts in the passage's text.")]

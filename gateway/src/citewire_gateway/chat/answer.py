@@ -229,6 +229,8 @@ def _verified_citation(run: ChatRun, verified: generator_pb2.VerifiedCitation) -
     chunk = next((citation.chunk for citation in run.citations if citation.index == verified.number), None)
     if chunk is None:
         raise Internal("the generator verified a passage that isn't in the prompt", reason="INTERNAL")
+    if chunk.computed:  # its words are none of the document's
+        verified.quote, verified.quote_start, verified.quote_end = "", 0, 0
     return VerifiedCitation(verified, chunk)
 
 
@@ -278,6 +280,7 @@ def passage_messages(results: Sequence[retriever_pb2.SearchResult]) -> list[gene
             tags=result.chunk.tags,
             entity_type=result.chunk.entity_type,
             category=result.chunk.category,
+            computed=result.chunk.computed,
         )
         for result in results
     ]

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from citewire.generator.v1 import generator_pb2
-from citewire.retriever.v1 import retriever_pb2
+from citewire.retriever.v1 import retriever_pb2, table_pb2
 
 from citewire_dialects.profile import EmptySelection, Rerank
-from citewire_gateway.chat.answer import Reflection, passage_messages
+from citewire_gateway.chat.answer import Reflection, Results, passage_messages
 from citewire_gateway.chat.filled_libraries import FilledLibraries
 from citewire_gateway.chat.reading import ConversationReader
 from citewire_gateway.chat.retrieval import Retrieval, plan_and_search, rerank
 from citewire_gateway.chat.run import ChatRun
 from citewire_gateway.chat.steps import (
+    computed_step,
     condensed_step,
     filter_derived_step,
     filter_dropped_step,
@@ -28,6 +29,21 @@ from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
 
+_MOST_TABLES = 8
+_MOST_QUESTION = 2_000
+_OF_TEXT = (
+    "text",
+    "place",
+    "places",
+    "section",
+    "heading",
+    "char_start",
+    "char_end",
+    "token_count",
+    "content_hash",
+    "verbatim",
+)
+"""Fields of a chunk that are those of its text, and not of its document."""
 MOST_MESSAGES = 200
 """Of a conversation that is kept; what of them reaches the model is the generator's budget."""
 
@@ -94,6 +110,13 @@ class ContextFinder:
             run.embedding_model = retrieval.vector.space.model
             if retrieval.vector.truncated:
                 run.steps.append(truncated_step(sum(retrieval.vector.token_counts)))
+        computed = await self._compute(run, question, retrieval.results)
+        refined = await self._refine(run, question, retrieval)
+        return replace(refined, results=(*computed, *refined.results), off_topic=refined.off_topic and not computed)
+
+    async def _refine(self, run: ChatRun, question: str, retrieval: Retrieval) -> Retrieval:
+        """Ranks the results again and judges them, where the profile says so."""
+        profile = run.chat.profile
         if retrieval.off_topic:  # that says nothing of documents that are here because they are the latest
             return replace(retrieval, results=_latest(retrieval.results))
         if retrieval.counts is not None:  # whole items are in the order of their dates, and nothing was searched for
@@ -101,6 +124,31 @@ class ContextFinder:
         if profile.rerank is not None:
             retrieval = await self._rerank(run, profile.rerank, question, retrieval)
         return await self._judge(run, question, retrieval) if profile.judge_relevance else retrieval
+
+    async def _compute(self, run: ChatRun, question: str, results: Results) -> Results:
+        """A passage with the answer, where the question is computed over a table of what was found; else none."""
+        chunks = {result.chunk.document_id: result.chunk for result in results if result.chunk.place.HasField("row")}
+        if not 1 <= len(chunks) <= _MOST_TABLES:
+            return ()
+        request = table_pb2.AnswerFromTablesRequest(
+            question=question[:_MOST_QUESTION], document_ids=chunks, time_zone=run.chat.time_zone
+        )
+        try:
+            response = await self._retriever.answer_from_tables(request)
+        except CitewireError as exc:
+            # The passages are there all the same, and the model may read the rows that it is given.
+            log.warning("tables_not_asked", reason=exc.reason, error=exc.message)
+            return ()
+        if not response.HasField("computed"):
+            return ()
+        computed, chunk = response.computed, retriever_pb2.Chunk()
+        chunk.CopyFrom(chunks[computed.document_id])
+        for name in _OF_TEXT:
+            chunk.ClearField(name)
+        chunk.MergeFrom(retriever_pb2.Chunk(text=computed.text, version=computed.version, place=computed.place))
+        chunk.label, chunk.computed = chunk.file_name or chunk.title, True
+        run.steps.append(computed_step(chunk.label, computed.answer))
+        return (retriever_pb2.SearchResult(chunk=chunk),)
 
     async def _search_narrowed(
         self, run: ChatRun, request: retriever_pb2.SearchRequest, question: str, text: str

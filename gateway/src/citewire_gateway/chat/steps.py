@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from citewire.generator.v1 import generator_pb2
-from citewire.retriever.v1 import retriever_pb2
+from citewire.retriever.v1 import retriever_pb2, table_pb2
 
 from citewire_dialects.events import Step
 from citewire_dialects.profile import NoMatch, Suggest
@@ -74,6 +74,12 @@ def filter_derived_step(phrases: Sequence[str]) -> Step:
 def filter_dropped_step(phrases: Sequence[str]) -> Step:
     """Says that such a narrowing left nothing."""
     return Step("filter_dropped", f"Nothing matches {', '.join(phrases)}: everything in scope was searched instead.")
+
+
+def computed_step(document: str, answer: table_pb2.TableAnswer) -> Step:
+    """Says what was computed over a document's table for the question."""
+    sheet = f", sheet {answer.sheet}" if answer.sheet else ""
+    return Step("table_computed", f"Computed over {document}{sheet}: {answer.understood}.")
 
 
 def reranked_step(ranking: Reranking, seconds: float) -> Step:

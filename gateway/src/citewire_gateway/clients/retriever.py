@@ -6,7 +6,14 @@ from contextlib import aclosing
 
 import grpc
 from citewire.common.v1 import common_pb2
-from citewire.retriever.v1 import calibration_pb2, corpus_pb2, corpus_pb2_grpc, retriever_pb2, retriever_pb2_grpc
+from citewire.retriever.v1 import (
+    calibration_pb2,
+    corpus_pb2,
+    corpus_pb2_grpc,
+    retriever_pb2,
+    retriever_pb2_grpc,
+    table_pb2,
+)
 
 from citewire_kit import client
 from citewire_kit.errors import InvalidArgument, Unavailable, Unimplemented, Violations
@@ -32,6 +39,7 @@ class Retriever:
         """Takes the longest calls; a call never gets more than its request has left."""
         self._calls = calls
         self._stub = retriever_pb2_grpc.RetrieverServiceStub(channel)
+        self._corpus = corpus_pb2_grpc.CorpusServiceStub(channel)
         self._plan_seconds = plan_seconds
         self._search_seconds = search_seconds
         self._request_seconds = request_seconds
@@ -48,6 +56,12 @@ class Retriever:
             NotFound: The selection holds ids outside the caller's scope; they are named.
         """
         return await self._calls.unary(self._stub.Search, request, timeout=self._search_seconds)
+
+    async def answer_from_tables(
+        self, request: table_pb2.AnswerFromTablesRequest
+    ) -> table_pb2.AnswerFromTablesResponse:
+        """Answers a plain question over the one table that it fits."""
+        return await self._calls.unary(self._corpus.AnswerFromTables, request, timeout=self._search_seconds)
 
     async def get_context(
         self, request: retriever_pb2.GetContextRequest

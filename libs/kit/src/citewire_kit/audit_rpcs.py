@@ -56,6 +56,7 @@ AUDITED_RPCS: Final[dict[str, Action]] = {
     _CORPUS + "LocateSpan": Action.DOCUMENT_READ,
     _CORPUS + "ListTables": Action.DOCUMENT_READ,
     _CORPUS + "QueryTable": Action.DOCUMENT_READ,
+    _CORPUS + "AnswerFromTables": Action.DOCUMENT_READ,
     _CORPUS + "ListCollections": Action.COLLECTION_LIST,
     _CORPUS + "CreateCollection": Action.COLLECTION_CREATE,
     _CORPUS + "UpdateCollection": Action.COLLECTION_UPDATE,

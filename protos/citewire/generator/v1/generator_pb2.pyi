@@ -116,7 +116,7 @@ class Message(_message.Message):
     def __init__(self, role: _Optional[_Union[Role, str]] = ..., content: _Optional[str] = ...) -> None: ...
 
 class Passage(_message.Message):
-    __slots__ = ("chunk_id", "document_id", "text", "title", "file_name", "section", "type", "url", "place_label", "similarity", "token_count", "saved_at", "tags", "entity_type", "category")
+    __slots__ = ("chunk_id", "document_id", "text", "title", "file_name", "section", "type", "url", "place_label", "similarity", "token_count", "saved_at", "tags", "entity_type", "category", "computed")
     CHUNK_ID_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -132,6 +132,7 @@ class Passage(_message.Message):
     TAGS_FIELD_NUMBER: _ClassVar[int]
     ENTITY_TYPE_FIELD_NUMBER: _ClassVar[int]
     CATEGORY_FIELD_NUMBER: _ClassVar[int]
+    COMPUTED_FIELD_NUMBER: _ClassVar[int]
     chunk_id: int
     document_id: int
     text: str
@@ -147,7 +148,8 @@ class Passage(_message.Message):
     tags: _containers.RepeatedScalarFieldContainer[str]
     entity_type: str
     category: str
-    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., text: _Optional[str] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., section: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., place_label: _Optional[str] = ..., similarity: _Optional[float] = ..., token_count: _Optional[int] = ..., saved_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tags: _Optional[_Iterable[str]] = ..., entity_type: _Optional[str] = ..., category: _Optional[str] = ...) -> None: ...
+    computed: bool
+    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., text: _Optional[str] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., section: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., place_label: _Optional[str] = ..., similarity: _Optional[float] = ..., token_count: _Optional[int] = ..., saved_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tags: _Optional[_Iterable[str]] = ..., entity_type: _Optional[str] = ..., category: _Optional[str] = ..., computed: _Optional[bool] = ...) -> None: ...
 
 class AnswerPolicy(_message.Message):
     __slots__ = ("context_format", "marker_style", "grounding", "answer_language", "not_found_sentence", "suggest_on_not_found", "ask_back", "max_context_tokens", "max_context_chars", "instructions", "max_history_tokens", "verify_citations", "flag_uncited", "answerable_threshold", "remove_invalid_markers")

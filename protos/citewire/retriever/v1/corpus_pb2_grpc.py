@@ -116,6 +116,11 @@ class CorpusServiceStub:
                 request_serializer=citewire_dot_retriever_dot_v1_dot_table__pb2.QueryTableRequest.SerializeToString,
                 response_deserializer=citewire_dot_retriever_dot_v1_dot_table__pb2.QueryTableResponse.FromString,
                 _registered_method=True)
+        self.AnswerFromTables = channel.unary_unary(
+                '/citewire.retriever.v1.CorpusService/AnswerFromTables',
+                request_serializer=citewire_dot_retriever_dot_v1_dot_table__pb2.AnswerFromTablesRequest.SerializeToString,
+                response_deserializer=citewire_dot_retriever_dot_v1_dot_table__pb2.AnswerFromTablesResponse.FromString,
+                _registered_method=True)
         self.ListCollections = channel.unary_unary(
                 '/citewire.retriever.v1.CorpusService/ListCollections',
                 request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.ListCollectionsRequest.SerializeToString,
@@ -299,6 +304,14 @@ class CorpusServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AnswerFromTables(self, request, context):
+        """Reads a plain question in English or German as a query, and answers it if it fits exactly one table of the documents. No
+        model is asked.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListCollections(self, request, context):
         """Lists collections by name, page by page.
         """
@@ -459,6 +472,11 @@ def add_CorpusServiceServicer_to_server(servicer, server):
                     servicer.QueryTable,
                     request_deserializer=citewire_dot_retriever_dot_v1_dot_table__pb2.QueryTableRequest.FromString,
                     response_serializer=citewire_dot_retriever_dot_v1_dot_table__pb2.QueryTableResponse.SerializeToString,
+            ),
+            'AnswerFromTables': grpc.unary_unary_rpc_method_handler(
+                    servicer.AnswerFromTables,
+                    request_deserializer=citewire_dot_retriever_dot_v1_dot_table__pb2.AnswerFromTablesRequest.FromString,
+                    response_serializer=citewire_dot_retriever_dot_v1_dot_table__pb2.AnswerFromTablesResponse.SerializeToString,
             ),
             'ListCollections': grpc.unary_unary_rpc_method_handler(
                     servicer.ListCollections,
@@ -949,6 +967,33 @@ class CorpusService:
             '/citewire.retriever.v1.CorpusService/QueryTable',
             citewire_dot_retriever_dot_v1_dot_table__pb2.QueryTableRequest.SerializeToString,
             citewire_dot_retriever_dot_v1_dot_table__pb2.QueryTableResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AnswerFromTables(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.retriever.v1.CorpusService/AnswerFromTables',
+            citewire_dot_retriever_dot_v1_dot_table__pb2.AnswerFromTablesRequest.SerializeToString,
+            citewire_dot_retriever_dot_v1_dot_table__pb2.AnswerFromTablesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -72,6 +72,10 @@ class CorpusServiceStub:
     fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if an exact answer can't be given, as with a table that is too
     large, formulas without values, or without the extra `tables`; RESOURCE_EXHAUSTED if too many queries run.
     """
+    AnswerFromTables: aio.UnaryUnaryMultiCallable[table_pb2.AnswerFromTablesRequest, table_pb2.AnswerFromTablesResponse]
+    """Reads a plain question in English or German as a query, and answers it if it fits exactly one table of the documents. No
+    model is asked.
+    """
     ListCollections: aio.UnaryUnaryMultiCallable[corpus_pb2.ListCollectionsRequest, corpus_pb2.ListCollectionsResponse]
     """Lists collections by name, page by page."""
     CreateCollection: aio.UnaryUnaryMultiCallable[corpus_pb2.CreateCollectionRequest, corpus_pb2.CreateCollectionResponse]
@@ -244,6 +248,16 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         """Computes an answer over one table of a version, exactly, or refuses. INVALID_ARGUMENT, naming the field, if the query doesn't
         fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if an exact answer can't be given, as with a table that is too
         large, formulas without values, or without the extra `tables`; RESOURCE_EXHAUSTED if too many queries run.
+        """
+
+    @abc_1.abstractmethod
+    def AnswerFromTables(
+        self,
+        request: table_pb2.AnswerFromTablesRequest,
+        context: aio.ServicerContext[table_pb2.AnswerFromTablesRequest, table_pb2.AnswerFromTablesResponse],
+    ) -> abc.Awaitable[table_pb2.AnswerFromTablesResponse]:
+        """Reads a plain question in English or German as a query, and answers it if it fits exactly one table of the documents. No
+        model is asked.
         """
 
     @abc_1.abstractmethod

@@ -231,7 +231,7 @@ class SearchResult(_message.Message):
     def __init__(self, chunk: _Optional[_Union[Chunk, _Mapping]] = ..., rank_score: _Optional[float] = ..., score: _Optional[float] = ..., lexical_score: _Optional[float] = ..., recent: _Optional[bool] = ..., duplicate_chunk_ids: _Optional[_Iterable[int]] = ..., first_score: _Optional[float] = ..., recency_rank: _Optional[int] = ...) -> None: ...
 
 class Chunk(_message.Message):
-    __slots__ = ("chunk_id", "document_id", "version", "chunk_index", "text", "token_count", "content_hash", "section", "char_start", "char_end", "title", "file_name", "url", "type", "created_at", "live", "metadata", "verbatim", "place", "heading", "label", "tags", "entity_type", "category", "places")
+    __slots__ = ("chunk_id", "document_id", "version", "chunk_index", "text", "token_count", "content_hash", "section", "char_start", "char_end", "title", "file_name", "url", "type", "created_at", "live", "metadata", "verbatim", "place", "heading", "label", "tags", "entity_type", "category", "places", "computed")
     CHUNK_ID_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -257,6 +257,7 @@ class Chunk(_message.Message):
     ENTITY_TYPE_FIELD_NUMBER: _ClassVar[int]
     CATEGORY_FIELD_NUMBER: _ClassVar[int]
     PLACES_FIELD_NUMBER: _ClassVar[int]
+    COMPUTED_FIELD_NUMBER: _ClassVar[int]
     chunk_id: int
     document_id: int
     version: int
@@ -282,7 +283,8 @@ class Chunk(_message.Message):
     entity_type: str
     category: str
     places: _containers.RepeatedCompositeFieldContainer[TextPlace]
-    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., version: _Optional[int] = ..., chunk_index: _Optional[int] = ..., text: _Optional[str] = ..., token_count: _Optional[int] = ..., content_hash: _Optional[str] = ..., section: _Optional[str] = ..., char_start: _Optional[int] = ..., char_end: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., url: _Optional[str] = ..., type: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., live: _Optional[bool] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., verbatim: _Optional[bool] = ..., place: _Optional[_Union[_place_pb2.Place, _Mapping]] = ..., heading: _Optional[str] = ..., label: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., entity_type: _Optional[str] = ..., category: _Optional[str] = ..., places: _Optional[_Iterable[_Union[TextPlace, _Mapping]]] = ...) -> None: ...
+    computed: bool
+    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., version: _Optional[int] = ..., chunk_index: _Optional[int] = ..., text: _Optional[str] = ..., token_count: _Optional[int] = ..., content_hash: _Optional[str] = ..., section: _Optional[str] = ..., char_start: _Optional[int] = ..., char_end: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., url: _Optional[str] = ..., type: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., live: _Optional[bool] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., verbatim: _Optional[bool] = ..., place: _Optional[_Union[_place_pb2.Place, _Mapping]] = ..., heading: _Optional[str] = ..., label: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., entity_type: _Optional[str] = ..., category: _Optional[str] = ..., places: _Optional[_Iterable[_Union[TextPlace, _Mapping]]] = ..., computed: _Optional[bool] = ...) -> None: ...
 
 class TextPlace(_message.Message):
     __slots__ = ("start", "place")

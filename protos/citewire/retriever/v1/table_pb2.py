@@ -22,49 +22,56 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from citewire.common.v1 import place_pb2 as citewire_dot_common_dot_v1_dot_place__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!citewire/retriever/v1/table.proto\x12\x15\x63itewire.retriever.v1\"\xa9\x02\n\nTableQuery\x12\x0f\n\x07\x63olumns\x18\x01 \x03(\t\x12\x33\n\x07\x66ilters\x18\x02 \x03(\x0b\x32\".citewire.retriever.v1.TableFilter\x12\x33\n\x08group_by\x18\x03 \x03(\x0b\x32!.citewire.retriever.v1.TableGroup\x12\x39\n\naggregates\x18\x04 \x03(\x0b\x32%.citewire.retriever.v1.TableAggregate\x12\x33\n\x08order_by\x18\x05 \x03(\x0b\x32!.citewire.retriever.v1.TableOrder\x12\r\n\x05limit\x18\x06 \x01(\r\x12\r\n\x05sheet\x18\x07 \x01(\t\x12\x12\n\nheader_row\x18\x08 \x01(\r\"\x8e\x01\n\x0bTableFilter\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\t\x12\x30\n\x02op\x18\x02 \x01(\x0e\x32$.citewire.retriever.v1.TableOperator\x12\x0e\n\x06values\x18\x03 \x03(\t\x12-\n\x04part\x18\x04 \x01(\x0e\x32\x1f.citewire.retriever.v1.DatePart\"K\n\nTableGroup\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\t\x12-\n\x04part\x18\x02 \x01(\x0e\x32\x1f.citewire.retriever.v1.DatePart\"X\n\x0eTableAggregate\x12\x36\n\x08\x66unction\x18\x01 \x01(\x0e\x32$.citewire.retriever.v1.TableFunction\x12\x0e\n\x06\x63olumn\x18\x02 \x01(\t\"/\n\nTableOrder\x12\r\n\x05index\x18\x01 \x01(\r\x12\x12\n\ndescending\x18\x02 \x01(\x08\"J\n\x11ListTablesRequest\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\x03\x12\x14\n\x07version\x18\x02 \x01(\rH\x00\x88\x01\x01\x42\n\n\x08_version\"S\n\x12ListTablesResponse\x12\x0f\n\x07version\x18\x01 \x01(\r\x12,\n\x06tables\x18\x02 \x03(\x0b\x32\x1c.citewire.retriever.v1.Table\"\x95\x01\n\x05Table\x12\r\n\x05sheet\x18\x01 \x01(\t\x12\x12\n\nheader_row\x18\x02 \x01(\r\x12\x10\n\x08last_row\x18\x03 \x01(\r\x12\x11\n\trow_count\x18\x04 \x01(\r\x12\x33\n\x07\x63olumns\x18\x05 \x03(\x0b\x32\".citewire.retriever.v1.TableColumn\x12\x0f\n\x07refusal\x18\x06 \x01(\t\"|\n\x11QueryTableRequest\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\x03\x12\x14\n\x07version\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x30\n\x05query\x18\x03 \x01(\x0b\x32!.citewire.retriever.v1.TableQueryB\n\n\x08_version\"Y\n\x12QueryTableResponse\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x32\n\x06\x61nswer\x18\x02 \x01(\x0b\x32\".citewire.retriever.v1.TableAnswer\"\x7f\n\x0bTableColumn\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x04type\x18\x02 \x01(\x0e\x32 .citewire.retriever.v1.TableType\x12\x0f\n\x07samples\x18\x03 \x03(\t\x12\x10\n\x08\x63urrency\x18\x04 \x01(\t\x12\x0f\n\x07refusal\x18\x05 \x01(\t\"(\n\nTableValue\x12\x11\n\x04text\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\x07\n\x05_text\"k\n\x0eTableAnswerRow\x12\x31\n\x06values\x18\x01 \x03(\x0b\x32!.citewire.retriever.v1.TableValue\x12\x13\n\x0brow_numbers\x18\x02 \x03(\r\x12\x11\n\trow_count\x18\x03 \x01(\r\"\x99\x02\n\x0bTableAnswer\x12\r\n\x05sheet\x18\x01 \x01(\t\x12\x12\n\nheader_row\x18\x02 \x01(\r\x12\x10\n\x08last_row\x18\x03 \x01(\r\x12\x33\n\x07\x63olumns\x18\x04 \x03(\x0b\x32\".citewire.retriever.v1.TableColumn\x12\x33\n\x04rows\x18\x05 \x03(\x0b\x32%.citewire.retriever.v1.TableAnswerRow\x12\x12\n\ntotal_rows\x18\x06 \x01(\r\x12\x12\n\nunderstood\x18\x07 \x01(\t\x12\x15\n\rexcluded_rows\x18\x08 \x03(\r\x12\x16\n\x0eskipped_values\x18\t \x01(\r\x12\x14\n\x0cskipped_rows\x18\n \x03(\r*\x92\x01\n\x08\x44\x61tePart\x12\x19\n\x15\x44\x41TE_PART_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x44\x41TE_PART_YEAR\x10\x01\x12\x15\n\x11\x44\x41TE_PART_QUARTER\x10\x02\x12\x13\n\x0f\x44\x41TE_PART_MONTH\x10\x03\x12\x11\n\rDATE_PART_DAY\x10\x04\x12\x18\n\x14\x44\x41TE_PART_YEAR_MONTH\x10\x05*\xa2\x02\n\rTableOperator\x12\x1e\n\x1aTABLE_OPERATOR_UNSPECIFIED\x10\x00\x12\x15\n\x11TABLE_OPERATOR_EQ\x10\x01\x12\x15\n\x11TABLE_OPERATOR_NE\x10\x02\x12\x15\n\x11TABLE_OPERATOR_LT\x10\x03\x12\x15\n\x11TABLE_OPERATOR_LE\x10\x04\x12\x15\n\x11TABLE_OPERATOR_GT\x10\x05\x12\x15\n\x11TABLE_OPERATOR_GE\x10\x06\x12\x15\n\x11TABLE_OPERATOR_IN\x10\x07\x12\x1b\n\x17TABLE_OPERATOR_CONTAINS\x10\x08\x12\x18\n\x14TABLE_OPERATOR_EMPTY\x10\t\x12\x19\n\x15TABLE_OPERATOR_FILLED\x10\n*\xe7\x01\n\rTableFunction\x12\x1e\n\x1aTABLE_FUNCTION_UNSPECIFIED\x10\x00\x12\x18\n\x14TABLE_FUNCTION_COUNT\x10\x01\x12!\n\x1dTABLE_FUNCTION_COUNT_DISTINCT\x10\x02\x12\x16\n\x12TABLE_FUNCTION_SUM\x10\x03\x12\x16\n\x12TABLE_FUNCTION_AVG\x10\x04\x12\x16\n\x12TABLE_FUNCTION_MIN\x10\x05\x12\x16\n\x12TABLE_FUNCTION_MAX\x10\x06\x12\x19\n\x15TABLE_FUNCTION_MEDIAN\x10\x07*\xb1\x01\n\tTableType\x12\x1a\n\x16TABLE_TYPE_UNSPECIFIED\x10\x00\x12\x13\n\x0fTABLE_TYPE_TEXT\x10\x01\x12\x15\n\x11TABLE_TYPE_NUMBER\x10\x02\x12\x16\n\x12TABLE_TYPE_PERCENT\x10\x03\x12\x17\n\x13TABLE_TYPE_CURRENCY\x10\x04\x12\x13\n\x0fTABLE_TYPE_DATE\x10\x05\x12\x16\n\x12TABLE_TYPE_BOOLEAN\x10\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!citewire/retriever/v1/table.proto\x12\x15\x63itewire.retriever.v1\x1a\x1e\x63itewire/common/v1/place.proto\"\xa9\x02\n\nTableQuery\x12\x0f\n\x07\x63olumns\x18\x01 \x03(\t\x12\x33\n\x07\x66ilters\x18\x02 \x03(\x0b\x32\".citewire.retriever.v1.TableFilter\x12\x33\n\x08group_by\x18\x03 \x03(\x0b\x32!.citewire.retriever.v1.TableGroup\x12\x39\n\naggregates\x18\x04 \x03(\x0b\x32%.citewire.retriever.v1.TableAggregate\x12\x33\n\x08order_by\x18\x05 \x03(\x0b\x32!.citewire.retriever.v1.TableOrder\x12\r\n\x05limit\x18\x06 \x01(\r\x12\r\n\x05sheet\x18\x07 \x01(\t\x12\x12\n\nheader_row\x18\x08 \x01(\r\"\x8e\x01\n\x0bTableFilter\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\t\x12\x30\n\x02op\x18\x02 \x01(\x0e\x32$.citewire.retriever.v1.TableOperator\x12\x0e\n\x06values\x18\x03 \x03(\t\x12-\n\x04part\x18\x04 \x01(\x0e\x32\x1f.citewire.retriever.v1.DatePart\"K\n\nTableGroup\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\t\x12-\n\x04part\x18\x02 \x01(\x0e\x32\x1f.citewire.retriever.v1.DatePart\"X\n\x0eTableAggregate\x12\x36\n\x08\x66unction\x18\x01 \x01(\x0e\x32$.citewire.retriever.v1.TableFunction\x12\x0e\n\x06\x63olumn\x18\x02 \x01(\t\"/\n\nTableOrder\x12\r\n\x05index\x18\x01 \x01(\r\x12\x12\n\ndescending\x18\x02 \x01(\x08\"J\n\x11ListTablesRequest\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\x03\x12\x14\n\x07version\x18\x02 \x01(\rH\x00\x88\x01\x01\x42\n\n\x08_version\"S\n\x12ListTablesResponse\x12\x0f\n\x07version\x18\x01 \x01(\r\x12,\n\x06tables\x18\x02 \x03(\x0b\x32\x1c.citewire.retriever.v1.Table\"\x95\x01\n\x05Table\x12\r\n\x05sheet\x18\x01 \x01(\t\x12\x12\n\nheader_row\x18\x02 \x01(\r\x12\x10\n\x08last_row\x18\x03 \x01(\r\x12\x11\n\trow_count\x18\x04 \x01(\r\x12\x33\n\x07\x63olumns\x18\x05 \x03(\x0b\x32\".citewire.retriever.v1.TableColumn\x12\x0f\n\x07refusal\x18\x06 \x01(\t\"|\n\x11QueryTableRequest\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\x03\x12\x14\n\x07version\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x30\n\x05query\x18\x03 \x01(\x0b\x32!.citewire.retriever.v1.TableQueryB\n\n\x08_version\"Y\n\x12QueryTableResponse\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x32\n\x06\x61nswer\x18\x02 \x01(\x0b\x32\".citewire.retriever.v1.TableAnswer\"\x7f\n\x0bTableColumn\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x04type\x18\x02 \x01(\x0e\x32 .citewire.retriever.v1.TableType\x12\x0f\n\x07samples\x18\x03 \x03(\t\x12\x10\n\x08\x63urrency\x18\x04 \x01(\t\x12\x0f\n\x07refusal\x18\x05 \x01(\t\"(\n\nTableValue\x12\x11\n\x04text\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\x07\n\x05_text\"k\n\x0eTableAnswerRow\x12\x31\n\x06values\x18\x01 \x03(\x0b\x32!.citewire.retriever.v1.TableValue\x12\x13\n\x0brow_numbers\x18\x02 \x03(\r\x12\x11\n\trow_count\x18\x03 \x01(\r\"\x99\x02\n\x0bTableAnswer\x12\r\n\x05sheet\x18\x01 \x01(\t\x12\x12\n\nheader_row\x18\x02 \x01(\r\x12\x10\n\x08last_row\x18\x03 \x01(\r\x12\x33\n\x07\x63olumns\x18\x04 \x03(\x0b\x32\".citewire.retriever.v1.TableColumn\x12\x33\n\x04rows\x18\x05 \x03(\x0b\x32%.citewire.retriever.v1.TableAnswerRow\x12\x12\n\ntotal_rows\x18\x06 \x01(\r\x12\x12\n\nunderstood\x18\x07 \x01(\t\x12\x15\n\rexcluded_rows\x18\x08 \x03(\r\x12\x16\n\x0eskipped_values\x18\t \x01(\r\x12\x14\n\x0cskipped_rows\x18\n \x03(\r\"T\n\x17\x41nswerFromTablesRequest\x12\x10\n\x08question\x18\x01 \x01(\t\x12\x14\n\x0c\x64ocument_ids\x18\x02 \x03(\x03\x12\x11\n\ttime_zone\x18\x03 \x01(\t\"S\n\x18\x41nswerFromTablesResponse\x12\x37\n\x08\x63omputed\x18\x01 \x01(\x0b\x32%.citewire.retriever.v1.ComputedAnswer\"\xd4\x01\n\x0e\x43omputedAnswer\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\x03\x12\x0f\n\x07version\x18\x02 \x01(\r\x12\x30\n\x05query\x18\x03 \x01(\x0b\x32!.citewire.retriever.v1.TableQuery\x12\x32\n\x06\x61nswer\x18\x04 \x01(\x0b\x32\".citewire.retriever.v1.TableAnswer\x12\x0c\n\x04text\x18\x05 \x01(\t\x12(\n\x05place\x18\x06 \x01(\x0b\x32\x19.citewire.common.v1.Place*\x92\x01\n\x08\x44\x61tePart\x12\x19\n\x15\x44\x41TE_PART_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x44\x41TE_PART_YEAR\x10\x01\x12\x15\n\x11\x44\x41TE_PART_QUARTER\x10\x02\x12\x13\n\x0f\x44\x41TE_PART_MONTH\x10\x03\x12\x11\n\rDATE_PART_DAY\x10\x04\x12\x18\n\x14\x44\x41TE_PART_YEAR_MONTH\x10\x05*\xa2\x02\n\rTableOperator\x12\x1e\n\x1aTABLE_OPERATOR_UNSPECIFIED\x10\x00\x12\x15\n\x11TABLE_OPERATOR_EQ\x10\x01\x12\x15\n\x11TABLE_OPERATOR_NE\x10\x02\x12\x15\n\x11TABLE_OPERATOR_LT\x10\x03\x12\x15\n\x11TABLE_OPERATOR_LE\x10\x04\x12\x15\n\x11TABLE_OPERATOR_GT\x10\x05\x12\x15\n\x11TABLE_OPERATOR_GE\x10\x06\x12\x15\n\x11TABLE_OPERATOR_IN\x10\x07\x12\x1b\n\x17TABLE_OPERATOR_CONTAINS\x10\x08\x12\x18\n\x14TABLE_OPERATOR_EMPTY\x10\t\x12\x19\n\x15TABLE_OPERATOR_FILLED\x10\n*\xe7\x01\n\rTableFunction\x12\x1e\n\x1aTABLE_FUNCTION_UNSPECIFIED\x10\x00\x12\x18\n\x14TABLE_FUNCTION_COUNT\x10\x01\x12!\n\x1dTABLE_FUNCTION_COUNT_DISTINCT\x10\x02\x12\x16\n\x12TABLE_FUNCTION_SUM\x10\x03\x12\x16\n\x12TABLE_FUNCTION_AVG\x10\x04\x12\x16\n\x12TABLE_FUNCTION_MIN\x10\x05\x12\x16\n\x12TABLE_FUNCTION_MAX\x10\x06\x12\x19\n\x15TABLE_FUNCTION_MEDIAN\x10\x07*\xb1\x01\n\tTableType\x12\x1a\n\x16TABLE_TYPE_UNSPECIFIED\x10\x00\x12\x13\n\x0fTABLE_TYPE_TEXT\x10\x01\x12\x15\n\x11TABLE_TYPE_NUMBER\x10\x02\x12\x16\n\x12TABLE_TYPE_PERCENT\x10\x03\x12\x17\n\x13TABLE_TYPE_CURRENCY\x10\x04\x12\x13\n\x0fTABLE_TYPE_DATE\x10\x05\x12\x16\n\x12TABLE_TYPE_BOOLEAN\x10\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'citewire.retriever.v1.table_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DATEPART']._serialized_start=1816
-  _globals['_DATEPART']._serialized_end=1962
-  _globals['_TABLEOPERATOR']._serialized_start=1965
-  _globals['_TABLEOPERATOR']._serialized_end=2255
-  _globals['_TABLEFUNCTION']._serialized_start=2258
-  _globals['_TABLEFUNCTION']._serialized_end=2489
-  _globals['_TABLETYPE']._serialized_start=2492
-  _globals['_TABLETYPE']._serialized_end=2669
-  _globals['_TABLEQUERY']._serialized_start=61
-  _globals['_TABLEQUERY']._serialized_end=358
-  _globals['_TABLEFILTER']._serialized_start=361
-  _globals['_TABLEFILTER']._serialized_end=503
-  _globals['_TABLEGROUP']._serialized_start=505
-  _globals['_TABLEGROUP']._serialized_end=580
-  _globals['_TABLEAGGREGATE']._serialized_start=582
-  _globals['_TABLEAGGREGATE']._serialized_end=670
-  _globals['_TABLEORDER']._serialized_start=672
-  _globals['_TABLEORDER']._serialized_end=719
-  _globals['_LISTTABLESREQUEST']._serialized_start=721
-  _globals['_LISTTABLESREQUEST']._serialized_end=795
-  _globals['_LISTTABLESRESPONSE']._serialized_start=797
-  _globals['_LISTTABLESRESPONSE']._serialized_end=880
-  _globals['_TABLE']._serialized_start=883
-  _globals['_TABLE']._serialized_end=1032
-  _globals['_QUERYTABLEREQUEST']._serialized_start=1034
-  _globals['_QUERYTABLEREQUEST']._serialized_end=1158
-  _globals['_QUERYTABLERESPONSE']._serialized_start=1160
-  _globals['_QUERYTABLERESPONSE']._serialized_end=1249
-  _globals['_TABLECOLUMN']._serialized_start=1251
-  _globals['_TABLECOLUMN']._serialized_end=1378
-  _globals['_TABLEVALUE']._serialized_start=1380
-  _globals['_TABLEVALUE']._serialized_end=1420
-  _globals['_TABLEANSWERROW']._serialized_start=1422
-  _globals['_TABLEANSWERROW']._serialized_end=1529
-  _globals['_TABLEANSWER']._serialized_start=1532
-  _globals['_TABLEANSWER']._serialized_end=1813
+  _globals['_DATEPART']._serialized_start=2234
+  _globals['_DATEPART']._serialized_end=2380
+  _globals['_TABLEOPERATOR']._serialized_start=2383
+  _globals['_TABLEOPERATOR']._serialized_end=2673
+  _globals['_TABLEFUNCTION']._serialized_start=2676
+  _globals['_TABLEFUNCTION']._serialized_end=2907
+  _globals['_TABLETYPE']._serialized_start=2910
+  _globals['_TABLETYPE']._serialized_end=3087
+  _globals['_TABLEQUERY']._serialized_start=93
+  _globals['_TABLEQUERY']._serialized_end=390
+  _globals['_TABLEFILTER']._serialized_start=393
+  _globals['_TABLEFILTER']._serialized_end=535
+  _globals['_TABLEGROUP']._serialized_start=537
+  _globals['_TABLEGROUP']._serialized_end=612
+  _globals['_TABLEAGGREGATE']._serialized_start=614
+  _globals['_TABLEAGGREGATE']._serialized_end=702
+  _globals['_TABLEORDER']._serialized_start=704
+  _globals['_TABLEORDER']._serialized_end=751
+  _globals['_LISTTABLESREQUEST']._serialized_start=753
+  _globals['_LISTTABLESREQUEST']._serialized_end=827
+  _globals['_LISTTABLESRESPONSE']._serialized_start=829
+  _globals['_LISTTABLESRESPONSE']._serialized_end=912
+  _globals['_TABLE']._serialized_start=915
+  _globals['_TABLE']._serialized_end=1064
+  _globals['_QUERYTABLEREQUEST']._serialized_start=1066
+  _globals['_QUERYTABLEREQUEST']._serialized_end=1190
+  _globals['_QUERYTABLERESPONSE']._serialized_start=1192
+  _globals['_QUERYTABLERESPONSE']._serialized_end=1281
+  _globals['_TABLECOLUMN']._serialized_start=1283
+  _globals['_TABLECOLUMN']._serialized_end=1410
+  _globals['_TABLEVALUE']._serialized_start=1412
+  _globals['_TABLEVALUE']._serialized_end=1452
+  _globals['_TABLEANSWERROW']._serialized_start=1454
+  _globals['_TABLEANSWERROW']._serialized_end=1561
+  _globals['_TABLEANSWER']._serialized_start=1564
+  _globals['_TABLEANSWER']._serialized_end=1845
+  _globals['_ANSWERFROMTABLESREQUEST']._serialized_start=1847
+  _globals['_ANSWERFROMTABLESREQUEST']._serialized_end=1931
+  _globals['_ANSWERFROMTABLESRESPONSE']._serialized_start=1933
+  _globals['_ANSWERFROMTABLESRESPONSE']._serialized_end=2016
+  _globals['_COMPUTEDANSWER']._serialized_start=2019
+  _globals['_COMPUTEDANSWER']._serialized_end=2231
 # @@protoc_insertion_point(module_scope)

@@ -1,3 +1,4 @@
+from citewire.common.v1 import place_pb2 as _place_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -242,3 +243,35 @@ class TableAnswer(_message.Message):
     skipped_values: int
     skipped_rows: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, sheet: _Optional[str] = ..., header_row: _Optional[int] = ..., last_row: _Optional[int] = ..., columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ..., rows: _Optional[_Iterable[_Union[TableAnswerRow, _Mapping]]] = ..., total_rows: _Optional[int] = ..., understood: _Optional[str] = ..., excluded_rows: _Optional[_Iterable[int]] = ..., skipped_values: _Optional[int] = ..., skipped_rows: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class AnswerFromTablesRequest(_message.Message):
+    __slots__ = ("question", "document_ids", "time_zone")
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENT_IDS_FIELD_NUMBER: _ClassVar[int]
+    TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    question: str
+    document_ids: _containers.RepeatedScalarFieldContainer[int]
+    time_zone: str
+    def __init__(self, question: _Optional[str] = ..., document_ids: _Optional[_Iterable[int]] = ..., time_zone: _Optional[str] = ...) -> None: ...
+
+class AnswerFromTablesResponse(_message.Message):
+    __slots__ = ("computed",)
+    COMPUTED_FIELD_NUMBER: _ClassVar[int]
+    computed: ComputedAnswer
+    def __init__(self, computed: _Optional[_Union[ComputedAnswer, _Mapping]] = ...) -> None: ...
+
+class ComputedAnswer(_message.Message):
+    __slots__ = ("document_id", "version", "query", "answer", "text", "place")
+    DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    document_id: int
+    version: int
+    query: TableQuery
+    answer: TableAnswer
+    text: str
+    place: _place_pb2.Place
+    def __init__(self, document_id: _Optional[int] = ..., version: _Optional[int] = ..., query: _Optional[_Union[TableQuery, _Mapping]] = ..., answer: _Optional[_Union[TableAnswer, _Mapping]] = ..., text: _Optional[str] = ..., place: _Optional[_Union[_place_pb2.Place, _Mapping]] = ...) -> None: ...

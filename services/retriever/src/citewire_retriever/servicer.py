@@ -196,6 +196,13 @@ class CorpusServicer(CorpusServiceServicer):
     async def QueryTable(self, request: table_pb2.QueryTableRequest, context: Context) -> table_pb2.QueryTableResponse:
         return await self._service.query_table(current_tenant(), *convert_tables.table_query_from_proto(request))
 
+    async def AnswerFromTables(
+        self, request: table_pb2.AnswerFromTablesRequest, context: Context
+    ) -> table_pb2.AnswerFromTablesResponse:
+        return await self._service.answer_from_tables(
+            current_tenant(), *convert_tables.table_question_from_proto(request)
+        )
+
     async def ListCollections(
         self, request: corpus_pb2.ListCollectionsRequest, context: Context
     ) -> corpus_pb2.ListCollectionsResponse:

@@ -80,6 +80,9 @@ class Citation(PlaceFields):
     )
     category: str | MISSING = Field(default=MISSING, description="The document's.", examples=["Food"])
     url: str | MISSING = MISSING
+    computed: bool | MISSING = Field(
+        default=MISSING, description="True if the text was computed from rows, and stands nowhere in the document."
+    )
     section: str | MISSING = Field(default=MISSING, examples=["Results"])
 
 
@@ -147,7 +150,7 @@ class QuoteVerdict(ResponseModel):
     names: ClassVar[Names] = {"index": "number"}
 
     quote: str = Field(
-        description="The passage's own words; empty if nothing in it comes near.",
+        description="The passage's own words; empty if nothing in it comes near, or if it was computed.",
         examples=["Revenue grew by 12 %, to 4.2 million euros."],
     )
     quote_start: Count = Field(description="Where the quote starts in the passage's text.", examples=[0])

@@ -108,6 +108,9 @@ def quote(
     if listing is not None and (items := list_items(citations, listing)):
         lines = (f"- {line} {_marker(policy.marker_style, citation.number)}".rstrip() for citation, line in items)
         return Quoted("\n".join(lines), answered=True)
+    if (computed := next((citation for citation in citations if citation.passage.computed), None)) is not None:
+        marker = _marker(policy.marker_style, computed.number)
+        return Quoted("\n".join(f"{line} {marker}".rstrip() for line in computed.text.splitlines()), answered=True)
     read = _shortlist(question, citations)
     scored = score_units(read_question(question), [_source(citation) for citation in read])
     ranked = rank(scored, weights.unit)

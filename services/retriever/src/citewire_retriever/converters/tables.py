@@ -1,12 +1,14 @@
 """Checks what is asked about tables; whether it fits a table is only known where that is read."""
 
 from collections.abc import Sequence
+from datetime import UTC, date, datetime
 from typing import Final
 
 from citewire.retriever.v1 import table_pb2 as pb
 
 from citewire_kit.errors import Violations
-from citewire_retriever.converters.checks import check_text
+from citewire_kit.time_zones import find_time_zone
+from citewire_retriever.converters.checks import check_id, check_text
 from citewire_retriever.converters.documents import check_version
 
 MOST_BYTES: Final = 32 * 1024
@@ -14,6 +16,8 @@ _MOST_NAME: Final = 300
 _MOST_VALUE: Final = 1000
 _MOST_VALUES: Final = 500
 MOST_ROWS: Final = 1000
+_MOST_DOCUMENTS: Final = 8
+_MOST_QUESTION: Final = 2000
 _MOST_LINE: Final = 2**31 - 1
 _NO_VALUE: Final = frozenset({pb.TABLE_OPERATOR_EMPTY, pb.TABLE_OPERATOR_FILLED})
 
@@ -51,6 +55,20 @@ def table_query_from_proto(request: pb.QueryTableRequest) -> tuple[int, int | No
     violations.require(query.header_row <= _MOST_LINE, "query.header_row", "must be the line of a table's header")
     violations.raise_if_any()
     return document_id, version, query
+
+
+def table_question_from_proto(request: pb.AnswerFromTablesRequest) -> tuple[str, list[int], date]:
+    """Reads a question, the documents that may answer it, and which day it is for who asks."""
+    violations = Violations()
+    check_text(violations, "question", request.question, longest=_MOST_QUESTION, needed=True)
+    count = len(request.document_ids)
+    violations.require(1 <= count <= _MOST_DOCUMENTS, "document_ids", f"must be 1 to {_MOST_DOCUMENTS}")
+    for index, document_id in enumerate(request.document_ids[:_MOST_DOCUMENTS]):
+        check_id(violations, f"document_ids[{index}]", document_id)
+    zone = find_time_zone(request.time_zone)
+    violations.require(zone is not None, "time_zone", "must be an IANA name such as Europe/Berlin")
+    violations.raise_if_any()
+    return request.question, list(dict.fromkeys(request.document_ids)), datetime.now(zone or UTC).date()
 
 
 def _check_counts(violations: Violations, query: pb.TableQuery) -> None:

@@ -11,6 +11,7 @@ import signal
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, astuple, dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -38,7 +39,7 @@ log = get_logger(__name__)
 
 Confinement = Literal["required", "available"]
 _T = TypeVar("_T")
-_Answer = TypeVar("_Answer", pb.ListTablesResponse, pb.TableAnswer)
+_Answer = TypeVar("_Answer", pb.ListTablesResponse, pb.TableAnswer, pb.ComputedAnswer)
 
 _MIB: Final = 1024 * 1024
 _LOG_CHARS: Final = 10_000
@@ -198,11 +199,18 @@ class Sandbox:
         """
         return await self._ask_tables(path, file_name, media_type, query, pb.TableAnswer)
 
+    async def answer_question(
+        self, path: Path, file_name: str, media_type: str, question: str, today: date
+    ) -> pb.ComputedAnswer:
+        """Answers a plain question over the one table that it fits; empty if none. Raises as `query_table`."""
+        job = {"question": question, "today": today.isoformat()}
+        return await self._ask_tables(path, file_name, media_type, None, pb.ComputedAnswer, **job)
+
     async def _ask_tables(  # what a query and where it is asked are
-        self, path: Path, file_name: str, media_type: str, query: pb.TableQuery | None, kind: type[_Answer]
+        self, path: Path, file_name: str, media_type: str, query: pb.TableQuery | None, kind: type[_Answer], **more: str
     ) -> _Answer:
         limits = asdict(self._rules.limits)
-        job = {"file_name": file_name, "media_type": media_type, "limits": limits}
+        job = {"file_name": file_name, "media_type": media_type, "limits": limits, **more}
         answer = await self._run(path, {**job, "query": query and query.SerializeToString().hex()}, lambda _: None)
         return await asyncio.to_thread(_decode, answer, lambda each: decode_tables(each, kind))
 

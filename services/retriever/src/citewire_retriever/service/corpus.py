@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -18,9 +18,23 @@ from citewire.retriever.v1.corpus_pb2 import (
     LocateSpanResponse,
     WatchDocumentResponse,
 )
-from citewire.retriever.v1.table_pb2 import ListTablesResponse, QueryTableResponse, TableQuery
+from citewire.retriever.v1.table_pb2 import (
+    AnswerFromTablesResponse,
+    ComputedAnswer,
+    ListTablesResponse,
+    QueryTableResponse,
+    TableQuery,
+)
 
-from citewire_kit.errors import InvalidArgument, NotFound, PermissionDenied, invalid_field
+from citewire_kit.errors import (
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+    Unavailable,
+    invalid_field,
+)
 from citewire_kit.fair import FairShares
 from citewire_kit.pace import Pace, no_place, paced
 from citewire_kit.telemetry import get_logger
@@ -282,6 +296,25 @@ class CorpusService:
     ) -> QueryTableResponse:
         """Answers a query over one of a version's tables. Raises as `find_original` and `TableReader.query`."""
         return await self._tables.query(tenant, await self.find_original(tenant, document_id, version), query)
+
+    async def answer_from_tables(
+        self, tenant: Tenant, question: str, document_ids: Sequence[int], today: date
+    ) -> AnswerFromTablesResponse:
+        """Answers a plain question over the one table of the documents that it fits; with nothing if that isn't sure.
+
+        Raises:
+            NotFound: There is no such document for the caller.
+        """
+        answers: list[ComputedAnswer] = []
+        for document_id in document_ids:
+            original = await self.find_original(tenant, document_id, None)
+            try:
+                answer = await self._tables.answer(tenant, original, question, today)
+            except (FailedPrecondition, ResourceExhausted, Unavailable) as exc:
+                log.info("tables_not_asked", document_id=document_id, reason=exc.reason, error=exc.message)
+                return AnswerFromTablesResponse()  # it may be this one that fits
+            answers += [answer] if answer is not None else []
+        return AnswerFromTablesResponse(computed=answers[0] if len(answers) == 1 else None)
 
     async def _existing_version(
         self, tenant: Tenant, document_id: int, version: int | None, original: Original | None

@@ -2,23 +2,34 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
 from cachetools import LRUCache
-from citewire.retriever.v1.table_pb2 import ListTablesResponse, QueryTableResponse, TableQuery
+from citewire.retriever.v1.table_pb2 import (
+    TABLE_TYPE_UNSPECIFIED,
+    ComputedAnswer,
+    ListTablesResponse,
+    QueryTableResponse,
+    Table,
+    TableQuery,
+)
 
 from citewire_kit.errors import FailedPrecondition, ResourceExhausted, StartupError, Unavailable, invalid_field
 from citewire_kit.fair import FairShares
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
+from citewire_retriever.ingest.decode import clean
 from citewire_retriever.ingest.errors import IngestError
 from citewire_retriever.ingest.sandbox import Sandbox
 from citewire_retriever.ingest.spool import spooled
 from citewire_retriever.ingest.tabular import TableQueryError
 from citewire_retriever.model import Original
 from citewire_retriever.store.content import PostgresContent
+from citewire_retriever.tables import columns
+from citewire_retriever.tables.questions import may_ask
 
 log = get_logger(__name__)
 _T = TypeVar("_T")
@@ -26,6 +37,7 @@ _T = TypeVar("_T")
 _MOST_WAITING: Final = 8
 """Calls of one organisation that wait for their turn."""
 _REMEMBERED: Final = 200
+_MOST_TEXT: Final = 20_000
 EXTRA: Final = "duckdb"
 """Package that computes."""
 
@@ -74,6 +86,25 @@ class TableReader:
         )
         return QueryTableResponse(version=original.version, answer=answer)
 
+    async def answer(self, tenant: Tenant, original: Original, question: str, today: date) -> ComputedAnswer | None:
+        """The answer to a plain question over the one table of a version that it fits; None if it fits none.
+
+        Raises as `query`; FailedPrecondition also if it fits several.
+        """
+        listed = await self.list(tenant, original)
+        if not any(may_ask(question, _without_values(table, original.file_name)) for table in listed.tables):
+            return None
+        answer = await self._read(
+            tenant,
+            original,
+            lambda path: self._sandbox.answer_question(path, original.file_name, original.media_type, question, today),
+        )
+        if not answer.HasField("answer"):
+            return None
+        answer.document_id, answer.version = original.document_id, original.version
+        answer.text = clean(answer.text)[:_MOST_TEXT]
+        return answer
+
     async def _read(self, tenant: Tenant, original: Original, ask: Callable[[Path], Awaitable[_T]]) -> _T:
         if find_spec(EXTRA) is None:
             raise _not_computed(
@@ -95,6 +126,13 @@ class TableReader:
         except StartupError as error:
             log.warning("originals_not_read", error=str(error))
             raise Unavailable("originals can't be read here", reason="SERVICE_UNAVAILABLE") from error
+
+
+def _without_values(table: Table, file_name: str) -> columns.Table:
+    described = tuple(columns.Column(column.name, column.type) for column in table.columns)
+    # What tells rows apart isn't known here: all may.
+    described = (columns.Column("", TABLE_TYPE_UNSPECIFIED, unique=True), *described)
+    return columns.Table(described, (table.sheet, file_name.rpartition(".")[0]))
 
 
 def _not_computed(message: str) -> FailedPrecondition:

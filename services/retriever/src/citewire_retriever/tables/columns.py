@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from typing import Final
@@ -50,7 +50,6 @@ class Table:
     columns: tuple[Column, ...]
     names: tuple[str, ...] = ()
     """What names it: its sheet, its document; what stands in its rows is told by them (`Orders`)."""
-    _values: dict[int, list[tuple[tuple[str, ...], str]]] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def headers(self) -> tuple["Header", ...]:
@@ -67,13 +66,13 @@ class Table:
             nouns += words if len(words) == 1 else []
         return tuple(nouns)
 
-    def values(self, index: int) -> list[tuple[tuple[str, ...], str]]:
-        """A column's values with their words."""
-        if index not in self._values:
-            self._values[index] = [
-                (tuple(token.key for token in tokenise(value)), value) for value in self.columns[index].values
-            ]
-        return self._values[index]
+    @cached_property
+    def values(self) -> tuple[tuple[tuple[tuple[str, ...], str], ...], ...]:
+        """Of each column its values with their words."""
+        return tuple(
+            tuple((tuple(token.key for token in tokenise(value)), value) for value in column.values)
+            for column in self.columns
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +188,7 @@ class Names:
                 continue
             exact: list[tuple[str, int]] = []
             similar: list[tuple[str, int]] = []
-            for words, value in self._table.values(index):
+            for words, value in self._table.values[index]:
                 end = start + len(words)
                 keys = tuple(token.key for token in self._tokens[start:end])
                 if not words or len(keys) < len(words):

@@ -11,6 +11,7 @@ from typing import Final, cast
 
 from citewire.retriever.v1 import table_pb2 as pb
 
+from citewire_retriever.service.query_filters.words import load
 from citewire_retriever.tables.columns import NUMBERS, Names, Table
 from citewire_retriever.tables.conditions import Conditions, Tail, TooManyReadingsError
 from citewire_retriever.tables.vocabulary import LANGUAGES, Lexicon, Token, load_words, tokenise
@@ -51,6 +52,24 @@ def read_question(question: str, table: Table, today: date) -> pb.TableQuery | N
     except TooManyReadingsError:
         return None
     return next(iter(queries.values()), None)
+
+
+def may_ask(question: str, table: Table) -> bool:
+    """Whether a question names something of a table, so that it is worth while to read the table's values."""
+    tokens = tokenise(question[: LONGEST_QUESTION + 1])
+    if len(question) > LONGEST_QUESTION or len(tokens) > _MOST_TOKENS:
+        return False
+    readers = [Names(table, tokens, load_words(language)) for language in LANGUAGES]
+    return any(
+        any(names.columns(at, nouns=True)) or any(names.rows(at)) for names in readers for at in range(len(tokens))
+    )
+
+
+def preload() -> None:
+    """Loads all words, for a process that can't open files later."""
+    for language in LANGUAGES:
+        load_words(language)
+        load(language)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def main() -> None:
     preload_images()
     _preload_encodings()
     if TABLES in sys.argv:
-        importlib.import_module(_TABLES)
+        importlib.import_module(_TABLES).preload()
     gc.collect()
     gc.freeze()  # what is loaded stays shared with the processes that are forked
     if threading.active_count() != 1:

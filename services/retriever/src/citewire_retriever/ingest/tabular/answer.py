@@ -1,7 +1,8 @@
-"""What the confined process does with tables: lists them, or answers a query over one."""
+"""What the confined process does with tables: lists them, or answers a query or a question over one."""
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import date
 from mmap import mmap
 from typing import Any, Final
 
@@ -9,12 +10,14 @@ from citewire.retriever.v1 import table_pb2 as pb
 
 from citewire_retriever.ingest.document import ParseLimits
 from citewire_retriever.ingest.tabular import TableQueryError
+from citewire_retriever.ingest.tabular.by_rules import answer_question
 from citewire_retriever.ingest.tabular.engine import Connection, answer, connect, used_names
 from citewire_retriever.ingest.tabular.query import NUMBERS, REPEATED
 from citewire_retriever.ingest.tabular.tables import Table, read_tables
 from citewire_retriever.ingest.tabular.values import shown
+from citewire_retriever.tables.questions import preload
 
-__all__ = ["answer_about_tables", "connect"]
+__all__ = ["answer_about_tables", "connect", "preload"]
 
 _MOST_TABLES: Final = 200
 _MOST_COLUMNS: Final = 200
@@ -25,7 +28,7 @@ _SAMPLE_CHARS: Final = 100
 def answer_about_tables(
     data: bytes | mmap, job: dict[str, Any], limits: ParseLimits, connection: Connection
 ) -> dict[str, str]:
-    """Does a job of `Sandbox.list_tables` or `Sandbox.query_tables`, and returns what `decode_tables` reads.
+    """Does a job of `Sandbox.list_tables`, `query_table` or `answer_question`, and returns what `decode_tables` reads.
 
     Raises:
         IngestError: The file can't be read.
@@ -33,7 +36,12 @@ def answer_about_tables(
     try:
         if job["query"] is None:
             tables = read_tables(data, job["file_name"], job["media_type"], limits, None)
-            message: pb.TableAnswer | pb.ListTablesResponse = list_tables(tables)
+            message: pb.TableAnswer | pb.ListTablesResponse | pb.ComputedAnswer
+            if "question" in job:
+                today = date.fromisoformat(job["today"])
+                message = answer_question(connection, tables, job["file_name"], job["question"], today)
+            else:
+                message = list_tables(tables)
         else:
             query = pb.TableQuery.FromString(bytes.fromhex(job["query"]))
             tables = read_tables(data, job["file_name"], job["media_type"], limits, used_names(query))

@@ -1,0 +1,103 @@
+"""A chat whose question is computed over a table of what was found."""
+
+from __future__ import annotations
+
+import pytest
+from citewire.common.v1.place_pb2 import Place
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2, table_pb2
+
+from citewire_dialects.events import Citations, Step, VerifiedCitation
+from citewire_dialects.schemas import chat as schemas
+from citewire_kit.errors import Unavailable
+from gateway_fakes import completed, delta, result, started
+from pipeline_harness import PipelineHarness
+
+TEXT = "Sum of Amount, where Region = North: 40.75.\nComputed from 2 of rows 2–57 of sheet Q1 of Sales.xlsx."
+
+
+def row(chunk_id: int, document_id: int = 7) -> retriever_pb2.SearchResult:
+    place = Place(row=chunk_id, sheet="Q1", cell_range=f"A{chunk_id}:D{chunk_id}")
+    return result(chunk_id, document_id=document_id, file_name="Sales.xlsx", section="Q1", place=place)
+
+
+def computed(document_id: int = 7) -> table_pb2.ComputedAnswer:
+    return table_pb2.ComputedAnswer(
+        document_id=document_id,
+        version=1,
+        answer=table_pb2.TableAnswer(sheet="Q1", understood="sum of Amount, where Region = North"),
+        text=TEXT,
+        place=Place(row=2, end_row=57, sheet="Q1", cell_range="A2:D57"),
+    )
+
+
+def verified() -> generator_pb2.GenerateResponse:
+    return generator_pb2.GenerateResponse(
+        verified_citation=generator_pb2.VerifiedCitation(
+            number=1,
+            sentence=generator_pb2.AnswerSpan(start=0, end=20),
+            quote=TEXT.partition("\n")[0],
+            quote_end=43,
+            support=1.0,
+            verdict=generator_pb2.VERDICT_SUPPORTED,
+        )
+    )
+
+
+class Asked(PipelineHarness):
+    """A library with rows of a table, over which the question is computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.retriever.results = [row(2), row(3)]
+        self.retriever.computed = computed()
+        self.messages = [started((1, 0), (2, 1)), delta("It is 40.75."), verified(), completed()]
+
+
+async def test_the_answer_is_the_first_passage_and_a_step_says_the_query() -> None:
+    asked = Asked()
+    events = await asked.events()
+    request = asked.generator.requests[-1]
+    assert [passage.computed for passage in request.passages] == [True, False, False]
+    assert request.passages[0].text == TEXT
+    assert request.passages[0].place_label == "Q1!A2:D57"
+    step = next(event for event in events if isinstance(event, Step))
+    assert step.name == "table_computed"
+    assert step.text == "Computed over Sales.xlsx, sheet Q1: sum of Amount, where Region = North."
+    assert [list(each.document_ids) for each in asked.retriever.table_questions] == [[7]]
+
+
+async def test_its_citation_opens_at_the_rows_and_quotes_nothing() -> None:
+    events = await Asked().events()
+    first, second = next(event for event in events if isinstance(event, Citations)).citations
+    assert first.url.endswith("#sheet=Q1&range=A2:D57")
+    assert schemas.Citation.read(first).model_dump()["computed"] is True
+    assert "computed" not in schemas.Citation.read(second).model_dump()
+    citation = next(event for event in events if isinstance(event, VerifiedCitation))
+    assert (citation.verified.quote, citation.verified.quote_end) == ("", 0)
+    assert citation.verdict == "supported"
+    assert (citation.place.cell_range, citation.document_start) == ("A2:D57", None)
+
+
+async def test_without_rows_among_the_results_no_table_is_asked() -> None:
+    asked = Asked()
+    asked.retriever.results = [result(1)]
+    await asked.events()
+    assert asked.retriever.table_questions == []
+
+
+async def test_more_tables_than_can_be_asked_are_not() -> None:
+    asked = Asked()
+    asked.retriever.results = [row(number, number) for number in range(2, 11)]
+    await asked.events(top_k=20)
+    assert asked.retriever.table_questions == []
+
+
+@pytest.mark.parametrize("failure", [None, Unavailable("away", reason="SERVICE_UNAVAILABLE")])
+async def test_without_an_answer_the_chat_goes_on_as_before(failure: Unavailable | None) -> None:
+    asked = Asked()
+    asked.retriever.computed = failure
+    asked.messages = [started((1, 0)), delta("It is 40.75."), completed()]
+    events = await asked.events()
+    assert not any(isinstance(event, Step) for event in events)
+    assert [passage.computed for passage in asked.generator.requests[-1].passages] == [False, False]

@@ -1,0 +1,140 @@
+"""Plain questions answered over the one table that they fit."""
+
+import csv
+import io
+from collections.abc import Sequence
+from datetime import date
+
+import pytest
+
+pytest.importorskip("duckdb")
+
+from citewire.retriever.v1 import table_pb2 as pb
+
+from citewire_retriever.ingest.document import ParseLimits
+from citewire_retriever.ingest.tabular import TableQueryError
+from citewire_retriever.ingest.tabular.by_rules import answer_question
+from citewire_retriever.ingest.tabular.engine import connect
+from citewire_retriever.ingest.tabular.tables import read_tables
+from citewire_verify import Passage, Verdict, verify
+
+IN_2019 = "Order date >= 2019-01-01 and Order date < 2020-01-01"
+TODAY = date(2026, 11, 23)
+HEADER = ("Order ID", "Order date", "Customer", "Region", "Revenue", "Discount")
+ROWS = [
+    (1, "2026-01-10", "Acme", "North", "10.50", "5%"),
+    (2, "2026-02-11", "Globex", "South", "20.25", "10%"),
+    (3, "2026-02-12", "Acme", "North", "30.25", "0%"),
+    (4, "2026-03-13", "Initech", "South", "20.25", "5%"),
+    (5, "2026-03-14", "Globex", "East", "0.25", "15%"),
+]
+
+
+def answer(question: str, rows: Sequence[Sequence[object]] = ROWS, header: Sequence[str] = HEADER) -> pb.ComputedAnswer:
+    out = io.StringIO()
+    csv.writer(out).writerows([header, *rows])
+    tables = read_tables(out.getvalue().encode(), "Orders.csv", "text/csv", ParseLimits(), None)
+    return answer_question(connect(), tables, "Orders.csv", question, TODAY)
+
+
+def first_line(question: str) -> str:
+    return answer(question).text.partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "line"),
+    [
+        ("How many orders are there?", "Count: 5."),
+        ("What is the total revenue in North?", "Sum of Revenue, where Region = North: 40.75."),
+        (
+            "Which customer has the highest total revenue?",
+            "Sum of Revenue by Customer; ordered by sum of Revenue, greatest first: Acme: 40.75.",
+        ),
+        ("What is the average discount?", "Mean of Discount: 7%."),
+        (
+            "What is the average revenue in South or East?",
+            "Mean of Revenue, where Region is one of South, East: about 13.583333.",
+        ),
+        ("What is the total revenue in 2019?", f"Sum of Revenue, where {IN_2019}: no rows match."),
+        ("How many orders in 2019?", f"Count, where {IN_2019}: 0."),
+        ("Wie viele Zeilen gibt es 2019?", f"Count, where {IN_2019}: 0."),
+    ],
+)
+def test_the_text_says_what_was_computed_and_the_number(question: str, line: str) -> None:
+    assert first_line(question) == line
+
+
+def test_groups_stand_line_by_line_and_the_rows_are_named() -> None:
+    computed = answer("Total revenue per region")
+    assert computed.text.splitlines() == [
+        "Sum of Revenue by Region:",
+        "- East: 0.25",
+        "- North: 40.75",
+        "- South: 40.5",
+        "Computed for “Total revenue per region” from rows 2–6 of Orders.csv.",
+    ]
+    assert (computed.place.row, computed.place.end_row) == (2, 6)
+
+
+def test_a_place_is_that_of_the_rows_and_the_text_says_how_many() -> None:
+    computed = answer("What is the total revenue in North?")
+    assert (computed.place.row, computed.place.end_row) == (2, 4)
+    assert computed.text.endswith(
+        "Computed for “What is the total revenue in North?” from 2 of rows 2–4 of Orders.csv."
+    )
+    single = answer("What is the total revenue in East?")
+    assert (single.place.row, single.place.HasField("end_row")) == (6, False)
+    assert single.text.endswith(" from row 6 of Orders.csv.")
+
+
+def test_who_is_equal_to_the_last_of_the_top_is_among_them() -> None:
+    computed = answer("Top 2 orders by revenue")
+    assert computed.text.splitlines()[1:4] == ["- 3: 30.25", "- 2: 20.25", "- 4: 20.25"]
+    assert computed.query.limit == 2
+    assert (computed.place.row, computed.place.end_row) == (2, 6)  # all of them were compared
+
+
+def test_a_ranking_with_too_many_ties_is_none() -> None:
+    rows = [(number, "2026-01-01", "Acme", "North", "5", "0%") for number in range(1, 200)]
+    with pytest.raises(TableQueryError, match="equal"):
+        answer("Top 2 orders by revenue", rows)
+
+
+def test_a_row_with_totals_is_left_out_and_said() -> None:
+    computed = answer("What is the total revenue?", [*ROWS, ("Total", "", "", "", "81.50", "")])
+    assert computed.text.splitlines()[0] == "Sum of Revenue: 81.5."
+    assert computed.text.splitlines()[-1] == "Left out as totals or notes: row 7."
+
+
+def test_a_question_that_fits_two_tables_is_refused() -> None:
+    data = b"Id,Region,Revenue\n1,North,5\n2,South,6\n"
+    tables = [read_tables(data, name, "text/csv", ParseLimits(), None)[0] for name in ("a.csv", "b.csv")]
+    question = "What is the total revenue?"
+    assert answer_question(connect(), tables[:1], "a.csv", question, TODAY).answer.rows[0].values[0].text == "11"
+    with pytest.raises(TableQueryError, match="several"):
+        answer_question(connect(), tables, "a.csv", question, TODAY)
+
+
+def test_the_number_is_supported_by_the_text_and_no_other_is() -> None:
+    """In the question's language too, though the text is in English."""
+    header = ("Nr", "Datum", "Kunde", "Region", "Umsatz", "Rabatt")
+    text = answer("Wie hoch ist der Gesamtumsatz in North?", ROWS, header).text
+    for sentence, verdict in (
+        ("Der Gesamtumsatz in North beträgt 40,75 [1].", Verdict.SUPPORTED),
+        ("The sum of Umsatz in North is 40.75 [1].", Verdict.SUPPORTED),
+        ("Der Gesamtumsatz in North beträgt 41,75 [1].", Verdict.UNSUPPORTED),
+    ):
+        assert [each.verdict for each in verify(sentence, [Passage(text)]).citations] == [verdict]
+
+
+def test_a_text_question_is_none() -> None:
+    assert answer("What is the return policy?") == pb.ComputedAnswer()
+
+
+def test_a_value_of_a_long_column_is_none_rather_than_guessed() -> None:
+    """Names of a column with more values than are kept can't be told from unknown words."""
+    rows = [(number, "2026-01-01", f"Customer {number}", "North", "1", "0%") for number in range(1, 20_050)]
+    assert answer("What is the total revenue of Customer 7?", rows) == pb.ComputedAnswer()
+    assert answer("What is the total revenue in North?", rows).text.startswith(
+        "Sum of Revenue, where Region = North: 20049."
+    )
