@@ -416,6 +416,8 @@ async def test_a_key_may_come_as_clients_of_anthropic_send_it(gateway: Gateway, 
     made = await key_for(database, "acme", "ada", "basic")
     asked = await gateway.http.post("/v1/chat", json=QUESTION, headers={"x-api-key": made["key"]})
     assert asked.status_code == 200
-    assert gateway.fakes.generator.tenants[-1].org_id == "acme"
+    tenant = gateway.fakes.generator.tenants[-1]
+    assert tenant is not None
+    assert tenant.org_id == "acme"
     wrong = await gateway.http.post("/v1/chat", json=QUESTION, headers={"x-api-key": "cw_nonsense"})
     assert wrong.json()["reason"] == "API_KEY_INVALID"
