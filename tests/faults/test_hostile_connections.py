@@ -42,6 +42,7 @@ NOISE_SECONDS = 1.0
 LIMITS = {
     "HEADER_SECONDS": "1.0",
     "BODY_IDLE_SECONDS": "1.0",
+    "KEEP_ALIVE_SECONDS": "5",
     "BODY_SECONDS": "2.0",
     "BODY_BYTES_PER_SECOND": "1000",
     "MAX_CONNECTIONS": "120",
@@ -307,7 +308,7 @@ async def test_idle_connections_stay_and_give_way_to_new_ones(database: Database
             assert not is_open(second)  # idle longest
             assert sum(map(is_open, idle)) == 59
 
-    async with gateway(database, tmp_path) as target:
+    async with gateway(database, tmp_path, KEEP_ALIVE_SECONDS="75") as target:
         await anyio.to_thread.run_sync(run, target)
 
 

@@ -114,6 +114,9 @@ EXPECTED: dict[str, list[int]] = {
     "address of a request": [default(GatewaySettings, "max_url_bytes") // KIB],
     "time for the head": [default(GatewaySettings, "header_seconds")],
     "pause in the body": [default(GatewaySettings, "body_idle_seconds")],
+    "pause between two requests of a connection (a balancer's must be shorter)": [
+        default(GatewaySettings, "keep_alive_seconds")
+    ],
     "time for the body": [
         default(GatewaySettings, "body_seconds"),
         default(GatewaySettings, "body_bytes_per_second"),

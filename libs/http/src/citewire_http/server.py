@@ -27,9 +27,6 @@ _OTHER_FILES = 1024
 """Open files beside connections: spooled uploads, the database, the services."""
 _FINAL_SECONDS = 10
 """What a stream has for its last frame, and its records, after the grace."""
-_KEEP_ALIVE_SECONDS = 75
-"""How long a connection may be idle: longer than clients and balancers keep theirs (httpx 5 s, nginx and AWS 60 s).
-A request that is sent just when we close would fail. Idle connections give way to new ones (`Connections`)."""
 
 
 class Drain:
@@ -95,7 +92,7 @@ class GatewayServer(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,  # `connections` reads them
                 backlog=1024,
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_keep_alive=settings.keep_alive_seconds,
             )
         )
         # What uvicorn says of its own coming and going is said by `listening` and `draining`; what it says of each

@@ -29,6 +29,11 @@ class HttpSettings(ProcessSettings):
     header_seconds: float = Field(default=10.0, gt=0)
     """Longest time for a request's head to arrive, from the connection or the head's first byte."""
 
+    keep_alive_seconds: int = Field(default=75, ge=1, le=3600)
+    """How long a connection may be idle between two requests: longer than clients and balancers keep theirs (httpx 5 s,
+    nginx and AWS 60 s, Google 600 s), as a request that is sent just when it is closed fails. Idle ones give way to
+    new ones."""
+
     body_idle_seconds: float = Field(default=20.0, gt=0)
     """Longest pause in a request's body, while the gateway reads it."""
 
