@@ -96,16 +96,41 @@ def test_what_was_not_found_in_its_passage_has_no_citation() -> None:
     assert [cited for _, cited in blocks(events) if cited] == []
 
 
-def test_a_citation_that_comes_late_is_kept_and_never_given_to_another_sentence() -> None:
+def words(text: str) -> list[Tokens]:
+    return [Tokens((f" {word}" if place else word,)) for place, word in enumerate(text.split(" "))]
+
+
+def test_citations_come_some_words_after_the_sentence() -> None:
+    # The verification sees a sentence's end with the next word, and takes a moment.
+    later = words(SECOND)
     events = [
         Citations(CITATIONS),
-        Tokens((FIRST,)),
-        Tokens((" Staff",)),
-        Tokens((" grew",)),
+        *words(FIRST),
+        *later[:4],
         verified(FIRST, 1),
+        verified(FIRST, 2),
+        *later[4:],
         *end(),
     ]
-    assert blocks(events) == [(FIRST, []), (" Staff grew", []), ("", ["7"])]
+    assert blocks(events) == [(FIRST, ["7", "7"]), (SECOND, [])]
+
+
+def test_what_follows_a_sentence_without_citations_is_held_for_a_moment_only() -> None:
+    dialect = MessagesStream("msg_1", "grounded", lambda _: "")
+    dialect.encode(Tokens((FIRST,)))
+    held = 0
+    while not dialect.encode(Tokens((" and",))):
+        held += len(" and")
+    assert 100 < held <= 160
+
+
+def test_a_citation_that_comes_late_is_kept_and_never_given_to_another_sentence() -> None:
+    later = words(SECOND + " On and on" * 20)
+    events = [Citations(CITATIONS), Tokens((FIRST,)), *later, verified(FIRST, 1), *end()]
+    gathered = blocks(events)
+    assert gathered[0] == (FIRST, [])
+    assert gathered[-1] == ("", ["7"])
+    assert [cited for _, cited in gathered[:-1] if cited] == []
 
 
 def test_the_whole_answer_has_the_blocks_of_the_stream() -> None:

@@ -8,6 +8,7 @@ text, as the citations stand in their place.
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from citewire.generator.v1 import generator_pb2
@@ -29,6 +30,8 @@ _END = re.compile(r"(?:[.!?…。！？｡؟۔।][\"'”’»)\]*_]*(?=\s)|[。
 """Where a sentence ends, once it is seen what follows."""
 _OVERLAP = 8
 """Code points of a sentence's end that may have come before."""
+_MOST_HELD = 160
+"""Code points that are held for citations: what a model writes in less than a second."""
 _NO_TOKENS = schemas.MessageUsage(input_tokens=0, output_tokens=0)
 _QUOTED = frozenset({generator_pb2.VERDICT_SUPPORTED, generator_pb2.VERDICT_PARTIAL})
 _ERROR_TYPES: Mapping[Code, str] = {
@@ -46,7 +49,8 @@ _ERROR_TYPES: Mapping[Code, str] = {
 class Blocks:
     """Divides an answer, as it is written, into blocks of text that each have the citations of their own sentence.
 
-    What follows a sentence's end is held until the next event, which may be a citation of that sentence.
+    A sentence's citations come a few words after its end: what follows the end is held until one has come, or until
+    that took too long.
     """
 
     def __init__(self, url_of: UrlOf) -> None:
@@ -63,6 +67,8 @@ class Blocks:
         """Code points in blocks."""
         self._held: deque[str] = deque()
         """Sentences that follow; the last may be incomplete."""
+        self._cited = False
+        """Whether citations of the last sentence that was written have come: any more come before the next text."""
         self._late: list[schemas.Reference] = []
         """Citations of blocks that were complete before: they follow the text, in blocks without any."""
 
@@ -72,49 +78,46 @@ class Blocks:
             case Citations(citations=citations):
                 self._citations = {citation.index: citation for citation in citations}
             case Tokens(texts=texts):
-                yield from self._release()
-                yield from self._write("".join(texts))
+                text = "".join(texts)
+                if self._held and not self._cited and sum(map(len, self._held)) + len(text) <= _MOST_HELD:
+                    self._held.extend(_sentences(self._held.pop() + text))
+                else:
+                    yield from self._release()
+                    yield from self._write(text)
             case VerifiedCitation():
                 yield from self._cite(event)
             case Done():
                 yield from self._release()
                 for reference in self._late:
                     yield from self._open()
-                    yield self._cited(reference)
+                    yield self._delta(reference)
                 yield from self._close()
             case _:
                 pass
 
     def _release(self) -> Iterator[ResponseModel]:
         while self._held:
-            yield from self._text(self._held.popleft())
+            yield from self._next()
+
+    def _next(self) -> Iterator[ResponseModel]:
+        yield from self._text(self._held.popleft())
+        self._ended = bool(self._held)  # only the last may be incomplete
 
     def _write(self, text: str) -> Iterator[ResponseModel]:
         """Writes up to the first end of a sentence, and holds the rest."""
         before = "" if self._ended else self._last
-        joined = before + text
-        pieces, start = list[str](), 0
-        for match in _END.finditer(joined):
-            # An end within what was written before was one only if it wasn't known what follows.
-            if len(before) <= match.end() and match.end() > start:
-                pieces.append(joined[max(start, len(before)) : match.end()])
-                start = match.end()
-        rest = joined[max(start, len(before)) :]
-        if pieces:
-            yield from self._text(pieces[0])
-            self._ended = True
-            self._held.extend(pieces[1:])
-            if rest:
-                self._held.append(rest)
-        else:
-            yield from self._text(rest)
+        first, *rest = _sentences(before + text, len(before))
+        yield from self._text(first)
+        if rest:
+            self._ended, self._cited = True, False
+            self._held.extend(rest)
 
     def _cite(self, event: VerifiedCitation) -> Iterator[ResponseModel]:
         verified = event.verified
         citation = self._citations.get(verified.number)
         while self._held and self._written < verified.sentence.end:
-            self._ended = True
-            yield from self._text(self._held.popleft())
+            yield from self._next()
+        self._cited = True
         if citation is None or verified.verdict not in _QUOTED or not verified.quote:
             return
         reference = self._reference(citation, event)
@@ -122,7 +125,7 @@ class Blocks:
             self._late.append(reference)
             return
         self._ended = True
-        yield self._cited(reference)
+        yield self._delta(reference)
 
     def _text(self, text: str) -> Iterator[ResponseModel]:
         if not text:
@@ -141,7 +144,7 @@ class Blocks:
         block = schemas.TextBlock(type="text", text="", citations=None)
         yield schemas.BlockStart(type="content_block_start", index=self._index, content_block=block)
 
-    def _cited(self, reference: schemas.Reference) -> ResponseModel:
+    def _delta(self, reference: schemas.Reference) -> ResponseModel:
         delta = schemas.CitationsDelta(type="citations_delta", citation=reference)
         return schemas.BlockDelta(type="content_block_delta", index=self._index, delta=delta)
 
@@ -240,6 +243,12 @@ class MessagesStream(ChatStreamDialect):
     def failed(self, error: CitewireError) -> bytes:
         """See `StreamDialect.failed`."""
         return _frame(schemas.MessageFault(type="error", error=anthropic_error(error))).encode()
+
+
+def _sentences(text: str, start: int = 0) -> list[str]:
+    """Divides what follows `start` after each end of a sentence; what is before only shows where one ended."""
+    ends = [match.end() for match in _END.finditer(text) if match.end() >= max(start, 1)]
+    return [text[begin:end] for begin, end in pairwise([start, *ends, len(text)])]
 
 
 def anthropic_error(error: CitewireError) -> schemas.AnthropicError:
