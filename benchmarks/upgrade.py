@@ -20,9 +20,11 @@ import os
 import random
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tempfile
 import time
+import venv
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,13 +56,21 @@ SETTLE_SECONDS = 4.0
 Json = dict[str, Any]
 
 
-def sources_of(commit: str, folder: Path) -> str:
-    """Unpacks a commit's files; returns the search path on which its packages come first."""
+def python_of(commit: str, folder: Path) -> str:
+    """Unpacks a commit's files; returns a Python that imports its packages, and all others from this one's.
+
+    They are in the environment itself, and not in `PYTHONPATH`: the confined readers of files pass over that.
+    """
     archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         files.extractall(folder, filter="data")
-    packages = [path.parent for path in folder.glob("**/src") if path.is_dir() and "web" not in path.parts]
-    return os.pathsep.join([str(folder / "protos"), *(str(path / "src") for path in packages)])
+    sources = [folder / "protos", *(path for path in folder.glob("**/src") if "web" not in path.parts)]
+    environment = folder / "environment"
+    venv.create(environment, symlinks=True)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    places = [*sources, sysconfig.get_path("purelib")]
+    (packages / "earlier.pth").write_text("".join(f"{place}\n" for place in places))
+    return str(environment / "bin" / "python")
 
 
 @dataclass(slots=True)
@@ -78,14 +88,14 @@ class Part:
         """Where its HTTP API is, if it has one."""
         return f"http://127.0.0.1:{self.port}"
 
-    def start(self, environment: Mapping[str, str]) -> None:
+    def start(self, environment: Mapping[str, str], python: str = sys.executable) -> None:
         """Starts it; `ready` waits for it."""
         prefix = f"CITEWIRE_{self.service.upper()}"
         own = {f"{prefix}_PORT": str(self.port), f"{prefix}_METRICS_PORT": str(self.metrics_port)}
         command = ["citewire_retriever", "worker"] if self.service == "worker" else [f"citewire_{self.service}"]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", *command], env={**environment, **own}, stdout=log, stderr=log
+                [python, "-m", *command], env={**environment, **own}, stdout=log, stderr=log
             )
 
     async def ready(self) -> None:
@@ -110,11 +120,8 @@ class Versions:
     """What the processes of each version are started with."""
 
     common: Mapping[str, str]
-    earlier: Mapping[str, str]
-
-    def before(self) -> dict[str, str]:
-        """Of the earlier commit."""
-        return {**self.common, **self.earlier}
+    earlier: str
+    """Python of the earlier commit."""
 
     def after(self, service: str, unsigned: str) -> dict[str, str]:
         """Of this commit."""
@@ -123,9 +130,8 @@ class Versions:
 
     def run(self, package: str, *arguments: str, old: bool = False) -> str:
         """Runs a command of one version; returns what it printed."""
-        environment = self.before() if old else dict(self.common)
-        command = [sys.executable, "-m", package, *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        command = [self.earlier if old else sys.executable, "-m", package, *arguments]
+        done = subprocess.run(command, env=dict(self.common), capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command[2:])}: {done.stderr[-2000:]}")
         return done.stdout
@@ -251,6 +257,11 @@ def missing(before: Any, after: Any, place: str = "") -> list[str]:  # noqa: ANN
         return gone + [
             what for name in old.keys() & new.keys() for what in missing(old[name], new[name], f"{place}/{name}")
         ]
+    if isinstance(before, list) and isinstance(after, list):
+        olds, news = cast("list[Any]", before), cast("list[Any]", after)
+        if len(olds) == len(news):
+            pairs = enumerate(zip(olds, news, strict=True))
+            return [what for number, pair in pairs for what in missing(*pair, f"{place}[{number}]")]
     return [] if before == after else [f"{place} was {before!r:.200} and is {after!r:.200}"]
 
 
@@ -305,13 +316,13 @@ async def run(base: str, seed: int) -> tuple[list[list[object]], list[str]]:
         folder = Path(temporary)
         upstream.pace(rate=40, tokens=40)
         parts = [Part(name, free_port(), free_port(), folder / f"{name}-{at}.log") for at, name in enumerate(names)]
-        earlier = {"PYTHONPATH": sources_of(base, folder / "earlier")}
+        earlier = python_of(base, folder / "earlier")
         versions = Versions(_environment(server.dsn, parts, upstream.url), earlier)
         for owner in OWNERS:
             versions.run(f"citewire_{owner}", "migrate", old=True)
         try:
             for part in parts:
-                part.start(versions.before())
+                part.start(versions.common, versions.earlier)
             await asyncio.gather(*(part.ready() for part in parts))
             return await upgrade(versions, parts, seed)
         finally:
