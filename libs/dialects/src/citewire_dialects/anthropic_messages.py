@@ -7,24 +7,21 @@ text, as the citations stand in their place.
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, ClassVar
 
 from citewire.generator.v1 import generator_pb2
 from fastapi import Request
 
-from citewire_dialects.dialect import AnswerDialect, ChatStreamDialect
+from citewire_dialects.dialect import AnswerDialect, ChatStreamDialect, UrlOf
 from citewire_dialects.events import Citation, Citations, Done, Event, Outcome, Tokens, Usage, VerifiedCitation
 from citewire_dialects.schemas import anthropic as schemas
 from citewire_dialects.schemas import chat
-from citewire_http.api.schemas import OpenAiError, ResponseModel
+from citewire_http.api.schemas import OpenAiError
 from citewire_kit.errors import CitewireError, Code
 
 ANTHROPIC_PREFIX = "/anthropic/"
-
-UrlOf = Callable[[Citation], str]
-"""Where a citation's original can be opened."""
 
 _END = re.compile(r"(?:[.!?…。！？｡؟۔।][\"'”’»)\]*_]*(?=\s)|[。！？｡][」』”’）]*(?=.)|(?<!\n)(?=\n))", re.DOTALL)
 """Where a sentence ends, once it is seen what follows."""
@@ -72,7 +69,7 @@ class Blocks:
         self._late: list[schemas.Reference] = []
         """Citations of blocks that were complete before: they follow the text, in blocks without any."""
 
-    def add(self, event: Event) -> Iterator[ResponseModel]:
+    def add(self, event: Event) -> Iterator[schemas.MessageEvent]:
         """Yields what an event changes: `BlockStart`, `BlockDelta` and `BlockStop`."""
         match event:
             case Citations(citations=citations):
@@ -95,15 +92,15 @@ class Blocks:
             case _:
                 pass
 
-    def _release(self) -> Iterator[ResponseModel]:
+    def _release(self) -> Iterator[schemas.MessageEvent]:
         while self._held:
             yield from self._next()
 
-    def _next(self) -> Iterator[ResponseModel]:
+    def _next(self) -> Iterator[schemas.MessageEvent]:
         yield from self._text(self._held.popleft())
         self._ended = bool(self._held)  # only the last may be incomplete
 
-    def _write(self, text: str) -> Iterator[ResponseModel]:
+    def _write(self, text: str) -> Iterator[schemas.MessageEvent]:
         """Writes up to the first end of a sentence, and holds the rest."""
         before = "" if self._ended else self._last
         first, *rest = _sentences(before + text, len(before))
@@ -112,7 +109,7 @@ class Blocks:
             self._ended, self._cited = True, False
             self._held.extend(rest)
 
-    def _cite(self, event: VerifiedCitation) -> Iterator[ResponseModel]:
+    def _cite(self, event: VerifiedCitation) -> Iterator[schemas.MessageEvent]:
         verified = event.verified
         citation = self._citations.get(verified.number)
         while self._held and self._written < verified.sentence.end:
@@ -127,7 +124,7 @@ class Blocks:
         self._ended = True
         yield self._delta(reference)
 
-    def _text(self, text: str) -> Iterator[ResponseModel]:
+    def _text(self, text: str) -> Iterator[schemas.MessageEvent]:
         if not text:
             return
         if self._ended:
@@ -137,18 +134,18 @@ class Blocks:
         delta = schemas.TextDelta(type="text_delta", text=text)
         yield schemas.BlockDelta(type="content_block_delta", index=self._index, delta=delta)
 
-    def _open(self) -> Iterator[ResponseModel]:
+    def _open(self) -> Iterator[schemas.MessageEvent]:
         yield from self._close()
         self._index += 1
         self._ended, self._last, self._begun = False, "", self._written
         block = schemas.TextBlock(type="text", text="", citations=None)
         yield schemas.BlockStart(type="content_block_start", index=self._index, content_block=block)
 
-    def _delta(self, reference: schemas.Reference) -> ResponseModel:
+    def _delta(self, reference: schemas.Reference) -> schemas.MessageEvent:
         delta = schemas.CitationsDelta(type="citations_delta", citation=reference)
         return schemas.BlockDelta(type="content_block_delta", index=self._index, delta=delta)
 
-    def _close(self) -> Iterator[ResponseModel]:
+    def _close(self) -> Iterator[schemas.MessageEvent]:
         if self._index >= 0:
             yield schemas.BlockStop(type="content_block_stop", index=self._index)
 
@@ -226,7 +223,7 @@ class MessagesStream(ChatStreamDialect):
 
     def encode(self, event: Event) -> bytes:
         """See `StreamDialect.encode`."""
-        frames = list[ResponseModel]()
+        frames = list[schemas.MessageEvent]()
         if isinstance(event, Usage):
             self._usage.append(event)
         if not self._started and isinstance(event, Citations | Tokens | Done):
@@ -266,8 +263,8 @@ def anthropic_members(request: Request, error: CitewireError) -> dict[str, Any]:
     return {"error": member.members()}
 
 
-def _frame(event: ResponseModel) -> str:
-    return f"event: {event.members()['type']}\n{event.frame()}"
+def _frame(event: schemas.MessageEvent) -> str:
+    return f"event: {event.type}\n{event.frame()}"
 
 
 def _message(

@@ -14,6 +14,8 @@ K = TypeVar("K")
 quoted: Callable[[str], str] = encode_basestring
 """A text as a JSON string, quotes included."""
 
+UrlOf = Callable[[Citation], str]
+"""Where a citation's original can be opened."""
 
 LONG_LIST = 50
 """Citations that take a millisecond or two to write."""

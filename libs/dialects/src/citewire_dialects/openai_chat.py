@@ -8,7 +8,7 @@ import re
 import time
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, ClassVar, Literal
 
@@ -16,7 +16,7 @@ from citewire.generator.v1 import generator_pb2
 from fastapi import Request
 from pydantic import MISSING
 
-from citewire_dialects.dialect import AnswerDialect, ChatStreamDialect, quoted
+from citewire_dialects.dialect import AnswerDialect, ChatStreamDialect, UrlOf, quoted
 from citewire_dialects.events import Citation, Citations, Done, Event, Tokens, Usage, VerifiedCitation
 from citewire_dialects.schemas import chat as schemas
 from citewire_dialects.schemas.openai import (
@@ -35,9 +35,6 @@ from citewire_http.api.schemas import OpenAiError
 from citewire_kit.errors import CitewireError, Code
 
 OPENAI_PATHS = frozenset({"/v1/chat/completions", "/v1/embeddings", "/v1/models", "/v1/rerank", "/v2/rerank"})
-
-UrlOf = Callable[[Citation], str]
-"""Where a citation's original can be opened."""
 
 _MARKER = re.compile(r"\[(?:ref:|SOURCE )(\d{1,6})\]")
 _MOST_ANNOTATIONS = 500

@@ -11,9 +11,9 @@ from pydantic import MISSING
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate
 from citewire_accounts.tenants.providers import ProviderType
-from citewire_dialects.dialect import ChatDialect
+from citewire_dialects.dialect import ChatDialect, UrlOf
 from citewire_dialects.events import Citation
-from citewire_dialects.openai_chat import OpenAiAnswer, OpenAiStream, UrlOf
+from citewire_dialects.openai_chat import OpenAiAnswer, OpenAiStream
 from citewire_dialects.schemas.openai import (
     Completion,
     CompletionRequest,

@@ -9,12 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, field_validator
 
 from citewire_dialects.schemas.chat import VerifiedCitation
-from citewire_dialects.schemas.openai import Extras, Unread, absent, only
+from citewire_dialects.schemas.openai import NO_SAMPLING, NO_TOOLS, Extras, Unread, absent, only
 from citewire_dialects.schemas.questions import MAX_MESSAGES
 from citewire_http.api.schemas import Count, RequestModel, ResponseModel
-
-_NO_TOOLS = "answers come from documents, not from tools"
-_NO_SAMPLING = "how tokens are chosen is set by temperature alone"
 
 
 class TextParam(RequestModel):
@@ -67,16 +64,16 @@ class MessagesRequest(RequestModel):
     temperature: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] | None = Field(
         default=None, description="A provider that takes none says so in a step."
     )
-    tools: Annotated[Any, only([], why=_NO_TOOLS)] = absent()
-    tool_choice: Annotated[Any, only({"type": "none"}, {"type": "auto"}, why=_NO_TOOLS)] = absent()
-    mcp_servers: Annotated[Any, only([], why=_NO_TOOLS)] = absent()
-    container: Annotated[Any, only(why=_NO_TOOLS)] = absent()
+    tools: Annotated[Any, only([], why=NO_TOOLS)] = absent()
+    tool_choice: Annotated[Any, only({"type": "none"}, {"type": "auto"}, why=NO_TOOLS)] = absent()
+    mcp_servers: Annotated[Any, only([], why=NO_TOOLS)] = absent()
+    container: Annotated[Any, only(why=NO_TOOLS)] = absent()
     stop_sequences: Annotated[Any, only([], why="an answer ends where its model ends it")] = absent()
     thinking: Annotated[Any, only({"type": "disabled"}, why="it is the operator's to set")] = absent()
     output_config: Annotated[Any, only({}, why="an answer is text with citations")] = absent()
     output_format: Annotated[Any, only(why="an answer is text with citations")] = absent()
-    top_k: Annotated[Any, only(why=f"{_NO_SAMPLING}; how many passages are searched is `citewire.top_k`")] = absent()
-    top_p: Annotated[Any, only(1, why=_NO_SAMPLING)] = absent()
+    top_k: Annotated[Any, only(why=f"{NO_SAMPLING}; how many passages are searched is `citewire.top_k`")] = absent()
+    top_p: Annotated[Any, only(1, why=NO_SAMPLING)] = absent()
     service_tier: Annotated[Any, only("auto", "standard_only", why="there is one")] = absent()
     metadata: Unread
     cache_control: Unread
@@ -226,6 +223,8 @@ class MessageFault(ResponseModel):
     type: Literal["error"]
     error: AnthropicError
 
+
+MessageEvent = MessageStart | BlockStart | BlockDelta | BlockStop | MessageDelta | MessageStop | MessageFault
 
 MESSAGE_EVENTS: Mapping[str, type[ResponseModel]] = {
     "message_start": MessageStart,

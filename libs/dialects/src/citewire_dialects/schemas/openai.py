@@ -36,8 +36,8 @@ def absent() -> Any:  # noqa: ANN401 # as `Field` itself
     return Field(default=None, exclude=True)
 
 
-_NO_SAMPLING = "how tokens are chosen is set by temperature alone"
-_NO_TOOLS = "answers come from documents, not from tools"
+NO_SAMPLING = "how tokens are chosen is set by temperature alone"
+NO_TOOLS = "answers come from documents, not from tools"
 _NO_MEDIA = "questions and answers are text"
 Unread = Annotated[Any, Field(default=None, description="Not read: it changes no answer.", exclude=True)]
 
@@ -60,8 +60,8 @@ class CompletionMessage(RequestModel):
     citewire: Unread
     refusal: Annotated[Any, only(why="it would be an answer of another kind")] = absent()
     audio: Annotated[Any, only(why=_NO_MEDIA)] = absent()
-    tool_calls: Annotated[Any, only([], why=_NO_TOOLS)] = absent()
-    function_call: Annotated[Any, only(why=_NO_TOOLS)] = absent()
+    tool_calls: Annotated[Any, only([], why=NO_TOOLS)] = absent()
+    function_call: Annotated[Any, only(why=NO_TOOLS)] = absent()
 
     @property
     def text(self) -> str:
@@ -109,19 +109,19 @@ class CompletionRequest(RequestModel):
         default=None, description="A provider that takes none says so in a step."
     )
     n: Annotated[Any, only(1, why="there is one answer")] = absent()
-    tools: Annotated[Any, only([], why=_NO_TOOLS)] = absent()
-    functions: Annotated[Any, only([], why=_NO_TOOLS)] = absent()
-    tool_choice: Annotated[Any, only("none", "auto", why=_NO_TOOLS)] = absent()
-    function_call: Annotated[Any, only("none", "auto", why=_NO_TOOLS)] = absent()
-    parallel_tool_calls: Annotated[Any, only(True, False, why=_NO_TOOLS)] = absent()
+    tools: Annotated[Any, only([], why=NO_TOOLS)] = absent()
+    functions: Annotated[Any, only([], why=NO_TOOLS)] = absent()
+    tool_choice: Annotated[Any, only("none", "auto", why=NO_TOOLS)] = absent()
+    function_call: Annotated[Any, only("none", "auto", why=NO_TOOLS)] = absent()
+    parallel_tool_calls: Annotated[Any, only(True, False, why=NO_TOOLS)] = absent()
     response_format: Annotated[Any, only({"type": "text"}, why="an answer is text with citations")] = absent()
     modalities: Annotated[Any, only(["text"], why=_NO_MEDIA)] = absent()
     audio: Annotated[Any, only(why=_NO_MEDIA)] = absent()
-    top_p: Annotated[Any, only(1, why=_NO_SAMPLING)] = absent()
-    frequency_penalty: Annotated[Any, only(0, why=_NO_SAMPLING)] = absent()
-    presence_penalty: Annotated[Any, only(0, why=_NO_SAMPLING)] = absent()
-    logit_bias: Annotated[Any, only({}, why=_NO_SAMPLING)] = absent()
-    seed: Annotated[Any, only(why=_NO_SAMPLING)] = absent()
+    top_p: Annotated[Any, only(1, why=NO_SAMPLING)] = absent()
+    frequency_penalty: Annotated[Any, only(0, why=NO_SAMPLING)] = absent()
+    presence_penalty: Annotated[Any, only(0, why=NO_SAMPLING)] = absent()
+    logit_bias: Annotated[Any, only({}, why=NO_SAMPLING)] = absent()
+    seed: Annotated[Any, only(why=NO_SAMPLING)] = absent()
     stop: Annotated[Any, only([], why="an answer ends where its model ends it")] = absent()
     logprobs: Annotated[Any, only(False, why="no provider's are passed on")] = absent()
     top_logprobs: Annotated[Any, only(0, why="no provider's are passed on")] = absent()
