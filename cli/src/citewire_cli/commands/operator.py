@@ -10,7 +10,7 @@ from citewire_cli import output
 from citewire_cli.api import Api
 from citewire_cli.commands.limits import MeasureArgument
 from citewire_cli.commands.options import JsonOption, UrlOption
-from citewire_cli.commands.usage import print_rows
+from citewire_cli.commands.usage import EndOption, StartOption, print_rows
 from citewire_cli.errors import ExitCode
 from citewire_cli.gateway_command import run_gateway
 from citewire_cli.jsonio import JsonObject, get_int, get_objects, get_str, get_texts
@@ -230,12 +230,8 @@ async def list_plans(url: UrlOption = None, json: JsonOption = False) -> ExitCod
 @output.async_command
 async def show_usage(
     org: Annotated[str | None, typer.Option("--org", help="Only this organisation.", show_default=False)] = None,
-    start: Annotated[
-        str | None, typer.Option("--from", help="First day (UTC), or a time; default: 29 days ago.", show_default=False)
-    ] = None,
-    end: Annotated[
-        str | None, typer.Option("--to", help="Last day, or a time; default: today.", show_default=False)
-    ] = None,
+    start: StartOption = None,
+    end: EndOption = None,
     by: Annotated[str, typer.Option("--by", help="Groups, with commas between: day, model, purpose.")] = "",
     url: UrlOption = None,
     json: JsonOption = False,

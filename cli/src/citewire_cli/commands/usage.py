@@ -23,15 +23,16 @@ _SHORT = {
 }
 """Figures of the table and their headings; `--json` and `--csv` have all of them."""
 
+StartOption = Annotated[
+    str | None, typer.Option("--from", help="First day (UTC), or a time; default: 29 days ago.", show_default=False)
+]
+EndOption = Annotated[str | None, typer.Option("--to", help="Last day, or a time; default: today.", show_default=False)]
+
 
 @output.async_command
 async def usage(
-    start: Annotated[
-        str | None, typer.Option("--from", help="First day (UTC), or a time; default: 29 days ago.", show_default=False)
-    ] = None,
-    end: Annotated[
-        str | None, typer.Option("--to", help="Last day, or a time; default: today.", show_default=False)
-    ] = None,
+    start: StartOption = None,
+    end: EndOption = None,
     by: Annotated[
         str, typer.Option("--by", help="Groups, with commas between: org, user, key, day, model, profile, purpose.")
     ] = "day,model",

@@ -1,6 +1,6 @@
 """From what a route has read to a running chat: the one way for all dialects."""
 
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +14,9 @@ from citewire_dialects.events import PRELIMINARY, Done, Event
 from citewire_dialects.options import MAX_INSTRUCTIONS_BYTES, changed
 from citewire_dialects.profile import EventType, Persist, Profile
 from citewire_dialects.run_codec import EVENT_CODEC
-from citewire_dialects.schemas.questions import ChatRequest
+from citewire_dialects.schemas.anthropic import MessageParam
+from citewire_dialects.schemas.openai import CompletionMessage, Extras
+from citewire_dialects.schemas.questions import ChatMessage, ChatRequest
 from citewire_gateway.api.dependencies import Services
 from citewire_gateway.chat.run import ChatInput
 from citewire_gateway.chat.store import chat_message
@@ -116,6 +118,22 @@ def make_chat_input(
         shown=shown_events(profile, include),
         grace_seconds=body.patience,
     )
+
+
+def compatible_request(
+    model: str, messages: Iterable[CompletionMessage | MessageParam], extras: Extras
+) -> tuple[str, ChatRequest]:
+    """Returns the profile that another API's model names, "" for the default, and the conversation as our own has it.
+
+    A chat model may follow the profile after a slash. Nothing is checked twice.
+    """
+    profile, _, chat_model = model.partition("/")
+    conversation = [
+        ChatMessage.model_construct(role=message.role, content=message.text)
+        for message in messages
+        if message.role in ("user", "assistant")
+    ]
+    return profile, ChatRequest.model_construct(messages=conversation, model=chat_model, **dict(extras))
 
 
 def shown_events(profile: Profile, include: Collection[EventType]) -> frozenset[EventType]:

@@ -11,8 +11,7 @@ from citewire_dialects.anthropic_messages import MessagesAnswer, MessagesStream
 from citewire_dialects.dialect import ChatDialect
 from citewire_dialects.options import changed
 from citewire_dialects.schemas.anthropic import Message, MessagesRequest, text_of
-from citewire_dialects.schemas.questions import ChatMessage, ChatRequest
-from citewire_gateway.api.chat_requests import make_chat_input, respond
+from citewire_gateway.api.chat_requests import compatible_request, make_chat_input, respond
 from citewire_gateway.api.dependencies import ServicesDep
 from citewire_gateway.api.routes.openai import urls_at
 from citewire_http.api.openapi import event_stream, problems
@@ -48,15 +47,10 @@ async def create_message(
     body: Annotated[MessagesRequest, Depends(JsonBody(MessagesRequest))],
 ) -> Response:
     """Answers as Anthropic's Messages API does; `model` names a profile, and after a slash a chat model."""
-    name, _, model = body.model.partition("/")
+    name, native = compatible_request(body.model, body.messages, body.citewire)
     profile = await services.profiles.find(tenant, name or services.settings.default_profile)
     # Their citations stand beside the text, so that it needs no markers.
     policy = changed(profile.answer, marker_style=generator_pb2.MARKER_STYLE_REMOVE, verify_citations=True)
-    native = ChatRequest.model_construct(
-        messages=[ChatMessage.model_construct(role=message.role, content=message.text) for message in body.messages],
-        model=model,
-        **dict(body.citewire),
-    )
     kind = MessagesStream if body.stream else MessagesAnswer
     dialect: ChatDialect = kind(f"msg_{current_request_id()}", body.model, urls_at(request))
     chat = make_chat_input(

@@ -28,8 +28,7 @@ from citewire_dialects.schemas.openai import (
     RerankResult,
     RerankResults,
 )
-from citewire_dialects.schemas.questions import ChatMessage, ChatRequest
-from citewire_gateway.api.chat_requests import make_chat_input, respond
+from citewire_gateway.api.chat_requests import compatible_request, make_chat_input, respond
 from citewire_gateway.api.dependencies import ServicesDep
 from citewire_gateway.chat.run import CHARS_PER_TOKEN
 from citewire_gateway.profiles.store import profile_key
@@ -72,14 +71,8 @@ async def complete(
     body: Annotated[CompletionRequest, Depends(JsonBody(CompletionRequest))],
 ) -> Response:
     """Answers as OpenAI's chat completions do; `model` names a profile, and after a slash a chat model."""
-    name, _, model = body.model.partition("/")
+    name, native = compatible_request(body.model, body.messages, body.citewire)
     profile = await services.profiles.find(tenant, name or services.settings.default_profile)
-    messages = [message for message in body.messages if message.role in ("user", "assistant")]
-    native = ChatRequest.model_construct(
-        messages=[ChatMessage.model_construct(role=message.role, content=message.text) for message in messages],
-        model=model,
-        **dict(body.citewire),
-    )
     completion_id, url_of = f"chatcmpl-{current_request_id()}", urls_at(request)
     dialect: ChatDialect = OpenAiAnswer(completion_id, body.model, url_of)
     if body.stream:
