@@ -1,7 +1,8 @@
 """The authentication of requests: API keys, tokens of identity providers, and sessions of browsers."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 from cachetools import TTLCache
@@ -14,7 +15,7 @@ from citewire_accounts.tenants.failed_keys import FailedKeys
 from citewire_accounts.tenants.identity import Caller, IdentityStore, KeyState, hash_key, is_key
 from citewire_accounts.tenants.operators import Operator, OperatorStore, is_operator_key
 from citewire_kit.arrivals import overloaded
-from citewire_kit.errors import CitewireError, Unauthenticated
+from citewire_kit.errors import CitewireError, PermissionDenied, Unauthenticated
 from citewire_kit.fair import FairShares
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import LOCAL_TENANT
@@ -81,19 +82,16 @@ class Authenticator:
         if token is not None:
             return await self._bearer_of(token, site)
         hashed = hash_key(_key_in(authorization))
-        if hashed not in self._known:
-            self._failed.check(site)
-        async with self._turns.hold(hashed.hex()):  # whoever sends many requests waits for its own
+        async with self._looking_up(hashed, site):
             owner = await self._store.find(hashed)
-        if owner is None or owner.state != "active":
-            self._known.pop(hashed, None)
-            self._failed.note(site)
-            if owner is not None and owner.state == "disabled":
+            if owner is None:
+                raise _refused(None)
+            if owner.state == "disabled":
                 raise disabled(owner.caller.tenant.user_id)
-            if owner is not None and owner.state == "suspended":
+            if owner.state == "suspended":
                 raise suspended(owner.caller.tenant.org_id)
-            raise _refused(None if owner is None else owner.state)
-        self._known[hashed] = True
+            if owner.state != "active":
+                raise _refused(owner.state)
         _note_use(self._used, hashed)
         return owner.caller
 
@@ -109,15 +107,10 @@ class Authenticator:
             ResourceExhausted: Too many wrong keys came from there.
         """
         hashed = hash_key(_bearer_in(authorization))
-        if hashed not in self._known:
-            self._failed.check(site)
-        async with self._turns.hold(hashed.hex()):
+        async with self._looking_up(hashed, site):
             match = await self._operators.find(hashed)
-        if match is None or match.state != "active":
-            self._known.pop(hashed, None)
-            self._failed.note(site)
-            raise _refused(None if match is None else match.state)
-        self._known[hashed] = True
+            if match is None or match.state != "active":
+                raise _refused(None if match is None else match.state)
         _note_use(self._used_by_operators, hashed)
         return match.operator
 
@@ -136,18 +129,26 @@ class Authenticator:
         """
         if self._sign_in is None:
             raise Unauthenticated("this server has no sessions: send an API key", reason="API_KEY_MISSING")
-        hashed = hash_key(cookie)
+        async with self._looking_up(hash_key(cookie), site):
+            session = await self._sign_in.session_of(cookie, renew=renew)
+        return Caller(session.tenant, expires_at=session.expires_at, kind="session")
+
+    @asynccontextmanager
+    async def _looking_up(self, hashed: bytes, site: str) -> AsyncGenerator[None]:
+        """Looks up a secret, after others of the same; a refused one counts against where it came from.
+
+        One that was right lately is looked up also where too many wrong ones came from.
+        """
         if hashed not in self._known:
             self._failed.check(site)
         try:
-            async with self._turns.hold(hashed.hex()):
-                session = await self._sign_in.session_of(cookie, renew=renew)
-        except Unauthenticated:
+            async with self._turns.hold(hashed.hex()):  # whoever sends many requests waits for its own
+                yield
+        except (Unauthenticated, PermissionDenied):
             self._known.pop(hashed, None)
             self._failed.note(site)
             raise
         self._known[hashed] = True
-        return Caller(session.tenant, expires_at=session.expires_at, kind="session")
 
     async def _bearer_of(self, token: str, site: str) -> Caller:
         """Verifies a JWT, at most once in a while for each."""
