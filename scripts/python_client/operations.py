@@ -30,7 +30,7 @@ NAMES: Final = {
     "order": "rerank",
     "patch_document": "update_document",
 }
-SAFE_POSTS: Final = frozenset({"search", "verify", "rerank", "embed"})
+SAFE_POSTS: Final = frozenset({"search", "verify", "rerank", "embed", "query_table"})
 """They change nothing, so that they may be sent again."""
 FOREIGN_FIELDS: Final = {"ChatRequest": frozenset({"id", "messageId", "trigger", "stream"})}
 """Of AI SDK's clients, and what the method decides."""

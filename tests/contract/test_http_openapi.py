@@ -93,6 +93,8 @@ ROUTES = {
     ("get", "/v1/documents/{document_id}/text"),
     ("get", "/v1/documents/{document_id}/events"),
     ("get", "/v1/documents/{document_id}/locate"),
+    ("get", "/v1/documents/{document_id}/tables"),
+    ("post", "/v1/documents/{document_id}/tables:query"),
     ("get", "/v1/collections"),
     ("post", "/v1/collections"),
     ("patch", "/v1/collections/{name}"),

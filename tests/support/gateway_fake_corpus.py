@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from citewire.common.v1 import common_pb2, place_pb2
-from citewire.retriever.v1 import corpus_pb2
+from citewire.retriever.v1 import corpus_pb2, table_pb2
 from google.protobuf import duration_pb2
 
 from citewire_kit.errors import CitewireError, FailedPrecondition, InvalidArgument, NotFound
@@ -46,6 +46,9 @@ class FakeCorpus:
         self.switches: list[corpus_pb2.SwitchSpaceRequest] = []
         self.located: list[corpus_pb2.LocateSpanRequest] = []
         self.places: list[place_pb2.Place] = []
+        self.table_queries: list[table_pb2.QueryTableRequest] = []
+        self.tables: list[table_pb2.Table] = []
+        self.table_answer: table_pb2.TableAnswer | CitewireError = table_pb2.TableAnswer()
         self.erased: dict[tuple[str, int], int] = {}
         """Deleted documents, by organisation and id, and how many seconds ago."""
         self._next = 100
@@ -174,6 +177,17 @@ class FakeCorpus:
         self._find(request.document_id)
         self.located.append(request)
         return corpus_pb2.LocateSpanResponse(places=self.places, version=1)
+
+    async def list_tables(self, request: table_pb2.ListTablesRequest) -> table_pb2.ListTablesResponse:
+        self._find(request.document_id)
+        return table_pb2.ListTablesResponse(version=request.version or 1, tables=self.tables)
+
+    async def query_table(self, request: table_pb2.QueryTableRequest) -> table_pb2.QueryTableResponse:
+        self._find(request.document_id)
+        self.table_queries.append(request)
+        if isinstance(self.table_answer, CitewireError):
+            raise self.table_answer
+        return table_pb2.QueryTableResponse(version=1, answer=self.table_answer)
 
     async def get_storage(self, request: corpus_pb2.GetStorageRequest) -> corpus_pb2.GetStorageResponse:
         del request

@@ -51,6 +51,10 @@ class Draws:
             ("GET", "/v1/documents/{document_id}/content"): lambda org: self.document(org, "GET", "/content"),
             ("GET", "/v1/documents/{document_id}/text"): lambda org: self.document(org, "GET", "/text"),
             ("GET", "/v1/documents/{document_id}/locate"): self.locate,
+            ("GET", "/v1/documents/{document_id}/tables"): lambda org: self.document(org, "GET", "/tables"),
+            ("POST", "/v1/documents/{document_id}/tables:query"): lambda org: self.document(
+                org, "POST", "/tables:query", {"columns": ["canary"]}
+            ),
             ("GET", "/v1/documents/{document_id}/events"): self.events,
             ("GET", "/v1/chunks/{chunk_id}"): self.chunk,
             ("GET", "/v1/collections"): lambda _: Request("GET", "/v1/collections"),

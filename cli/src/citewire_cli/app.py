@@ -24,6 +24,7 @@ from citewire_cli.commands import (
     spaces,
     status,
     sync,
+    table,
     up,
     usage,
 )
@@ -47,6 +48,7 @@ app.command("ask")(ask.ask)
 app.command("search")(search.search)
 app.add_typer(documents.documents_app, name="documents")
 app.add_typer(collections.collections_app, name="collections")
+app.add_typer(table.table_app, name="table")
 app.command("status")(status.status)
 app.add_typer(keys.keys_app, name="keys")
 app.add_typer(members.orgs_app, name="orgs")

@@ -52,6 +52,7 @@ from citewire_gateway.api.routes import (
     runs,
     search,
     system,
+    tables,
 )
 from citewire_gateway.api.routes.documents import ProgressDialect
 from citewire_gateway.chat.erasing import QuoteEraser
@@ -100,6 +101,7 @@ ROUTES = (
     anthropic,
     search,
     documents,
+    tables,
     batch,
     erasures,
     exports,

@@ -6,16 +6,17 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
+from citewire_client.base import Model
 from pydantic import AnyUrl, AwareDatetime, Field, SecretStr
 from typing_extensions import TypeAliasType
-
-from citewire_client.base import Model
 
 Access = TypeAliasType(
     "Access",
     Annotated[
-        Literal["read", "write", "manage"] | str,
-        Field(description="What may be done with a collection or a document; each holds those before it."),
+        Literal['read', 'write', 'manage'] | str,
+        Field(
+            description='What may be done with a collection or a document; each holds those before it.'
+        ),
     ],
 )
 
@@ -23,97 +24,10 @@ Access = TypeAliasType(
 Action = TypeAliasType(
     "Action",
     Annotated[
-        Literal[
-            "audit.cut",
-            "audit.dropped",
-            "audit.export",
-            "budget.delete",
-            "budget.list",
-            "budget.set",
-            "chat",
-            "chat.cancel",
-            "chat.read",
-            "chunk.read",
-            "collection.create",
-            "collection.delete",
-            "collection.grant",
-            "collection.grants",
-            "collection.list",
-            "collection.update",
-            "conversation.delete",
-            "conversation.expire",
-            "conversation.export",
-            "conversation.list",
-            "conversation.read",
-            "conversation.share",
-            "conversation.update",
-            "document.batch",
-            "document.create",
-            "document.delete",
-            "document.expire",
-            "document.list",
-            "document.read",
-            "document.replace",
-            "document.retry",
-            "document.update",
-            "erasure.create",
-            "erasure.read",
-            "feedback.delete",
-            "feedback.list",
-            "feedback.set",
-            "group.add",
-            "group.create",
-            "group.delete",
-            "group.list",
-            "group.read",
-            "group.remove",
-            "key.create",
-            "key.list",
-            "key.read",
-            "key.revoke",
-            "key.rotate",
-            "limit.delete",
-            "limit.list",
-            "limit.set",
-            "model.call",
-            "operator_key.create",
-            "operator_key.revoke",
-            "organisation.audit_days",
-            "organisation.create",
-            "organisation.list",
-            "organisation.plan",
-            "organisation.read",
-            "organisation.resume",
-            "organisation.suspend",
-            "profile.delete",
-            "profile.read",
-            "profile.set",
-            "provider.delete",
-            "provider.read",
-            "provider.rules",
-            "provider.set",
-            "retention.read",
-            "retention.set",
-            "search",
-            "session.begin",
-            "session.end",
-            "session.refresh",
-            "space.calibrate",
-            "space.list",
-            "space.prepare",
-            "space.switch",
-            "usage.read",
-            "user.create",
-            "user.disable",
-            "user.enable",
-            "user.export",
-            "user.list",
-            "user.read",
-            "user.role",
-            "verify",
-        ]
-        | str,
-        Field(description="Everything that is noted. Names are kept forever: exports and alerts are built on them."),
+        Literal['audit.cut', 'audit.dropped', 'audit.export', 'budget.delete', 'budget.list', 'budget.set', 'chat', 'chat.cancel', 'chat.read', 'chunk.read', 'collection.create', 'collection.delete', 'collection.grant', 'collection.grants', 'collection.list', 'collection.update', 'conversation.delete', 'conversation.expire', 'conversation.export', 'conversation.list', 'conversation.read', 'conversation.share', 'conversation.update', 'document.batch', 'document.create', 'document.delete', 'document.expire', 'document.list', 'document.read', 'document.replace', 'document.retry', 'document.update', 'erasure.create', 'erasure.read', 'feedback.delete', 'feedback.list', 'feedback.set', 'group.add', 'group.create', 'group.delete', 'group.list', 'group.read', 'group.remove', 'key.create', 'key.list', 'key.read', 'key.revoke', 'key.rotate', 'limit.delete', 'limit.list', 'limit.set', 'model.call', 'operator_key.create', 'operator_key.revoke', 'organisation.audit_days', 'organisation.create', 'organisation.list', 'organisation.plan', 'organisation.read', 'organisation.resume', 'organisation.suspend', 'profile.delete', 'profile.read', 'profile.set', 'provider.delete', 'provider.read', 'provider.rules', 'provider.set', 'retention.read', 'retention.set', 'search', 'session.begin', 'session.end', 'session.refresh', 'space.calibrate', 'space.list', 'space.prepare', 'space.switch', 'usage.read', 'user.create', 'user.disable', 'user.enable', 'user.export', 'user.list', 'user.read', 'user.role', 'verify'] | str,
+        Field(
+            description='Everything that is noted. Names are kept forever: exports and alerts are built on them.'
+        ),
     ],
 )
 
@@ -142,33 +56,42 @@ class ApiKey(Model):
     """
 
     created_at: AwareDatetime
-    expires_at: Annotated[AwareDatetime | None, Field(description="null is never.")]
+    expires_at: Annotated[AwareDatetime | None, Field(description='null is never.')]
     """null is never."""
 
     groups: Annotated[
         list[str] | None,
-        Field(description=("Those that it names; null: those of the organisation's own that its user is in.")),
+        Field(
+            description=(
+                "Those that it names; null: those of the organisation's own that its"
+                " user is in."
+            )
+        ),
     ]
     """Those that it names; null: those of the organisation's own that its user is in."""
 
-    id: Annotated[str, Field(description="It stays the same when the key is rotated.")]
+    id: Annotated[str, Field(description='It stays the same when the key is rotated.')]
     """It stays the same when the key is rotated."""
 
-    last_used_at: Annotated[AwareDatetime | None, Field(description="Written about once a minute.")]
+    last_used_at: Annotated[
+        AwareDatetime | None, Field(description='Written about once a minute.')
+    ]
     """Written about once a minute."""
 
     name: str
-    prefix: Annotated[str, Field(description="Its first characters, to recognise it by.")]
+    prefix: Annotated[
+        str, Field(description='Its first characters, to recognise it by.')
+    ]
     """Its first characters, to recognise it by."""
 
     previous_until: Annotated[
         AwareDatetime | None,
-        Field(description="Until when the text before the last rotation works."),
+        Field(description='Until when the text before the last rotation works.'),
     ]
     """Until when the text before the last rotation works."""
 
     revoked_at: AwareDatetime | None
-    scopes: list[Literal["read", "chat", "write", "admin"] | str]
+    scopes: list[Literal['read', 'chat', 'write', 'admin'] | str]
     user: str
 
 
@@ -189,7 +112,7 @@ class Assessment(Model):
 
     fallback: Annotated[
         Literal[True] | None,
-        Field(description="There only if the answer could not be assessed."),
+        Field(description='There only if the answer could not be assessed.'),
     ] = None
     """There only if the answer could not be assessed."""
 
@@ -203,7 +126,7 @@ class AssessmentEvent(Model):
     """
 
     data: Assessment
-    event: Literal["assessment"]
+    event: Literal['assessment']
     id: int
 
 
@@ -224,26 +147,30 @@ class AuditEntry(Model):
     address: Annotated[str, Field(description="The client's.")]
     """The client's."""
 
-    agent: Annotated[str, Field(description="What the client calls itself.")]
+    agent: Annotated[str, Field(description='What the client calls itself.')]
     """What the client calls itself."""
 
-    at: Annotated[AwareDatetime, Field(description="When it ended.")]
+    at: Annotated[AwareDatetime, Field(description='When it ended.')]
     """When it ended."""
 
     issuer: Annotated[
         str,
-        Field(description='Who vouched for the caller; "" where the server itself did.'),
+        Field(
+            description='Who vouched for the caller; "" where the server itself did.'
+        ),
     ]
     """Who vouched for the caller; "" where the server itself did."""
 
     key_id: Annotated[str, Field(description='Id of the API key; "" without one.')]
     """Id of the API key; "" without one."""
 
-    objects: Annotated[list[str], Field(description="Each `kind:id`, at most 50.")]
+    objects: Annotated[list[str], Field(description='Each `kind:id`, at most 50.')]
     """Each `kind:id`, at most 50."""
 
-    outcome: Literal["ok", "refused", "failed"] | str
-    reason: Annotated[str, Field(description='The error\'s reason; "" where it ended well.')]
+    outcome: Literal['ok', 'refused', 'failed'] | str
+    reason: Annotated[
+        str, Field(description='The error\'s reason; "" where it ended well.')
+    ]
     """The error's reason; "" where it ended well."""
 
     request_id: str
@@ -267,7 +194,7 @@ class BlockStop(Model):
     """
 
     index: int
-    type: Literal["content_block_stop"]
+    type: Literal['content_block_stop']
 
 
 class Bounds(Model):
@@ -298,17 +225,27 @@ class Calibration(Model):
 
     answerable_threshold: Annotated[
         float | None,
-        Field(description=("Score of an extractive answer below which the passages don't answer.")),
+        Field(
+            description=(
+                "Score of an extractive answer below which the passages don't answer."
+            )
+        ),
     ]
     """Score of an extractive answer below which the passages don't answer."""
 
     dense_weight: Annotated[
         float | None,
-        Field(description=("Weight of the vectors in hybrid search; the words have the rest.")),
+        Field(
+            description=(
+                'Weight of the vectors in hybrid search; the words have the rest.'
+            )
+        ),
     ]
     """Weight of the vectors in hybrid search; the words have the rest."""
 
-    measured_at: Annotated[AwareDatetime | None, Field(description="null where it came with the server.")]
+    measured_at: Annotated[
+        AwareDatetime | None, Field(description='null where it came with the server.')
+    ]
     """null where it came with the server."""
 
     off_topic_threshold: Annotated[
@@ -325,7 +262,9 @@ class Calibration(Model):
 
     relevance_threshold: Annotated[
         float | None,
-        Field(description="Cosine similarity below which a chunk is hardly ever relevant."),
+        Field(
+            description='Cosine similarity below which a chunk is hardly ever relevant.'
+        ),
     ]
     """Cosine similarity below which a chunk is hardly ever relevant."""
 
@@ -339,13 +278,21 @@ class CalibrationValues(Model):
 
     answerable_threshold: Annotated[
         float | None,
-        Field(description=("Score of an extractive answer below which the passages don't answer.")),
+        Field(
+            description=(
+                "Score of an extractive answer below which the passages don't answer."
+            )
+        ),
     ] = None
     """Score of an extractive answer below which the passages don't answer."""
 
     dense_weight: Annotated[
         float | None,
-        Field(description=("Weight of the vectors in hybrid search; the words have the rest.")),
+        Field(
+            description=(
+                'Weight of the vectors in hybrid search; the words have the rest.'
+            )
+        ),
     ] = None
     """Weight of the vectors in hybrid search; the words have the rest."""
 
@@ -363,13 +310,17 @@ class CalibrationValues(Model):
 
     relevance_threshold: Annotated[
         float | None,
-        Field(description="Cosine similarity below which a chunk is hardly ever relevant."),
+        Field(
+            description='Cosine similarity below which a chunk is hardly ever relevant.'
+        ),
     ] = None
     """Cosine similarity below which a chunk is hardly ever relevant."""
 
     report: Annotated[
         dict[str, Any] | None,
-        Field(description="What was measured and how: any JSON object, at most 64 KiB."),
+        Field(
+            description='What was measured and how: any JSON object, at most 64 KiB.'
+        ),
     ] = None
     """What was measured and how: any JSON object, at most 64 KiB."""
 
@@ -381,24 +332,29 @@ class CallerInfo(Model):
 
     expires_at: Annotated[
         str | None,
-        Field(description="When the key, token or session ends; null is never."),
+        Field(description='When the key, token or session ends; null is never.'),
     ]
     """When the key, token or session ends; null is never."""
 
     groups: Annotated[
         list[str],
-        Field(description=("As the identity provider and the organisation name them; a key's are its own.")),
+        Field(
+            description=(
+                "As the identity provider and the organisation name them; a key's are"
+                " its own."
+            )
+        ),
     ]
     """As the identity provider and the organisation name them; a key's are its own."""
 
-    key_id: Annotated[str | None, Field(description="Of an API key.")]
+    key_id: Annotated[str | None, Field(description='Of an API key.')]
     """Of an API key."""
 
-    kind: Literal["key", "token", "session"] | str
+    kind: Literal['key', 'token', 'session'] | str
     org: str
-    plan: Literal["free", "basic", "pro"] | str
+    plan: Literal['free', 'basic', 'pro'] | str
     roles: list[str]
-    scopes: list[Literal["read", "chat", "write", "admin"] | str]
+    scopes: list[Literal['read', 'chat', 'write', 'admin'] | str]
     user: str
 
 
@@ -407,38 +363,48 @@ class Chunk(Model):
     A chunk with its place in its document.
     """
 
-    cell: Annotated[int | None, Field(description="Cell of a notebook, from 1.")] = None
+    cell: Annotated[int | None, Field(description='Cell of a notebook, from 1.')] = None
     """Cell of a notebook, from 1."""
 
-    cell_range: Annotated[str | None, Field(description="Cells of the sheet, like `B2:D9`.")] = None
+    cell_range: Annotated[
+        str | None, Field(description='Cells of the sheet, like `B2:D9`.')
+    ] = None
     """Cells of the sheet, like `B2:D9`."""
 
-    char_end: Annotated[int, Field(description="Where it ends, exclusive.")]
+    char_end: Annotated[int, Field(description='Where it ends, exclusive.')]
     """Where it ends, exclusive."""
 
     char_start: Annotated[
         int,
-        Field(description=("Where it starts in the version's stored text, in Unicode code points.")),
+        Field(
+            description=(
+                "Where it starts in the version's stored text, in Unicode code points."
+            )
+        ),
     ]
     """Where it starts in the version's stored text, in Unicode code points."""
 
     chunk_id: int
-    chunk_index: Annotated[int, Field(description="Its order in the version, from 0.")]
+    chunk_index: Annotated[int, Field(description='Its order in the version, from 0.')]
     """Its order in the version, from 0."""
 
     content: str
-    content_hash: Annotated[str, Field(description="SHA-256 of the text.")]
+    content_hash: Annotated[str, Field(description='SHA-256 of the text.')]
     """SHA-256 of the text."""
 
     created_at: AwareDatetime | None = None
     document_id: int
     end_line: int | None = None
-    end_row_number: Annotated[int | None, Field(description="Last line, where it holds several.")] = None
+    end_row_number: Annotated[
+        int | None, Field(description='Last line, where it holds several.')
+    ] = None
     """Last line, where it holds several."""
 
     end_seconds: float | None = None
     file_name: str
-    live: Annotated[bool, Field(description="False if a newer version has superseded this one.")]
+    live: Annotated[
+        bool, Field(description='False if a newer version has superseded this one.')
+    ]
     """False if a newer version has superseded this one."""
 
     page_number: int | None = None
@@ -450,33 +416,43 @@ class Chunk(Model):
 
     record_path: Annotated[
         str | None,
-        Field(description=("Path of a record or value, like `orders[3].customer`; XPath in XML.")),
+        Field(
+            description=(
+                'Path of a record or value, like `orders[3].customer`; XPath in XML.'
+            )
+        ),
     ] = None
     """Path of a record or value, like `orders[3].customer`; XPath in XML."""
 
-    ref: Annotated[str, Field(description="Where it stands, as a person would say it.")]
+    ref: Annotated[str, Field(description='Where it stands, as a person would say it.')]
     """Where it stands, as a person would say it."""
 
     row_number: Annotated[
         int | None,
-        Field(description="Line of the sheet, from 1; the first of several."),
+        Field(description='Line of the sheet, from 1; the first of several.'),
     ] = None
     """Line of the sheet, from 1; the first of several."""
 
     section: str | None = None
-    sheet: Annotated[str | None, Field(description="Name of the sheet in a workbook.")] = None
+    sheet: Annotated[
+        str | None, Field(description='Name of the sheet in a workbook.')
+    ] = None
     """Name of the sheet in a workbook."""
 
-    slide: Annotated[int | None, Field(description="Slide of a presentation, from 1.")] = None
+    slide: Annotated[
+        int | None, Field(description='Slide of a presentation, from 1.')
+    ] = None
     """Slide of a presentation, from 1."""
 
     start_line: int | None = None
-    start_seconds: Annotated[float | None, Field(description="When its first words are said.")] = None
+    start_seconds: Annotated[
+        float | None, Field(description='When its first words are said.')
+    ] = None
     """When its first words are said."""
 
     title: str
     token_count: int
-    type: Literal["file", "article", "repository", "capture"] | str
+    type: Literal['file', 'article', 'repository', 'capture'] | str
     url: str | None = None
     version: int
 
@@ -489,26 +465,37 @@ class Citation(Model):
     category: Annotated[str | None, Field(description="The document's.")] = None
     """The document's."""
 
-    cell: Annotated[int | None, Field(description="Cell of a notebook, from 1.")] = None
+    cell: Annotated[int | None, Field(description='Cell of a notebook, from 1.')] = None
     """Cell of a notebook, from 1."""
 
-    cell_range: Annotated[str | None, Field(description="Cells of the sheet, like `B2:D9`.")] = None
+    cell_range: Annotated[
+        str | None, Field(description='Cells of the sheet, like `B2:D9`.')
+    ] = None
     """Cells of the sheet, like `B2:D9`."""
 
     chunk_id: int
     computed: Annotated[
         bool | None,
-        Field(description=("True if the text was computed from rows, and stands nowhere in the document.")),
+        Field(
+            description=(
+                'True if the text was computed from rows, and stands nowhere in the'
+                ' document.'
+            )
+        ),
     ] = None
     """True if the text was computed from rows, and stands nowhere in the document."""
 
     document_id: int
     end_line: int | None = None
-    end_row_number: Annotated[int | None, Field(description="Last line, where it holds several.")] = None
+    end_row_number: Annotated[
+        int | None, Field(description='Last line, where it holds several.')
+    ] = None
     """Last line, where it holds several."""
 
     end_seconds: float | None = None
-    entity_type: Annotated[str | None, Field(description="What kind of thing the document is about.")] = None
+    entity_type: Annotated[
+        str | None, Field(description='What kind of thing the document is about.')
+    ] = None
     """What kind of thing the document is about."""
 
     file_name: str
@@ -524,37 +511,49 @@ class Citation(Model):
 
     record_path: Annotated[
         str | None,
-        Field(description=("Path of a record or value, like `orders[3].customer`; XPath in XML.")),
+        Field(
+            description=(
+                'Path of a record or value, like `orders[3].customer`; XPath in XML.'
+            )
+        ),
     ] = None
     """Path of a record or value, like `orders[3].customer`; XPath in XML."""
 
-    ref: Annotated[str, Field(description="Where it stands, as a person would say it.")]
+    ref: Annotated[str, Field(description='Where it stands, as a person would say it.')]
     """Where it stands, as a person would say it."""
 
     row_number: Annotated[
         int | None,
-        Field(description="Line of the sheet, from 1; the first of several."),
+        Field(description='Line of the sheet, from 1; the first of several.'),
     ] = None
     """Line of the sheet, from 1; the first of several."""
 
-    saved_at: Annotated[AwareDatetime | None, Field(description="When the document was saved.")] = None
+    saved_at: Annotated[
+        AwareDatetime | None, Field(description='When the document was saved.')
+    ] = None
     """When the document was saved."""
 
-    score: Annotated[float | None, Field(description="Cosine similarity.")]
+    score: Annotated[float | None, Field(description='Cosine similarity.')]
     """Cosine similarity."""
 
     section: str | None = None
-    sheet: Annotated[str | None, Field(description="Name of the sheet in a workbook.")] = None
+    sheet: Annotated[
+        str | None, Field(description='Name of the sheet in a workbook.')
+    ] = None
     """Name of the sheet in a workbook."""
 
-    slide: Annotated[int | None, Field(description="Slide of a presentation, from 1.")] = None
+    slide: Annotated[
+        int | None, Field(description='Slide of a presentation, from 1.')
+    ] = None
     """Slide of a presentation, from 1."""
 
     snippet: Annotated[str, Field(description="The passage's first 200 characters.")]
     """The passage's first 200 characters."""
 
     start_line: int | None = None
-    start_seconds: Annotated[float | None, Field(description="When its first words are said.")] = None
+    start_seconds: Annotated[
+        float | None, Field(description='When its first words are said.')
+    ] = None
     """When its first words are said."""
 
     tags: Annotated[list[str] | None, Field(description="The document's.")] = None
@@ -562,7 +561,7 @@ class Citation(Model):
 
     title: str
     type: Annotated[
-        Literal["file", "article", "repository", "capture"] | str | None,
+        Literal['file', 'article', 'repository', 'capture'] | str | None,
         Field(description="The document's."),
     ] = None
     """The document's."""
@@ -585,7 +584,7 @@ class CitationsEvent(Model):
     """
 
     data: CitationList
-    event: Literal["citations"]
+    event: Literal['citations']
     id: int
 
 
@@ -594,7 +593,7 @@ class Collection(Model):
     A named group of documents.
     """
 
-    access: Annotated[Access, Field(description="What the caller may do with it.")]
+    access: Annotated[Access, Field(description='What the caller may do with it.')]
     """What the caller may do with it."""
 
     created_at: AwareDatetime | None = None
@@ -612,8 +611,8 @@ class CollectionBody(Model):
         bool | None,
         Field(
             description=(
-                "Whether what its documents lack of summary, kind, category and tags is"
-                " filled: by a language model where there is one, which costs."
+                'Whether what its documents lack of summary, kind, category and tags is'
+                ' filled: by a language model where there is one, which costs.'
             )
         ),
     ] = None
@@ -659,7 +658,9 @@ class Conversation(Model):
     profile: str
     title: str
     updated_at: AwareDatetime
-    user: Annotated[str | None, Field(description="Whose it is; left out in the caller's own.")] = None
+    user: Annotated[
+        str | None, Field(description="Whose it is; left out in the caller's own.")
+    ] = None
     """Whose it is; left out in the caller's own."""
 
 
@@ -677,7 +678,7 @@ class ConversationEvent(Model):
     """
 
     data: ConversationCreated
-    event: Literal["conversation"]
+    event: Literal['conversation']
     id: int
 
 
@@ -714,8 +715,36 @@ class DecisionEvent(Model):
     """
 
     data: Decision
-    event: Literal["decision"]
+    event: Literal['decision']
     id: int
+
+
+class DescribedColumn(Model):
+    """
+    A column of a table.
+    """
+
+    currency: Annotated[str | None, Field(description='As the table writes it.')] = None
+    """As the table writes it."""
+
+    name: Annotated[str, Field(description='In the header, or how it was computed.')]
+    """In the header, or how it was computed."""
+
+    refusal: Annotated[str | None, Field(description="Why it isn't computed with.")] = (
+        None
+    )
+    """Why it isn't computed with."""
+
+    samples: Annotated[
+        list[str], Field(description='Its most frequent values, at most 5.')
+    ]
+    """Its most frequent values, at most 5."""
+
+    type: Annotated[
+        Literal['text', 'number', 'percent', 'currency', 'date', 'boolean', 'unspecified'] | str,
+        Field(description='What most of its cells hold.'),
+    ]
+    """What most of its cells hold."""
 
 
 class DocumentBody(Model):
@@ -724,26 +753,33 @@ class DocumentBody(Model):
     """
 
     collection: str | None = None
-    content: Annotated[str, Field(description="Markdown.")]
+    content: Annotated[str, Field(description='Markdown.')]
     """Markdown."""
 
     metadata: dict[str, Any] | None = None
     readers: Annotated[
         list[str] | None,
         Field(
-            description=("Subjects who alone may read it, of those who may read its collection; empty: all of them.")
+            description=(
+                'Subjects who alone may read it, of those who may read its collection;'
+                ' empty: all of them.'
+            )
         ),
     ] = None
     """Subjects who alone may read it, of those who may read its collection; empty: all of them."""
 
     tags: list[str] | None = None
     title: str
-    type: Literal["file", "article", "repository", "capture"] | str
+    type: Literal['file', 'article', 'repository', 'capture'] | str
     url: str | None = None
-    valid_from: Annotated[str | None, Field(description="Before, it isn't found.")] = None
+    valid_from: Annotated[str | None, Field(description="Before, it isn't found.")] = (
+        None
+    )
     """Before, it isn't found."""
 
-    valid_until: Annotated[str | None, Field(description="From then on, it isn't found any more.")] = None
+    valid_until: Annotated[
+        str | None, Field(description="From then on, it isn't found any more.")
+    ] = None
     """From then on, it isn't found any more."""
 
 
@@ -761,19 +797,22 @@ class DocumentForm(Model):
     A document as a file.
     """
 
-    collection: Annotated[str | None, Field(description="Created on first use.")] = None
+    collection: Annotated[str | None, Field(description='Created on first use.')] = None
     """Created on first use."""
 
-    file: Annotated[bytes, Field(description="Up to 256 MiB.")]
+    file: Annotated[bytes, Field(description='Up to 256 MiB.')]
     """Up to 256 MiB."""
 
-    metadata: Annotated[str | None, Field(description="A JSON object.")] = None
+    metadata: Annotated[str | None, Field(description='A JSON object.')] = None
     """A JSON object."""
 
     path: Annotated[
         str | None,
         Field(
-            description=("The file's path in its folder, with `/` between; lists and citations show it as `file_name`.")
+            description=(
+                "The file's path in its folder, with `/` between; lists and citations"
+                " show it as `file_name`."
+            )
         ),
     ] = None
     """The file's path in its folder, with `/` between; lists and citations show it as `file_name`."""
@@ -782,8 +821,8 @@ class DocumentForm(Model):
         str | None,
         Field(
             description=(
-                "Subjects who alone may read it, of those who may read its collection;"
-                " empty: all of them. Repeatable, or a JSON list."
+                'Subjects who alone may read it, of those who may read its collection;'
+                ' empty: all of them. Repeatable, or a JSON list.'
             )
         ),
     ] = None
@@ -791,22 +830,28 @@ class DocumentForm(Model):
 
     tags: Annotated[
         str | None,
-        Field(description="Repeatable; a JSON list, or separated by commas."),
+        Field(description='Repeatable; a JSON list, or separated by commas.'),
     ] = None
     """Repeatable; a JSON list, or separated by commas."""
 
     title: str | None = None
-    type: Literal["file", "article", "repository", "capture"] | str | None = None
+    type: Literal['file', 'article', 'repository', 'capture'] | str | None = None
     url: str | None = None
     valid_from: Annotated[
         str | None,
-        Field(description=("A time with its offset, else in UTC; of a day, its beginning in UTC.")),
+        Field(
+            description=(
+                'A time with its offset, else in UTC; of a day, its beginning in UTC.'
+            )
+        ),
     ] = None
     """A time with its offset, else in UTC; of a day, its beginning in UTC."""
 
     valid_until: Annotated[
         str | None,
-        Field(description="A time with its offset, else in UTC; of a day, its end in UTC."),
+        Field(
+            description='A time with its offset, else in UTC; of a day, its end in UTC.'
+        ),
     ] = None
     """A time with its offset, else in UTC; of a day, its end in UTC."""
 
@@ -816,36 +861,84 @@ class DocumentPatch(Model):
     What may be changed of a document without a new version; a field that is absent stays as it is.
     """
 
-    collection: Annotated[str | None, Field(description="null takes it out of its collection.")] = None
+    collection: Annotated[
+        str | None, Field(description='null takes it out of its collection.')
+    ] = None
     """null takes it out of its collection."""
 
     file_name: Annotated[
         str | None,
-        Field(description=("Its path now, with the same ending: a file that was moved needs no new version.")),
+        Field(
+            description=(
+                'Its path now, with the same ending: a file that was moved needs no new'
+                ' version.'
+            )
+        ),
     ] = None
     """Its path now, with the same ending: a file that was moved needs no new version."""
 
     metadata: dict[str, Any] | None = None
-    readers: Annotated[list[str] | None, Field(description="null: whoever may read its collection.")] = None
+    readers: Annotated[
+        list[str] | None, Field(description='null: whoever may read its collection.')
+    ] = None
     """null: whoever may read its collection."""
 
     tags: list[str] | None = None
     title: str | None = None
     url: str | None = None
-    valid_from: Annotated[str | None, Field(description="Before, it isn't found.")] = None
+    valid_from: Annotated[str | None, Field(description="Before, it isn't found.")] = (
+        None
+    )
     """Before, it isn't found."""
 
-    valid_until: Annotated[str | None, Field(description="From then on, it isn't found any more.")] = None
+    valid_until: Annotated[
+        str | None, Field(description="From then on, it isn't found any more.")
+    ] = None
     """From then on, it isn't found any more."""
 
 
 DocumentStatus = TypeAliasType(
     "DocumentStatus",
     Annotated[
-        Literal["pending", "processing", "ready", "failed"] | str,
+        Literal['pending', 'processing', 'ready', 'failed'] | str,
         Field(description="How far a document's latest version is."),
     ],
 )
+
+
+class DocumentTable(Model):
+    """
+    A table of a document.
+    """
+
+    columns: Annotated[list[DescribedColumn], Field(description='At most 200.')]
+    """At most 200."""
+
+    header_row: Annotated[int, Field(description='Line of the header.')]
+    """Line of the header."""
+
+    last_row: int
+    refusal: Annotated[
+        str | None, Field(description='Why no query over it is answered.')
+    ] = None
+    """Why no query over it is answered."""
+
+    row_count: Annotated[int, Field(description='Lines that are computed over.')]
+    """Lines that are computed over."""
+
+    sheet: Annotated[
+        str | None, Field(description='Absent if the format has no sheets.')
+    ] = None
+    """Absent if the format has no sheets."""
+
+
+class DocumentTables(Model):
+    """
+    The tables of a version, in its order, at most 200.
+    """
+
+    tables: list[DocumentTable]
+    version: int
 
 
 class Embedding(Model):
@@ -855,12 +948,12 @@ class Embedding(Model):
 
     embedding: Annotated[
         list[float] | str,
-        Field(description="Numbers, or with `base64` little-endian float32."),
+        Field(description='Numbers, or with `base64` little-endian float32.'),
     ]
     """Numbers, or with `base64` little-endian float32."""
 
     index: int
-    object: Literal["embedding"]
+    object: Literal['embedding']
 
 
 class EmbeddingUsage(Model):
@@ -879,7 +972,7 @@ class Embeddings(Model):
 
     data: list[Embedding]
     model: str
-    object: Literal["list"]
+    object: Literal['list']
     usage: EmbeddingUsage
 
 
@@ -889,26 +982,41 @@ class EmbeddingsRequest(Model):
     """
 
     dimensions: int | None = None
-    encoding_format: Literal["float", "base64"] | str | None = None
+    encoding_format: Literal['float', 'base64'] | str | None = None
     input: Annotated[
         str | list[str],
-        Field(description=("One text or up to 256; none empty. Token ids can't be taken: models differ.")),
+        Field(
+            description=(
+                "One text or up to 256; none empty. Token ids can't be taken: models"
+                " differ."
+            )
+        ),
     ]
     """One text or up to 256; none empty. Token ids can't be taken: models differ."""
 
     input_type: Annotated[
-        Literal["query", "document"] | str | None,
-        Field(description=("What for: some models embed questions and passages differently.")),
+        Literal['query', 'document'] | str | None,
+        Field(
+            description=(
+                'What for: some models embed questions and passages differently.'
+            )
+        ),
     ] = None
     """What for: some models embed questions and passages differently."""
 
     model: Annotated[
         str | None,
-        Field(description=("An embedding model; absent or empty means the caller's default.")),
+        Field(
+            description=(
+                "An embedding model; absent or empty means the caller's default."
+            )
+        ),
     ] = None
     """An embedding model; absent or empty means the caller's default."""
 
-    user: Annotated[Any | None, Field(description="Not read: it changes no answer.")] = None
+    user: Annotated[
+        Any | None, Field(description='Not read: it changes no answer.')
+    ] = None
     """Not read: it changes no answer."""
 
 
@@ -927,18 +1035,22 @@ class Erasure(Model):
     """
 
     created_at: AwareDatetime
-    documents: Literal["delete", "keep"] | str
-    erased_documents: Annotated[int, Field(description="Deleted, or given to the successor, so far.")]
+    documents: Literal['delete', 'keep'] | str
+    erased_documents: Annotated[
+        int, Field(description='Deleted, or given to the successor, so far.')
+    ]
     """Deleted, or given to the successor, so far."""
 
     finished_at: AwareDatetime | None = None
     id: UUID
-    kind: Literal["user", "organisation"] | str
-    state: Literal["running", "done"] | str
-    successor: Annotated[str, Field(description="What stands in place of the user in accounts.")]
+    kind: Literal['user', 'organisation'] | str
+    state: Literal['running', 'done'] | str
+    successor: Annotated[
+        str, Field(description='What stands in place of the user in accounts.')
+    ]
     """What stands in place of the user in accounts."""
 
-    user: Annotated[str | None, Field(description="Left out once it is done.")] = None
+    user: Annotated[str | None, Field(description='Left out once it is done.')] = None
     """Left out once it is done."""
 
 
@@ -958,14 +1070,24 @@ class ErasureRequest(Model):
     """
 
     documents: Annotated[
-        Literal["delete", "keep"] | str | None,
-        Field(description=("What becomes of documents that the user saved: `keep` gives them to a name of nobody's.")),
+        Literal['delete', 'keep'] | str | None,
+        Field(
+            description=(
+                "What becomes of documents that the user saved: `keep` gives them to a"
+                " name of nobody's."
+            )
+        ),
     ] = None
     """What becomes of documents that the user saved: `keep` gives them to a name of nobody's."""
 
     organisation: Annotated[
         str | None,
-        Field(description=("The caller's organisation, by its id: all that it has is erased, for good.")),
+        Field(
+            description=(
+                "The caller's organisation, by its id: all that it has is erased, for"
+                " good."
+            )
+        ),
     ] = None
     """The caller's organisation, by its id: all that it has is erased, for good."""
 
@@ -982,7 +1104,8 @@ class ExportLine(Model):
         str,
         Field(
             description=(
-                "`export` first, `end` last, which a broken export lacks; between them the tables of the rows."
+                '`export` first, `end` last, which a broken export lacks; between them'
+                ' the tables of the rows.'
             )
         ),
     ]
@@ -992,7 +1115,8 @@ class ExportLine(Model):
         dict[str, Any],
         Field(
             description=(
-                "`export`: `organisation`, `user`, `at`; `end`: `records`, lines between; else a row by columns."
+                '`export`: `organisation`, `user`, `at`; `end`: `records`, lines'
+                ' between; else a row by columns.'
             )
         ),
     ]
@@ -1004,12 +1128,16 @@ class Extras(Model):
     What Citewire takes beyond OpenAI's fields, as `extra_body={"citewire": {…}}`.
     """
 
-    any_validity: Annotated[bool | None, Field(description="Whether also what isn't valid is found.")] = None
+    any_validity: Annotated[
+        bool | None, Field(description="Whether also what isn't valid is found.")
+    ] = None
     """Whether also what isn't valid is found."""
 
     as_of: Annotated[
         str | None,
-        Field(description="What was, or will be, valid then is found; absent means now."),
+        Field(
+            description='What was, or will be, valid then is found; absent means now.'
+        ),
     ] = None
     """What was, or will be, valid then is found; absent means now."""
 
@@ -1018,7 +1146,7 @@ class Extras(Model):
     detach: bool | None = None
     document_ids: Annotated[
         list[int] | None,
-        Field(description="The selected documents; absent means all in scope."),
+        Field(description='The selected documents; absent means all in scope.'),
     ] = None
     """The selected documents; absent means all in scope."""
 
@@ -1026,7 +1154,8 @@ class Extras(Model):
         Any | None,
         Field(
             description=(
-                'A condition on documents: {"all": […]}, {"any": […]}, {"not": …} or {"field", "op", "value"}.'
+                'A condition on documents: {"all": […]}, {"any": […]}, {"not": …} or'
+                ' {"field", "op", "value"}.'
             )
         ),
     ] = None
@@ -1044,19 +1173,23 @@ class FallbackBody(Model):
 
     api_base: Annotated[
         str | None,
-        Field(description="Base URL; it is normalised to end in `/v1`. Write-only."),
+        Field(description='Base URL; it is normalised to end in `/v1`. Write-only.'),
     ] = None
     """Base URL; it is normalised to end in `/v1`. Write-only."""
 
     api_key: Annotated[
         SecretStr | None,
-        Field(description="Write-only: it is sealed at once and never comes back."),
+        Field(description='Write-only: it is sealed at once and never comes back.'),
     ] = None
     """Write-only: it is sealed at once and never comes back."""
 
     model: Annotated[
         str | None,
-        Field(description=("The model; absent means the provider's default, where it has one.")),
+        Field(
+            description=(
+                "The model; absent means the provider's default, where it has one."
+            )
+        ),
     ] = None
     """The model; absent means the provider's default, where it has one."""
 
@@ -1068,34 +1201,23 @@ class FeedbackBody(Model):
     What the caller thinks of an answer.
     """
 
-    comment: Annotated[str | None, Field(description="In the caller's own words.")] = None
+    comment: Annotated[str | None, Field(description="In the caller's own words.")] = (
+        None
+    )
     """In the caller's own words."""
 
-    rating: Annotated[Literal["up", "down"] | str, Field(description="Whether it is good.")]
+    rating: Annotated[
+        Literal['up', 'down'] | str, Field(description='Whether it is good.')
+    ]
     """Whether it is good."""
 
     reasons: Annotated[
-        list[
-            Literal[
-                "correct",
-                "complete",
-                "well_cited",
-                "clear",
-                "incorrect",
-                "unsupported",
-                "incomplete",
-                "off_topic",
-                "outdated",
-                "unclear",
-            ]
-            | str
-        ]
-        | None,
+        list[Literal['correct', 'complete', 'well_cited', 'clear', 'incorrect', 'unsupported', 'incomplete', 'off_topic', 'outdated', 'unclear'] | str] | None,
         Field(
             description=(
-                "Of `up`: `correct`, `complete`, `well_cited`, `clear`; of `down`:"
-                " `incorrect`, `unsupported`, `incomplete`, `off_topic`, `outdated`,"
-                " `unclear`."
+                'Of `up`: `correct`, `complete`, `well_cited`, `clear`; of `down`:'
+                ' `incorrect`, `unsupported`, `incomplete`, `off_topic`, `outdated`,'
+                ' `unclear`.'
             )
         ),
     ] = None
@@ -1110,7 +1232,7 @@ class FeedbackInfo(Model):
     comment: Annotated[str, Field(description='"" for none.')]
     """"" for none."""
 
-    rating: Literal["up", "down"] | str
+    rating: Literal['up', 'down'] | str
     reasons: list[str]
     updated_at: AwareDatetime
 
@@ -1138,8 +1260,8 @@ class GrantBody(Model):
     What one subject may do with a collection.
     """
 
-    access: Literal["read", "write", "manage"] | str
-    subject: Annotated[str, Field(description="`user:ID`, `group:NAME` or `everyone`.")]
+    access: Literal['read', 'write', 'manage'] | str
+    subject: Annotated[str, Field(description='`user:ID`, `group:NAME` or `everyone`.')]
     """`user:ID`, `group:NAME` or `everyone`."""
 
 
@@ -1166,8 +1288,10 @@ class GrantsBody(Model):
 Group = TypeAliasType(
     "Group",
     Annotated[
-        Literal["org", "user", "key", "day", "model", "profile", "purpose"] | str,
-        Field(description="What usage is divided by. `model` goes with its provider; days are UTC."),
+        Literal['org', 'user', 'key', 'day', 'model', 'profile', 'purpose'] | str,
+        Field(
+            description='What usage is divided by. `model` goes with its provider; days are UTC.'
+        ),
     ],
 )
 
@@ -1177,7 +1301,9 @@ class GroupBody(Model):
     A group to be made.
     """
 
-    name: Annotated[str, Field(description="1-200 printable characters without a slash.")]
+    name: Annotated[
+        str, Field(description='1-200 printable characters without a slash.')
+    ]
     """1-200 printable characters without a slash."""
 
 
@@ -1189,7 +1315,7 @@ class GroupInfo(Model):
     created_at: AwareDatetime
     created_by: str
     name: str
-    users: Annotated[int, Field(description="How many are in it.")]
+    users: Annotated[int, Field(description='How many are in it.')]
     """How many are in it."""
 
 
@@ -1231,7 +1357,7 @@ class KeyBody(Model):
 
     expires_at: Annotated[
         AwareDatetime | None,
-        Field(description="When it stops working (RFC 3339); absent: never."),
+        Field(description='When it stops working (RFC 3339); absent: never.'),
     ] = None
     """When it stops working (RFC 3339); absent: never."""
 
@@ -1247,17 +1373,17 @@ class KeyBody(Model):
     ] = None
     """Groups that it acts for, of those that its maker is in, as long as its maker is; absent: those of the organisation's own that its user is in, or those that the key names which makes it."""
 
-    name: Annotated[str | None, Field(description="What it is for.")] = None
+    name: Annotated[str | None, Field(description='What it is for.')] = None
     """What it is for."""
 
     scopes: Annotated[
-        list[Literal["read", "chat", "write", "admin"] | str] | None,
+        list[Literal['read', 'chat', 'write', 'admin'] | str] | None,
         Field(
             description=(
-                "What it may be used for, of what its maker may; absent: all of that."
-                " `read` documents, conversations and search; `chat`; `write`: change"
-                " documents, collections and conversations; `admin`: what only owners"
-                " and admins may, and keys."
+                'What it may be used for, of what its maker may; absent: all of that.'
+                ' `read` documents, conversations and search; `chat`; `write`: change'
+                ' documents, collections and conversations; `admin`: what only owners'
+                ' and admins may, and keys.'
             )
         ),
     ] = None
@@ -1265,7 +1391,11 @@ class KeyBody(Model):
 
     user: Annotated[
         str | None,
-        Field(description=("Whose it is; absent: the caller's. Owners and admins may name others.")),
+        Field(
+            description=(
+                "Whose it is; absent: the caller's. Owners and admins may name others."
+            )
+        ),
     ] = None
     """Whose it is; absent: the caller's. Owners and admins may name others."""
 
@@ -1275,32 +1405,39 @@ class LimitBody(Model):
     A limit of a user's or an API key's.
     """
 
-    key_id: Annotated[str | None, Field(description="The key, for `key`.")] = None
+    key_id: Annotated[str | None, Field(description='The key, for `key`.')] = None
     """The key, for `key`."""
 
     limit: Annotated[
         int,
-        Field(description=("At most; where the plan allows less, that counts. 0 lets nothing through.")),
+        Field(
+            description=(
+                'At most; where the plan allows less, that counts. 0 lets nothing'
+                ' through.'
+            )
+        ),
     ]
     """At most; where the plan allows less, that counts. 0 lets nothing through."""
 
-    measure: Literal["requests", "tokens", "streams", "uploads", "upload-bytes"] | str
-    scope: Literal["user", "key"] | str
-    user: Annotated[str | None, Field(description="Whose, for `user`.")] = None
+    measure: Literal['requests', 'tokens', 'streams', 'uploads', 'upload-bytes'] | str
+    scope: Literal['user', 'key'] | str
+    user: Annotated[str | None, Field(description='Whose, for `user`.')] = None
     """Whose, for `user`."""
 
 
 LimitScope = TypeAliasType(
     "LimitScope",
-    Annotated[Literal["key", "user", "org"] | str, Field(description="Whose counter it is.")],
+    Annotated[
+        Literal['key', 'user', 'org'] | str, Field(description='Whose counter it is.')
+    ],
 )
 
 
 Measure = TypeAliasType(
     "Measure",
     Annotated[
-        Literal["requests", "tokens", "streams", "uploads", "upload-bytes", "stored-bytes"] | str,
-        Field(description="What is counted."),
+        Literal['requests', 'tokens', 'streams', 'uploads', 'upload-bytes', 'stored-bytes'] | str,
+        Field(description='What is counted.'),
     ],
 )
 
@@ -1310,13 +1447,13 @@ class MessageEnd(Model):
     Why the answer ended.
     """
 
-    stop_reason: Literal["end_turn", "max_tokens", "refusal"] | str
+    stop_reason: Literal['end_turn', 'max_tokens', 'refusal'] | str
     stop_sequence: None
 
 
 class MessageEvent4(Model):
     data: BlockStop
-    event: Literal["content_block_stop"]
+    event: Literal['content_block_stop']
 
 
 class MessageFault(Model):
@@ -1325,7 +1462,7 @@ class MessageFault(Model):
     """
 
     error: AnthropicError
-    type: Literal["error"]
+    type: Literal['error']
 
 
 class MessagePart(Model):
@@ -1342,7 +1479,7 @@ class MessageStop(Model):
     Nothing follows.
     """
 
-    type: Literal["message_stop"]
+    type: Literal['message_stop']
 
 
 class MessageUsage(Model):
@@ -1361,7 +1498,7 @@ class ModelInfo(Model):
 
     created: int
     id: str
-    object: Literal["model"]
+    object: Literal['model']
     owned_by: str
 
 
@@ -1374,7 +1511,7 @@ class ModelList(Model):
     next_page_token: Annotated[str, Field(description='"" on the last page.')]
     """"" on the last page."""
 
-    object: Literal["list"]
+    object: Literal['list']
 
 
 class NewApiKey(Model):
@@ -1383,34 +1520,43 @@ class NewApiKey(Model):
     """
 
     created_at: AwareDatetime
-    expires_at: Annotated[AwareDatetime | None, Field(description="null is never.")]
+    expires_at: Annotated[AwareDatetime | None, Field(description='null is never.')]
     """null is never."""
 
     groups: Annotated[
         list[str] | None,
-        Field(description=("Those that it names; null: those of the organisation's own that its user is in.")),
+        Field(
+            description=(
+                "Those that it names; null: those of the organisation's own that its"
+                " user is in."
+            )
+        ),
     ]
     """Those that it names; null: those of the organisation's own that its user is in."""
 
-    id: Annotated[str, Field(description="It stays the same when the key is rotated.")]
+    id: Annotated[str, Field(description='It stays the same when the key is rotated.')]
     """It stays the same when the key is rotated."""
 
     key: str
-    last_used_at: Annotated[AwareDatetime | None, Field(description="Written about once a minute.")]
+    last_used_at: Annotated[
+        AwareDatetime | None, Field(description='Written about once a minute.')
+    ]
     """Written about once a minute."""
 
     name: str
-    prefix: Annotated[str, Field(description="Its first characters, to recognise it by.")]
+    prefix: Annotated[
+        str, Field(description='Its first characters, to recognise it by.')
+    ]
     """Its first characters, to recognise it by."""
 
     previous_until: Annotated[
         AwareDatetime | None,
-        Field(description="Until when the text before the last rotation works."),
+        Field(description='Until when the text before the last rotation works.'),
     ]
     """Until when the text before the last rotation works."""
 
     revoked_at: AwareDatetime | None
-    scopes: list[Literal["read", "chat", "write", "admin"] | str]
+    scopes: list[Literal['read', 'chat', 'write', 'admin'] | str]
     user: str
 
 
@@ -1438,7 +1584,12 @@ class OperatedOrganisation(Model):
 
     audit_days: Annotated[
         int | None,
-        Field(description=("For how long its audit trail is kept; null: for as long as the server keeps any.")),
+        Field(
+            description=(
+                'For how long its audit trail is kept; null: for as long as the server'
+                ' keeps any.'
+            )
+        ),
     ]
     """For how long its audit trail is kept; null: for as long as the server keeps any."""
 
@@ -1447,8 +1598,10 @@ class OperatedOrganisation(Model):
     keys: Annotated[int, Field(description="API keys that aren't revoked.")]
     """API keys that aren't revoked."""
 
-    plan: Literal["free", "basic", "pro"] | str
-    suspended_at: Annotated[AwareDatetime | None, Field(description="null: its members may call.")]
+    plan: Literal['free', 'basic', 'pro'] | str
+    suspended_at: Annotated[
+        AwareDatetime | None, Field(description='null: its members may call.')
+    ]
     """null: its members may call."""
 
     users: int
@@ -1474,24 +1627,30 @@ class Operation(Model):
         dict[str, Any] | None,
         Field(
             description=(
-                "Of `create` and `replace`: the body of `POST /v1/documents`; with"
-                " `file_name`, a small file whose `content` is base64. Of `update`: the"
-                " body of `PATCH /v1/documents/{document_id}`."
+                'Of `create` and `replace`: the body of `POST /v1/documents`; with'
+                ' `file_name`, a small file whose `content` is base64. Of `update`: the'
+                ' body of `PATCH /v1/documents/{document_id}`.'
             )
         ),
     ] = None
     """Of `create` and `replace`: the body of `POST /v1/documents`; with `file_name`, a small file whose `content` is base64. Of `update`: the body of `PATCH /v1/documents/{document_id}`."""
 
-    id: Annotated[int | None, Field(description="Which document; not of `create`.")] = None
+    id: Annotated[int | None, Field(description='Which document; not of `create`.')] = (
+        None
+    )
     """Which document; not of `create`."""
 
     key: Annotated[
         str | None,
-        Field(description=("Of `create` and `replace`: an Idempotency-Key of this operation alone.")),
+        Field(
+            description=(
+                'Of `create` and `replace`: an Idempotency-Key of this operation alone.'
+            )
+        ),
     ] = None
     """Of `create` and `replace`: an Idempotency-Key of this operation alone."""
 
-    op: Literal["create", "replace", "update", "retry", "delete"] | str
+    op: Literal['create', 'replace', 'update', 'retry', 'delete'] | str
 
 
 class OrganisationBody(Model):
@@ -1499,22 +1658,25 @@ class OrganisationBody(Model):
     An organisation to be made.
     """
 
-    id: Annotated[str, Field(description="1-128 characters of A-Z a-z 0-9 _ . : @ -; it stays.")]
+    id: Annotated[
+        str, Field(description='1-128 characters of A-Z a-z 0-9 _ . : @ -; it stays.')
+    ]
     """1-128 characters of A-Z a-z 0-9 _ . : @ -; it stays."""
 
     owner: Annotated[
         str | None,
         Field(
             description=(
-                "A user who owns it, as the identity provider will name the user; absent: the first that is made."
+                'A user who owns it, as the identity provider will name the user;'
+                ' absent: the first that is made.'
             )
         ),
     ] = None
     """A user who owns it, as the identity provider will name the user; absent: the first that is made."""
 
     plan: Annotated[
-        Literal["free", "basic", "pro"] | str | None,
-        Field(description="What it pays for."),
+        Literal['free', 'basic', 'pro'] | str | None,
+        Field(description='What it pays for.'),
     ] = None
     """What it pays for."""
 
@@ -1529,7 +1691,7 @@ class OrganisationInfo(Model):
     keys: Annotated[int, Field(description="API keys that aren't revoked.")]
     """API keys that aren't revoked."""
 
-    plan: Literal["free", "basic", "pro"] | str
+    plan: Literal['free', 'basic', 'pro'] | str
     users: int
 
 
@@ -1540,7 +1702,11 @@ class OrganisationLimitBody(Model):
 
     limit: Annotated[
         int,
-        Field(description=("At most, also more than the plan allows. 0 lets nothing through.")),
+        Field(
+            description=(
+                'At most, also more than the plan allows. 0 lets nothing through.'
+            )
+        ),
     ]
     """At most, also more than the plan allows. 0 lets nothing through."""
 
@@ -1550,17 +1716,19 @@ class OwnLimitInfo(Model):
     A limit in place of the plan's.
     """
 
-    key_id: Annotated[str | None, Field(description="The API key's id, of scope `key`.")] = None
+    key_id: Annotated[
+        str | None, Field(description="The API key's id, of scope `key`.")
+    ] = None
     """The API key's id, of scope `key`."""
 
     limit: int
-    measure: Literal["requests", "tokens", "streams", "uploads", "upload-bytes"] | str
-    scope: Annotated[LimitScope, Field(description="`org` is set by the operator.")]
+    measure: Literal['requests', 'tokens', 'streams', 'uploads', 'upload-bytes'] | str
+    scope: Annotated[LimitScope, Field(description='`org` is set by the operator.')]
     """`org` is set by the operator."""
 
     updated_at: AwareDatetime
     updated_by: str
-    user: Annotated[str | None, Field(description="Whose, of scope `user`.")] = None
+    user: Annotated[str | None, Field(description='Whose, of scope `user`.')] = None
     """Whose, of scope `user`."""
 
 
@@ -1604,8 +1772,8 @@ class PassageBody(Model):
 Period = TypeAliasType(
     "Period",
     Annotated[
-        Literal["day", "month"] | str,
-        Field(description="How long a budget lasts, in UTC."),
+        Literal['day', 'month'] | str,
+        Field(description='How long a budget lasts, in UTC.'),
     ],
 )
 
@@ -1615,7 +1783,7 @@ class PlanBody(Model):
     An organisation's new plan.
     """
 
-    plan: Literal["free", "basic", "pro"] | str
+    plan: Literal['free', 'basic', 'pro'] | str
 
 
 class PlanLimit(Model):
@@ -1625,7 +1793,9 @@ class PlanLimit(Model):
 
     limit: int
     measure: Measure
-    scope: Annotated[LimitScope, Field(description="Of an API key, a user or the organisation.")]
+    scope: Annotated[
+        LimitScope, Field(description='Of an API key, a user or the organisation.')
+    ]
     """Of an API key, a user or the organisation."""
 
 
@@ -1634,18 +1804,27 @@ class Problem(Model):
     RFC 9457. `reason` is for programs, `detail` for people.
     """
 
-    budget: Annotated[str | None, Field(description="Of `BUDGET_EXCEEDED`: which budget is spent.")] = None
+    budget: Annotated[
+        str | None, Field(description='Of `BUDGET_EXCEEDED`: which budget is spent.')
+    ] = None
     """Of `BUDGET_EXCEEDED`: which budget is spent."""
 
     detail: str
-    error: Annotated[OpenAiError | None, Field(description="On the routes of OpenAI's clients.")] = None
+    error: Annotated[
+        OpenAiError | None, Field(description="On the routes of OpenAI's clients.")
+    ] = None
     """On the routes of OpenAI's clients."""
 
     errors: list[FieldError]
     left_usd: float | None = None
     limit: Annotated[
         str | None,
-        Field(description=("Of `RATE_LIMITED` and `STORAGE_FULL`: which limit, by measure and scope.")),
+        Field(
+            description=(
+                'Of `RATE_LIMITED` and `STORAGE_FULL`: which limit, by measure and'
+                ' scope.'
+            )
+        ),
     ] = None
     """Of `RATE_LIMITED` and `STORAGE_FULL`: which limit, by measure and scope."""
 
@@ -1657,20 +1836,24 @@ class Problem(Model):
     ] = None
     """Of a provider's failure: which, and its `model`."""
 
-    quota: Annotated[int | None, Field(description="What it allows.")] = None
+    quota: Annotated[int | None, Field(description='What it allows.')] = None
     """What it allows."""
 
-    reason: Annotated[str, Field(description="A stable code in upper case.")]
+    reason: Annotated[str, Field(description='A stable code in upper case.')]
     """A stable code in upper case."""
 
     request_id: str
-    resets_at: Annotated[str | None, Field(description="When it begins anew.")] = None
+    resets_at: Annotated[str | None, Field(description='When it begins anew.')] = None
     """When it begins anew."""
 
-    scope: Annotated[str | None, Field(description="Of `SCOPE_MISSING`: the scope that this needs.")] = None
+    scope: Annotated[
+        str | None, Field(description='Of `SCOPE_MISSING`: the scope that this needs.')
+    ] = None
     """Of `SCOPE_MISSING`: the scope that this needs."""
 
-    size_bytes: Annotated[int | None, Field(description="Of `STORAGE_FULL`: bytes of what was refused.")] = None
+    size_bytes: Annotated[
+        int | None, Field(description='Of `STORAGE_FULL`: bytes of what was refused.')
+    ] = None
     """Of `STORAGE_FULL`: bytes of what was refused."""
 
     status: int
@@ -1678,14 +1861,18 @@ class Problem(Model):
     type: AnyUrl
     types: Annotated[
         list[str] | None,
-        Field(description="Of `PROVIDER_MISSING`: which providers are missing."),
+        Field(description='Of `PROVIDER_MISSING`: which providers are missing.'),
     ] = None
     """Of `PROVIDER_MISSING`: which providers are missing."""
 
-    used: Annotated[int | None, Field(description="Of `STORAGE_FULL`: bytes that are stored.")] = None
+    used: Annotated[
+        int | None, Field(description='Of `STORAGE_FULL`: bytes that are stored.')
+    ] = None
     """Of `STORAGE_FULL`: bytes that are stored."""
 
-    window_seconds: Annotated[int | None, Field(description="In which time; absent: at every moment.")] = None
+    window_seconds: Annotated[
+        int | None, Field(description='In which time; absent: at every moment.')
+    ] = None
     """In which time; absent: at every moment."""
 
 
@@ -1694,10 +1881,12 @@ class ProfileHistory(Model):
     What of a conversation the model gets.
     """
 
-    condense: Annotated[bool, Field(description="Whether follow-ups are rewritten before searching.")]
+    condense: Annotated[
+        bool, Field(description='Whether follow-ups are rewritten before searching.')
+    ]
     """Whether follow-ups are rewritten before searching."""
 
-    tokens: Annotated[int | None, Field(description="Most tokens; null is all of it.")]
+    tokens: Annotated[int | None, Field(description='Most tokens; null is all of it.')]
     """Most tokens; null is all of it."""
 
 
@@ -1709,13 +1898,17 @@ class ProfileInfo(Model):
     answer_language: Annotated[str | None, Field(description="null is the question's.")]
     """null is the question's."""
 
-    ask_back: Annotated[bool, Field(description="Whether the model asks back what is unclear.")]
+    ask_back: Annotated[
+        bool, Field(description='Whether the model asks back what is unclear.')
+    ]
     """Whether the model asks back what is unclear."""
 
     assess: bool
     base: str | None = None
     by_document: bool
-    changes: Annotated[dict[str, Any] | None, Field(description="See `ProfileOptions`.")] = None
+    changes: Annotated[
+        dict[str, Any] | None, Field(description='See `ProfileOptions`.')
+    ] = None
     """See `ProfileOptions`."""
 
     context_format: str
@@ -1724,25 +1917,33 @@ class ProfileInfo(Model):
     decide: bool
     derive_filter: bool
     description: str
-    empty_selection: Annotated[str, Field(description="What `document_ids: []` means.")]
+    empty_selection: Annotated[str, Field(description='What `document_ids: []` means.')]
     """What `document_ids: []` means."""
 
     events: list[str]
-    fuse_by_rank: Annotated[bool, Field(description="Whether `hybrid` fuses by reciprocal rank alone.")]
+    fuse_by_rank: Annotated[
+        bool, Field(description='Whether `hybrid` fuses by reciprocal rank alone.')
+    ]
     """Whether `hybrid` fuses by reciprocal rank alone."""
 
     grounding: str
     history: ProfileHistory | None
     hyde: bool
-    input_tokens: Annotated[dict[str, int] | None, Field(description="By tenant plan.")]
+    input_tokens: Annotated[dict[str, int] | None, Field(description='By tenant plan.')]
     """By tenant plan."""
 
-    instructions: Annotated[str | None, Field(description="What the model is told beyond our own prompt.")]
+    instructions: Annotated[
+        str | None, Field(description='What the model is told beyond our own prompt.')
+    ]
     """What the model is told beyond our own prompt."""
 
     judge_relevance: Annotated[
         bool,
-        Field(description=("Whether the model leaves out what has nothing to do with the question.")),
+        Field(
+            description=(
+                'Whether the model leaves out what has nothing to do with the question.'
+            )
+        ),
     ]
     """Whether the model leaves out what has nothing to do with the question."""
 
@@ -1750,17 +1951,23 @@ class ProfileInfo(Model):
     max_completion_tokens: int | None
     max_context_chars: Annotated[
         int | None,
-        Field(description="Most characters of the context, labels and line ends included."),
+        Field(
+            description='Most characters of the context, labels and line ends included.'
+        ),
     ]
     """Most characters of the context, labels and line ends included."""
 
-    max_per_document: Annotated[int | None, Field(description="Most chunks of one document.")]
+    max_per_document: Annotated[
+        int | None, Field(description='Most chunks of one document.')
+    ]
     """Most chunks of one document."""
 
     min_score: float | None
     min_score_calibrated: Annotated[
         bool,
-        Field(description="Whether the embedding space's own threshold counts instead."),
+        Field(
+            description="Whether the embedding space's own threshold counts instead."
+        ),
     ]
     """Whether the embedding space's own threshold counts instead."""
 
@@ -1768,13 +1975,15 @@ class ProfileInfo(Model):
     name: str
     not_found_sentence: str | None
     on_empty: Annotated[
-        Literal["model", "sentence"] | str,
-        Field(description="Who answers where nothing was found."),
+        Literal['model', 'sentence'] | str,
+        Field(description='Who answers where nothing was found.'),
     ]
     """Who answers where nothing was found."""
 
     optional_events: list[str]
-    recent: Annotated[int, Field(description="How many of the latest documents are added.")]
+    recent: Annotated[
+        int, Field(description='How many of the latest documents are added.')
+    ]
     """How many of the latest documents are added."""
 
     remove_invalid_markers: Annotated[
@@ -1784,17 +1993,21 @@ class ProfileInfo(Model):
     """Whether markers whose number isn't a source's are removed."""
 
     rerank_candidates: int | None
-    rerank_keep: Annotated[int | None, Field(description="Most results after it; null is `top_k`.")]
+    rerank_keep: Annotated[
+        int | None, Field(description='Most results after it; null is `top_k`.')
+    ]
     """Most results after it; null is `top_k`."""
 
-    rerank_seconds: Annotated[float | None, Field(description="null is what the operator set.")]
+    rerank_seconds: Annotated[
+        float | None, Field(description='null is what the operator set.')
+    ]
     """null is what the operator set."""
 
-    scope: Literal["org", "user"] | str
+    scope: Literal['org', 'user'] | str
     speculate: bool
     strategy: str
     top_k: Bounds
-    types: Annotated[list[str], Field(description="Types of documents; empty is all.")]
+    types: Annotated[list[str], Field(description='Types of documents; empty is all.')]
     """Types of documents; empty is all."""
 
     version: int | None = None
@@ -1818,158 +2031,233 @@ class ProfileOptions(Model):
 
     answer_language: str | None = None
     ask_back: bool | None = None
-    assess: Annotated[bool | None, Field(description="Lets the model judge its answer.")] = None
+    assess: Annotated[
+        bool | None, Field(description='Lets the model judge its answer.')
+    ] = None
     """Lets the model judge its answer."""
 
-    by_document: Annotated[bool | None, Field(description="The best chunk of each document alone.")] = None
+    by_document: Annotated[
+        bool | None, Field(description='The best chunk of each document alone.')
+    ] = None
     """The best chunk of each document alone."""
 
-    condense: Annotated[bool | None, Field(description="Rewrites follow-ups before searching.")] = None
+    condense: Annotated[
+        bool | None, Field(description='Rewrites follow-ups before searching.')
+    ] = None
     """Rewrites follow-ups before searching."""
 
     context_format: Annotated[
-        Literal["numbered", "source_labels", "typed", "plain"] | str | None,
+        Literal['numbered', 'source_labels', 'typed', 'plain'] | str | None,
         Field(description="How a passage's block begins in the prompt."),
     ] = None
     """How a passage's block begins in the prompt."""
 
     decide: Annotated[
         bool | None,
-        Field(description="Asks first whether the question needs retrieval."),
+        Field(description='Asks first whether the question needs retrieval.'),
     ] = None
     """Asks first whether the question needs retrieval."""
 
     derive_filter: Annotated[
         bool | None,
-        Field(description=("Narrows the search to tags, category, kind and dates of saving that a question names.")),
+        Field(
+            description=(
+                'Narrows the search to tags, category, kind and dates of saving that a'
+                ' question names.'
+            )
+        ),
     ] = None
     """Narrows the search to tags, category, kind and dates of saving that a question names."""
 
     empty_selection: Annotated[
-        Literal["nothing", "absent"] | str | None,
-        Field(description="What `document_ids: []` means."),
+        Literal['nothing', 'absent'] | str | None,
+        Field(description='What `document_ids: []` means.'),
     ] = None
     """What `document_ids: []` means."""
 
     fuse_by_rank: Annotated[
         bool | None,
-        Field(description=("Whether `hybrid` fuses by reciprocal rank alone, not by scores.")),
+        Field(
+            description=(
+                'Whether `hybrid` fuses by reciprocal rank alone, not by scores.'
+            )
+        ),
     ] = None
     """Whether `hybrid` fuses by reciprocal rank alone, not by scores."""
 
     history_tokens: Annotated[
         int | None,
-        Field(description=("Most tokens of system prompt and conversation; 0 gives the model no history.")),
+        Field(
+            description=(
+                'Most tokens of system prompt and conversation; 0 gives the model no'
+                ' history.'
+            )
+        ),
     ] = None
     """Most tokens of system prompt and conversation; 0 gives the model no history."""
 
     hyde: Annotated[
         bool | None,
-        Field(description="Searches for a passage that might be the answer."),
+        Field(description='Searches for a passage that might be the answer.'),
     ] = None
     """Searches for a passage that might be the answer."""
 
     input_tokens: Annotated[
         InputTokens | None,
-        Field(description="Most tokens that the model is given, by tenant plan."),
+        Field(description='Most tokens that the model is given, by tenant plan.'),
     ] = None
     """Most tokens that the model is given, by tenant plan."""
 
     instructions: str | None = None
     judge_relevance: Annotated[
         bool | None,
-        Field(description=("Lets the model leave out passages that have nothing to do with the question.")),
+        Field(
+            description=(
+                'Lets the model leave out passages that have nothing to do with the'
+                ' question.'
+            )
+        ),
     ] = None
     """Lets the model leave out passages that have nothing to do with the question."""
 
-    marker_style: Literal["none", "remove", "ref", "source"] | str | None = None
+    marker_style: Literal['none', 'remove', 'ref', 'source'] | str | None = None
     max_completion_tokens: int | None = None
     max_context_chars: Annotated[
         int | None,
-        Field(description="Most characters of the context, labels and line ends included."),
+        Field(
+            description='Most characters of the context, labels and line ends included.'
+        ),
     ] = None
     """Most characters of the context, labels and line ends included."""
 
     max_per_document: Annotated[
         int | None,
-        Field(description=("Most chunks of one document; absent means no limit, or the profile's.")),
+        Field(
+            description=(
+                "Most chunks of one document; absent means no limit, or the profile's."
+            )
+        ),
     ] = None
     """Most chunks of one document; absent means no limit, or the profile's."""
 
     min_score: float | None = None
     min_score_calibrated: Annotated[
         bool | None,
-        Field(description=("Whether the embedding space's own threshold counts instead, where it is known.")),
+        Field(
+            description=(
+                "Whether the embedding space's own threshold counts instead, where it"
+                " is known."
+            )
+        ),
     ] = None
     """Whether the embedding space's own threshold counts instead, where it is known."""
 
-    mode: Literal["dense", "lexical", "hybrid"] | str | None = None
+    mode: Literal['dense', 'lexical', 'hybrid'] | str | None = None
     not_found_sentence: Annotated[
         str | None,
         Field(
-            description=("What an answer is where the passages don't answer: exactly this line, in strict profiles.")
+            description=(
+                "What an answer is where the passages don't answer: exactly this line,"
+                " in strict profiles."
+            )
         ),
     ] = None
     """What an answer is where the passages don't answer: exactly this line, in strict profiles."""
 
     on_empty: Annotated[
-        Literal["model", "sentence"] | str | None,
-        Field(description=("Who answers where nothing was found: the model, or a fixed sentence at no cost.")),
+        Literal['model', 'sentence'] | str | None,
+        Field(
+            description=(
+                'Who answers where nothing was found: the model, or a fixed sentence at'
+                ' no cost.'
+            )
+        ),
     ] = None
     """Who answers where nothing was found: the model, or a fixed sentence at no cost."""
 
     recent: Annotated[
         int | None,
-        Field(description=("How many of the latest documents are added, whatever their score.")),
+        Field(
+            description=(
+                'How many of the latest documents are added, whatever their score.'
+            )
+        ),
     ] = None
     """How many of the latest documents are added, whatever their score."""
 
     remove_invalid_markers: Annotated[
         bool | None,
-        Field(description=("Removes markers whose number isn't a source's; otherwise they stay as written.")),
+        Field(
+            description=(
+                "Removes markers whose number isn't a source's; otherwise they stay as"
+                " written."
+            )
+        ),
     ] = None
     """Removes markers whose number isn't a source's; otherwise they stay as written."""
 
-    rerank: Annotated[bool | None, Field(description="A second ranking by a rerank model.")] = None
+    rerank: Annotated[
+        bool | None, Field(description='A second ranking by a rerank model.')
+    ] = None
     """A second ranking by a rerank model."""
 
     rerank_candidates: Annotated[
         int | None,
-        Field(description="How many results are ranked again; `top_k` at least."),
+        Field(description='How many results are ranked again; `top_k` at least.'),
     ] = None
     """How many results are ranked again; `top_k` at least."""
 
     rerank_keep: Annotated[
         int | None,
-        Field(description=("How many of them are kept at most; absent means the profile's, or `top_k`.")),
+        Field(
+            description=(
+                "How many of them are kept at most; absent means the profile's, or"
+                " `top_k`."
+            )
+        ),
     ] = None
     """How many of them are kept at most; absent means the profile's, or `top_k`."""
 
     rerank_seconds: Annotated[
         float | None,
-        Field(description=("How long that may take; absent means what the operator set, 0.3 unless changed.")),
+        Field(
+            description=(
+                'How long that may take; absent means what the operator set, 0.3 unless'
+                ' changed.'
+            )
+        ),
     ] = None
     """How long that may take; absent means what the operator set, 0.3 unless changed."""
 
     scope: Annotated[
-        Literal["org", "user"] | str | None,
-        Field(description=("Whose documents are searched: the organisation's, or the caller's own.")),
+        Literal['org', 'user'] | str | None,
+        Field(
+            description=(
+                "Whose documents are searched: the organisation's, or the caller's own."
+            )
+        ),
     ] = None
     """Whose documents are searched: the organisation's, or the caller's own."""
 
-    speculate: Annotated[bool | None, Field(description="Begins the answer before that decision.")] = None
+    speculate: Annotated[
+        bool | None, Field(description='Begins the answer before that decision.')
+    ] = None
     """Begins the answer before that decision."""
 
     strategy: Annotated[
-        Literal["semantic", "library"] | str | None,
-        Field(description=("`semantic` always searches; `library` reads a small library whole.")),
+        Literal['semantic', 'library'] | str | None,
+        Field(
+            description=(
+                '`semantic` always searches; `library` reads a small library whole.'
+            )
+        ),
     ] = None
     """`semantic` always searches; `library` reads a small library whole."""
 
     top_k: int | None = None
     types: Annotated[
-        list[Literal["file", "article", "repository", "capture"] | str] | None,
-        Field(description="Types of documents that are searched; none is all."),
+        list[Literal['file', 'article', 'repository', 'capture'] | str] | None,
+        Field(description='Types of documents that are searched; none is all.'),
     ] = None
     """Types of documents that are searched; none is all."""
 
@@ -1981,31 +2269,39 @@ class ProviderBody(Model):
 
     api_base: Annotated[
         str | None,
-        Field(description="Base URL; it is normalised to end in `/v1`. Write-only."),
+        Field(description='Base URL; it is normalised to end in `/v1`. Write-only.'),
     ] = None
     """Base URL; it is normalised to end in `/v1`. Write-only."""
 
     api_key: Annotated[
         SecretStr | None,
-        Field(description="Write-only: it is sealed at once and never comes back."),
+        Field(description='Write-only: it is sealed at once and never comes back.'),
     ] = None
     """Write-only: it is sealed at once and never comes back."""
 
     dimensions: Annotated[
         int | None,
-        Field(description=("Length of an embedding model's vectors, where it can be chosen.")),
+        Field(
+            description=(
+                "Length of an embedding model's vectors, where it can be chosen."
+            )
+        ),
     ] = None
     """Length of an embedding model's vectors, where it can be chosen."""
 
     fallbacks: Annotated[
         list[FallbackBody] | None,
-        Field(description="Who takes over, in this order; of chat providers only."),
+        Field(description='Who takes over, in this order; of chat providers only.'),
     ] = None
     """Who takes over, in this order; of chat providers only."""
 
     model: Annotated[
         str | None,
-        Field(description=("The model; absent means the provider's default, where it has one.")),
+        Field(
+            description=(
+                "The model; absent means the provider's default, where it has one."
+            )
+        ),
     ] = None
     """The model; absent means the provider's default, where it has one."""
 
@@ -2013,9 +2309,9 @@ class ProviderBody(Model):
         str,
         Field(
             description=(
-                "chat: `anthropic`, `openai`, `ollama`, `openai-compatible`; embedding:"
-                " `openai`, `ollama`, `openai-compatible`; rerank: `cohere`, `jina`,"
-                " `openai-compatible`."
+                'chat: `anthropic`, `openai`, `ollama`, `openai-compatible`; embedding:'
+                ' `openai`, `ollama`, `openai-compatible`; rerank: `cohere`, `jina`,'
+                ' `openai-compatible`.'
             )
         ),
     ]
@@ -2023,7 +2319,9 @@ class ProviderBody(Model):
 
     test: Annotated[
         bool | None,
-        Field(description="Makes one small call to the provider and reports how it went."),
+        Field(
+            description='Makes one small call to the provider and reports how it went.'
+        ),
     ] = None
     """Makes one small call to the provider and reports how it went."""
 
@@ -2033,7 +2331,9 @@ class ProviderRulesBody(Model):
     What an organisation demands of providers.
     """
 
-    require_own: Annotated[bool, Field(description="Whether the operator's providers may not be used.")]
+    require_own: Annotated[
+        bool, Field(description="Whether the operator's providers may not be used.")
+    ]
     """Whether the operator's providers may not be used."""
 
 
@@ -2045,7 +2345,9 @@ class ProviderTestInfo(Model):
     dimensions: int | None = None
     ok: bool | None = None
     reason: str | None = None
-    status: Annotated[int | None, Field(description="The provider's HTTP status.")] = None
+    status: Annotated[int | None, Field(description="The provider's HTTP status.")] = (
+        None
+    )
     """The provider's HTTP status."""
 
     text: str | None = None
@@ -2055,8 +2357,8 @@ class ProviderTestInfo(Model):
 ProviderType = TypeAliasType(
     "ProviderType",
     Annotated[
-        Literal["chat", "embedding", "rerank"] | str,
-        Field(description="What a provider is for."),
+        Literal['chat', 'embedding', 'rerank'] | str,
+        Field(description='What a provider is for.'),
     ],
 )
 
@@ -2074,10 +2376,12 @@ class RerankResult(Model):
     A text's relevance.
     """
 
-    document: Annotated[RerankDocument | None, Field(description="With `return_documents`.")] = None
+    document: Annotated[
+        RerankDocument | None, Field(description='With `return_documents`.')
+    ] = None
     """With `return_documents`."""
 
-    index: Annotated[int, Field(description="Of the text in the request.")]
+    index: Annotated[int, Field(description='Of the text in the request.')]
     """Of the text in the request."""
 
     relevance_score: float
@@ -2098,12 +2402,14 @@ class RerankSummary(Model):
     What a rerank model did in its time.
     """
 
-    candidates: Annotated[int, Field(description="Results that it was given.")]
+    candidates: Annotated[int, Field(description='Results that it was given.')]
     """Results that it was given."""
 
     ranked: Annotated[
         int,
-        Field(description="Results that it scored: all, unless its time was over first."),
+        Field(
+            description='Results that it scored: all, unless its time was over first.'
+        ),
     ]
     """Results that it scored: all, unless its time was over first."""
 
@@ -2116,7 +2422,10 @@ class RetentionBody(Model):
     conversation_days: Annotated[
         int | None,
         Field(
-            description=("For how many days after its last message a conversation is kept; null: until it is deleted.")
+            description=(
+                'For how many days after its last message a conversation is kept; null:'
+                ' until it is deleted.'
+            )
         ),
     ] = None
     """For how many days after its last message a conversation is kept; null: until it is deleted."""
@@ -2125,7 +2434,8 @@ class RetentionBody(Model):
         int | None,
         Field(
             description=(
-                "For how many days after its last version was stored a document is kept; null: until it is deleted."
+                'For how many days after its last version was stored a document is'
+                ' kept; null: until it is deleted.'
             )
         ),
     ] = None
@@ -2133,7 +2443,12 @@ class RetentionBody(Model):
 
     expired_document_days: Annotated[
         int | None,
-        Field(description=("For how many days after its `valid_until` a document is kept; null: until it is deleted.")),
+        Field(
+            description=(
+                'For how many days after its `valid_until` a document is kept; null:'
+                ' until it is deleted.'
+            )
+        ),
     ] = None
     """For how many days after its `valid_until` a document is kept; null: until it is deleted."""
 
@@ -2146,7 +2461,10 @@ class RetentionInfo(Model):
     conversation_days: Annotated[
         int | None,
         Field(
-            description=("For how many days after its last message a conversation is kept; null: until it is deleted.")
+            description=(
+                'For how many days after its last message a conversation is kept; null:'
+                ' until it is deleted.'
+            )
         ),
     ]
     """For how many days after its last message a conversation is kept; null: until it is deleted."""
@@ -2155,7 +2473,8 @@ class RetentionInfo(Model):
         int | None,
         Field(
             description=(
-                "For how many days after its last version was stored a document is kept; null: until it is deleted."
+                'For how many days after its last version was stored a document is'
+                ' kept; null: until it is deleted.'
             )
         ),
     ]
@@ -2163,7 +2482,12 @@ class RetentionInfo(Model):
 
     expired_document_days: Annotated[
         int | None,
-        Field(description=("For how many days after its `valid_until` a document is kept; null: until it is deleted.")),
+        Field(
+            description=(
+                'For how many days after its `valid_until` a document is kept; null:'
+                ' until it is deleted.'
+            )
+        ),
     ]
     """For how many days after its `valid_until` a document is kept; null: until it is deleted."""
 
@@ -2174,8 +2498,8 @@ class RoleBody(Model):
     """
 
     role: Annotated[
-        Literal["reader", "editor", "admin", "owner"] | str,
-        Field(description="In place of all before."),
+        Literal['reader', 'editor', 'admin', 'owner'] | str,
+        Field(description='In place of all before.'),
     ]
     """In place of all before."""
 
@@ -2187,11 +2511,13 @@ class RotationBody(Model):
 
     expires_at: Annotated[
         AwareDatetime | None,
-        Field(description="When it stops working (RFC 3339); absent: never."),
+        Field(description='When it stops working (RFC 3339); absent: never.'),
     ] = None
     """When it stops working (RFC 3339); absent: never."""
 
-    overlap_seconds: Annotated[int | None, Field(description="How long the text before works, too.")] = None
+    overlap_seconds: Annotated[
+        int | None, Field(description='How long the text before works, too.')
+    ] = None
     """How long the text before works, too."""
 
 
@@ -2202,8 +2528,13 @@ class RunCancelled(Model):
 
     run_id: UUID
     state: Annotated[
-        Literal["running", "done", "cancelled", "failed"] | str,
-        Field(description=("Of the moment before: one that is `running` stops now, the others had ended.")),
+        Literal['running', 'done', 'cancelled', 'failed'] | str,
+        Field(
+            description=(
+                'Of the moment before: one that is `running` stops now, the others had'
+                ' ended.'
+            )
+        ),
     ]
     """Of the moment before: one that is `running` stops now, the others had ended."""
 
@@ -2213,12 +2544,16 @@ class SearchBody(Model):
     A search.
     """
 
-    any_validity: Annotated[bool | None, Field(description="Whether also what isn't valid is found.")] = None
+    any_validity: Annotated[
+        bool | None, Field(description="Whether also what isn't valid is found.")
+    ] = None
     """Whether also what isn't valid is found."""
 
     as_of: Annotated[
         str | None,
-        Field(description="What was, or will be, valid then is found; absent means now."),
+        Field(
+            description='What was, or will be, valid then is found; absent means now.'
+        ),
     ] = None
     """What was, or will be, valid then is found; absent means now."""
 
@@ -2226,7 +2561,10 @@ class SearchBody(Model):
     dense_weight: Annotated[
         float | None,
         Field(
-            description=("Weight of the dense leg in `hybrid`, for measuring; absent means the space's calibrated one.")
+            description=(
+                "Weight of the dense leg in `hybrid`, for measuring; absent means the"
+                " space's calibrated one."
+            )
         ),
     ] = None
     """Weight of the dense leg in `hybrid`, for measuring; absent means the space's calibrated one."""
@@ -2235,7 +2573,8 @@ class SearchBody(Model):
         float | None,
         Field(
             description=(
-                "How much a result's likeness to those before it counts against its relevance; 0 in `lexical`."
+                "How much a result's likeness to those before it counts against its"
+                " relevance; 0 in `lexical`."
             )
         ),
     ] = None
@@ -2243,7 +2582,7 @@ class SearchBody(Model):
 
     document_ids: Annotated[
         list[int] | None,
-        Field(description="The selected documents; absent means all in scope."),
+        Field(description='The selected documents; absent means all in scope.'),
     ] = None
     """The selected documents; absent means all in scope."""
 
@@ -2251,15 +2590,20 @@ class SearchBody(Model):
         Any | None,
         Field(
             description=(
-                'A condition on documents: {"all": […]}, {"any": […]}, {"not": …} or {"field", "op", "value"}.'
+                'A condition on documents: {"all": […]}, {"any": […]}, {"not": …} or'
+                ' {"field", "op", "value"}.'
             )
         ),
     ] = None
     """A condition on documents: {"all": […]}, {"any": […]}, {"not": …} or {"field", "op", "value"}."""
 
     group_by: Annotated[
-        Literal["document"] | None,
-        Field(description=("`document`: the best chunk of each document; `top_k` counts documents.")),
+        Literal['document'] | None,
+        Field(
+            description=(
+                '`document`: the best chunk of each document; `top_k` counts documents.'
+            )
+        ),
     ] = None
     """`document`: the best chunk of each document; `top_k` counts documents."""
 
@@ -2267,7 +2611,8 @@ class SearchBody(Model):
         bool | None,
         Field(
             description=(
-                "Keeps chunks whose text is nearly that of a better one, which else are left out and named by it."
+                'Keeps chunks whose text is nearly that of a better one, which else are'
+                ' left out and named by it.'
             )
         ),
     ] = None
@@ -2275,18 +2620,24 @@ class SearchBody(Model):
 
     max_per_document: Annotated[
         int | None,
-        Field(description=("Most chunks of one document; absent means no limit, or the profile's.")),
+        Field(
+            description=(
+                "Most chunks of one document; absent means no limit, or the profile's."
+            )
+        ),
     ] = None
     """Most chunks of one document; absent means no limit, or the profile's."""
 
-    min_score: Annotated[float | None, Field(description="Lowest cosine similarity of a result.")] = None
+    min_score: Annotated[
+        float | None, Field(description='Lowest cosine similarity of a result.')
+    ] = None
     """Lowest cosine similarity of a result."""
 
-    mode: Literal["dense", "lexical", "hybrid"] | str | None = None
+    mode: Literal['dense', 'lexical', 'hybrid'] | str | None = None
     query: str
     rerank: Annotated[
         bool | None,
-        Field(description="Puts the results into the order of a rerank model."),
+        Field(description='Puts the results into the order of a rerank model.'),
     ] = None
     """Puts the results into the order of a rerank model."""
 
@@ -2294,8 +2645,8 @@ class SearchBody(Model):
         float | None,
         Field(
             description=(
-                "How long that may take; what it had no time for follows in the order"
-                " of the search. Absent means what the operator set, 3 unless changed."
+                'How long that may take; what it had no time for follows in the order'
+                ' of the search. Absent means what the operator set, 3 unless changed.'
             )
         ),
     ] = None
@@ -2309,14 +2660,16 @@ class SearchResult(Model):
     A chunk that a search found.
     """
 
-    cell: Annotated[int | None, Field(description="Cell of a notebook, from 1.")] = None
+    cell: Annotated[int | None, Field(description='Cell of a notebook, from 1.')] = None
     """Cell of a notebook, from 1."""
 
-    cell_range: Annotated[str | None, Field(description="Cells of the sheet, like `B2:D9`.")] = None
+    cell_range: Annotated[
+        str | None, Field(description='Cells of the sheet, like `B2:D9`.')
+    ] = None
     """Cells of the sheet, like `B2:D9`."""
 
     chunk_id: int
-    chunk_index: Annotated[int, Field(description="Its order in the version, from 0.")]
+    chunk_index: Annotated[int, Field(description='Its order in the version, from 0.')]
     """Its order in the version, from 0."""
 
     content: str
@@ -2328,7 +2681,9 @@ class SearchResult(Model):
     """Left out: their text is nearly this one's."""
 
     end_line: int | None = None
-    end_row_number: Annotated[int | None, Field(description="Last line, where it holds several.")] = None
+    end_row_number: Annotated[
+        int | None, Field(description='Last line, where it holds several.')
+    ] = None
     """Last line, where it holds several."""
 
     end_seconds: float | None = None
@@ -2341,40 +2696,59 @@ class SearchResult(Model):
     ] = None
     """File within the file, such as an e-mail's attachment."""
 
-    rank_score: Annotated[float, Field(description="Orders within one mode: cosine, BM25 or fused.")]
+    rank_score: Annotated[
+        float, Field(description='Orders within one mode: cosine, BM25 or fused.')
+    ]
     """Orders within one mode: cosine, BM25 or fused."""
 
     record_path: Annotated[
         str | None,
-        Field(description=("Path of a record or value, like `orders[3].customer`; XPath in XML.")),
+        Field(
+            description=(
+                'Path of a record or value, like `orders[3].customer`; XPath in XML.'
+            )
+        ),
     ] = None
     """Path of a record or value, like `orders[3].customer`; XPath in XML."""
 
     rerank_score: float | None = None
     row_number: Annotated[
         int | None,
-        Field(description="Line of the sheet, from 1; the first of several."),
+        Field(description='Line of the sheet, from 1; the first of several.'),
     ] = None
     """Line of the sheet, from 1; the first of several."""
 
     score: Annotated[
         float | None,
-        Field(description=("Cosine similarity, in every mode; null for a chunk that has no vector yet.")),
+        Field(
+            description=(
+                'Cosine similarity, in every mode; null for a chunk that has no vector'
+                ' yet.'
+            )
+        ),
     ]
     """Cosine similarity, in every mode; null for a chunk that has no vector yet."""
 
     section: str | None = None
-    sheet: Annotated[str | None, Field(description="Name of the sheet in a workbook.")] = None
+    sheet: Annotated[
+        str | None, Field(description='Name of the sheet in a workbook.')
+    ] = None
     """Name of the sheet in a workbook."""
 
-    similarity: Annotated[float | None, Field(description="The same as `score`.")] = None
+    similarity: Annotated[float | None, Field(description='The same as `score`.')] = (
+        None
+    )
     """The same as `score`."""
 
-    slide: Annotated[int | None, Field(description="Slide of a presentation, from 1.")] = None
+    slide: Annotated[
+        int | None, Field(description='Slide of a presentation, from 1.')
+    ] = None
     """Slide of a presentation, from 1."""
 
     start_line: int | None = None
-    start_seconds: Annotated[float | None, Field(description="When its first words are said.")] = None
+    start_seconds: Annotated[
+        float | None, Field(description='When its first words are said.')
+    ] = None
     """When its first words are said."""
 
     title: str
@@ -2396,10 +2770,12 @@ class Sharing(Model):
     """
 
     groups: list[str] | None = None
-    organisation: Annotated[bool | None, Field(description="Whether everybody in the organisation may.")] = None
+    organisation: Annotated[
+        bool | None, Field(description='Whether everybody in the organisation may.')
+    ] = None
     """Whether everybody in the organisation may."""
 
-    users: Annotated[list[str] | None, Field(description="Ids of users.")] = None
+    users: Annotated[list[str] | None, Field(description='Ids of users.')] = None
     """Ids of users."""
 
 
@@ -2412,13 +2788,20 @@ class Source(Model):
     file_name: str
     page_number: int | None
     ref: str
-    row_number: Annotated[int | None, Field(description="The row, or else the first line.")]
+    row_number: Annotated[
+        int | None, Field(description='The row, or else the first line.')
+    ]
     """The row, or else the first line."""
 
     snippet: str
     url: Annotated[
         str,
-        Field(description=("Opens the original at the page or row; without a host, it is this server's.")),
+        Field(
+            description=(
+                "Opens the original at the page or row; without a host, it is this"
+                " server's."
+            )
+        ),
     ]
     """Opens the original at the page or row; without a host, it is this server's."""
 
@@ -2437,7 +2820,7 @@ class SourcesEvent(Model):
     """
 
     data: SourceList
-    event: Literal["sources"]
+    event: Literal['sources']
     id: int
 
 
@@ -2456,19 +2839,23 @@ class SpaceChoice(Model):
     An embedding space, as `GET /v1/spaces` or the embedder names it.
     """
 
-    dimensions: Annotated[int | None, Field(description="Absent: those that are offered.")] = None
+    dimensions: Annotated[
+        int | None, Field(description='Absent: those that are offered.')
+    ] = None
     """Absent: those that are offered."""
 
     model: str
-    revision: Annotated[str | None, Field(description="Absent: the one that is offered.")] = None
+    revision: Annotated[
+        str | None, Field(description='Absent: the one that is offered.')
+    ] = None
     """Absent: the one that is offered."""
 
 
 SpaceRole = TypeAliasType(
     "SpaceRole",
     Annotated[
-        Literal["live", "next", "previous", "further"] | str,
-        Field(description="What a space is for."),
+        Literal['live', 'next', 'previous', 'further'] | str,
+        Field(description='What a space is for.'),
     ],
 )
 
@@ -2478,20 +2865,25 @@ class SpaceScale(Model):
     What cosine similarities are in a space, measured with built-in questions and texts.
     """
 
-    deviation: Annotated[float, Field(description="Its standard deviation.")]
+    deviation: Annotated[float, Field(description='Its standard deviation.')]
     """Its standard deviation."""
 
     related: Annotated[
         float,
         Field(
-            description=("Median of a question and the text that answers it, in standard deviations above that mean.")
+            description=(
+                'Median of a question and the text that answers it, in standard'
+                ' deviations above that mean.'
+            )
         ),
     ]
     """Median of a question and the text that answers it, in standard deviations above that mean."""
 
     unrelated: Annotated[
         float,
-        Field(description="Mean of a question and a text that has nothing to do with it."),
+        Field(
+            description='Mean of a question and a text that has nothing to do with it.'
+        ),
     ]
     """Mean of a question and a text that has nothing to do with it."""
 
@@ -2503,18 +2895,22 @@ class SpanPlace(Model):
 
     boxes: Annotated[
         PageBoxes | None,
-        Field(description="There only for a PDF that can be read in time."),
+        Field(description='There only for a PDF that can be read in time.'),
     ] = None
     """There only for a PDF that can be read in time."""
 
-    cell: Annotated[int | None, Field(description="Cell of a notebook, from 1.")] = None
+    cell: Annotated[int | None, Field(description='Cell of a notebook, from 1.')] = None
     """Cell of a notebook, from 1."""
 
-    cell_range: Annotated[str | None, Field(description="Cells of the sheet, like `B2:D9`.")] = None
+    cell_range: Annotated[
+        str | None, Field(description='Cells of the sheet, like `B2:D9`.')
+    ] = None
     """Cells of the sheet, like `B2:D9`."""
 
     end_line: int | None = None
-    end_row_number: Annotated[int | None, Field(description="Last line, where it holds several.")] = None
+    end_row_number: Annotated[
+        int | None, Field(description='Last line, where it holds several.')
+    ] = None
     """Last line, where it holds several."""
 
     end_seconds: float | None = None
@@ -2527,24 +2923,34 @@ class SpanPlace(Model):
 
     record_path: Annotated[
         str | None,
-        Field(description=("Path of a record or value, like `orders[3].customer`; XPath in XML.")),
+        Field(
+            description=(
+                'Path of a record or value, like `orders[3].customer`; XPath in XML.'
+            )
+        ),
     ] = None
     """Path of a record or value, like `orders[3].customer`; XPath in XML."""
 
     row_number: Annotated[
         int | None,
-        Field(description="Line of the sheet, from 1; the first of several."),
+        Field(description='Line of the sheet, from 1; the first of several.'),
     ] = None
     """Line of the sheet, from 1; the first of several."""
 
-    sheet: Annotated[str | None, Field(description="Name of the sheet in a workbook.")] = None
+    sheet: Annotated[
+        str | None, Field(description='Name of the sheet in a workbook.')
+    ] = None
     """Name of the sheet in a workbook."""
 
-    slide: Annotated[int | None, Field(description="Slide of a presentation, from 1.")] = None
+    slide: Annotated[
+        int | None, Field(description='Slide of a presentation, from 1.')
+    ] = None
     """Slide of a presentation, from 1."""
 
     start_line: int | None = None
-    start_seconds: Annotated[float | None, Field(description="When its first words are said.")] = None
+    start_seconds: Annotated[
+        float | None, Field(description='When its first words are said.')
+    ] = None
     """When its first words are said."""
 
 
@@ -2565,8 +2971,8 @@ class SpanPlaces(Model):
 Stage = TypeAliasType(
     "Stage",
     Annotated[
-        Literal["parse", "chunk", "embed", "publish"] | str,
-        Field(description="What is being done with a version."),
+        Literal['parse', 'chunk', 'embed', 'publish'] | str,
+        Field(description='What is being done with a version.'),
     ],
 )
 
@@ -2578,7 +2984,7 @@ class Step(Model):
 
     counts: dict[str, int] | None = None
     name: str
-    path: Annotated[str | None, Field(description="The context path.")] = None
+    path: Annotated[str | None, Field(description='The context path.')] = None
     """The context path."""
 
     reason: str | None = None
@@ -2591,7 +2997,7 @@ class StepEvent(Model):
     """
 
     data: Step
-    event: Literal["step"]
+    event: Literal['step']
     id: int
 
 
@@ -2603,20 +3009,27 @@ class StoredUsage(Model):
     completion_tokens: int
     cost_usd: Annotated[
         float | None,
-        Field(description="Only in profiles that show it, or with `include: [cost]`."),
+        Field(description='Only in profiles that show it, or with `include: [cost]`.'),
     ] = None
     """Only in profiles that show it, or with `include: [cost]`."""
 
     embedding_tokens: int
     estimated: Annotated[
         Literal[True] | None,
-        Field(description="There only if the answer was cut off, so that nobody counted."),
+        Field(
+            description='There only if the answer was cut off, so that nobody counted.'
+        ),
     ] = None
     """There only if the answer was cut off, so that nobody counted."""
 
     path: Annotated[
         str | None,
-        Field(description=("The context path; only in profiles that show it, or with `include: [cost]`.")),
+        Field(
+            description=(
+                'The context path; only in profiles that show it, or with `include:'
+                ' [cost]`.'
+            )
+        ),
     ] = None
     """The context path; only in profiles that show it, or with `include: [cost]`."""
 
@@ -2630,19 +3043,19 @@ class StreamError(Model):
 
     last_sequence: Annotated[
         int | None,
-        Field(description="With a `reason`: number of the last event before this one."),
+        Field(description='With a `reason`: number of the last event before this one.'),
     ] = None
     """With a `reason`: number of the last event before this one."""
 
     reason: Annotated[
-        Literal["RUN_LOST", "RUN_CANCELLED"] | str | None,
-        Field(description="There only if the run lost its gateway, or was stopped."),
+        Literal['RUN_LOST', 'RUN_CANCELLED'] | str | None,
+        Field(description='There only if the run lost its gateway, or was stopped.'),
     ] = None
     """There only if the run lost its gateway, or was stopped."""
 
     retryable: Annotated[
         Literal[True] | None,
-        Field(description="There only if the same request may be sent again at once."),
+        Field(description='There only if the same request may be sent again at once.'),
     ] = None
     """There only if the same request may be sent again at once."""
 
@@ -2656,11 +3069,212 @@ class SwitchBody(Model):
 
     force: Annotated[
         bool | None,
-        Field(description=("Also to a space that lacks vectors: searches miss those documents until it has them.")),
+        Field(
+            description=(
+                'Also to a space that lacks vectors: searches miss those documents'
+                ' until it has them.'
+            )
+        ),
     ] = None
     """Also to a space that lacks vectors: searches miss those documents until it has them."""
 
     space: SpaceChoice
+
+
+class TableAggregateBody(Model):
+    """
+    What is computed over all rows, or over each group.
+    """
+
+    column: Annotated[
+        str | None,
+        Field(description='May be absent for `count` alone, which counts rows.'),
+    ] = None
+    """May be absent for `count` alone, which counts rows."""
+
+    function: Annotated[
+        Literal['count', 'count_distinct', 'sum', 'avg', 'min', 'max', 'median'] | str,
+        Field(
+            description=(
+                '`sum`, `avg` and `median` of numbers, `min` and `max` of numbers or'
+                ' dates.'
+            )
+        ),
+    ]
+    """`sum`, `avg` and `median` of numbers, `min` and `max` of numbers or dates."""
+
+
+class TableAnswerRow(Model):
+    """
+    A row of an answer.
+    """
+
+    row_count: Annotated[int, Field(description='How many there are.')]
+    """How many there are."""
+
+    row_numbers: Annotated[
+        list[int], Field(description='Lines that it comes from, the first 100 of them.')
+    ]
+    """Lines that it comes from, the first 100 of them."""
+
+    values: Annotated[
+        list[str | None],
+        Field(
+            description=(
+                'One for each column, exact and in the form of its type; null if it is'
+                ' empty.'
+            )
+        ),
+    ]
+    """One for each column, exact and in the form of its type; null if it is empty."""
+
+
+class TableColumn(Model):
+    """
+    A column.
+    """
+
+    currency: Annotated[str | None, Field(description='As the table writes it.')] = None
+    """As the table writes it."""
+
+    name: Annotated[str, Field(description='In the header, or how it was computed.')]
+    """In the header, or how it was computed."""
+
+    type: Annotated[
+        Literal['text', 'number', 'percent', 'currency', 'date', 'boolean', 'unspecified'] | str,
+        Field(description='What most of its cells hold.'),
+    ]
+    """What most of its cells hold."""
+
+
+class TableFilterBody(Model):
+    """
+    A condition on a column.
+    """
+
+    column: Annotated[
+        str, Field(description='Its name in the header, whatever the case.')
+    ]
+    """Its name in the header, whatever the case."""
+
+    op: Annotated[
+        Literal['eq', 'ne', 'lt', 'le', 'gt', 'ge', 'in', 'contains', 'empty', 'filled'] | str,
+        Field(
+            description=(
+                "Texts are equal in any case, and aren't greater or less. `ne` holds"
+                " for empty cells too."
+            )
+        ),
+    ]
+    """Texts are equal in any case, and aren't greater or less. `ne` holds for empty cells too."""
+
+    part: Annotated[
+        Literal['year', 'quarter', 'month', 'day', 'year_month'] | str | None,
+        Field(description='A part of a date; `year_month` is like `2026-03`.'),
+    ] = None
+    """A part of a date; `year_month` is like `2026-03`."""
+
+    values: Annotated[
+        list[str | bool | int | float] | None,
+        Field(
+            description=(
+                'One, for `in` up to 500, for `empty` and `filled` none. A date is like'
+                ' `2026-03-31`, and means the whole day; a percentage `0.15` or `15%`.'
+            )
+        ),
+    ] = None
+    """One, for `in` up to 500, for `empty` and `filled` none. A date is like `2026-03-31`, and means the whole day; a percentage `0.15` or `15%`."""
+
+
+class TableGroupBody(Model):
+    """
+    What rows are grouped by.
+    """
+
+    column: Annotated[
+        str, Field(description='Its name in the header, whatever the case.')
+    ]
+    """Its name in the header, whatever the case."""
+
+    part: Annotated[
+        Literal['year', 'quarter', 'month', 'day', 'year_month'] | str | None,
+        Field(description='A part of a date; `year_month` is like `2026-03`.'),
+    ] = None
+    """A part of a date; `year_month` is like `2026-03`."""
+
+
+class TableOrderBody(Model):
+    """
+    A key of the answer's order; empty values come last.
+    """
+
+    descending: bool | None = None
+    index: Annotated[int, Field(description='Column of the answer, from 1.')]
+    """Column of the answer, from 1."""
+
+
+class TableQueryBody(Model):
+    """
+    What is computed over one table of a document.
+    """
+
+    aggregates: Annotated[
+        list[TableAggregateBody] | None,
+        Field(description='With `group_by` over each group, else over all rows.'),
+    ] = None
+    """With `group_by` over each group, else over all rows."""
+
+    columns: Annotated[
+        list[str] | None,
+        Field(
+            description=(
+                'Columns to show, where nothing is grouped or computed; none means all.'
+            )
+        ),
+    ] = None
+    """Columns to show, where nothing is grouped or computed; none means all."""
+
+    filters: Annotated[
+        list[TableFilterBody] | None,
+        Field(description='Conditions that all must hold.'),
+    ] = None
+    """Conditions that all must hold."""
+
+    group_by: list[TableGroupBody] | None = None
+    header_row: Annotated[
+        int | None,
+        Field(
+            description=(
+                'Line of the header; needed only if several tables of a sheet have the'
+                ' columns.'
+            )
+        ),
+    ] = None
+    """Line of the header; needed only if several tables of a sheet have the columns."""
+
+    limit: Annotated[int | None, Field(description='Most rows of the answer.')] = None
+    """Most rows of the answer."""
+
+    order_by: Annotated[
+        list[TableOrderBody] | None,
+        Field(
+            description=(
+                'Default, and among equals: the order of the table, or of the groups.'
+            )
+        ),
+    ] = None
+    """Default, and among equals: the order of the table, or of the groups."""
+
+    sheet: Annotated[
+        str | None,
+        Field(description='Needed only if tables of several sheets have the columns.'),
+    ] = None
+    """Needed only if tables of several sheets have the columns."""
+
+    version: Annotated[int | None, Field(description='Absent means the live one.')] = (
+        None
+    )
+    """Absent means the live one."""
 
 
 class TextDelta(Model):
@@ -2669,7 +3283,7 @@ class TextDelta(Model):
     """
 
     text: str
-    type: Literal["text_delta"]
+    type: Literal['text_delta']
 
 
 class TextParam(Model):
@@ -2677,16 +3291,25 @@ class TextParam(Model):
     A block of a message; only text can be read.
     """
 
-    cache_control: Annotated[Any | None, Field(description="Not read: it changes no answer.")] = None
+    cache_control: Annotated[
+        Any | None, Field(description='Not read: it changes no answer.')
+    ] = None
     """Not read: it changes no answer."""
 
-    citations: Annotated[Any | None, Field(description="Not read: it changes no answer.")] = None
+    citations: Annotated[
+        Any | None, Field(description='Not read: it changes no answer.')
+    ] = None
     """Not read: it changes no answer."""
 
     text: str
     type: Annotated[
-        Literal["text"],
-        Field(description=("Documents and search results come from the library: add them with `POST /v1/documents`.")),
+        Literal['text'],
+        Field(
+            description=(
+                'Documents and search results come from the library: add them with'
+                ' `POST /v1/documents`.'
+            )
+        ),
     ]
     """Documents and search results come from the library: add them with `POST /v1/documents`."""
 
@@ -2705,7 +3328,7 @@ class TokenEvent(Model):
     """
 
     data: Token
-    event: Literal["token"]
+    event: Literal['token']
     id: int
 
 
@@ -2717,14 +3340,19 @@ class TokenUsage(Model):
     completion_tokens: int
     cost_usd: Annotated[
         float | None,
-        Field(description="Only in profiles that show it, or with `include: [cost]`."),
+        Field(description='Only in profiles that show it, or with `include: [cost]`.'),
     ] = None
     """Only in profiles that show it, or with `include: [cost]`."""
 
     embedding_tokens: int
     path: Annotated[
         str | None,
-        Field(description=("The context path; only in profiles that show it, or with `include: [cost]`.")),
+        Field(
+            description=(
+                'The context path; only in profiles that show it, or with `include:'
+                ' [cost]`.'
+            )
+        ),
     ] = None
     """The context path; only in profiles that show it, or with `include: [cost]`."""
 
@@ -2737,7 +3365,7 @@ class UiAssessment(Model):
     """
 
     data: Assessment
-    type: Literal["data-assessment"]
+    type: Literal['data-assessment']
 
 
 class UiCitationList(Model):
@@ -2746,7 +3374,7 @@ class UiCitationList(Model):
     """
 
     data: CitationList
-    type: Literal["data-citations"]
+    type: Literal['data-citations']
 
 
 class UiConversationCreated(Model):
@@ -2755,7 +3383,7 @@ class UiConversationCreated(Model):
     """
 
     data: ConversationCreated
-    type: Literal["data-conversation"]
+    type: Literal['data-conversation']
 
 
 class UiDecision(Model):
@@ -2764,7 +3392,7 @@ class UiDecision(Model):
     """
 
     data: Decision
-    type: Literal["data-decision"]
+    type: Literal['data-decision']
 
 
 class UiError(Model):
@@ -2773,7 +3401,7 @@ class UiError(Model):
     """
 
     errorText: str
-    type: Literal["error"]
+    type: Literal['error']
 
 
 class UiFinishStep(Model):
@@ -2781,7 +3409,7 @@ class UiFinishStep(Model):
     The step is complete.
     """
 
-    type: Literal["finish-step"]
+    type: Literal['finish-step']
 
 
 class UiMetadata(Model):
@@ -2801,10 +3429,10 @@ class UiSourceDocument(Model):
     """
 
     filename: str | None = None
-    mediaType: Literal["text/plain"]
+    mediaType: Literal['text/plain']
     sourceId: str
     title: str
-    type: Literal["source-document"]
+    type: Literal['source-document']
 
 
 class UiSourceList(Model):
@@ -2813,7 +3441,7 @@ class UiSourceList(Model):
     """
 
     data: SourceList
-    type: Literal["data-sources"]
+    type: Literal['data-sources']
 
 
 class UiSourceUrl(Model):
@@ -2823,7 +3451,7 @@ class UiSourceUrl(Model):
 
     sourceId: str
     title: str
-    type: Literal["source-url"]
+    type: Literal['source-url']
     url: str
 
 
@@ -2833,7 +3461,7 @@ class UiStart(Model):
     """
 
     messageId: str
-    type: Literal["start"]
+    type: Literal['start']
 
 
 class UiStartStep(Model):
@@ -2841,7 +3469,7 @@ class UiStartStep(Model):
     A step begins; there is one.
     """
 
-    type: Literal["start-step"]
+    type: Literal['start-step']
 
 
 class UiStep(Model):
@@ -2850,7 +3478,7 @@ class UiStep(Model):
     """
 
     data: Step
-    type: Literal["data-step"]
+    type: Literal['data-step']
 
 
 class UiTextDelta(Model):
@@ -2860,7 +3488,7 @@ class UiTextDelta(Model):
 
     delta: str
     id: str
-    type: Literal["text-delta"]
+    type: Literal['text-delta']
 
 
 class UiTextEnd(Model):
@@ -2869,7 +3497,7 @@ class UiTextEnd(Model):
     """
 
     id: str
-    type: Literal["text-end"]
+    type: Literal['text-end']
 
 
 class UiTextStart(Model):
@@ -2878,7 +3506,7 @@ class UiTextStart(Model):
     """
 
     id: str
-    type: Literal["text-start"]
+    type: Literal['text-start']
 
 
 class UiTokenUsage(Model):
@@ -2887,7 +3515,7 @@ class UiTokenUsage(Model):
     """
 
     data: TokenUsage
-    type: Literal["data-usage"]
+    type: Literal['data-usage']
 
 
 class UncitedSentence(Model):
@@ -2904,7 +3532,7 @@ class UsageEvent(Model):
     """
 
     data: TokenUsage
-    event: Literal["usage"]
+    event: Literal['usage']
     id: int
 
 
@@ -2965,8 +3593,8 @@ class UsageRow(Model):
 UsageSource = TypeAliasType(
     "UsageSource",
     Annotated[
-        Literal["calls", "exchanges"] | str,
-        Field(description="What is counted: calls to providers, or chats."),
+        Literal['calls', 'exchanges'] | str,
+        Field(description='What is counted: calls to providers, or chats.'),
     ],
 )
 
@@ -2977,14 +3605,19 @@ class UserBody(Model):
     """
 
     role: Annotated[
-        Literal["reader", "editor", "admin", "owner"] | str | None,
-        Field(description="Unless the identity provider names another."),
+        Literal['reader', 'editor', 'admin', 'owner'] | str | None,
+        Field(description='Unless the identity provider names another.'),
     ] = None
     """Unless the identity provider names another."""
 
     user: Annotated[
         str,
-        Field(description=("As the identity provider will name the user, with the issuer's `user_prefix`.")),
+        Field(
+            description=(
+                "As the identity provider will name the user, with the issuer's"
+                " `user_prefix`."
+            )
+        ),
     ]
     """As the identity provider will name the user, with the issuer's `user_prefix`."""
 
@@ -2995,7 +3628,7 @@ class UserDetails(Model):
     """
 
     created_at: AwareDatetime
-    disabled: Annotated[bool, Field(description="Whether the user may do nothing.")]
+    disabled: Annotated[bool, Field(description='Whether the user may do nothing.')]
     """Whether the user may do nothing."""
 
     groups: Annotated[list[str], Field(description="Of the organisation's own.")]
@@ -3006,12 +3639,14 @@ class UserDetails(Model):
 
     provider_groups: Annotated[
         list[str],
-        Field(description="As the identity provider named them when it was last asked."),
+        Field(
+            description='As the identity provider named them when it was last asked.'
+        ),
     ]
     """As the identity provider named them when it was last asked."""
 
     role: Annotated[
-        Literal["reader", "editor", "admin", "owner"] | str,
+        Literal['reader', 'editor', 'admin', 'owner'] | str,
         Field(description="The highest of the user's roles."),
     ]
     """The highest of the user's roles."""
@@ -3025,14 +3660,14 @@ class UserInfo(Model):
     """
 
     created_at: AwareDatetime
-    disabled: Annotated[bool, Field(description="Whether the user may do nothing.")]
+    disabled: Annotated[bool, Field(description='Whether the user may do nothing.')]
     """Whether the user may do nothing."""
 
     keys: Annotated[int, Field(description="API keys that aren't revoked.")]
     """API keys that aren't revoked."""
 
     role: Annotated[
-        Literal["reader", "editor", "admin", "owner"] | str,
+        Literal['reader', 'editor', 'admin', 'owner'] | str,
         Field(description="The highest of the user's roles."),
     ]
     """The highest of the user's roles."""
@@ -3058,14 +3693,14 @@ class UserMessage(Model):
 
     content: str
     created_at: AwareDatetime
-    role: Literal["user"]
+    role: Literal['user']
 
 
 Verdict = TypeAliasType(
     "Verdict",
     Annotated[
-        Literal["supported", "partial", "unsupported", "unverified"] | str,
-        Field(description="How far a text supports a sentence."),
+        Literal['supported', 'partial', 'unsupported', 'unverified'] | str,
+        Field(description='How far a text supports a sentence.'),
     ],
 )
 
@@ -3075,10 +3710,12 @@ class VerifiedCitation(Model):
     A sentence of the answer and what the passage that it cites says about it.
     """
 
-    cell: Annotated[int | None, Field(description="Cell of a notebook, from 1.")] = None
+    cell: Annotated[int | None, Field(description='Cell of a notebook, from 1.')] = None
     """Cell of a notebook, from 1."""
 
-    cell_range: Annotated[str | None, Field(description="Cells of the sheet, like `B2:D9`.")] = None
+    cell_range: Annotated[
+        str | None, Field(description='Cells of the sheet, like `B2:D9`.')
+    ] = None
     """Cells of the sheet, like `B2:D9`."""
 
     chunk_id: int
@@ -3091,7 +3728,9 @@ class VerifiedCitation(Model):
     """Where the quote starts in the version's stored text."""
 
     end_line: int | None = None
-    end_row_number: Annotated[int | None, Field(description="Last line, where it holds several.")] = None
+    end_row_number: Annotated[
+        int | None, Field(description='Last line, where it holds several.')
+    ] = None
     """Last line, where it holds several."""
 
     end_seconds: float | None = None
@@ -3100,7 +3739,12 @@ class VerifiedCitation(Model):
 
     mismatches: Annotated[
         list[str],
-        Field(description=("What the sentence states and the passage doesn't: numbers, names, negations.")),
+        Field(
+            description=(
+                "What the sentence states and the passage doesn't: numbers, names,"
+                " negations."
+            )
+        ),
     ]
     """What the sentence states and the passage doesn't: numbers, names, negations."""
 
@@ -3113,46 +3757,69 @@ class VerifiedCitation(Model):
 
     quote: Annotated[
         str,
-        Field(description=("The passage's own words; empty if nothing in it comes near, or if it was computed.")),
+        Field(
+            description=(
+                "The passage's own words; empty if nothing in it comes near, or if it"
+                " was computed."
+            )
+        ),
     ]
     """The passage's own words; empty if nothing in it comes near, or if it was computed."""
 
     quote_end: int
-    quote_start: Annotated[int, Field(description="Where the quote starts in the passage's text.")]
+    quote_start: Annotated[
+        int, Field(description="Where the quote starts in the passage's text.")
+    ]
     """Where the quote starts in the passage's text."""
 
     record_path: Annotated[
         str | None,
-        Field(description=("Path of a record or value, like `orders[3].customer`; XPath in XML.")),
+        Field(
+            description=(
+                'Path of a record or value, like `orders[3].customer`; XPath in XML.'
+            )
+        ),
     ] = None
     """Path of a record or value, like `orders[3].customer`; XPath in XML."""
 
     row_number: Annotated[
         int | None,
-        Field(description="Line of the sheet, from 1; the first of several."),
+        Field(description='Line of the sheet, from 1; the first of several.'),
     ] = None
     """Line of the sheet, from 1; the first of several."""
 
     sentence: AnswerSpan
-    sentence_verdict: Annotated[Verdict, Field(description="On all passages that the sentence cites together.")]
+    sentence_verdict: Annotated[
+        Verdict, Field(description='On all passages that the sentence cites together.')
+    ]
     """On all passages that the sentence cites together."""
 
-    sheet: Annotated[str | None, Field(description="Name of the sheet in a workbook.")] = None
+    sheet: Annotated[
+        str | None, Field(description='Name of the sheet in a workbook.')
+    ] = None
     """Name of the sheet in a workbook."""
 
-    slide: Annotated[int | None, Field(description="Slide of a presentation, from 1.")] = None
+    slide: Annotated[
+        int | None, Field(description='Slide of a presentation, from 1.')
+    ] = None
     """Slide of a presentation, from 1."""
 
-    start_line: Annotated[int | None, Field(description="The quote's first line.")] = None
+    start_line: Annotated[int | None, Field(description="The quote's first line.")] = (
+        None
+    )
     """The quote's first line."""
 
-    start_seconds: Annotated[float | None, Field(description="When its first words are said.")] = None
+    start_seconds: Annotated[
+        float | None, Field(description='When its first words are said.')
+    ] = None
     """When its first words are said."""
 
-    support: Annotated[float, Field(description="How far the passage supports the sentence.")]
+    support: Annotated[
+        float, Field(description='How far the passage supports the sentence.')
+    ]
     """How far the passage supports the sentence."""
 
-    verdict: Annotated[Verdict, Field(description="On this passage alone.")]
+    verdict: Annotated[Verdict, Field(description='On this passage alone.')]
     """On this passage alone."""
 
     version: int
@@ -3168,28 +3835,44 @@ class VerifiedSentence(Model):
 
     mismatches: Annotated[
         list[str],
-        Field(description=("What the sentence states and the passage doesn't: numbers, names, negations.")),
+        Field(
+            description=(
+                "What the sentence states and the passage doesn't: numbers, names,"
+                " negations."
+            )
+        ),
     ]
     """What the sentence states and the passage doesn't: numbers, names, negations."""
 
     quote: Annotated[
         str,
-        Field(description=("The passage's own words; empty if nothing in it comes near, or if it was computed.")),
+        Field(
+            description=(
+                "The passage's own words; empty if nothing in it comes near, or if it"
+                " was computed."
+            )
+        ),
     ]
     """The passage's own words; empty if nothing in it comes near, or if it was computed."""
 
     quote_end: int
-    quote_start: Annotated[int, Field(description="Where the quote starts in the passage's text.")]
+    quote_start: Annotated[
+        int, Field(description="Where the quote starts in the passage's text.")
+    ]
     """Where the quote starts in the passage's text."""
 
     sentence: AnswerSpan
-    sentence_verdict: Annotated[Verdict, Field(description="On all passages that the sentence cites together.")]
+    sentence_verdict: Annotated[
+        Verdict, Field(description='On all passages that the sentence cites together.')
+    ]
     """On all passages that the sentence cites together."""
 
-    support: Annotated[float, Field(description="How far the passage supports the sentence.")]
+    support: Annotated[
+        float, Field(description='How far the passage supports the sentence.')
+    ]
     """How far the passage supports the sentence."""
 
-    verdict: Annotated[Verdict, Field(description="On this passage alone.")]
+    verdict: Annotated[Verdict, Field(description='On this passage alone.')]
     """On this passage alone."""
 
 
@@ -3198,16 +3881,16 @@ class VerifyBody(Model):
     An answer that any system wrote, and the passages that it cites.
     """
 
-    answer: Annotated[str, Field(description="Up to 128 KiB.")]
+    answer: Annotated[str, Field(description='Up to 128 KiB.')]
     """Up to 128 KiB."""
 
     marker_style: Annotated[
-        Literal["none", "ref", "source", "number"] | str | None,
+        Literal['none', 'ref', 'source', 'number'] | str | None,
         Field(
             description=(
-                "`[ref:N]`, `[SOURCE N]`, or numbers in brackets of any form. Without"
-                " markers a sentence counts as citing the passage that supports it"
-                " best."
+                '`[ref:N]`, `[SOURCE N]`, or numbers in brackets of any form. Without'
+                ' markers a sentence counts as citing the passage that supports it'
+                ' best.'
             )
         ),
     ] = None
@@ -3215,7 +3898,7 @@ class VerifyBody(Model):
 
     passages: Annotated[
         list[PassageBody],
-        Field(description="Markers refer to them by number, from 1 in this order."),
+        Field(description='Markers refer to them by number, from 1 in this order.'),
     ]
     """Markers refer to them by number, from 1 in this order."""
 
@@ -3233,23 +3916,23 @@ class BudgetBody(Model):
     What may be spent in a period; UTC.
     """
 
-    key_id: Annotated[str | None, Field(description="The key, for `key`.")] = None
+    key_id: Annotated[str | None, Field(description='The key, for `key`.')] = None
     """The key, for `key`."""
 
     limit_usd: Annotated[
         int | float,
-        Field(description="USD; 0 lets nothing through that costs anything."),
+        Field(description='USD; 0 lets nothing through that costs anything.'),
     ]
     """USD; 0 lets nothing through that costs anything."""
 
     period: Period
     scope: Annotated[
-        Literal["org", "user", "key"] | str | None,
+        Literal['org', 'user', 'key'] | str | None,
         Field(description="The organisation's, a user's, or an API key's."),
     ] = None
     """The organisation's, a user's, or an API key's."""
 
-    user: Annotated[str | None, Field(description="Whose, for `user`.")] = None
+    user: Annotated[str | None, Field(description='Whose, for `user`.')] = None
     """Whose, for `user`."""
 
 
@@ -3258,24 +3941,28 @@ class BudgetInfo(Model):
     A budget as it is now.
     """
 
-    key_id: Annotated[str | None, Field(description="The API key's id, of scope `key`.")] = None
+    key_id: Annotated[
+        str | None, Field(description="The API key's id, of scope `key`.")
+    ] = None
     """The API key's id, of scope `key`."""
 
     left_usd: float
     limit_usd: float
     period: Period
     period_start: AwareDatetime
-    reserved_usd: Annotated[float, Field(description="What open calls may cost at most.")]
+    reserved_usd: Annotated[
+        float, Field(description='What open calls may cost at most.')
+    ]
     """What open calls may cost at most."""
 
     resets_at: AwareDatetime
-    scope: Literal["org", "user", "key"] | str
-    spent_usd: Annotated[float, Field(description="Settled in this period.")]
+    scope: Literal['org', 'user', 'key'] | str
+    spent_usd: Annotated[float, Field(description='Settled in this period.')]
     """Settled in this period."""
 
     updated_at: AwareDatetime
     updated_by: str
-    user: Annotated[str | None, Field(description="Whose, of scope `user`.")] = None
+    user: Annotated[str | None, Field(description='Whose, of scope `user`.')] = None
     """Whose, of scope `user`."""
 
 
@@ -3296,7 +3983,11 @@ class CalibrationBody(Model):
 
     calibration: Annotated[
         CalibrationValues | None,
-        Field(description=("Null removes what is stored: what comes with the server counts again.")),
+        Field(
+            description=(
+                'Null removes what is stored: what comes with the server counts again.'
+            )
+        ),
     ]
     """Null removes what is stored: what comes with the server counts again."""
 
@@ -3315,18 +4006,18 @@ class CharLocation(Model):
     ]
     """Anthropic's clients don't know it, and pass it on."""
 
-    document_index: Annotated[int, Field(description="Number of the passage, from 0.")]
+    document_index: Annotated[int, Field(description='Number of the passage, from 0.')]
     """Number of the passage, from 0."""
 
     document_title: str
-    end_char_index: Annotated[int, Field(description="Exclusive.")]
+    end_char_index: Annotated[int, Field(description='Exclusive.')]
     """Exclusive."""
 
     file_id: Annotated[str, Field(description="The document's id.")]
     """The document's id."""
 
     start_char_index: int
-    type: Literal["char_location"]
+    type: Literal['char_location']
 
 
 class ChatAnswer(Model):
@@ -3359,17 +4050,23 @@ class ChatMessage(Model):
     """
 
     content: str | None = None
-    createdAt: Annotated[Any | None, Field(description="Of AI SDK's clients; not read.")] = None
+    createdAt: Annotated[
+        Any | None, Field(description="Of AI SDK's clients; not read.")
+    ] = None
     """Of AI SDK's clients; not read."""
 
-    id: Annotated[Any | None, Field(description="Of AI SDK's clients; not read.")] = None
+    id: Annotated[Any | None, Field(description="Of AI SDK's clients; not read.")] = (
+        None
+    )
     """Of AI SDK's clients; not read."""
 
-    metadata: Annotated[Any | None, Field(description="Of AI SDK's clients; not read.")] = None
+    metadata: Annotated[
+        Any | None, Field(description="Of AI SDK's clients; not read.")
+    ] = None
     """Of AI SDK's clients; not read."""
 
     parts: list[MessagePart] | None = None
-    role: Literal["user", "assistant"] | str
+    role: Literal['user', 'assistant'] | str
 
 
 class ChatRequest(Model):
@@ -3377,28 +4074,34 @@ class ChatRequest(Model):
     A question, as `question` or as the last of `messages`.
     """
 
-    any_validity: Annotated[bool | None, Field(description="Whether also what isn't valid is found.")] = None
+    any_validity: Annotated[
+        bool | None, Field(description="Whether also what isn't valid is found.")
+    ] = None
     """Whether also what isn't valid is found."""
 
     as_of: Annotated[
         str | None,
-        Field(description="What was, or will be, valid then is found; absent means now."),
+        Field(
+            description='What was, or will be, valid then is found; absent means now.'
+        ),
     ] = None
     """What was, or will be, valid then is found; absent means now."""
 
     collection: str | None = None
-    conversation_id: Annotated[UUID | None, Field(description="Continues a conversation; none begins one.")] = None
+    conversation_id: Annotated[
+        UUID | None, Field(description='Continues a conversation; none begins one.')
+    ] = None
     """Continues a conversation; none begins one."""
 
     detach: Annotated[
         bool | None,
-        Field(description="True lets the run go on to its end without a reader."),
+        Field(description='True lets the run go on to its end without a reader.'),
     ] = None
     """True lets the run go on to its end without a reader."""
 
     document_ids: Annotated[
         list[int] | None,
-        Field(description="The selected documents; absent means all in scope."),
+        Field(description='The selected documents; absent means all in scope.'),
     ] = None
     """The selected documents; absent means all in scope."""
 
@@ -3406,7 +4109,8 @@ class ChatRequest(Model):
         Any | None,
         Field(
             description=(
-                'A condition on documents: {"all": […]}, {"any": […]}, {"not": …} or {"field", "op", "value"}.'
+                'A condition on documents: {"all": […]}, {"any": […]}, {"not": …} or'
+                ' {"field", "op", "value"}.'
             )
         ),
     ] = None
@@ -3416,9 +4120,9 @@ class ChatRequest(Model):
         int | None,
         Field(
             description=(
-                "How long the run goes on without a reader, from its first frame on; 0"
-                " stops it when its reader leaves. With more, `GET"
-                " /v1/chat/{run_id}/events` resumes it."
+                'How long the run goes on without a reader, from its first frame on; 0'
+                ' stops it when its reader leaves. With more, `GET'
+                ' /v1/chat/{run_id}/events` resumes it.'
             )
         ),
     ] = None
@@ -3426,15 +4130,21 @@ class ChatRequest(Model):
 
     id: Annotated[
         Any | None,
-        Field(description=("Of AI SDK's clients: their chat is a conversation, with the dialect `ui-message`.")),
+        Field(
+            description=(
+                "Of AI SDK's clients: their chat is a conversation, with the dialect"
+                " `ui-message`."
+            )
+        ),
     ] = None
     """Of AI SDK's clients: their chat is a conversation, with the dialect `ui-message`."""
 
     include: Annotated[
-        list[Literal["step", "assessment", "citation", "uncited", "cost"] | str] | None,
+        list[Literal['step', 'assessment', 'citation', 'uncited', 'cost'] | str] | None,
         Field(
             description=(
-                "Events to show beyond those that the profile shows; `cost` adds `cost_usd` and `path` to `usage`."
+                'Events to show beyond those that the profile shows; `cost` adds'
+                ' `cost_usd` and `path` to `usage`.'
             )
         ),
     ] = None
@@ -3442,55 +4152,84 @@ class ChatRequest(Model):
 
     keep: Annotated[
         bool | None,
-        Field(description=("True keeps the chat as a conversation, where the profile leaves that to the request.")),
+        Field(
+            description=(
+                'True keeps the chat as a conversation, where the profile leaves that'
+                ' to the request.'
+            )
+        ),
     ] = None
     """True keeps the chat as a conversation, where the profile leaves that to the request."""
 
-    messageId: Annotated[Any | None, Field(description="Of AI SDK's clients; not read.")] = None
+    messageId: Annotated[
+        Any | None, Field(description="Of AI SDK's clients; not read.")
+    ] = None
     """Of AI SDK's clients; not read."""
 
     messages: Annotated[
         list[ChatMessage] | None,
-        Field(description=("The conversation, oldest first; the last one is the user's question.")),
+        Field(
+            description=(
+                "The conversation, oldest first; the last one is the user's question."
+            )
+        ),
     ] = None
     """The conversation, oldest first; the last one is the user's question."""
 
-    min_score: Annotated[float | None, Field(description="Lowest cosine similarity of a chunk.")] = None
+    min_score: Annotated[
+        float | None, Field(description='Lowest cosine similarity of a chunk.')
+    ] = None
     """Lowest cosine similarity of a chunk."""
 
-    model: Annotated[str | None, Field(description="The chat model.")] = None
+    model: Annotated[str | None, Field(description='The chat model.')] = None
     """The chat model."""
 
     options: Annotated[
         ProfileOptions | None,
-        Field(description=("Changes single fields of the profile for this question, within its limits.")),
+        Field(
+            description=(
+                'Changes single fields of the profile for this question, within its'
+                ' limits.'
+            )
+        ),
     ] = None
     """Changes single fields of the profile for this question, within its limits."""
 
-    profile: Annotated[str | None, Field(description="See `GET /v1/profiles`; none means `documents`.")] = None
+    profile: Annotated[
+        str | None, Field(description='See `GET /v1/profiles`; none means `documents`.')
+    ] = None
     """See `GET /v1/profiles`; none means `documents`."""
 
     question: Annotated[
         str | None,
-        Field(description="Required unless `messages` is given. 1 byte to 32 KiB."),
+        Field(description='Required unless `messages` is given. 1 byte to 32 KiB.'),
     ] = None
     """Required unless `messages` is given. 1 byte to 32 KiB."""
 
-    stream: Annotated[bool | None, Field(description="False answers with one JSON body.")] = None
+    stream: Annotated[
+        bool | None, Field(description='False answers with one JSON body.')
+    ] = None
     """False answers with one JSON body."""
 
     time_zone: Annotated[
         str | None,
         Field(
-            description=("IANA name of the time zone in which the question's days begin (`yesterday`); none means UTC.")
+            description=(
+                "IANA name of the time zone in which the question's days begin"
+                " (`yesterday`); none means UTC."
+            )
         ),
     ] = None
     """IANA name of the time zone in which the question's days begin (`yesterday`); none means UTC."""
 
-    top_k: Annotated[int | None, Field(description="How many chunks, within the profile's limits.")] = None
+    top_k: Annotated[
+        int | None, Field(description="How many chunks, within the profile's limits.")
+    ] = None
     """How many chunks, within the profile's limits."""
 
-    trigger: Annotated[Any | None, Field(description="Of AI SDK's clients; not read.")] = None
+    trigger: Annotated[
+        Any | None, Field(description="Of AI SDK's clients; not read.")
+    ] = None
     """Of AI SDK's clients; not read."""
 
 
@@ -3500,7 +4239,7 @@ class CitationEvent(Model):
     """
 
     data: VerifiedCitation
-    event: Literal["citation"]
+    event: Literal['citation']
     id: int
 
 
@@ -3510,7 +4249,7 @@ class DoneEvent(Model):
     """
 
     data: Nothing
-    event: Literal["done"]
+    event: Literal['done']
     id: int
 
 
@@ -3521,15 +4260,20 @@ class Enrichment(Model):
 
     error: EnrichmentProblem | None = None
     fields: Annotated[
-        list[Literal["summary", "entity_type", "category", "tags"] | str],
-        Field(description="Those with a value that it wrote and nobody changed since."),
+        list[Literal['summary', 'entity_type', 'category', 'tags'] | str],
+        Field(description='Those with a value that it wrote and nobody changed since.'),
     ]
     """Those with a value that it wrote and nobody changed since."""
 
-    source: Literal["model", "rules"] | str | None
+    source: Literal['model', 'rules'] | str | None
     state: Annotated[
-        Literal["pending", "done", "failed"] | str,
-        Field(description=("`pending` with an `error` is tried again by itself, `failed` by `:retry`.")),
+        Literal['pending', 'done', 'failed'] | str,
+        Field(
+            description=(
+                '`pending` with an `error` is tried again by itself, `failed` by'
+                ' `:retry`.'
+            )
+        ),
     ]
     """`pending` with an `error` is tried again by itself, `failed` by `:retry`."""
 
@@ -3540,7 +4284,7 @@ class ErrorEvent(Model):
     """
 
     data: StreamError
-    event: Literal["error"]
+    event: Literal['error']
     id: int
 
 
@@ -3564,10 +4308,14 @@ class LimitInfo(Model):
 
     limit: int
     measure: Measure
-    name: Annotated[str, Field(description="Measure and scope, as errors and headers name it.")]
+    name: Annotated[
+        str, Field(description='Measure and scope, as errors and headers name it.')
+    ]
     """Measure and scope, as errors and headers name it."""
 
-    resets_in_seconds: Annotated[int | None, Field(description="Until the window ends.")] = None
+    resets_in_seconds: Annotated[
+        int | None, Field(description='Until the window ends.')
+    ] = None
     """Until the window ends."""
 
     scope: Annotated[
@@ -3577,7 +4325,9 @@ class LimitInfo(Model):
     """Whose: the API key's, the user's or the organisation's."""
 
     used: int
-    window_seconds: Annotated[int | None, Field(description="In which time; absent: at every moment.")] = None
+    window_seconds: Annotated[
+        int | None, Field(description='In which time; absent: at every moment.')
+    ] = None
     """In which time; absent: at every moment."""
 
 
@@ -3587,8 +4337,10 @@ class LimitReport(Model):
     """
 
     limits: list[LimitInfo]
-    plan: Literal["free", "basic", "pro"] | str
-    unknown: Annotated[list[Measure], Field(description="What can't be said at the moment.")]
+    plan: Literal['free', 'basic', 'pro'] | str
+    unknown: Annotated[
+        list[Measure], Field(description="What can't be said at the moment.")
+    ]
     """What can't be said at the moment."""
 
 
@@ -3598,23 +4350,23 @@ class MessageDelta(Model):
     """
 
     delta: MessageEnd
-    type: Literal["message_delta"]
+    type: Literal['message_delta']
     usage: MessageUsage
 
 
 class MessageEvent5(Model):
     data: MessageDelta
-    event: Literal["message_delta"]
+    event: Literal['message_delta']
 
 
 class MessageEvent6(Model):
     data: MessageStop
-    event: Literal["message_stop"]
+    event: Literal['message_stop']
 
 
 class MessageEvent7(Model):
     data: MessageFault
-    event: Literal["error"]
+    event: Literal['error']
 
 
 class MessageParam(Model):
@@ -3623,7 +4375,7 @@ class MessageParam(Model):
     """
 
     content: str | list[TextParam]
-    role: Literal["user", "assistant"] | str
+    role: Literal['user', 'assistant'] | str
 
 
 class MessagesRequest(Model):
@@ -3631,24 +4383,29 @@ class MessagesRequest(Model):
     A conversation whose last message is the question.
     """
 
-    cache_control: Annotated[Any | None, Field(description="Not read: it changes no answer.")] = None
+    cache_control: Annotated[
+        Any | None, Field(description='Not read: it changes no answer.')
+    ] = None
     """Not read: it changes no answer."""
 
     citewire: Extras | None = None
     container: Any | None = None
     max_tokens: int
     mcp_servers: Any | None = None
-    messages: Annotated[list[MessageParam], Field(description="Oldest first.")]
+    messages: Annotated[list[MessageParam], Field(description='Oldest first.')]
     """Oldest first."""
 
-    metadata: Annotated[Any | None, Field(description="Not read: it changes no answer.")] = None
+    metadata: Annotated[
+        Any | None, Field(description='Not read: it changes no answer.')
+    ] = None
     """Not read: it changes no answer."""
 
     model: Annotated[
         str,
         Field(
             description=(
-                "A profile, such as `grounded`; a chat model may follow a slash: `grounded/anthropic/claude-5`."
+                'A profile, such as `grounded`; a chat model may follow a slash:'
+                ' `grounded/anthropic/claude-5`.'
             )
         ),
     ]
@@ -3659,10 +4416,14 @@ class MessagesRequest(Model):
     service_tier: Any | None = None
     stop_sequences: Any | None = None
     stream: bool | None = None
-    system: Annotated[str | list[TextParam] | None, Field(description="Instructions beyond our own.")] = None
+    system: Annotated[
+        str | list[TextParam] | None, Field(description='Instructions beyond our own.')
+    ] = None
     """Instructions beyond our own."""
 
-    temperature: Annotated[float | None, Field(description="A provider that takes none says so in a step.")] = None
+    temperature: Annotated[
+        float | None, Field(description='A provider that takes none says so in a step.')
+    ] = None
     """A provider that takes none says so in a step."""
 
     thinking: Any | None = None
@@ -3677,12 +4438,14 @@ class OperatorUsage(Model):
     What organisations spent on calls to providers: a page, by their ids.
     """
 
-    from_: Annotated[AwareDatetime, Field(alias="from")]
+    from_: Annotated[AwareDatetime, Field(alias='from')]
     group_by: list[Group]
     next_page_token: Annotated[str, Field(description='"" on the last page.')]
     """"" on the last page."""
 
-    rows: Annotated[list[UsageRow], Field(description="None of an organisation that used nothing.")]
+    rows: Annotated[
+        list[UsageRow], Field(description='None of an organisation that used nothing.')
+    ]
     """None of an organisation that used nothing."""
 
     to: AwareDatetime
@@ -3702,7 +4465,7 @@ class PlanInfo(Model):
     """
 
     limits: list[PlanLimit]
-    plan: Literal["free", "basic", "pro"] | str
+    plan: Literal['free', 'basic', 'pro'] | str
 
 
 class Plans(Model):
@@ -3726,7 +4489,9 @@ class ProfileBody(Model):
     A tenant's own profile: one of the server's, changed.
     """
 
-    base: Annotated[str, Field(description="A profile of the server's, such as `grounded`.")]
+    base: Annotated[
+        str, Field(description="A profile of the server's, such as `grounded`.")
+    ]
     """A profile of the server's, such as `grounded`."""
 
     changes: ProfileOptions | None = None
@@ -3740,22 +4505,24 @@ class ProviderInfo(Model):
 
     active: Annotated[
         bool,
-        Field(description="Whether it counts, of all that are saved for the type."),
+        Field(description='Whether it counts, of all that are saved for the type.'),
     ]
     """Whether it counts, of all that are saved for the type."""
 
     dimensions: int | None = None
-    fallbacks: Annotated[list[FallbackInfo] | None, Field(description="Of chat providers only.")] = None
+    fallbacks: Annotated[
+        list[FallbackInfo] | None, Field(description='Of chat providers only.')
+    ] = None
     """Of chat providers only."""
 
     has_api_base: bool | None = None
     has_key: bool | None = None
     model: str
-    name: Annotated[str, Field(description="What it is saved as.")]
+    name: Annotated[str, Field(description='What it is saved as.')]
     """What it is saved as."""
 
     provider: str | None = None
-    scope: Literal["org", "user"] | str
+    scope: Literal['org', 'user'] | str
     test: ProviderTestInfo | None = None
     type: ProviderType
     updated_at: AwareDatetime | None
@@ -3770,7 +4537,9 @@ class ProviderList(Model):
     """"" on the last page."""
 
     providers: list[ProviderInfo]
-    require_own: Annotated[bool, Field(description="Whether the operator's providers may not be used.")]
+    require_own: Annotated[
+        bool, Field(description="Whether the operator's providers may not be used.")
+    ]
     """Whether the operator's providers may not be used."""
 
 
@@ -3791,7 +4560,7 @@ class SearchResultLocation(Model):
     A passage whose words aren't its document's stored text character by character.
     """
 
-    cited_text: Annotated[str, Field(description="The whole passage.")]
+    cited_text: Annotated[str, Field(description='The whole passage.')]
     """The whole passage."""
 
     citewire: Annotated[
@@ -3801,13 +4570,15 @@ class SearchResultLocation(Model):
     """Anthropic's clients don't know it, and pass it on."""
 
     end_block_index: int
-    search_result_index: Annotated[int, Field(description="Number of the passage, from 0.")]
+    search_result_index: Annotated[
+        int, Field(description='Number of the passage, from 0.')
+    ]
     """Number of the passage, from 0."""
 
     source: str
     start_block_index: int
     title: str
-    type: Literal["search_result_location"]
+    type: Literal['search_result_location']
 
 
 class SearchResults(Model):
@@ -3815,14 +4586,19 @@ class SearchResults(Model):
     The best matches, best first.
     """
 
-    mode: Literal["dense", "lexical", "hybrid"] | str
+    mode: Literal['dense', 'lexical', 'hybrid'] | str
     off_topic: Annotated[
         bool | None,
-        Field(description=("Whether no result has to do with the query: a chat about it asks no model.")),
+        Field(
+            description=(
+                'Whether no result has to do with the query: a chat about it asks no'
+                ' model.'
+            )
+        ),
     ] = None
     """Whether no result has to do with the query: a chat about it asks no model."""
 
-    rerank: Annotated[RerankSummary | None, Field(description="With `rerank`.")] = None
+    rerank: Annotated[RerankSummary | None, Field(description='With `rerank`.')] = None
     """With `rerank`."""
 
     results: list[SearchResult]
@@ -3850,19 +4626,23 @@ class Space(Model):
     chunks: int
     chunks_with_vectors: int
     dimensions: int
-    given_up: Annotated[int, Field(description="Documents whose embedding failed for good.")]
+    given_up: Annotated[
+        int, Field(description='Documents whose embedding failed for good.')
+    ]
     """Documents whose embedding failed for good."""
 
-    items: Annotated[int, Field(description="Documents with a live version.")]
+    items: Annotated[int, Field(description='Documents with a live version.')]
     """Documents with a live version."""
 
-    missing: Annotated[int, Field(description="Documents that still lack vectors.")]
+    missing: Annotated[int, Field(description='Documents that still lack vectors.')]
     """Documents that still lack vectors."""
 
     model: str
     revision: str
     role: SpaceRole
-    scale: Annotated[SpaceScale | None, Field(description="null until it has been measured.")]
+    scale: Annotated[
+        SpaceScale | None, Field(description='null until it has been measured.')
+    ]
     """null until it has been measured."""
 
     with_vectors: int
@@ -3886,35 +4666,39 @@ class StoredAnswer(Model):
 
     assessment: Assessment | None = None
     citations: list[Citation]
-    cited: Annotated[list[int], Field(description="The numbers that the answer cites.")]
+    cited: Annotated[list[int], Field(description='The numbers that the answer cites.')]
     """The numbers that the answer cites."""
 
     content: str
     created_at: AwareDatetime
     decision: Decision | None = None
-    exchange_id: Annotated[UUID, Field(description="The run that wrote it; feedback names it.")]
+    exchange_id: Annotated[
+        UUID, Field(description='The run that wrote it; feedback names it.')
+    ]
     """The run that wrote it; feedback names it."""
 
-    feedback: Annotated[FeedbackInfo | None, Field(description="The caller's own.")] = None
+    feedback: Annotated[FeedbackInfo | None, Field(description="The caller's own.")] = (
+        None
+    )
     """The caller's own."""
 
     finish_reason: Annotated[
         str | None,
-        Field(description="Not there if the answer was cut off: see `state`."),
+        Field(description='Not there if the answer was cut off: see `state`.'),
     ] = None
     """Not there if the answer was cut off: see `state`."""
 
     history: Annotated[
         int | None,
-        Field(description="Messages of the conversation that the model was given."),
+        Field(description='Messages of the conversation that the model was given.'),
     ] = None
     """Messages of the conversation that the model was given."""
 
     model: str
     not_found: bool
     provider: str
-    role: Literal["assistant"]
-    state: Literal["complete", "cancelled", "failed"] | str
+    role: Literal['assistant']
+    state: Literal['complete', 'cancelled', 'failed'] | str
     steps: list[Step]
     uncited: list[UncitedSentence] | None = None
     usage: StoredUsage
@@ -3923,12 +4707,58 @@ class StoredAnswer(Model):
         Literal[True] | None,
         Field(
             description=(
-                "There only if `content` is a note in place of the answer: it was"
-                " written from a document that the caller may not see, or that is gone."
+                'There only if `content` is a note in place of the answer: it was'
+                ' written from a document that the caller may not see, or that is gone.'
             )
         ),
     ] = None
     """There only if `content` is a note in place of the answer: it was written from a document that the caller may not see, or that is gone."""
+
+
+class TableAnswer(Model):
+    """
+    What a query comes to.
+    """
+
+    columns: list[TableColumn]
+    excluded_rows: Annotated[
+        list[int],
+        Field(
+            description='Lines that were left out as totals or notes, the first 100.'
+        ),
+    ]
+    """Lines that were left out as totals or notes, the first 100."""
+
+    header_row: int
+    last_row: int
+    rows: list[TableAnswerRow]
+    sheet: Annotated[
+        str | None, Field(description='Absent if the format has no sheets.')
+    ] = None
+    """Absent if the format has no sheets."""
+
+    skipped_rows: Annotated[
+        list[int], Field(description='Lines of the first 100 of these.')
+    ]
+    """Lines of the first 100 of these."""
+
+    skipped_values: Annotated[
+        int,
+        Field(
+            description="Values that aren't of their column's type, and count as empty."
+        ),
+    ]
+    """Values that aren't of their column's type, and count as empty."""
+
+    total_rows: Annotated[
+        int, Field(description='How many rows there are without the limit.')
+    ]
+    """How many rows there are without the limit."""
+
+    understood: Annotated[str, Field(description='The query in words.')]
+    """The query in words."""
+
+    version: int
 
 
 class TextBlock(Model):
@@ -3938,7 +4768,7 @@ class TextBlock(Model):
 
     citations: list[CharLocation | SearchResultLocation] | None
     text: str
-    type: Literal["text"]
+    type: Literal['text']
 
 
 class UiFinish(Model):
@@ -3947,7 +4777,7 @@ class UiFinish(Model):
     """
 
     messageMetadata: UiMetadata
-    type: Literal["finish"]
+    type: Literal['finish']
 
 
 class UiUncitedSentence(Model):
@@ -3956,7 +4786,7 @@ class UiUncitedSentence(Model):
     """
 
     data: UncitedSentence
-    type: Literal["data-uncited"]
+    type: Literal['data-uncited']
 
 
 class UiVerifiedCitation(Model):
@@ -3965,7 +4795,7 @@ class UiVerifiedCitation(Model):
     """
 
     data: VerifiedCitation
-    type: Literal["data-citation"]
+    type: Literal['data-citation']
 
 
 class UncitedEvent(Model):
@@ -3974,7 +4804,7 @@ class UncitedEvent(Model):
     """
 
     data: UncitedSentence
-    event: Literal["uncited"]
+    event: Literal['uncited']
     id: int
 
 
@@ -3983,12 +4813,12 @@ class UsageReport(Model):
     What was spent, by group, and in all.
     """
 
-    from_: Annotated[AwareDatetime, Field(alias="from")]
+    from_: Annotated[AwareDatetime, Field(alias='from')]
     group_by: list[Group]
     rows: list[UsageRow]
     scope: Annotated[
-        Literal["org", "user"] | str,
-        Field(description="Members other than owners and admins see their own."),
+        Literal['org', 'user'] | str,
+        Field(description='Members other than owners and admins see their own.'),
     ]
     """Members other than owners and admins see their own."""
 
@@ -4002,19 +4832,25 @@ class Verification(Model):
     What an answer's sentences state and what the passages say.
     """
 
-    cited: Annotated[list[int], Field(description="Numbers of the passages that markers refer to.")]
+    cited: Annotated[
+        list[int], Field(description='Numbers of the passages that markers refer to.')
+    ]
     """Numbers of the passages that markers refer to."""
 
-    invalid_markers: Annotated[int, Field(description="Markers whose number isn't a passage's.")]
+    invalid_markers: Annotated[
+        int, Field(description="Markers whose number isn't a passage's.")
+    ]
     """Markers whose number isn't a passage's."""
 
     uncited: Annotated[
         list[UncitedSentence],
-        Field(description="Sentences that state facts and cite nothing."),
+        Field(description='Sentences that state facts and cite nothing.'),
     ]
     """Sentences that state facts and cite nothing."""
 
-    verified: Annotated[list[VerifiedSentence], Field(description="In the order of the sentences.")]
+    verified: Annotated[
+        list[VerifiedSentence], Field(description='In the order of the sentences.')
+    ]
     """In the order of the sentences."""
 
 
@@ -4025,24 +4861,10 @@ class BlockStart(Model):
 
     content_block: TextBlock
     index: int
-    type: Literal["content_block_start"]
+    type: Literal['content_block_start']
 
 
-ChatEvent = TypeAliasType(
-    "ChatEvent",
-    ConversationEvent
-    | StepEvent
-    | DecisionEvent
-    | CitationsEvent
-    | TokenEvent
-    | CitationEvent
-    | UncitedEvent
-    | SourcesEvent
-    | AssessmentEvent
-    | UsageEvent
-    | ErrorEvent
-    | DoneEvent,
-)
+ChatEvent = TypeAliasType("ChatEvent", ConversationEvent | StepEvent | DecisionEvent | CitationsEvent | TokenEvent | CitationEvent | UncitedEvent | SourcesEvent | AssessmentEvent | UsageEvent | ErrorEvent | DoneEvent)
 
 
 class CitationsDelta(Model):
@@ -4051,10 +4873,12 @@ class CitationsDelta(Model):
     """
 
     citation: CharLocation | SearchResultLocation
-    type: Literal["citations_delta"]
+    type: Literal['citations_delta']
 
 
-Messages = TypeAliasType("Messages", Annotated[UserMessage | StoredAnswer, Field(discriminator="role")])
+Messages = TypeAliasType(
+    "Messages", Annotated[UserMessage | StoredAnswer, Field(discriminator='role')]
+)
 
 
 class ConversationExport(Model):
@@ -4068,7 +4892,9 @@ class ConversationExport(Model):
     profile: str
     title: str
     updated_at: AwareDatetime
-    user: Annotated[str | None, Field(description="Whose it is; left out in the caller's own.")] = None
+    user: Annotated[
+        str | None, Field(description="Whose it is; left out in the caller's own.")
+    ] = None
     """Whose it is; left out in the caller's own."""
 
 
@@ -4087,14 +4913,19 @@ class ConversationPage(Model):
     run_id: Annotated[
         UUID | None,
         Field(
-            description=("The run that is writing the next answer, if `GET /v1/chat/{run_id}/events` can resume it.")
+            description=(
+                'The run that is writing the next answer, if `GET'
+                ' /v1/chat/{run_id}/events` can resume it.'
+            )
         ),
     ] = None
     """The run that is writing the next answer, if `GET /v1/chat/{run_id}/events` can resume it."""
 
     title: str
     updated_at: AwareDatetime
-    user: Annotated[str | None, Field(description="Whose it is; left out in the caller's own.")] = None
+    user: Annotated[
+        str | None, Field(description="Whose it is; left out in the caller's own.")
+    ] = None
     """Whose it is; left out in the caller's own."""
 
 
@@ -4105,7 +4936,7 @@ class Document(Model):
 
     access: Annotated[
         Access | None,
-        Field(description="What the caller may do with it: `read` or `write`."),
+        Field(description='What the caller may do with it: `read` or `write`.'),
     ] = None
     """What the caller may do with it: `read` or `write`."""
 
@@ -4114,14 +4945,16 @@ class Document(Model):
     created_at: AwareDatetime | None = None
     enrichment: Annotated[
         Enrichment | None,
-        Field(description="Only of documents that were or are to be enriched."),
+        Field(description='Only of documents that were or are to be enriched.'),
     ] = None
     """Only of documents that were or are to be enriched."""
 
     error: DocumentError | None = None
     file_name: str
     id: int
-    live_version: Annotated[int | None, Field(description="The version that is searched now.")]
+    live_version: Annotated[
+        int | None, Field(description='The version that is searched now.')
+    ]
     """The version that is searched now."""
 
     media_type: str
@@ -4131,7 +4964,10 @@ class Document(Model):
     readers: Annotated[
         list[str] | None,
         Field(
-            description=("Subjects who alone may read it, of those who may read its collection; empty: all of them.")
+            description=(
+                'Subjects who alone may read it, of those who may read its collection;'
+                ' empty: all of them.'
+            )
         ),
     ] = None
     """Subjects who alone may read it, of those who may read its collection; empty: all of them."""
@@ -4142,10 +4978,12 @@ class Document(Model):
     tags: list[str]
     title: str
     tokens: int
-    type: Literal["file", "article", "repository", "capture"] | str
+    type: Literal['file', 'article', 'repository', 'capture'] | str
     updated_at: AwareDatetime | None = None
     url: str | None = None
-    valid_from: Annotated[AwareDatetime | None, Field(description="Before, it isn't found.")] = None
+    valid_from: Annotated[
+        AwareDatetime | None, Field(description="Before, it isn't found.")
+    ] = None
     """Before, it isn't found."""
 
     valid_until: Annotated[
@@ -4187,14 +5025,19 @@ class FeedbackEntry(Model):
 
     answer: Annotated[
         StoredAnswer,
-        Field(description=("With its `feedback`; withheld where the caller may not see its sources.")),
+        Field(
+            description=(
+                'With its `feedback`; withheld where the caller may not see its'
+                ' sources.'
+            )
+        ),
     ]
     """With its `feedback`; withheld where the caller may not see its sources."""
 
     conversation_id: UUID
     profile: str
     question: str
-    user: Annotated[str, Field(description="Who asked, and rated it.")]
+    user: Annotated[str, Field(description='Who asked, and rated it.')]
     """Who asked, and rated it."""
 
 
@@ -4216,16 +5059,16 @@ class Message(Model):
     content: list[TextBlock]
     id: str
     model: str
-    role: Literal["assistant"]
-    stop_reason: Literal["end_turn", "max_tokens", "refusal"] | str | None
+    role: Literal['assistant']
+    stop_reason: Literal['end_turn', 'max_tokens', 'refusal'] | str | None
     stop_sequence: None
-    type: Literal["message"]
+    type: Literal['message']
     usage: MessageUsage
 
 
 class MessageEvent2(Model):
     data: BlockStart
-    event: Literal["content_block_start"]
+    event: Literal['content_block_start']
 
 
 class MessageStart(Model):
@@ -4234,7 +5077,7 @@ class MessageStart(Model):
     """
 
     message: Message
-    type: Literal["message_start"]
+    type: Literal['message_start']
 
 
 class OperationResult(Model):
@@ -4242,38 +5085,23 @@ class OperationResult(Model):
     What became of one operation.
     """
 
-    document: Annotated[Document | None, Field(description="As it is now, unless it was deleted.")] = None
+    document: Annotated[
+        Document | None, Field(description='As it is now, unless it was deleted.')
+    ] = None
     """As it is now, unless it was deleted."""
 
-    error: Annotated[Problem | None, Field(description="Its fields begin with `operations.NUMBER`.")] = None
+    error: Annotated[
+        Problem | None, Field(description='Its fields begin with `operations.NUMBER`.')
+    ] = None
     """Its fields begin with `operations.NUMBER`."""
 
-    status: Annotated[int, Field(description="The status that a request of its own would have had.")]
+    status: Annotated[
+        int, Field(description='The status that a request of its own would have had.')
+    ]
     """The status that a request of its own would have had."""
 
 
-UiMessagePart = TypeAliasType(
-    "UiMessagePart",
-    UiStart
-    | UiStartStep
-    | UiSourceUrl
-    | UiSourceDocument
-    | UiConversationCreated
-    | UiStep
-    | UiDecision
-    | UiCitationList
-    | UiVerifiedCitation
-    | UiUncitedSentence
-    | UiSourceList
-    | UiAssessment
-    | UiTokenUsage
-    | UiTextStart
-    | UiTextDelta
-    | UiTextEnd
-    | UiFinishStep
-    | UiFinish
-    | UiError,
-)
+UiMessagePart = TypeAliasType("UiMessagePart", UiStart | UiStartStep | UiSourceUrl | UiSourceDocument | UiConversationCreated | UiStep | UiDecision | UiCitationList | UiVerifiedCitation | UiUncitedSentence | UiSourceList | UiAssessment | UiTokenUsage | UiTextStart | UiTextDelta | UiTextEnd | UiFinishStep | UiFinish | UiError)
 
 
 class BatchResults(Model):
@@ -4291,20 +5119,17 @@ class BlockDelta(Model):
 
     delta: TextDelta | CitationsDelta
     index: int
-    type: Literal["content_block_delta"]
+    type: Literal['content_block_delta']
 
 
 class MessageEvent1(Model):
     data: MessageStart
-    event: Literal["message_start"]
+    event: Literal['message_start']
 
 
 class MessageEvent3(Model):
     data: BlockDelta
-    event: Literal["content_block_delta"]
+    event: Literal['content_block_delta']
 
 
-MessageEvent = TypeAliasType(
-    "MessageEvent",
-    MessageEvent1 | MessageEvent2 | MessageEvent3 | MessageEvent4 | MessageEvent5 | MessageEvent6 | MessageEvent7,
-)
+MessageEvent = TypeAliasType("MessageEvent", MessageEvent1 | MessageEvent2 | MessageEvent3 | MessageEvent4 | MessageEvent5 | MessageEvent6 | MessageEvent7)

@@ -40,6 +40,8 @@ AUDITED: Final[Mapping[tuple[str, str], tuple[Action, str]]] = {
     ("GET", "/v1/documents/{document_id}/text"): (Action.DOCUMENT_READ, "document:{document_id}"),
     ("GET", "/v1/documents/{document_id}/locate"): (Action.DOCUMENT_READ, "document:{document_id}"),
     ("GET", "/v1/documents/{document_id}/events"): (Action.DOCUMENT_READ, "document:{document_id}"),
+    ("GET", "/v1/documents/{document_id}/tables"): (Action.DOCUMENT_READ, "document:{document_id}"),
+    ("POST", "/v1/documents/{document_id}/tables:query"): (Action.DOCUMENT_READ, "document:{document_id}"),
     ("GET", "/v1/collections"): (Action.COLLECTION_LIST, ""),
     ("POST", "/v1/collections"): (Action.COLLECTION_CREATE, ""),
     ("PATCH", "/v1/collections/{name:path}"): (Action.COLLECTION_UPDATE, "collection:{name}"),

@@ -5,7 +5,7 @@ from citewire_http.middleware import BodyLimit, Limit, Seconds
 
 _CHATS = ("/v1/chat", "/api/chat", "/api/rag-chat")
 _DOCUMENTS = "/v1/documents"
-_TRANSFERS = ("/content", "/events")
+_TRANSFERS = ("/content", "/events", "/tables")
 _USERS = "/v1/users"
 _FORM_OVERHEAD = MIB  # a form's other fields and boundaries
 

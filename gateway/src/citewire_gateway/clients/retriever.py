@@ -1,7 +1,7 @@
 """The retriever, as the gateway calls it: search, and documents, collections and embedding spaces."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import aclosing
 
 import grpc
@@ -15,6 +15,7 @@ from citewire.retriever.v1 import (
     table_pb2,
 )
 
+from citewire_dialects.schemas.tables import http_field
 from citewire_kit import client
 from citewire_kit.errors import InvalidArgument, Unavailable, Unimplemented, Violations
 from citewire_kit.fair_calls import FairCalls
@@ -143,10 +144,7 @@ class CorpusClient:
         try:
             return (await self._calls.unary(self._stub.UpdateDocument, request, timeout=self._seconds)).document
         except InvalidArgument as error:
-            wrong = Violations()
-            for violation in error.violations:
-                wrong.add(violation.field.removeprefix("document."), violation.message)
-            wrong.raise_if_any()
+            _raise_renamed(error, lambda field: field.removeprefix("document."))
             raise
 
     async def delete(self, document_id: int) -> None:
@@ -220,6 +218,18 @@ class CorpusClient:
         """Finds where a span of a version's text stands in its original."""
         return await self._calls.unary(self._stub.LocateSpan, request, timeout=self._seconds)
 
+    async def list_tables(self, request: table_pb2.ListTablesRequest) -> table_pb2.ListTablesResponse:
+        """Lists a version's tables; how long its file may take is the retriever's to say, as with a query."""
+        return await self._calls.unary(self._stub.ListTables, request, timeout=self._transfer_seconds)
+
+    async def query_table(self, request: table_pb2.QueryTableRequest) -> table_pb2.QueryTableResponse:
+        """Computes over a table. Raises `InvalidArgument` that names the query's fields as JSON does."""
+        try:
+            return await self._calls.unary(self._stub.QueryTable, request, timeout=self._transfer_seconds)
+        except InvalidArgument as error:
+            _raise_renamed(error, http_field)
+            raise
+
     async def storage(self) -> corpus_pb2.GetStorageResponse:
         """Says how many bytes the caller and its organisation have stored, and how many they may."""
         return await self._calls.unary(self._stub.GetStorage, corpus_pb2.GetStorageRequest(), timeout=self._seconds)
@@ -273,6 +283,14 @@ class CorpusClient:
         """Deletes a collection; returns how many documents went with it."""
         request = corpus_pb2.DeleteCollectionRequest(name=name, force=force)
         return (await self._calls.unary(self._stub.DeleteCollection, request, timeout=self._seconds)).documents_deleted
+
+
+def _raise_renamed(error: InvalidArgument, rename: Callable[[str], str]) -> None:
+    """Raises it again with other names of its fields, if it names any."""
+    wrong = Violations()
+    for violation in error.violations:
+        wrong.add(rename(violation.field), violation.message)
+    wrong.raise_if_any()
 
 
 async def _bytes_of(

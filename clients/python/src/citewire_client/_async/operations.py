@@ -1701,6 +1701,13 @@ class AsyncOperations:
             Request("GET", "/v1/spaces", query(page_size=page_size, q=q)), models.SpaceList, "spaces"
         )
 
+    async def list_tables(self, document_id: int, *, version: int | None = None) -> models.DocumentTables:
+        """Returns which tables a version has, with their columns; by default the live version."""
+        return await self._transport.call(
+            Request("GET", path_of("/v1/documents/{}/tables", document_id), query(version=version)),
+            models.DocumentTables,
+        )
+
     async def list_users(
         self, *, page_size: int | None = None, page_token: str | None = None, q: str | None = None
     ) -> models.UserList:
@@ -1982,6 +1989,43 @@ class AsyncOperations:
                 json=given(groups=groups, organisation=organisation, users=users),
             ),
             models.Sharing,
+        )
+
+    async def query_table(
+        self,
+        document_id: int,
+        *,
+        aggregates: Sequence[models.TableAggregateBody | Mapping[str, Any]] | NotGiven = NOT_GIVEN,
+        columns: Sequence[str] | NotGiven = NOT_GIVEN,
+        filters: Sequence[models.TableFilterBody | Mapping[str, Any]] | NotGiven = NOT_GIVEN,
+        group_by: Sequence[models.TableGroupBody | Mapping[str, Any]] | NotGiven = NOT_GIVEN,
+        header_row: int | NotGiven | None = NOT_GIVEN,
+        limit: int | NotGiven = NOT_GIVEN,
+        order_by: Sequence[models.TableOrderBody | Mapping[str, Any]] | NotGiven = NOT_GIVEN,
+        sheet: str | NotGiven | None = NOT_GIVEN,
+        version: int | NotGiven | None = NOT_GIVEN,
+    ) -> models.TableAnswer:
+        """Counts, adds up, groups and filters over the whole table that has the columns; nothing is estimated.
+
+        Where no exact answer can be given, it is refused (`TABLE_NOT_COMPUTED`), and `detail` says why.
+        """
+        return await self._transport.call(
+            Request(
+                "POST",
+                path_of("/v1/documents/{}/tables:query", document_id),
+                json=given(
+                    aggregates=aggregates,
+                    columns=columns,
+                    filters=filters,
+                    group_by=group_by,
+                    header_row=header_row,
+                    limit=limit,
+                    order_by=order_by,
+                    sheet=sheet,
+                    version=version,
+                ),
+            ),
+            models.TableAnswer,
         )
 
     async def remove_group_member(self, name: str, user: str) -> None:

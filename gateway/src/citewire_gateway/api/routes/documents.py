@@ -85,7 +85,7 @@ async def replace_document(
     key: IdempotencyDep,
 ) -> Document:
     """Stores a new version; the present one goes on serving until the new one is ready."""
-    return _accepted(response, await _store(request, tenant, services, key, _id(document_id)))
+    return _accepted(response, await _store(request, tenant, services, key, document_number(document_id)))
 
 
 @router.get("/v1/documents", summary="List documents")
@@ -121,7 +121,7 @@ async def list_documents(
 @router.get("/v1/documents/{document_id}", summary="Get a document", responses=problems(404))
 async def get_document(document_id: str, services: ServicesDep) -> Document:
     """Returns a document, described by its latest version."""
-    return Document.read(await services.corpus.get(_id(document_id)))
+    return Document.read(await services.corpus.get(document_number(document_id)))
 
 
 @router.patch("/v1/documents/{document_id}", summary="Change a document's description", responses=problems(404, 507))
@@ -134,13 +134,13 @@ async def patch_document(
     for name in ("title", "file_name"):
         if name in body.model_fields_set and getattr(body, name) is None:
             raise invalid_field(name, "must not be null")
-    return Document.read(await services.corpus.update(body.to_proto(_id(document_id))))
+    return Document.read(await services.corpus.update(body.to_proto(document_number(document_id))))
 
 
 @router.delete("/v1/documents/{document_id}", summary="Delete a document", **deleted(404))
 async def delete_document(document_id: str, tenant: TenantDep, services: ServicesDep) -> None:
     """Deletes a document with all its versions, and the answers that were written from it."""
-    number = _id(document_id)
+    number = document_number(document_id)
     await services.eraser.announce(tenant)
     await services.corpus.delete(number)
     services.pipeline.forget_library(tenant.org_id)
@@ -152,7 +152,7 @@ async def delete_document(document_id: str, tenant: TenantDep, services: Service
 )
 async def retry_document(document_id: str, response: Response, services: ServicesDep) -> Document:
     """Processes a version that failed once more."""
-    return _accepted(response, Document.read(await services.corpus.retry(_id(document_id))))
+    return _accepted(response, Document.read(await services.corpus.retry(document_number(document_id))))
 
 
 @router.get(
@@ -167,7 +167,7 @@ async def retry_document(document_id: str, response: Response, services: Service
 )
 async def get_content(document_id: str, tenant: TenantDep, services: ServicesDep, version: Version = None) -> Response:
     """Returns a version's original bytes; the live version's if none is named."""
-    original, data = await services.corpus.download(_id(document_id), version)
+    original, data = await services.corpus.download(document_number(document_id), version)
     media_type, disposition, policy = _presentation(original.media_type)
     name = original.file_name.rpartition("/")[2] or f"document-{document_id}"
     headers = {
@@ -199,7 +199,7 @@ async def get_content(document_id: str, tenant: TenantDep, services: ServicesDep
 )
 async def get_text(document_id: str, tenant: TenantDep, services: ServicesDep, version: Version = None) -> Response:
     """Returns the text that was found in a version, which citations' offsets count from; by default the live one's."""
-    text, data = await services.corpus.download(_id(document_id), version, text=True)
+    text, data = await services.corpus.download(document_number(document_id), version, text=True)
     media_type, _, policy = _presentation(text.media_type)
     headers = {
         "Content-Type": media_type,
@@ -220,7 +220,7 @@ async def locate_span(
 ) -> SpanPlaces:
     """Returns where a part of a version's text stands in the original: for a PDF, a box per line on each page."""
     span = corpus_pb2.LocateSpanRequest(
-        document_id=_id(document_id), version=version, char_start=char_start, char_end=char_end
+        document_id=document_number(document_id), version=version, char_start=char_start, char_end=char_end
     )
     return SpanPlaces.read(await services.corpus.locate(span))
 
@@ -232,7 +232,7 @@ async def locate_span(
 )
 async def watch_document(document_id: str, tenant: TenantDep, services: ServicesDep) -> Response:
     """Streams progress until the latest version is ready or failed, or the document is deleted."""
-    number = _id(document_id)
+    number = document_number(document_id)
     return EventStream(
         lambda _control: _progress(services, number),
         dialect=ProgressDialect(),
@@ -366,7 +366,7 @@ def _accepted(response: Response, document: Document) -> Document:
     return document
 
 
-def _id(text: str) -> int:
+def document_number(text: str) -> int:
     """Reads a document's id; what can't be one doesn't exist."""
     number = read_id(text)
     if number is None:
