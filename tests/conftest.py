@@ -19,6 +19,7 @@ from xdist.remote import Producer
 from xdist.workermanage import WorkerController
 
 from benchmarks.tables import format_table
+from bytecode import keep_bytecode
 from citewire_kit import metrics as kit_metrics
 from citewire_ledger import metrics as ledger_metrics
 from databases import Database
@@ -68,6 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "system(program, package): needs a program of the operating system; left out where it is missing"
     )
     forget_environment()
+    keep_bytecode()
     _keep_children_from_ignoring_signals()
 
 

@@ -1,0 +1,19 @@
+"""Lets the hundreds of processes of a test run compile each module once."""
+
+import os
+import sys
+from pathlib import Path
+
+_UNWANTED = "PYTHONDONTWRITEBYTECODE"
+
+
+def keep_bytecode() -> None:
+    """Keeps bytecode in the environment's folder where it is unwanted beside the sources, for children too.
+
+    Without any, each process compiles all that it imports anew, which takes longer than to run it: a gateway takes
+    2.8 s of CPU to import instead of 1.3.
+    """
+    if not os.environ.pop(_UNWANTED, ""):
+        return
+    sys.pycache_prefix = os.environ.setdefault("PYTHONPYCACHEPREFIX", str(Path(sys.prefix) / "bytecode"))
+    sys.dont_write_bytecode = False
