@@ -5,7 +5,9 @@ turns: bases and head, forwards and backwards. Of each measure the median of the
 printed with its 95 % interval; a ratio above 1 means that head is worse. The measure is missed if the whole interval
 lies beyond the limit, held if all of it lies within, and undecided otherwise.
 
-- *relay*: CPU time of generator and gateway per relayed token, with 20 streams and saturated.
+- *relay*: CPU time of generator and gateway per relayed token, with 20 streams and saturated. All trees' processes
+  run in a pair and are measured in turns; tokens of the 20 streams come at fixed moments, as it would otherwise be
+  chance how many wake the processes at once, on which half of the figure depends.
 - *first_token*: milliseconds from a chat's request to its first token, through the same two processes.
 - *search*: `Search` calls per second over gRPC, eight at a time, on 12,000 chunks in Postgres that nothing restricts;
   and their CPU time (retriever, Postgres), which says more on a machine that others use.
@@ -16,6 +18,8 @@ lies beyond the limit, held if all of it lies within, and undecided otherwise.
 
 Usage: python -m benchmarks.compare --base COMMIT [COMMIT …] [--pairs 10] [--only relay,search] [--limit 1.05]
 [--slow-down 1.10]
+
+`--only` takes these groups, and single measures: `--only "relay 20"`.
 
 On a machine that others use too, `--patience 0` doesn't wait until it is idle.
 """
@@ -31,7 +35,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -49,7 +53,11 @@ from benchmarks.tables import describe_machine, format_table
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 1.03
-WINDOW_SECONDS = 2.0
+WINDOW_SECONDS = 4.0
+"""Of a measurement with 20 streams."""
+WINDOWS = 2
+"""Of each tree in a pair, in turns."""
+SATURATED_SECONDS = 2.0
 STREAMS = 20
 SATURATING_STREAMS = 300
 ENDLESS_TOKENS = 10_000
@@ -159,21 +167,42 @@ async def search_backend(tree: Tree, logs: Path) -> AsyncGenerator[SearchBackend
             await process.wait()
 
 
-async def measure_relay(tree: Tree, backend: RelayBackend, *, core: int, only: Sequence[str]) -> dict[str, float]:
-    """Starts a tree's generator and gateway on one core, and measures the first token and the CPU per token."""
-    costs: dict[str, float] = {}
-    async with relaying(backend, core=core, slow_down=tree.slow_down) as (target, cpu_seconds):
-        await set_pace(backend.upstream_url, tokens=3, rate=1000)
-        waits = await measure_first_token(target, requests=10 + FIRST_TOKEN_REQUESTS * ("first_token" in only))
-        if "first_token" in only:
-            costs["first_token"] = statistics.median(wait.whole for wait in waits[10:])  # the first ten warm up
-        if "relay" in only:
-            measure = partial(run_load, target, rate=RATE, window=WINDOW_SECONDS, core=core, cpu_seconds=cpu_seconds)
-            await set_pace(backend.upstream_url, tokens=tokens_for(WINDOW_SECONDS, RATE), rate=RATE)
-            costs["relay 20"] = (await measure(streams=STREAMS)).cpu_us_per_token
-            await set_pace(backend.upstream_url, tokens=ENDLESS_TOKENS, rate=RATE)
-            load = await measure(streams=SATURATING_STREAMS, settle=None, patience=0)
-            costs["relay saturated"] = load.cpu_us_per_token
+async def measure_relays(
+    trees: Sequence[Tree], backends: Mapping[Tree, RelayBackend], *, core: int, only: Collection[str], patience: float
+) -> dict[Tree, dict[str, float]]:
+    """Starts all trees' generators and gateways on one core; measures the first token and CPU per token in turns."""
+    costs: dict[Tree, dict[str, float]] = {tree: {} for tree in trees}
+    url = backends[trees[0]].upstream_url
+    async with contextlib.AsyncExitStack() as stack:
+        relays = {
+            tree: await stack.enter_async_context(relaying(backends[tree], core=core, slow_down=tree.slow_down))
+            for tree in trees
+        }
+
+        async def cost(tree: Tree, **load: Any) -> float:  # noqa: ANN401 # of `run_load`
+            await machine_idle(patience)
+            target, cpu_seconds = relays[tree]
+            return (await run_load(target, rate=RATE, core=core, cpu_seconds=cpu_seconds, **load)).cpu_us_per_token
+
+        await set_pace(url, tokens=3, rate=1000)
+        for tree in trees:
+            await measure_first_token(relays[tree][0], requests=10)  # warms up
+            if "first_token" in only:
+                waits = await measure_first_token(relays[tree][0], requests=FIRST_TOKEN_REQUESTS)
+                costs[tree]["first_token"] = statistics.median(wait.whole for wait in waits)
+        if "relay 20" in only:
+            await set_pace(url, tokens=tokens_for(WINDOW_SECONDS, RATE), rate=RATE, phases=STREAMS)
+            windows: dict[Tree, list[float]] = {tree: [] for tree in trees}
+            for number in range(WINDOWS):
+                for tree in trees[::-1] if number % 2 else trees:
+                    windows[tree].append(await cost(tree, streams=STREAMS, window=WINDOW_SECONDS))
+            for tree in trees:
+                costs[tree]["relay 20"] = statistics.mean(windows[tree])
+        if "relay saturated" in only:
+            await set_pace(url, tokens=ENDLESS_TOKENS, rate=RATE)
+            saturating = {"streams": SATURATING_STREAMS, "window": SATURATED_SECONDS, "settle": None, "patience": 0}
+            for tree in trees:
+                costs[tree]["relay saturated"] = await cost(tree, **saturating)
     return costs
 
 
@@ -207,11 +236,26 @@ def _cpu_ticks() -> tuple[int, int]:
     return busy, busy + idle + wait
 
 
-Measure = Callable[[], Awaitable[dict[str, float]]]
+Costs = dict[str, float]
+Measure = Callable[[Sequence[Tree]], Awaitable[Mapping[Tree, Costs]]]
+"""Measures the trees in the order given."""
+
+
+def in_turns(measures: Mapping[Tree, Callable[[], Awaitable[Costs]]], patience: float) -> Measure:
+    """Measures one tree after the other, each while the machine is idle."""
+
+    async def measure(trees: Sequence[Tree]) -> Mapping[Tree, Costs]:
+        by_tree: dict[Tree, Costs] = {}
+        for tree in trees:
+            await machine_idle(patience)
+            by_tree[tree] = await measures[tree]()
+        return by_tree
+
+    return measure
 
 
 async def compare(
-    bases: Sequence[Tree], head: Tree, *, pairs: int, only: Sequence[str], patience: float
+    bases: Sequence[Tree], head: Tree, *, pairs: int, only: Collection[str], patience: float
 ) -> dict[Tree, dict[str, list[tuple[float, float]]]]:
     """Measures the trees in turns.
 
@@ -221,13 +265,10 @@ async def compare(
     trees = (*bases, head)
     costs: dict[Tree, dict[str, list[tuple[float, float]]]] = {base: {} for base in bases}
     async with contextlib.AsyncExitStack() as stack:
-        measures = await open_measures(stack, trees, only)
+        measures = await open_measures(stack, trees, only, patience)
         for number in range(pairs):
             for measure in measures:
-                by_tree: dict[Tree, dict[str, float]] = {}
-                for tree in trees if number % 2 == 0 else trees[::-1]:
-                    await machine_idle(patience)
-                    by_tree[tree] = await measure[tree]()
+                by_tree = await measure(trees if number % 2 == 0 else trees[::-1])
                 for name, cost in by_tree[head].items():
                     values = ", ".join(f"{by_tree[tree][name]:.4g}" for tree in trees)
                     print(f"  pair {number + 1}: {MEASURES[name]}: {values}", flush=True)
@@ -237,13 +278,13 @@ async def compare(
 
 
 async def open_measures(
-    stack: contextlib.AsyncExitStack, trees: Sequence[Tree], only: Sequence[str]
-) -> list[Mapping[Tree, Measure]]:
+    stack: contextlib.AsyncExitStack, trees: Sequence[Tree], only: Collection[str], patience: float
+) -> list[Measure]:
     """Starts what the measures of the trees need; `stack` ends it."""
     core, *others = sorted(os.sched_getaffinity(0))
     logs = stack.enter_context(log_folder())
-    measures: list[Mapping[Tree, Measure]] = []
-    if {"relay", "first_token"} & set(only):
+    measures: list[Measure] = []
+    if {"relay 20", "relay saturated", "first_token"} & set(only):
         with _cores(others):
             url = await stack.enter_async_context(upstream(core=others[0], rate=RATE, logs=logs))
             backends = {
@@ -253,24 +294,24 @@ async def open_measures(
                 for tree in trees
             }
 
-        async def relay(tree: Tree) -> dict[str, float]:
+        async def relay(order: Sequence[Tree]) -> Mapping[Tree, Costs]:
             with _cores(others):
-                return await measure_relay(tree, backends[tree], core=core, only=only)
+                return await measure_relays(order, backends, core=core, only=only, patience=patience)
 
-        measures.append({tree: partial(relay, tree) for tree in trees})
-    if "search" in only:
+        measures.append(relay)
+    if "search" in only or "search cpu" in only:
         searches = {tree: await stack.enter_async_context(search_backend(tree, logs)) for tree in trees}
-        measures.append({tree: searches[tree].measure for tree in trees})
-    if "ingest" in only:
+        measures.append(in_turns({tree: searches[tree].measure for tree in trees}, patience))
+    if "ingest" in only or "ingest cpu" in only:
         stacks = {
             tree: await stack.enter_async_context(ingest_backend(tree.python, tree.root, slow_down=tree.slow_down))
             for tree in trees
         }
-        measures.append({tree: stacks[tree].measure for tree in trees})
+        measures.append(in_turns({tree: stacks[tree].measure for tree in trees}, patience))
     if "startup" in only:
         for tree in trees:  # compiles the modules of a new tree, and fills the machine's caches
             await measure_startup(tree)
-        measures.append({tree: partial(measure_startup, tree) for tree in trees})
+        measures.append(in_turns({tree: partial(measure_startup, tree) for tree in trees}, patience))
     return measures
 
 
@@ -327,9 +368,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--slow-down", type=float, default=1.0, help="make head's processes slower, such as 1.10")
     parser.add_argument("--patience", type=float, default=20.0, help="seconds to wait for an idle machine")
     options = parser.parse_args(arguments)
-    only = options.only.split(",")
-    if unknown := set(only) - set(groups):
-        parser.error(f"unknown measures: {', '.join(sorted(unknown))}; there are {', '.join(groups)}")
+    asked = options.only.split(",")
+    if unknown := set(asked) - {*groups, *MEASURES}:
+        parser.error(f"unknown measures: {', '.join(sorted(unknown))}; there are {', '.join((*groups, *MEASURES))}")
+    only = [name for name in MEASURES if name in asked or name.split()[0] in asked]
     if not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2:
         sys.exit("The comparison needs Linux and two cores: one for the system, one for upstream and reader.")
     bases, head = [Tree(check_out(base)) for base in options.base], Tree(ROOT, options.slow_down)

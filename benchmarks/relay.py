@@ -139,10 +139,10 @@ class Bench:
                 await asyncio.sleep(0.1)
 
 
-async def set_pace(upstream_url: str, *, tokens: int, rate: float) -> None:
-    """Sets how many tokens the upstream writes into a stream, and how many of them per second."""
+async def set_pace(upstream_url: str, *, tokens: int, rate: float, phases: int = 0) -> None:
+    """Sets how many tokens the upstream writes into a stream, how many per second, and when (`phases`, see there)."""
     async with aiohttp.ClientSession() as session:
-        change = {"tokens": tokens, "rate": rate}
+        change = {"tokens": tokens, "rate": rate, "phases": phases}
         async with session.patch(f"{upstream_url}/settings", json=change) as response:
             response.raise_for_status()
 

@@ -10,6 +10,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from benchmarks import litellm_environment
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 120
 STOP_SECONDS = 20
+_CPU_CLOCK = 2
+"""Makes a clock's number of a process's id, as `clock_getcpuclockid` of Linux does."""
 
 # Pins itself to a core and becomes the program, so that every thread of it stays there.
 _PINNED = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); os.execvp(sys.argv[2], sys.argv[2:])"
@@ -45,9 +48,9 @@ class Process:
         return int(json.loads(line)["port"])
 
     def cpu_seconds(self) -> float:
-        """User and system time of the process and of its children, now."""
+        """User and system time of the process and of its children, now; exact, where psutil counts in 10 ms."""
         family = [self._seen, *self._seen.children(recursive=True)]
-        return sum(times.user + times.system for times in (member.cpu_times() for member in family))
+        return sum(time.clock_gettime(~member.pid << 3 | _CPU_CLOCK) for member in family)
 
     def check_running(self) -> None:
         """Raises with the end of the log if the process has ended."""

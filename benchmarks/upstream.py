@@ -16,6 +16,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import math
 import re
 import signal
 import sys
@@ -42,12 +43,24 @@ class UpstreamSettings:
     """Tokens of an answer; a smaller `max_tokens` of the request wins."""
     first_delay: float = 0
     """Seconds before the first token."""
+    phases: int = 0
+    """The moments within `1 / rate` seconds at which streams write, one after the other, evenly spread; 0: whenever
+    each began. Without it, how often tokens of several streams come at once, and so what relaying them costs, is
+    chance."""
     cut_after: int | None = None
     """Close the socket after this many tokens, without a finish reason: a provider that dies."""
     status: int = 200
     """Answer with this status and an error body instead, if it isn't 200."""
     text: str | None = None
     """Answer with the words of this text, instead of stamps."""
+
+    def starts(self, now: float, number: int) -> float:
+        """When the first token of a stream is to be written, the `number`-th that begins."""
+        start = now + self.first_delay
+        if not self.phases:
+            return start
+        phase = number % self.phases / self.phases
+        return (math.ceil(start * self.rate - phase) + phase) / self.rate
 
 
 @dataclass(slots=True)
@@ -149,7 +162,7 @@ class Upstream:
         write(answer.opening())
         settings = answer.settings
         # A schedule, not a pause after each token: a late token must not make all the following ones later.
-        start = time.monotonic() + settings.first_delay
+        start = settings.starts(time.monotonic(), self.stats.requests)
         for index in range(answer.count):
             if (pause := start + index / settings.rate - time.monotonic()) > 0:
                 await asyncio.sleep(pause)

@@ -77,3 +77,14 @@ async def test_text_status_and_max_tokens() -> None:
             assert failed.status == 503
         models = await (await session.get(f"{base_url}/models")).json()
         assert [model["id"] for model in models["data"]] == ["paced"]
+
+
+@pytest.mark.parametrize("now", [100.0, 100.0031, 100.0199])
+def test_phases_spread_streams_evenly_whenever_they_begin(now: float) -> None:
+    settings = UpstreamSettings(rate=50, phases=20)
+    starts = [settings.starts(now + number / 20, number) for number in range(20)]
+    moments = sorted(round(start * 1000, 6) % 20 for start in starts)
+    assert moments == pytest.approx(range(20))
+    waits = [start - (now + number / 20) for number, start in enumerate(starts)]
+    assert all(-1e-9 <= wait <= 1 / 50 for wait in waits)
+    assert UpstreamSettings(first_delay=2).starts(now, 7) == now + 2  # at once, where nothing is spread

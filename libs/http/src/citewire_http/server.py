@@ -21,8 +21,9 @@ from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
 
-_TICK_SECONDS = 0.1
-_SWEEP_TICKS = 5
+_TICK_SECONDS = 0.5
+_UVICORN_TICKS = 5
+"""Ticks of uvicorn's that one of ours stands for: with each tenth it writes its Date header anew."""
 _OTHER_FILES = 1024
 """Open files beside connections: spooled uploads, the database, the services."""
 _FINAL_SECONDS = 10
@@ -146,7 +147,10 @@ class GatewayServer(uvicorn.Server):
         self.listening.set()
 
     async def main_loop(self) -> None:
-        """Ticks ten times a second until it is told to exit, and exits at once then, not with the next tick."""
+        """Ticks until it is told to exit, and exits at once then, not with the next tick.
+
+        uvicorn ticks ten times a second, as it looks there whether it is told to.
+        """
         ticks = itertools.count()
         while not await self.on_tick(next(ticks)):
             with contextlib.suppress(TimeoutError):
@@ -164,9 +168,8 @@ class GatewayServer(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Called with each tick."""
-        if counter % _SWEEP_TICKS == 0:
-            self._connections.sweep(self._loop.time())
-        return await super().on_tick(counter)
+        self._connections.sweep(self._loop.time())
+        return await super().on_tick(counter * _UVICORN_TICKS)
 
     def _close(self) -> None:
         self.should_exit = True

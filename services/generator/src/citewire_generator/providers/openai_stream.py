@@ -93,6 +93,8 @@ class OpenAiStream(AnswerReader):
             self.progress += 1
 
     def _read_usage(self, event: Mapping[str, object]) -> None:
+        if not event.get("usage") and not event.get("x_groq"):
+            return  # most events: there is one for each token
         usage = as_mapping(event.get("usage")) or as_mapping(as_mapping(event.get("x_groq")).get("usage"))
         if "prompt_tokens" not in usage and "completion_tokens" not in usage:
             return
