@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import indent, wrap
 from typing import Final
 
@@ -30,6 +30,11 @@ NAMES: Final = {
     "order": "rerank",
     "patch_document": "update_document",
 }
+NAMES_BY_BODY: Final = {
+    ("add_document", "AddressBody"): "fetch_document",
+    ("replace_document", "AddressBody"): "fetch_version",
+}
+"""Methods of their own for the further ones of several bodies that an operation takes."""
 SAFE_POSTS: Final = frozenset({"search", "verify", "rerank", "embed", "query_table"})
 """They change nothing, so that they may be sent again."""
 FOREIGN_FIELDS: Final = {"ChatRequest": frozenset({"id", "messageId", "trigger", "stream"})}
@@ -167,8 +172,23 @@ def operations(document: Json) -> list[Operation]:
             suffix = re.sub(r"\W", "_", path) + f"_{method}"
             name = str(definition["operationId"]).removesuffix(suffix)
             if name not in NOT_METHODS:
-                methods_of.append(Operation(NAMES.get(name, name), method, path, definition, schemas))
+                operation = Operation(NAMES.get(name, name), method, path, definition, schemas)
+                methods_of.extend(_by_body(operation))
     return sorted(methods_of, key=lambda operation: operation.name)
+
+
+def _by_body(operation: Operation) -> Iterator[Operation]:
+    """An operation for each JSON body that it takes; forms belong to the first."""
+    body: Json = operation.definition.get("requestBody", {})
+    media: Json = body.get("content", {}).get("application/json", {})
+    bodies: list[Json] = media.get("schema", {}).get("anyOf", [])
+    if not bodies:
+        yield operation
+    for number, schema in enumerate(bodies):
+        content = {**body["content"]} if number == 0 else {}
+        narrowed = {**body, "content": {**content, "application/json": {**media, "schema": schema}}}
+        name = operation.name if number == 0 else NAMES_BY_BODY[operation.name, schema["$ref"].rpartition("/")[2]]
+        yield replace(operation, name=name, definition={**operation.definition, "requestBody": narrowed})
 
 
 def _safe(name: str) -> str:

@@ -16,7 +16,7 @@ import pytest
 from citewire.common.v1 import place_pb2
 from citewire.retriever.v1 import corpus_pb2
 
-from citewire_kit.errors import InvalidArgument
+from citewire_kit.errors import InvalidArgument, invalid_field
 from gateway_fake_servers import running_fakes
 from gateway_process import Gateway, frames_of, running_gateway
 from waiting import wait_until
@@ -92,6 +92,64 @@ async def test_a_path_is_the_name_that_lists_and_citations_show(gateway: Gateway
     assert document["file_name"] == "handbook/harbour/a.md"
     original = await gateway.http.get(f"/v1/documents/{document['id']}/content")
     assert original.headers["content-disposition"].endswith("filename*=UTF-8''a.md")
+
+
+async def test_a_body_with_an_address_and_no_content_is_fetched(gateway: Gateway) -> None:
+    body = {
+        "url": "https://example.org/report.pdf",
+        "collection": "web",
+        "tags": ["2026"],
+        "metadata": {"year": 2026},
+        "valid_until": "2027-12-31",
+    }
+    headers = {"Idempotency-Key": "fetch-1"}
+    response = await gateway.http.post("/v1/documents", json=body, headers=headers)
+    assert response.status_code == 202, response.text
+    document = response.json()
+    assert response.headers["location"] == f"/v1/documents/{document['id']}"
+    header = gateway.fakes.corpus.headers[0]
+    assert (header.source_url, header.url, header.file_name, header.type) == (body["url"], body["url"], "", "file")
+    assert (header.collection, list(header.tags), header.metadata["year"]) == ("web", ["2026"], 2026)
+    assert header.valid_until.ToJsonString() == "2028-01-01T00:00:00Z"
+    assert content_of(gateway, document["id"]) == b"fetched from https://example.org/report.pdf"
+    again = await gateway.http.post("/v1/documents", json=body, headers=headers)
+    assert (again.json()["id"], len(gateway.fakes.corpus.headers)) == (document["id"], 1)
+
+    version = {"url": "https://example.org/b.pdf", "file_name": "b.pdf", "title": "B"}
+    replaced = await gateway.http.put(f"/v1/documents/{document['id']}", json=version)
+    assert (replaced.status_code, replaced.json()["version"], replaced.json()["title"]) == (202, 2, "B")
+    batch = {"operations": [{"op": "create", "document": {"url": "https://example.org/c.pdf", "file_name": "c.pdf"}}]}
+    result = (await gateway.http.post("/v1/documents:batch", json=batch)).json()["results"][0]
+    assert (result["status"], result["document"]["url"]) == (202, "https://example.org/c.pdf")
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        ({"url": ""}, ["url"]),
+        ({"url": 7}, ["url"]),
+        ({"url": "https://example.org/" + "x" * 2048}, ["url"]),
+        ({"url": "https://example.org/", "content": ""}, ["type", "title", "content"]),
+        ({"url": "https://example.org/", "source_url": "x", "tags": "a"}, ["tags", "source_url"]),
+        ({"type": "article", "title": "T"}, ["content"]),
+    ],
+)
+async def test_an_address_that_is_none_is_refused_by_its_field(
+    gateway: Gateway, body: dict[str, Any], fields: list[str]
+) -> None:
+    response = await gateway.http.post("/v1/documents", json=body)
+    assert response.status_code == 422
+    assert sorted(error["field"] for error in response.json()["errors"]) == sorted(fields)
+    assert gateway.fakes.corpus.headers == []
+
+
+async def test_what_cannot_be_fetched_is_told_as_the_field_of_the_body(gateway: Gateway) -> None:
+    message = "the server at this address answered 404"
+    gateway.fakes.corpus.fetch_error = invalid_field("source_url", message, reason="SOURCE_FAILED")
+    response = await gateway.http.post("/v1/documents", json={"url": "https://example.org/gone"})
+    assert (response.status_code, response.json()["reason"]) == (422, "SOURCE_FAILED")
+    assert response.json()["detail"] == f"url: {message}"
+    assert response.json()["errors"] == [{"field": "url", "message": message}]
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "a/../b", "a//b", "a\\b", "./a", "a/\x1b", "x" * 1001])

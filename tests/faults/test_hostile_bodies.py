@@ -18,6 +18,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from citewire_egress.addresses import EgressPolicy
+from citewire_egress.connections import guarded_client
 from citewire_embedder.providers.base import Purpose
 from citewire_embedder.providers.remote_calls import CallLimits, ModelSpec
 from citewire_embedder.providers.remote_embedding import RemoteModel, read_answer
@@ -26,9 +28,8 @@ from citewire_generator.model import Message, ModelInfo, Role
 from citewire_generator.providers.base import ChatTask, Delta
 from citewire_generator.providers.factory import build_chat_provider
 from citewire_kit.errors import CitewireError
-from citewire_remote.addresses import EgressPolicy
 from citewire_remote.catalogue import load_catalogue
-from citewire_remote.egress import guarded_client, guarded_connector
+from citewire_remote.egress import guarded_connector
 from citewire_remote.retry import RetryPolicy
 from citewire_remote.stall_timeout import TimeLimits
 from compression_bombs import MIB, deflate_bomb, endless_members, gzip_bomb

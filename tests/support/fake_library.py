@@ -154,6 +154,11 @@ def _straight_to_ready(name: str) -> list[str]:
 
 
 def _read_form(request: Request, document: StoredDocument) -> None:
+    if request.headers["content-type"] == "application/json":  # an address, which the gateway fetches
+        body = json.loads(request.body)
+        document.form |= {name: json.dumps(value) if name == "tags" else value for name, value in body.items()}
+        document.file_name, document.content = body["url"].rpartition("/")[2], body["url"].encode()
+        return
     head = f"Content-Type: {request.headers['content-type']}\r\n\r\n".encode()
     message = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + request.body)
     for part in message.iter_parts():

@@ -34,6 +34,7 @@ class FakeCorpus:
         self.collection_lists: list[corpus_pb2.ListCollectionsRequest] = []
         self.updates: list[corpus_pb2.UpdateDocumentRequest] = []
         self.uploads = 0
+        self.fetch_error: CitewireError | None = None
         self.upload_gate: Callable[[], Awaitable[None]] | None = None
         self.progress: list[corpus_pb2.WatchDocumentResponse] = []
         self.cut_download = False
@@ -69,6 +70,11 @@ class FakeCorpus:
         self.headers.append(header)
         if self.upload_gate is not None:
             await self.upload_gate()
+        if header.source_url:
+            assert not data
+            if self.fetch_error is not None:
+                raise self.fetch_error
+            data += b"fetched from " + header.source_url.encode()
         document = self._store(
             header.document_id if header.HasField("document_id") else None,
             bytes(data),
@@ -79,6 +85,7 @@ class FakeCorpus:
             collection=header.collection,
             tags=header.tags,
             metadata=header.metadata,
+            url=header.url or header.source_url,
         )
         return corpus_pb2.UploadDocumentResponse(document=document)
 

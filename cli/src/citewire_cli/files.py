@@ -7,12 +7,13 @@ import platform
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.ignored import IGNORE_FILE, IgnoreRules
+from citewire_cli.jsonio import JsonObject
 from citewire_cli.output import checked_text
 
 SKIPPED_FOLDERS = {
@@ -61,6 +62,31 @@ class Source:
     def below(self, folder: Path) -> "Source":
         """The same file, named from another folder above it."""
         return Source(self.path, _absolute(self.path).relative_to(folder).as_posix(), folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A file on a web server, which the gateway fetches; `known` is the document that the library has of it."""
+
+    url: str
+    known: JsonObject | None = field(default=None, compare=False)
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        return self.url
+
+    @property
+    def name(self) -> str:
+        """What it is called in reports."""
+        return self.url
+
+
+def split_addresses(places: Iterable[str]) -> tuple[list[Path], list[Address]]:
+    """The files and folders, and the web addresses, each once."""
+    addresses = [place for place in places if place.lower().startswith(("http://", "https://"))]
+    paths = [Path(place) for place in places if place not in addresses]
+    return paths, [Address(url) for url in dict.fromkeys(addresses)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
+from uuid import uuid4
 
 from citewire_cli.api import Api
 from citewire_cli.errors import CliError, ExitCode
-from citewire_cli.files import Source
+from citewire_cli.files import Address, Source
 from citewire_cli.jsonio import JsonObject, get_int, get_object, get_str
 from citewire_cli.library import EVER, every_document, read_library
 
@@ -33,7 +34,7 @@ class Outcome:
     `status` is `ready`, `failed`, or where it stood when waiting ended (`pending`, `processing`, `not uploaded`).
     """
 
-    source: Source
+    source: Source | Address
     document_id: int | None = None
     status: str = "not uploaded"
     error: CliError | None = None
@@ -63,6 +64,8 @@ class Target:
     collection: str | None = None
     tags: tuple[str, ...] = ()
     update: bool = False
+    validity: Mapping[str, str] = field(default_factory=dict[str, str])
+    """`valid_from` and `valid_until`, those that are given."""
 
 
 class KnownDocuments(Protocol):
@@ -93,7 +96,7 @@ class Observer(Protocol):
 
 async def ingest(
     api: Api,
-    sources: Sequence[Source],
+    sources: Sequence[Source | Address],
     target: Target,
     observer: Observer,
     *,
@@ -104,7 +107,7 @@ async def ingest(
 
     Nothing is stored twice: a file that the library has (the same bytes under the same name in the same collection)
     isn't sent, and the `Idempotency-Key` is made of what is sent, so that an upload whose answer was lost is found
-    again.
+    again. Of a web address the library has a document or not: only `update` has it fetched again.
 
     Args:
         api: the gateway.
@@ -118,7 +121,10 @@ async def ingest(
         CliError: the gateway cannot be reached or doesn't let us in; what a single file met is in its outcome.
     """
     library = await read_library(api, target.collection)
-    outcomes = [Outcome(library.place(source)) for source in sources]
+    outcomes = [
+        Outcome(library.place(source) if isinstance(source, Source) else Address(source.url, library.at(source.url)))
+        for source in sources
+    ]
     await send_all(api, outcomes, target, library, observer, patience=patience if wait else None)
     return outcomes
 
@@ -164,21 +170,21 @@ async def send_all(
 
 def idempotency_key(content_sha256: str, name: str, target: Target, replaces: int | None = None) -> str:
     """The key of an upload: the same for the same bytes under the same name in the same place."""
-    parts = json.dumps([content_sha256, name, target.collection, sorted(target.tags), replaces], ensure_ascii=True)
-    return f"citewire-ingest-{hashlib.sha256(parts.encode()).hexdigest()}"
+    parts: list[object] = [content_sha256, name, target.collection, sorted(target.tags), replaces]
+    if target.validity:
+        parts.append(sorted(target.validity.items()))
+    text = json.dumps(parts, ensure_ascii=True)
+    return f"citewire-ingest-{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 async def _upload(api: Api, outcome: Outcome, target: Target, library: KnownDocuments) -> None:
     """Uploads one file; a refusal is the outcome's error, a gateway that is away or refuses us is raised."""
     source = outcome.source
     try:
-        digest = await asyncio.to_thread(sha256_of, source.path)
-        document = library.find(source, digest)
-        if document is None:
-            earlier = library.named(source)
-            outcome.beside = earlier is not None and not target.update
-            replaces = earlier if target.update else None
-            document = await _send(api, source, target, library.form(source), digest, replaces)
+        if isinstance(source, Address):
+            document = await _fetch(api, source, target)
+        else:
+            document = await _bring(api, outcome, source, target, library)
         if get_str(document, "status") == "failed":
             document = await _retry(api, document)
     except OSError as error:
@@ -192,6 +198,42 @@ async def _upload(api: Api, outcome: Outcome, target: Target, library: KnownDocu
     outcome.document = document
     outcome.document_id = get_int(document, "id")
     outcome.status = get_str(document, "status") or "pending"
+
+
+async def _bring(api: Api, outcome: Outcome, source: Source, target: Target, library: KnownDocuments) -> JsonObject:
+    """The document that a file is in the library; it is sent unless it is there."""
+    digest = await asyncio.to_thread(sha256_of, source.path)
+    document = library.find(source, digest)
+    if document is not None:
+        return await _dated(api, document, target)
+    earlier = library.named(source)
+    outcome.beside = earlier is not None and not target.update
+    replaces = earlier if target.update else None
+    return await _send(api, source, target, library.form(source), digest, replaces)
+
+
+async def _fetch(api: Api, address: Address, target: Target) -> JsonObject:
+    """The document that a web address has; the gateway fetches it unless it is there and needn't be new."""
+    known = address.known
+    if known is not None and not target.update:
+        return await _dated(api, known, target)
+    body: JsonObject = {"url": address.url, **target.validity}
+    if target.collection is not None:
+        body["collection"] = target.collection
+    if target.tags:
+        body["tags"] = list(target.tags)
+    headers = {"Idempotency-Key": f"citewire-fetch-{uuid4().hex}"}
+    if known is None:
+        return await persistently(lambda: api.call("POST", "/v1/documents", body=body, headers=headers))
+    path = f"/v1/documents/{get_int(known, 'id')}"
+    return await persistently(lambda: api.call("PUT", path, body=body, headers=headers))
+
+
+async def _dated(api: Api, document: JsonObject, target: Target) -> JsonObject:
+    """A document that is there, with the validity that is wanted now."""
+    if not target.validity:
+        return document
+    return await api.call("PATCH", f"/v1/documents/{get_int(document, 'id')}", body=dict(target.validity))
 
 
 async def _send(
@@ -215,7 +257,7 @@ async def _send(
 
 
 def _form(target: Target, described: Mapping[str, str]) -> dict[str, str]:
-    form = dict(described)
+    form = {**described, **target.validity}
     if target.collection is not None:
         form["collection"] = target.collection
     if target.tags:

@@ -33,12 +33,15 @@ class Library:
         """Takes documents as the API lists them, newest first."""
         self._by_path: dict[str, list[JsonObject]] = {}
         self._by_place: dict[tuple[str, str], JsonObject] = {}
+        self._by_url: dict[str, JsonObject] = {}
         self._roots: set[str] = set()
         """Fingerprints of the folders that documents were uploaded from."""
         for document in documents:
             metadata = get_object(document, "metadata")
             path = get_str(metadata, "path") or get_str(document, "file_name")
             self._by_path.setdefault(path, []).append(document)
+            if url := get_str(document, "url"):
+                self._by_url.setdefault(url, document)
             if root := get_str(metadata, "root"):
                 self._roots.add(root)
                 self._by_place.setdefault((root, path), document)
@@ -59,6 +62,10 @@ class Library:
     def find(self, source: Source, sha256: str) -> JsonObject | None:
         """The document of this name, or from this place, that has these bytes."""
         return next((document for document in self._candidates(source) if get_str(document, "sha256") == sha256), None)
+
+    def at(self, url: str) -> JsonObject | None:
+        """The newest document from a web address."""
+        return self._by_url.get(url)
 
     def named(self, source: Source) -> int | None:
         """The document that this file is a new version of: from the same place, else the newest of the same name."""

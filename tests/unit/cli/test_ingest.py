@@ -9,6 +9,7 @@ import json
 import os
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import cast
 
@@ -427,3 +428,55 @@ def test_the_pace_and_the_time_that_is_left_are_told(monkeypatch: pytest.MonkeyP
                 progress.uploaded(Outcome(source))
                 progress.settled(Outcome(source))
             assert lines() == {expected}
+
+
+def test_an_address_is_fetched_by_the_gateway_once(library: FakeLibrary, run: Run, folder: Path) -> None:
+    address = "https://example.org/report.pdf?x=1"
+    result = run("ingest", str(folder / "a.txt"), address, address, "--collection", "hr", "--tag", "x")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "2 files: 2 ready (6 chunks).\n"
+    fetched = next(document for document in library.documents.values() if document.form.get("url"))
+    assert (fetched.form["url"], fetched.form["collection"], tags_of(fetched)) == (address, "hr", ["x"])
+
+    assert run("ingest", address, "--collection", "hr").stdout == "1 file: 1 ready (3 chunks).\n"
+    assert (len(library.documents), library.versions) == (2, 0)
+    assert run("ingest", address, "--collection", "hr", "--update").exit_code == 0
+    assert (len(library.documents), library.versions) == (2, 1)
+
+
+def test_a_refused_address_is_reported_by_it(gateway: FakeGateway, run: Run) -> None:
+    FakeLibrary(gateway)
+    why = "url: the server at this address answered 404"
+    gateway.on("POST", "/v1/documents", lambda _: reply_problem(422, why, reason="SOURCE_FAILED"))
+    result = run("ingest", "https://example.org/gone")
+    assert result.exit_code == 1
+    assert "https://example.org/gone" in result.stderr
+    assert "answered 404" in result.stderr
+
+
+def test_documents_get_their_validity(library: FakeLibrary, run: Run, folder: Path) -> None:
+    file = str(folder / "a.txt")
+    assert run("ingest", file, "--valid-from", "2027-01-01", "--valid-until", "2027-12-31").exit_code == 0
+    form = library.documents[1].form
+    assert (form["valid_from"], form["valid_until"]) == ("2027-01-01", "2027-12-31")
+    before = datetime.now(UTC)
+    assert run("ingest", file, "https://example.org/a", "--expires", "30d").exit_code == 0  # one is there already
+    assert [document.form["url"] for document in library.documents.values() if "url" in document.form]
+    for document in library.documents.values():
+        end = datetime.fromisoformat(document.form["valid_until"])
+        assert timedelta(days=30) - timedelta(seconds=1) <= end - before < timedelta(days=30, minutes=5)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--valid-from", "soon"], "--valid-from is no day and no time: soon"),
+        (["--valid-until", "31.12.2027"], "Write a day (2027-12-31)"),
+        (["--expires", "a month"], "such as 12h, 30d or 8w"),
+        (["--expires", "30d", "--valid-until", "2027-12-31"], "say the same"),
+    ],
+)
+def test_a_validity_that_cannot_be_read_is_wrong_usage(run: Run, folder: Path, options: list[str], says: str) -> None:
+    result = run("ingest", str(folder / "a.txt"), *options)
+    assert result.exit_code == 2
+    assert says in " ".join(result.stderr.split())

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from aiohttp import web
 
+from citewire_egress.addresses import EgressPolicy
+from citewire_egress.connections import guarded_client
 from citewire_embedder.providers.base import Purpose
 from citewire_embedder.providers.remote_calls import CallLimits, ModelSpec, open_http, provider_test
 from citewire_embedder.providers.remote_embedding import RemoteModel
 from citewire_kit.errors import CitewireError, FailedPrecondition, InvalidArgument
 from citewire_ledger import MemoryLedger, Outcome
 from citewire_ledger import Purpose as PaidFor
-from citewire_remote.addresses import EgressPolicy
 from citewire_remote.breaker import BreakerPolicy, Breakers
 from citewire_remote.catalogue import load_catalogue
-from citewire_remote.egress import guarded_client
 from citewire_remote.retry import RetryPolicy
 from local_http import serving
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from citewire_egress.addresses import EgressPolicy
+from citewire_egress.connections import guarded_client
 from citewire_embedder.providers.remote_calls import CallLimits, ModelSpec, open_http, provider_test
 from citewire_embedder.providers.remote_rerank import RemoteReranker
 from citewire_kit.errors import CitewireError
 from citewire_ledger import MemoryLedger, Outcome, Purpose
-from citewire_remote.addresses import EgressPolicy
 from citewire_remote.catalogue import load_catalogue
-from citewire_remote.egress import guarded_client
 from citewire_remote.retry import RetryPolicy
 from rerank_upstream import TOKENS, RerankUpstream, Server, rerank_upstream
 

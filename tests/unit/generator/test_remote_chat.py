@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from citewire_egress.bodies import MAX_ERROR_BODY
 from citewire_generator.model import FinishReason, Message, ModelInfo, Role, Usage
 from citewire_generator.providers.anthropic_messages import CACHED_FROM
 from citewire_generator.providers.base import ChatProvider, ChatTask, Completion, End
 from citewire_generator.providers.factory import build_chat_provider
 from citewire_kit.errors import CitewireError
-from citewire_remote.bodies import MAX_ERROR_BODY
 from citewire_remote.stall_timeout import TimeLimits
 from raw_upstream import Exchange, RawUpstream
 

@@ -11,9 +11,9 @@ import pytest
 from citewire.common.v1 import common_pb2 as pb
 from pydantic import ValidationError
 
+from citewire_egress.addresses import EgressPolicy
 from citewire_kit.errors import CitewireError, FailedPrecondition, InvalidArgument, Violations
 from citewire_kit.tenant import Tenant, use_tenant
-from citewire_remote.addresses import EgressPolicy
 from citewire_remote.converters import provider_from_proto, ref_from_proto
 from citewire_remote.kinds import ProviderType, normalise_base
 from citewire_remote.sealing import Keyring, new_master_key

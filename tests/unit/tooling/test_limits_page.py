@@ -10,6 +10,7 @@ from pydantic import AliasChoices, BaseModel
 
 from citewire_dialects import filters, options, schemas
 from citewire_dialects.schemas import openai, questions
+from citewire_egress import bodies
 from citewire_embedder.providers import remote_embedding, remote_rerank
 from citewire_gateway.api import forms
 from citewire_gateway.api.schemas import library
@@ -19,7 +20,7 @@ from citewire_generator.settings import GeneratorSettings
 from citewire_http.api import parameters
 from citewire_kit import channel
 from citewire_kit.plan_limits import DEFAULT_LIMITS, GIB, LimitScope, Measure
-from citewire_remote import bodies, stream_decoders, transport
+from citewire_remote import stream_decoders, transport
 from citewire_retriever.converters import checks, documents
 from citewire_retriever.converters import tables as table_checks
 from citewire_retriever.ingest.document import ParseLimits

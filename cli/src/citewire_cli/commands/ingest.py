@@ -2,7 +2,6 @@
 
 import threading
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,18 +22,24 @@ from citewire_cli import output
 from citewire_cli.api import Api
 from citewire_cli.commands.options import JsonOption, UrlOption
 from citewire_cli.errors import CliError, ExitCode
-from citewire_cli.files import LeftOut, find_sources
+from citewire_cli.files import LeftOut, find_sources, split_addresses
 from citewire_cli.ingest import Outcome, Target, ingest
 from citewire_cli.jsonio import get_int
 from citewire_cli.settings import load_client_settings
+from citewire_cli.validity import read_validity
 
 LINE_SECONDS = 10.0
 
 
 @output.async_command
 async def ingest_command(
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH…", help="Files, and folders with all below them.", show_default=False)
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PATH…",
+            help="Files, folders with all below them, and http(s):// addresses of files, which the gateway fetches.",
+            show_default=False,
+        ),
     ],
     collection: Annotated[str | None, typer.Option("--collection", "-c", help="Put them in this collection.")] = None,
     tag: Annotated[list[str] | None, typer.Option("--tag", "-t", help="Give them this tag; may be repeated.")] = None,
@@ -44,6 +49,13 @@ async def ingest_command(
             "--update", help="A changed file becomes a new version of the document of its path in this collection."
         ),
     ] = False,
+    valid_from: Annotated[
+        str | None, typer.Option(help="They aren't found before: a day (2027-01-31) or a time in ISO 8601.")
+    ] = None,
+    valid_until: Annotated[str | None, typer.Option(help="They are found until then; a day counts to its end.")] = None,
+    expires: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="They are found for so long from now: 12h, 30d, 8w.")
+    ] = None,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Don't wait until they can be asked about.")] = False,
     patience: Annotated[
         float, typer.Option("--patience", min=1, help="Seconds without progress before waiting ends.")
@@ -54,16 +66,20 @@ async def ingest_command(
     """Upload documents and wait until they are ready. Run it again at any time: nothing is stored twice.
 
     Of a folder, every file that holds text or is a PDF is taken, whatever its name; what is left out is listed. A
-    document is known by its path, which begins with the repository's or the folder's name.
+    document is known by its path, which begins with the repository's or the folder's name. A file at an address is
+    fetched by the gateway, and again only with --update; it must be public unless the operator allows more.
 
     Exits with 1 if a document failed or isn't ready in time; the others are in the library all the same.
     """
-    sources, left_out = find_sources(paths)
+    validity = read_validity(valid_from, valid_until, expires)
+    paths, addresses = split_addresses(places)
+    files, left_out = find_sources(paths)
+    sources = [*files, *addresses]
     if not json:
         _list_left_out(left_out)
     if not sources:
         raise CliError("Nothing to upload", "No file with text and no PDF was found.", ExitCode.USAGE)
-    target = Target(collection, tuple(tag or ()), update)
+    target = Target(collection, tuple(tag or ()), update, validity)
     with IngestProgress(len(sources), wait=not no_wait, quiet=json) as progress:
         async with Api(load_client_settings(url=url)) as api:
             outcomes = await ingest(api, sources, target, progress, wait=not no_wait, patience=patience)

@@ -32,6 +32,47 @@ Action = TypeAliasType(
 )
 
 
+class AddressBody(Model):
+    """
+    A file that is fetched from its address.
+    """
+
+    collection: str | None = None
+    file_name: Annotated[
+        str | None,
+        Field(description='By default as its server or its address calls it.'),
+    ] = None
+    """By default as its server or its address calls it."""
+
+    metadata: dict[str, Any] | None = None
+    readers: Annotated[
+        list[str] | None,
+        Field(
+            description=(
+                'Subjects who alone may read it, of those who may read its collection;'
+                ' empty: all of them.'
+            )
+        ),
+    ] = None
+    """Subjects who alone may read it, of those who may read its collection; empty: all of them."""
+
+    tags: list[str] | None = None
+    title: str | None = None
+    type: Literal['file', 'article', 'repository', 'capture'] | str | None = None
+    url: Annotated[str, Field(description='http or https; citations show it.')]
+    """http or https; citations show it."""
+
+    valid_from: Annotated[str | None, Field(description="Before, it isn't found.")] = (
+        None
+    )
+    """Before, it isn't found."""
+
+    valid_until: Annotated[
+        str | None, Field(description="From then on, it isn't found any more.")
+    ] = None
+    """From then on, it isn't found any more."""
+
+
 class AnswerSpan(Model):
     """
     A sentence of the answer, in Unicode code points; `end` is exclusive.

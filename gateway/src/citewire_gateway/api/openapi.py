@@ -13,7 +13,7 @@ from citewire_dialects.schemas.openai import COMPLETION_STREAM
 from citewire_dialects.self_rag import SELF_RAG_EVENTS
 from citewire_dialects.simple import SIMPLE_STREAM
 from citewire_dialects.ui_message import UI_STREAM
-from citewire_gateway.api.schemas.library import PROGRESS_EVENTS, DocumentBody, DocumentForm
+from citewire_gateway.api.schemas.library import PROGRESS_EVENTS, AddressBody, DocumentBody, DocumentForm
 from citewire_http.api import openapi
 from citewire_http.api.openapi import Events
 
@@ -54,5 +54,5 @@ _OPERATOR = {"operator": {"type": "http", "scheme": "bearer", "description": "`c
 def install(app: FastAPI, routers: Sequence[APIRouter]) -> None:
     """Makes `app.openapi()` give the whole document of the routers."""
     callers = ((authenticate, _MEMBER), (authenticate_operator, _OPERATOR))
-    described = openapi.Description(_TAGS, _STREAMS, (DocumentForm, DocumentBody), callers)
+    described = openapi.Description(_TAGS, _STREAMS, (DocumentForm, DocumentBody, AddressBody), callers)
     openapi.install(app, routers, described)

@@ -17,7 +17,7 @@ from citewire.retriever.v1 import (
 
 from citewire_dialects.schemas.tables import http_field
 from citewire_kit import client
-from citewire_kit.errors import InvalidArgument, Unavailable, Unimplemented, Violations
+from citewire_kit.errors import FieldViolation, InvalidArgument, Unavailable, Unimplemented, Violations
 from citewire_kit.fair_calls import FairCalls
 from citewire_kit.user_rows import UserRow
 
@@ -125,6 +125,23 @@ class CorpusClient:
         async with self._calls.begun(self._seconds):
             response = await client.client_stream(self._stub.UploadDocument, requests(), timeout=self._transfer_seconds)
         return response.document
+
+    async def fetch(self, header: corpus_pb2.UploadHeader) -> corpus_pb2.Document:
+        """Stores the file at the header's `source_url`, as `upload`; errors name it `url`, as JSON does."""
+
+        async def no_data() -> AsyncGenerator[bytes, None]:
+            for piece in ():
+                yield piece
+
+        try:
+            return await self.upload(header, no_data())
+        except InvalidArgument as error:
+            error.violations = tuple(
+                FieldViolation("url" if wrong.field == "source_url" else wrong.field, wrong.message)
+                for wrong in error.violations
+            )
+            error.message = error.message.replace("source_url: ", "url: ", 1)
+            raise
 
     async def put(self, request: corpus_pb2.PutDocumentRequest) -> corpus_pb2.Document:
         """Stores text as a new document, or as a new version of one; as `upload`."""

@@ -7,8 +7,8 @@ from typing import Annotated, Self, TypeAlias
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings
 
+from citewire_egress.addresses import EgressPolicy
 from citewire_kit.settings import ProcessSettings, settings_config
-from citewire_remote.addresses import EgressPolicy
 from citewire_remote.kinds import normalise_base
 from citewire_remote.sealing import KeyFile, Keyring, KeySource
 from citewire_remote.tenant_providers import Vault

@@ -11,11 +11,11 @@ from typing import Final, Generic, TypeVar
 
 from citewire.common.v1 import common_pb2 as pb
 
+from citewire_egress.addresses import EgressPolicy
+from citewire_egress.connections import check_base
 from citewire_kit.errors import CitewireError, FailedPrecondition, InvalidArgument
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import current_tenant
-from citewire_remote.addresses import EgressPolicy
-from citewire_remote.egress import check_base
 from citewire_remote.kinds import KINDS, PROVIDER_TYPES, ProviderType
 from citewire_remote.sealing import WHOLE, Keyring, KeySource, Owner, cannot_open
 

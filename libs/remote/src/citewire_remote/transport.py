@@ -10,7 +10,7 @@ import aiohttp
 import httpx2
 from yarl import URL
 
-from citewire_remote.bodies import ErrorBody, decoded_headers
+from citewire_egress.bodies import ErrorBody, decoded_headers
 from citewire_remote.failures import stream_broken
 from citewire_remote.redaction import quiet_sdks
 

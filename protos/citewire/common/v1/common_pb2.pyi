@@ -62,6 +62,7 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_RUN_LOST: _ClassVar[ErrorReason]
     ERROR_REASON_RUN_CANCELLED: _ClassVar[ErrorReason]
     ERROR_REASON_TABLE_NOT_COMPUTED: _ClassVar[ErrorReason]
+    ERROR_REASON_SOURCE_FAILED: _ClassVar[ErrorReason]
     ERROR_REASON_INPUT_TOO_LONG: _ClassVar[ErrorReason]
     ERROR_REASON_MODEL_NOT_FOUND: _ClassVar[ErrorReason]
     ERROR_REASON_SPACE_MISMATCH: _ClassVar[ErrorReason]
@@ -144,6 +145,7 @@ ERROR_REASON_PROFILE_EXISTS: ErrorReason
 ERROR_REASON_RUN_LOST: ErrorReason
 ERROR_REASON_RUN_CANCELLED: ErrorReason
 ERROR_REASON_TABLE_NOT_COMPUTED: ErrorReason
+ERROR_REASON_SOURCE_FAILED: ErrorReason
 ERROR_REASON_INPUT_TOO_LONG: ErrorReason
 ERROR_REASON_MODEL_NOT_FOUND: ErrorReason
 ERROR_REASON_SPACE_MISMATCH: ErrorReason

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import httpx2
 
+from citewire_egress.connections import guarded_client
 from citewire_embedder.providers.base import EmbeddingModel, Precision, RerankModel
 from citewire_embedder.providers.late_interaction import LateInteraction
 from citewire_embedder.providers.local import LocalModel
@@ -18,7 +19,6 @@ from citewire_kit.telemetry import get_logger
 from citewire_ledger import Ledger
 from citewire_remote.breaker import Breakers
 from citewire_remote.catalogue import load_catalogue
-from citewire_remote.egress import guarded_client
 from citewire_remote.tenant_providers import TenantProvider
 
 if TYPE_CHECKING:

@@ -10,6 +10,8 @@ from typing import Final
 from citewire.retriever.v1.corpus_pb2_grpc import add_CorpusServiceServicer_to_server
 from citewire.retriever.v1.retriever_pb2_grpc import add_RetrieverServiceServicer_to_server
 
+from citewire_egress.addresses import EgressPolicy
+from citewire_egress.fetch import Fetcher, FetchLimits
 from citewire_kit.caller_limits import open_caller_limits
 from citewire_kit.deadline import budget
 from citewire_kit.errors import CitewireError
@@ -26,6 +28,7 @@ from citewire_retriever.ingest.spool import spool_folder
 from citewire_retriever.service.corpus import CorpusService, Limits
 from citewire_retriever.service.locating import Locator
 from citewire_retriever.service.query_filters import load_words
+from citewire_retriever.service.receiving import Receiver, ReceivingLimits
 from citewire_retriever.service.retrieval import RetrievalService
 from citewire_retriever.service.spaces import SpaceService
 from citewire_retriever.service.tables import TableReader
@@ -87,13 +90,10 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
         storage,
         await _open_locator(stack, settings, content),
         await _open_tables(stack, settings, content),
+        _receiver(settings),
         Limits(
-            upload_max_bytes=settings.upload_max_bytes,
             text_max_bytes=settings.text_max_bytes,
-            max_chars=settings.max_chars,
             max_uploads=settings.max_uploads,
-            upload_pace=Pace(settings.upload_bytes_per_second, settings.upload_grace_seconds),
-            spool_dir=settings.spool_dir,
             watch_poll_seconds=settings.watch_poll_seconds,
         ),
     )
@@ -108,6 +108,20 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
     follower = asyncio.create_task(_follow(retrieval, server, settings.health_seconds), name="retriever-health")
     stack.push_async_callback(end, follower)
     return server
+
+
+def _receiver(settings: RetrieverSettings) -> Receiver:
+    """Receives files, and fetches those that uploads name by address."""
+    limits = FetchLimits(settings.upload_max_bytes, settings.fetch_seconds)
+    return Receiver(
+        ReceivingLimits(
+            upload_max_bytes=settings.upload_max_bytes,
+            max_chars=settings.max_chars,
+            upload_pace=Pace(settings.upload_bytes_per_second, settings.upload_grace_seconds),
+            spool_dir=settings.spool_dir,
+        ),
+        Fetcher(EgressPolicy.parse(settings.fetch_allow), limits) if settings.fetch else None,
+    )
 
 
 async def _open_locator(stack: AsyncExitStack, settings: RetrieverSettings, content: PostgresContent) -> Locator:

@@ -94,6 +94,8 @@ class NewContent:
     """Subjects who may read it, of those who may read its collection; empty: all of them."""
     valid_from: datetime | None = None
     valid_until: datetime | None = None
+    source_url: str = ""
+    """Where the file is fetched from; empty where its bytes come along."""
 
 
 @dataclass(frozen=True, slots=True)

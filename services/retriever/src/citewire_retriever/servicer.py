@@ -90,6 +90,8 @@ class CorpusServicer(CorpusServiceServicer):
         if first is None:
             raise InvalidArgument("the upload holds nothing", reason="EMPTY_UPLOAD")
         content = convert.upload_from_proto(first)
+        if content.source_url:
+            await convert.no_data_from_proto(messages)
         async with aclosing(convert.data_from_proto(messages)) as data:
             document = await self._service.upload(current_tenant(), content, data)
         return corpus_pb2.UploadDocumentResponse(document=document)

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from pydantic import AliasChoices, Field, SecretStr
+from pydantic import AliasChoices, Field, SecretStr, field_validator
 
+from citewire_egress.addresses import EgressPolicy
 from citewire_kit.caller_limits import CallerLimitSettings
 from citewire_kit.settings import settings_config
 from citewire_retriever.ingest.sandbox import Confinement
@@ -47,6 +48,16 @@ class RetrieverSettings(CallerLimitSettings):
 
     upload_grace_seconds: float = Field(default=20.0, gt=0)
     """How long an upload may be slower than that."""
+
+    fetch: bool = True
+    """Whether uploads may name an address that the file is fetched from, which then is a public one."""
+
+    fetch_allow: str = ""
+    """Private addresses that files may be fetched from as well, by everybody who may upload: hosts, `host:port`,
+    addresses, CIDR ranges, separated by commas."""
+
+    fetch_seconds: float = Field(default=50.0, gt=0)
+    """Longest that fetching one file may take, redirects included; clients wait 60 seconds for the answer."""
 
     text_max_bytes: int = Field(default=8 * _MIB, ge=1)
     """Largest typed text (PutDocument), in bytes of UTF-8."""
@@ -143,3 +154,9 @@ class RetrieverSettings(CallerLimitSettings):
 
     recall_sample_low: float = Field(default=0.8, ge=0, le=1)
     """A sample with less recall than this is logged."""
+
+    @field_validator("fetch_allow")
+    @classmethod
+    def _is_a_list(cls, value: str) -> str:
+        EgressPolicy.parse(value)
+        return value

@@ -43,9 +43,9 @@ class AsyncOperations:
         valid_until: str | NotGiven | None = NOT_GIVEN,
         idempotency_key: str | None = None,
     ) -> models.Document:
-        """Stores a file or a text.
+        """Stores a file, a text, or what is fetched from an address.
 
-        When this answers, the document is durable; it is then processed.
+        When this answers, it is durable; it is then read.
         """
         return await self._transport.call(
             Request(
@@ -86,10 +86,10 @@ class AsyncOperations:
         progress: Progress | None = None,
         idempotency_key: str | None = None,
     ) -> models.Document:
-        """Stores a file or a text.
+        """Stores a file, a text, or what is fetched from an address.
 
-        When this answers, the document is durable; it is then processed. This one takes a file; `progress` is told how
-        many bytes were sent, and of how many.
+        When this answers, it is durable; it is then read. This one takes a file; `progress` is told how many bytes were
+        sent, and of how many.
         """
         with opened(file, file_name, progress) as part:
             return await self._transport.call(
@@ -567,6 +567,84 @@ class AsyncOperations:
         """Returns a whole conversation as a file, in JSON or Markdown."""
         return await self._transport.call(
             Request("GET", path_of("/v1/conversations/{}/export", conversation_id)), models.ConversationExport
+        )
+
+    async def fetch_document(
+        self,
+        url: str,
+        *,
+        collection: str | NotGiven | None = NOT_GIVEN,
+        file_name: str | NotGiven | None = NOT_GIVEN,
+        metadata: Mapping[str, Any] | NotGiven | None = NOT_GIVEN,
+        readers: Sequence[str] | NotGiven = NOT_GIVEN,
+        tags: Sequence[str] | NotGiven = NOT_GIVEN,
+        title: str | NotGiven = NOT_GIVEN,
+        type: Literal["file", "article", "repository", "capture"] | NotGiven = NOT_GIVEN,
+        valid_from: str | NotGiven | None = NOT_GIVEN,
+        valid_until: str | NotGiven | None = NOT_GIVEN,
+        idempotency_key: str | None = None,
+    ) -> models.Document:
+        """Stores a file, a text, or what is fetched from an address.
+
+        When this answers, it is durable; it is then read.
+        """
+        return await self._transport.call(
+            Request(
+                "POST",
+                "/v1/documents",
+                json=given(
+                    url=url,
+                    collection=collection,
+                    file_name=file_name,
+                    metadata=metadata,
+                    readers=readers,
+                    tags=tags,
+                    title=title,
+                    type=type,
+                    valid_from=valid_from,
+                    valid_until=valid_until,
+                ),
+                headers=idempotent(idempotency_key),
+            ),
+            models.Document,
+        )
+
+    async def fetch_version(
+        self,
+        document_id: int,
+        url: str,
+        *,
+        collection: str | NotGiven | None = NOT_GIVEN,
+        file_name: str | NotGiven | None = NOT_GIVEN,
+        metadata: Mapping[str, Any] | NotGiven | None = NOT_GIVEN,
+        readers: Sequence[str] | NotGiven = NOT_GIVEN,
+        tags: Sequence[str] | NotGiven = NOT_GIVEN,
+        title: str | NotGiven = NOT_GIVEN,
+        type: Literal["file", "article", "repository", "capture"] | NotGiven = NOT_GIVEN,
+        valid_from: str | NotGiven | None = NOT_GIVEN,
+        valid_until: str | NotGiven | None = NOT_GIVEN,
+        idempotency_key: str | None = None,
+    ) -> models.Document:
+        """Stores a new version; the present one goes on serving until the new one is ready."""
+        return await self._transport.call(
+            Request(
+                "PUT",
+                path_of("/v1/documents/{}", document_id),
+                json=given(
+                    url=url,
+                    collection=collection,
+                    file_name=file_name,
+                    metadata=metadata,
+                    readers=readers,
+                    tags=tags,
+                    title=title,
+                    type=type,
+                    valid_from=valid_from,
+                    valid_until=valid_until,
+                ),
+                headers=idempotent(idempotency_key),
+            ),
+            models.Document,
         )
 
     async def get_any_organisation(self, organisation: str) -> models.OperatedOrganisation:

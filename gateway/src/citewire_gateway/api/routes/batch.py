@@ -10,7 +10,7 @@ from pydantic import MISSING, Field
 from citewire_accounts.api.dependencies import TenantDep, authenticate
 from citewire_gateway.api.dependencies import Services, ServicesDep
 from citewire_gateway.api.routes import documents
-from citewire_gateway.api.schemas.library import Document, DocumentBody, DocumentPatch, FileBody
+from citewire_gateway.api.schemas.library import Document, DocumentPatch, FileBody, is_address
 from citewire_http.api.batches import Batch, Operation, attempt
 from citewire_http.api.openapi import problems
 from citewire_http.api.parameters import IdempotencyDep
@@ -67,11 +67,10 @@ async def _do(tenant: Tenant, services: Services, operation: Operation) -> Docum
             return await documents.retry_document(name, Response(), services)
         case "delete":
             return await documents.delete_document(name, tenant, services)
-        case _ if "file_name" in given:
+        case _ if "file_name" in given and not is_address(given):
             return await _store_file(tenant, services, operation, validate(FileBody, given))
         case _:
-            body = validate(DocumentBody, given)
-            return await documents.store_text(tenant, services, operation.key, operation.id, body)
+            return await documents.store_json(tenant, services, operation.key, operation.id, given)
 
 
 async def _store_file(tenant: Tenant, services: Services, operation: Operation, file: FileBody) -> Document:

@@ -19,6 +19,7 @@ from citewire_gateway.api.forms import upload_header
 from citewire_gateway.api.schemas.library import (
     PROGRESS_EVENTS,
     STATUSES,
+    AddressBody,
     Document,
     DocumentBody,
     DocumentList,
@@ -26,6 +27,7 @@ from citewire_gateway.api.schemas.library import (
     DocumentProgress,
     DocumentStatus,
     SpanPlaces,
+    is_address,
 )
 from citewire_http.api.openapi import REF, deleted, problems, streamed
 from citewire_http.api.parameters import Clean, IdempotencyDep, PageSize, PageToken, SearchText
@@ -60,7 +62,9 @@ _UPLOAD: dict[str, Any] = {
             "required": True,
             "content": {
                 "multipart/form-data": {"schema": {"$ref": f"{REF}DocumentForm"}},
-                "application/json": {"schema": {"$ref": f"{REF}DocumentBody"}},
+                "application/json": {
+                    "schema": {"anyOf": [{"$ref": f"{REF}DocumentBody"}, {"$ref": f"{REF}AddressBody"}]}
+                },
             },
         }
     },
@@ -71,7 +75,7 @@ _UPLOAD: dict[str, Any] = {
 async def add_document(
     request: Request, response: Response, tenant: TenantDep, services: ServicesDep, key: IdempotencyDep
 ) -> Document:
-    """Stores a file or a text. When this answers, the document is durable; it is then processed."""
+    """Stores a file, a text, or what is fetched from an address. When this answers, it is durable; it is then read."""
     return _accepted(response, await _store(request, tenant, services, key, None))
 
 
@@ -281,8 +285,31 @@ async def _store(
     if media_type not in ("", "application/json"):
         raise unsupported_media_type(media_type, "multipart/form-data or application/json")
     require_json(request)
-    body = validate(DocumentBody, parse_json(await request.body()))
-    return await store_text(tenant, services, key, document_id, body)
+    return await store_json(tenant, services, key, document_id, parse_json(await request.body()))
+
+
+async def store_json(
+    tenant: Tenant, services: Services, key: str | None, document_id: int | None, given: object
+) -> Document:
+    """Hands a text to the retriever, or an address that it fetches a file from; with a key, at most once."""
+    if is_address(given):
+        return await _fetch(tenant, services, key, document_id, validate(AddressBody, given))
+    return await store_text(tenant, services, key, document_id, validate(DocumentBody, given))
+
+
+async def _fetch(
+    tenant: Tenant, services: Services, key: str | None, document_id: int | None, body: AddressBody
+) -> Document:
+    header = body.to_proto(document_id)
+    taken = await take_upload(services, tenant, 0)
+
+    async def fetch(request_id: str) -> corpus_pb2.Document:
+        header.request_id = request_id
+        document = await services.corpus.fetch(header)
+        await services.limiter.settle(taken, document.size_bytes)
+        return document
+
+    return await store_once(tenant, services, key, document_id, hash_json(body.model_dump(mode="json")), fetch)
 
 
 async def store_text(

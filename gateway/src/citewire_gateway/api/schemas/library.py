@@ -74,14 +74,19 @@ class ValidityFields(RequestModel):
     valid_until: LastMoment | None = Field(default=None, description="From then on, it isn't found any more.")
 
 
-class ContentFields(ValidityFields):
-    """What comes with a document's content."""
+class FilingFields(ValidityFields):
+    """How a document is filed, and for whom."""
 
-    url: Url | None = None
     metadata: dict[str, Any] | None = None
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] = Field(default_factory=list)
     collection: CollectionName | None = None
     readers: Readers = Field(default_factory=list)
+
+
+class ContentFields(FilingFields):
+    """What comes with a document's content."""
+
+    url: Url | None = None
 
 
 class DocumentBody(ContentFields):
@@ -103,6 +108,32 @@ class FileBody(ContentFields):
     content: Base64
     type: DocumentType = "file"
     title: Annotated[StrictStr, Field(max_length=500)] = ""
+
+
+class AddressBody(FilingFields):
+    """A file that is fetched from its address."""
+
+    url: Annotated[
+        StrictStr,
+        Field(
+            min_length=1,
+            max_length=2048,
+            description="http or https; citations show it.",
+            examples=["https://example.org/report.pdf"],
+        ),
+    ]
+    file_name: FileName | None = Field(default=None, description="By default as its server or its address calls it.")
+    type: DocumentType = "file"
+    title: Annotated[StrictStr, Field(max_length=500)] = ""
+
+    def to_proto(self, document_id: int | None) -> corpus_pb2.UploadHeader:
+        """As the retriever takes it."""
+        return self.to_message(corpus_pb2.UploadHeader, document_id=document_id, source_url=self.url)
+
+
+def is_address(body: object) -> bool:
+    """Whether a body has an address and no content: the content is fetched."""
+    return isinstance(body, dict) and "url" in body and "content" not in body
 
 
 class DocumentForm(RequestModel):

@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 
 import httpx2
 
+from citewire_egress.connections import guarded_client, refusal_in
 from citewire_kit import deadline
 from citewire_kit.errors import CitewireError, FailedPrecondition
 from citewire_kit.genai import Operation, measured_call
@@ -21,7 +22,6 @@ from citewire_kit.telemetry import get_logger
 from citewire_ledger import CallUsage, Ledger, LedgerCall, NewCall, Purpose
 from citewire_remote.breaker import Breaker
 from citewire_remote.catalogue import CatalogueModel
-from citewire_remote.egress import guarded_client, refusal_in
 from citewire_remote.failures import from_status, name_provider, read_error, timed_out, unreachable
 from citewire_remote.redaction import Redaction
 from citewire_remote.retry import RetryPolicy, retrying

@@ -20,6 +20,7 @@ import aiohttp
 import httpx2
 from citewire.generator.v1 import generator_pb2 as pb
 
+from citewire_egress.connections import refusal_in
 from citewire_generator.model import FinishReason, Message, ModelInfo, Suggestions, Usage
 from citewire_generator.prompts import build_suggestion_messages
 from citewire_generator.providers.base import ChatProvider, ChatTask, Completion, Delta, End
@@ -28,7 +29,6 @@ from citewire_generator.suggestions import read_questions
 from citewire_generator.tokens import estimate_messages, estimate_tokens
 from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
-from citewire_remote.egress import refusal_in
 from citewire_remote.failures import from_status, read_error, stream_broken, timed_out, unreachable
 from citewire_remote.redaction import Redaction
 from citewire_remote.stall_timeout import StallWatch, TimeLimits

@@ -71,8 +71,10 @@ def check_type(violations: Violations, field: str, kind: str, *, needed: bool = 
     return kind
 
 
-def check_file_name(violations: Violations, field: str, name: str) -> str:
+def check_file_name(violations: Violations, field: str, name: str, *, needed: bool = True) -> str:
     """Checks a file name, which may be a path: relative, and without a way out of its folder."""
+    if not name and not needed:
+        return ""
     check_text(violations, field, name, longest=MAX_FILE_PATH, needed=True)
     parts = name.split("/")
     proper = "\\" not in name and not {"", ".", ".."}.intersection(parts)

@@ -57,7 +57,7 @@ def upload_from_proto(message: pb.UploadDocumentRequest) -> NewContent:
     content = NewContent(
         document_id=_optional_id(violations, header),
         type=check_type(violations, "type", header.type),
-        file_name=check_file_name(violations, "file_name", header.file_name),
+        file_name=check_file_name(violations, "file_name", header.file_name, needed=not header.source_url),
         media_type=check_text(violations, "media_type", header.media_type, longest=_MAX_MEDIA_TYPE),
         title=check_title(violations, "title", header.title),
         collection=check_collection(violations, "collection", header.collection),
@@ -66,6 +66,7 @@ def upload_from_proto(message: pb.UploadDocumentRequest) -> NewContent:
         url=check_url(violations, "url", header.url),
         request_id=check_text(violations, "request_id", header.request_id, longest=_MAX_REQUEST_ID),
         readers=_readers(violations, header, metadata),
+        source_url=check_url(violations, "source_url", header.source_url),
         **_bounds(violations, header),
     )
     violations.raise_if_any()
@@ -78,6 +79,12 @@ async def data_from_proto(messages: AsyncIterator[pb.UploadDocumentRequest]) -> 
         if message.WhichOneof("part") != "data":
             raise _invalid("header", "must come once")
         yield message.data
+
+
+async def no_data_from_proto(messages: AsyncIterator[pb.UploadDocumentRequest]) -> None:
+    """Reads to the end of an upload whose file is fetched. Raises `InvalidArgument` if anything comes."""
+    async for _ in messages:
+        raise _invalid("source_url", "must be empty where data follows")
 
 
 def text_from_proto(message: pb.PutDocumentRequest) -> tuple[NewContent, str]:
@@ -97,6 +104,7 @@ def text_from_proto(message: pb.PutDocumentRequest) -> tuple[NewContent, str]:
         url=check_url(violations, "url", message.url),
         request_id=check_text(violations, "request_id", message.request_id, longest=_MAX_REQUEST_ID),
         readers=_readers(violations, message, metadata),
+        source_url="",
         **_bounds(violations, message),
     )
     violations.raise_if_any()

@@ -1,10 +1,9 @@
 """The writing side: documents, their content and progress, collections."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import date, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TypeVar
 
 from citewire.retriever.v1.corpus_pb2 import (
@@ -36,7 +35,7 @@ from citewire_kit.errors import (
     invalid_field,
 )
 from citewire_kit.fair import FairShares
-from citewire_kit.pace import Pace, no_place, paced
+from citewire_kit.pace import no_place
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Role, Tenant
 from citewire_kit.user_rows import UserRow
@@ -46,10 +45,9 @@ from citewire_retriever.model import Changes, DocumentCursor, DocumentQuery, New
 from citewire_retriever.service.backlogs import Backlogs
 from citewire_retriever.service.locating import Locator
 from citewire_retriever.service.metadata import check_metadata
-from citewire_retriever.service.spool import Memory, Spool, too_large, too_much_text
+from citewire_retriever.service.receiving import Receiver
+from citewire_retriever.service.spool import Memory, too_large
 from citewire_retriever.service.tables import TableReader
-from citewire_retriever.service.text_size import holds_more_text
-from citewire_retriever.service.upload_format import readable
 from citewire_retriever.store.collections import PostgresCollections
 from citewire_retriever.store.content import PostgresContent, Stored
 from citewire_retriever.store.documents import PostgresDocuments
@@ -64,12 +62,8 @@ _State = TypeVar("_State", WatchDocumentResponse, Stored)
 class Limits:
     """What bounds the writing side; `RetrieverSettings` says what they mean."""
 
-    upload_max_bytes: int
     text_max_bytes: int
-    max_chars: int
     max_uploads: int
-    upload_pace: Pace
-    spool_dir: Path | None = None
     watch_poll_seconds: float = 2.0
 
 
@@ -85,6 +79,7 @@ class CorpusService:
         storage: PostgresStorage,
         locator: Locator,
         tables: TableReader,
+        receiver: Receiver,
         limits: Limits,
     ) -> None:
         """Takes the stores that it works on."""
@@ -95,18 +90,19 @@ class CorpusService:
         self._collections = collections
         self._feed = feed
         self._storage = storage
+        self._receiver = receiver
         self._limits = limits
         self._backlogs = Backlogs()
         self._uploads = FairShares(limits.max_uploads, lambda _: no_place("too many uploads at once"), beyond=True)
 
     async def upload(self, tenant: Tenant, content: NewContent, data: AsyncIterator[bytes]) -> Document:
-        """Stores a file that comes in parts. When it returns, the document is durable and its ingest is queued.
+        """Stores a file that comes in parts, or is fetched. When it returns, it is durable and its ingest is queued.
 
         It returns in its turn (`Backlogs`) where the organisation stores more than is ingested.
 
         Raises:
             InvalidArgument: There is no byte (reason `EMPTY_UPLOAD`); or the first bytes are of a format that isn't
-                read (`UNSUPPORTED_FORMAT`).
+                read (`UNSUPPORTED_FORMAT`); or it can't be fetched (`SOURCE_FAILED`, `INVALID_FIELD`).
             ResourceExhausted: It is larger than a limit, or certainly holds too much text (reason `TOO_LARGE`); or it
                 got no place, or lost it to an organisation that had fewer (`OVERLOADED`); or its owner or the
                 organisation stores too much with it (`STORAGE_FULL`).
@@ -121,22 +117,12 @@ class CorpusService:
         check_metadata(document_type, content.metadata)
         self._backlogs.note_present(tenant.org_id)
         with self._uploads.hold_now(tenant.org_id) as place:
-            stored = await self._receive(tenant, content, paced(data, self._limits.upload_pace, place))
+            async with self._receiver.receive(content, data, place) as (received, spool):
+                stored = await self._content.add(tenant, received, spool)
             document = self._stored(tenant, content, stored)
             if stored is not None and stored.behind:
                 await self._backlogs.wait(tenant.org_id)
             return document
-
-    async def _receive(self, tenant: Tenant, content: NewContent, data: AsyncGenerator[bytes]) -> Stored | None:
-        async with Spool(limit_bytes=self._limits.upload_max_bytes, folder=self._limits.spool_dir) as spool:
-            async with aclosing(data), aclosing(readable(data, content.file_name, content.media_type)) as parts:
-                async for part in parts:
-                    await spool.write(part)
-            if spool.size_bytes == 0:
-                raise InvalidArgument("the file is empty", reason="EMPTY_UPLOAD")
-            if await holds_more_text(spool, self._limits.max_chars, content.file_name, content.media_type):
-                raise too_much_text(self._limits.max_chars)
-            return await self._content.add(tenant, content, spool)
 
     async def put(self, tenant: Tenant, content: NewContent, text: str) -> Document:
         """Stores typed text. Raises as `upload`; a text of white space alone is empty."""

@@ -4,7 +4,7 @@ import ipaddress
 
 import pytest
 
-from citewire_remote.addresses import EgressPolicy, is_public
+from citewire_egress.addresses import EgressPolicy, is_public
 
 REFUSED = [
     "0.0.0.0",  # noqa: S104 - nothing listens there

@@ -1,4 +1,4 @@
-"""Limits of the bodies that providers send: bytes on the wire, bytes once decoded, and time.
+"""Limits of the bodies that other servers send: bytes on the wire, bytes once decoded, and time.
 
 Bodies are decoded here, a piece at a time, because what decodes them elsewhere decodes everything that it is given: a
 few hundred kilobytes become gigabytes.
@@ -6,13 +6,13 @@ few hundred kilobytes become gigabytes.
 
 import asyncio
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Final, cast
 
 import httpx2
 
-from citewire_kit.errors import FailedPrecondition
+from citewire_kit.errors import CitewireError, FailedPrecondition
 
 MAX_BODY: Final = 64 * 1024 * 1024
 """Bytes of an answer, as sent and as decoded."""
@@ -41,20 +41,35 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     Args:
         transport: Makes the requests; closed by `aclose`.
         most_bytes: Of an answer, as sent and as decoded.
+        too_long: Makes the error for reading an answer beyond that; `FailedPrecondition` (`PROVIDER_REJECTED`) if it is
+            None.
+        whole: Whether a compressed answer that is cut off, or followed by anything, is an `httpx2.DecodingError`.
     """
 
-    def __init__(self, transport: httpx2.AsyncBaseTransport, most_bytes: int = MAX_BODY) -> None:
+    def __init__(
+        self,
+        transport: httpx2.AsyncBaseTransport,
+        most_bytes: int = MAX_BODY,
+        *,
+        too_long: Callable[[], CitewireError] | None = None,
+        whole: bool = False,
+    ) -> None:
         self._transport = transport
         self._most_bytes = most_bytes
+        self._too_long = too_long or _too_long
+        self._whole = whole
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Sends one request. Reading an answer beyond the limit raises `FailedPrecondition` (`PROVIDER_REJECTED`)."""
+        """Sends one request."""
         response = await self._transport.handle_async_request(request)
         raw = cast("httpx2.AsyncByteStream", response.stream)
         encoding = response.headers.get("content-encoding", "")
         failed = response.status_code >= 300
         most = MAX_ERROR_WIRE if failed else self._most_bytes
-        body = _DecodedBody(raw, encoding.strip().lower(), most)
+        body = _DecodedBody(raw, encoding.strip().lower(), most, self._too_long, whole=self._whole and not failed)
+        if self._whole and not failed and int(response.headers.get("content-length", "0")) > most:
+            await response.aclose()
+            raise self._too_long()
         return httpx2.Response(
             response.status_code,
             headers=decoded_headers(response.headers),
@@ -98,10 +113,20 @@ class ErrorBody(httpx2.AsyncByteStream):
 class _DecodedBody(httpx2.AsyncByteStream):
     """A body without its compression, in pieces of at most 64 KiB; whoever reads it yields to others between them."""
 
-    def __init__(self, raw: httpx2.AsyncByteStream, encoding: str, most_bytes: int) -> None:
+    def __init__(
+        self,
+        raw: httpx2.AsyncByteStream,
+        encoding: str,
+        most_bytes: int,
+        too_long: Callable[[], CitewireError],
+        *,
+        whole: bool,
+    ) -> None:
         self._raw = raw
         self._encoding = encoding
         self._most_bytes = most_bytes
+        self._too_long = too_long
+        self._whole = whole
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         decode = _decoder(self._encoding)
@@ -110,14 +135,18 @@ class _DecodedBody(httpx2.AsyncByteStream):
             async for chunk in chunks:
                 wire += len(chunk)
                 if wire > self._most_bytes:
-                    raise _too_long()
+                    raise self._too_long()
+                if self._whole and decode.ended and chunk:
+                    raise httpx2.DecodingError("the compressed body is followed by something")
                 async for piece in decode.pieces(chunk):
                     size += len(piece)
                     if size > self._most_bytes:
-                        raise _too_long()
+                        raise self._too_long()
                     yield piece
-                if decode.ended:
+                if decode.ended and not self._whole:
                     return
+        if self._whole and wire and not decode.complete:
+            raise httpx2.DecodingError("the compressed body is cut off, or followed by something")
 
     async def aclose(self) -> None:
         await self._raw.aclose()
@@ -125,6 +154,7 @@ class _DecodedBody(httpx2.AsyncByteStream):
 
 class _Identity:
     ended = False
+    complete = True
 
     async def pieces(self, chunk: bytes) -> AsyncGenerator[bytes]:
         yield chunk
@@ -138,6 +168,11 @@ class _Zlib:
         self._decompressor = zlib.decompressobj(window)
         self._begun = False
         self.ended = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has ended, and nothing came after it."""
+        return self.ended and not self._decompressor.unused_data
 
     async def pieces(self, chunk: bytes) -> AsyncGenerator[bytes]:
         if not self._begun and chunk:

@@ -10,9 +10,10 @@ import httpx2
 import pytest
 from aiohttp import web
 
+from citewire_egress.addresses import EgressPolicy
+from citewire_egress.connections import check_base, guarded_client, refusal_in
 from citewire_kit.errors import CitewireError, InvalidArgument
-from citewire_remote.addresses import EgressPolicy
-from citewire_remote.egress import check_base, guarded_client, guarded_connector, refusal_in
+from citewire_remote.egress import guarded_connector
 from local_http import serving
 
 Get = Callable[[EgressPolicy, str], Awaitable[int]]

@@ -1,0 +1,167 @@
+"""Connections on behalf of tenants: each is checked by the address that it is made to, after DNS.
+
+`guarded_client` follows no redirect. Proxies of the environment are never used, as a proxy would hide where a
+connection ends.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Final, cast
+
+import httpcore2
+import httpx2
+from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
+from yarl import URL
+
+from citewire_egress.addresses import EgressPolicy, is_address
+from citewire_egress.bodies import MAX_BODY, BoundedTransport
+from citewire_kit.errors import CitewireError, InvalidArgument
+from citewire_kit.telemetry import get_logger
+
+log = get_logger(__name__)
+
+RESOLVE_SECONDS: Final = 5.0
+_MAX_CAUSES: Final = 16
+
+
+def guarded_transport(policy: EgressPolicy) -> httpx2.AsyncHTTPTransport:
+    """Returns a transport for httpx2, and so for the SDKs, that refuses addresses which the policy doesn't allow.
+
+    A refused connection raises `InvalidArgument` (reason `PROVIDER_ADDRESS`). An SDK wraps it in a connection error of
+    its own: `refusal_in` finds it there.
+    """
+    return _GuardedTransport(policy)
+
+
+def guarded_client(
+    policy: EgressPolicy | None, *, timeout: httpx2.Timeout, most_bytes: int = MAX_BODY
+) -> httpx2.AsyncClient:
+    """Returns an httpx2 client with bounded bodies that follows no redirect and uses no proxy.
+
+    Args:
+        policy: Which addresses it may connect to; None for all.
+        timeout: Time limits.
+        most_bytes: Of an answer, as sent and as decoded.
+    """
+    if policy is None:
+        transport: httpx2.AsyncBaseTransport = httpx2.AsyncHTTPTransport(verify=_tls(), trust_env=False)
+    else:
+        transport = guarded_transport(policy)
+    return httpx2.AsyncClient(
+        transport=BoundedTransport(transport, most_bytes), timeout=timeout, follow_redirects=False, trust_env=False
+    )
+
+
+def refusal_in(error: BaseException) -> CitewireError | None:
+    """Finds the refusal of an address among the causes of an SDK's error."""
+    at: BaseException | None = error
+    for _ in range(_MAX_CAUSES):
+        if at is None:
+            return None
+        if isinstance(at, CitewireError) and at.reason == "PROVIDER_ADDRESS":
+            return at
+        at = at.__cause__ or at.__context__
+    return None
+
+
+async def check_base(policy: EgressPolicy, api_base: str) -> None:
+    """Refuses a base URL without any allowed address; a name that can't be resolved now passes.
+
+    It keeps a tenant from saving a provider that can never work. The protection is the check of each connection.
+
+    Raises:
+        InvalidArgument: It may not be connected to (reason `PROVIDER_ADDRESS`).
+    """
+    url = URL(api_base)
+    host, port = url.host or "", url.port or 443
+    try:
+        async with asyncio.timeout(RESOLVE_SECONDS):
+            await permitted_addresses(policy, host, port)
+    except (OSError, TimeoutError) as exc:
+        log.info("provider_host_unresolved", error=type(exc).__name__)
+
+
+async def permitted_addresses(policy: EgressPolicy, host: str, port: int) -> list[str]:
+    """Resolves a host, and returns its allowed addresses: at least one."""
+    addresses = [host]
+    if not is_address(host):
+        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
+    permitted = policy.pick(host, port, addresses)
+    if not permitted:
+        raise refused(host, port, addresses)
+    return permitted
+
+
+def refused(host: str, port: int, addresses: Sequence[str]) -> InvalidArgument:
+    """Returns the error for an address that may not be connected to (reason `PROVIDER_ADDRESS`), and logs it."""
+    log.warning("egress_refused", host=host[:253], port=port, addresses=list(addresses)[:8])
+    # The tenant mustn't learn what a name resolves to inside the operator's network.
+    return InvalidArgument(
+        "the provider's address isn't one that this server may connect to: private, loopback, link-local and metadata "
+        "addresses are refused unless the operator allows them",
+        reason="PROVIDER_ADDRESS",
+    )
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """One for all: reading the certificates takes 50 ms, in which nothing else is done."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
+class _GuardedTransport(httpx2.AsyncHTTPTransport):
+    """httpx2's own transport over connections that are checked."""
+
+    def __init__(self, policy: EgressPolicy) -> None:
+        super().__init__(verify=_tls(), trust_env=False)
+        # httpx2 offers no parameter for the network below its pool.
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=_tls(),
+            max_connections=None,
+            max_keepalive_connections=20,
+            keepalive_expiry=15.0,
+            network_backend=_GuardedBackend(policy),
+        )
+
+
+class _GuardedBackend(AsyncNetworkBackend):
+    """Resolves names itself, and connects only to addresses that it has checked."""
+
+    def __init__(self, policy: EgressPolicy) -> None:
+        self._policy = policy
+        # The package defines it only if anyio is installed, which httpx2 requires.
+        self._network = cast("AsyncNetworkBackend", httpcore2.AnyIOBackend())
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> AsyncNetworkStream:
+        try:
+            async with asyncio.timeout(timeout):
+                addresses = await permitted_addresses(self._policy, host, port)
+        except TimeoutError as exc:
+            raise httpcore2.ConnectTimeout("the name wasn't resolved in time") from exc
+        except OSError as exc:
+            raise httpcore2.ConnectError("the name can't be resolved") from exc
+        for address in addresses[:-1]:
+            try:
+                return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                continue
+        return await self._network.connect_tcp(addresses[-1], port, timeout, local_address, socket_options)
+
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None
+    ) -> AsyncNetworkStream:
+        raise refused("unix socket", 0, [])
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
