@@ -16,6 +16,14 @@ class Role(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ROLE_UNSPECIFIED: _ClassVar[Role]
     ROLE_USER: _ClassVar[Role]
     ROLE_ASSISTANT: _ClassVar[Role]
+    ROLE_TOOL: _ClassVar[Role]
+
+class ToolMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TOOL_MODE_UNSPECIFIED: _ClassVar[ToolMode]
+    TOOL_MODE_AUTO: _ClassVar[ToolMode]
+    TOOL_MODE_NONE: _ClassVar[ToolMode]
+    TOOL_MODE_REQUIRED: _ClassVar[ToolMode]
 
 class ContextFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -56,6 +64,7 @@ class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FINISH_REASON_LENGTH: _ClassVar[FinishReason]
     FINISH_REASON_CONTENT_FILTER: _ClassVar[FinishReason]
     FINISH_REASON_REFUSAL: _ClassVar[FinishReason]
+    FINISH_REASON_TOOL_CALLS: _ClassVar[FinishReason]
 
 class RewriteKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -73,6 +82,11 @@ class EnrichmentField(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 ROLE_UNSPECIFIED: Role
 ROLE_USER: Role
 ROLE_ASSISTANT: Role
+ROLE_TOOL: Role
+TOOL_MODE_UNSPECIFIED: ToolMode
+TOOL_MODE_AUTO: ToolMode
+TOOL_MODE_NONE: ToolMode
+TOOL_MODE_REQUIRED: ToolMode
 CONTEXT_FORMAT_UNSPECIFIED: ContextFormat
 CONTEXT_FORMAT_NUMBERED: ContextFormat
 CONTEXT_FORMAT_SOURCE_LABELS: ContextFormat
@@ -98,6 +112,7 @@ FINISH_REASON_STOP: FinishReason
 FINISH_REASON_LENGTH: FinishReason
 FINISH_REASON_CONTENT_FILTER: FinishReason
 FINISH_REASON_REFUSAL: FinishReason
+FINISH_REASON_TOOL_CALLS: FinishReason
 REWRITE_KIND_UNSPECIFIED: RewriteKind
 REWRITE_KIND_CONDENSE: RewriteKind
 REWRITE_KIND_HYDE: RewriteKind
@@ -107,13 +122,91 @@ ENRICHMENT_FIELD_ENTITY_TYPE: EnrichmentField
 ENRICHMENT_FIELD_CATEGORY: EnrichmentField
 ENRICHMENT_FIELD_TAGS: EnrichmentField
 
+class Image(_message.Message):
+    __slots__ = ("url", "detail")
+    URL_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    url: str
+    detail: str
+    def __init__(self, url: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...
+
+class ToolCall(_message.Message):
+    __slots__ = ("id", "name", "arguments")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    arguments: str
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., arguments: _Optional[str] = ...) -> None: ...
+
 class Message(_message.Message):
-    __slots__ = ("role", "content")
+    __slots__ = ("role", "content", "tool_calls", "tool_call_id", "images")
     ROLE_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    IMAGES_FIELD_NUMBER: _ClassVar[int]
     role: Role
     content: str
-    def __init__(self, role: _Optional[_Union[Role, str]] = ..., content: _Optional[str] = ...) -> None: ...
+    tool_calls: _containers.RepeatedCompositeFieldContainer[ToolCall]
+    tool_call_id: str
+    images: _containers.RepeatedCompositeFieldContainer[Image]
+    def __init__(self, role: _Optional[_Union[Role, str]] = ..., content: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCall, _Mapping]]] = ..., tool_call_id: _Optional[str] = ..., images: _Optional[_Iterable[_Union[Image, _Mapping]]] = ...) -> None: ...
+
+class Tool(_message.Message):
+    __slots__ = ("name", "description", "parameters_json", "strict")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_JSON_FIELD_NUMBER: _ClassVar[int]
+    STRICT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    description: str
+    parameters_json: str
+    strict: bool
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., parameters_json: _Optional[str] = ..., strict: _Optional[bool] = ...) -> None: ...
+
+class ToolUse(_message.Message):
+    __slots__ = ("tools", "mode", "name", "parallel")
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PARALLEL_FIELD_NUMBER: _ClassVar[int]
+    tools: _containers.RepeatedCompositeFieldContainer[Tool]
+    mode: ToolMode
+    name: str
+    parallel: bool
+    def __init__(self, tools: _Optional[_Iterable[_Union[Tool, _Mapping]]] = ..., mode: _Optional[_Union[ToolMode, str]] = ..., name: _Optional[str] = ..., parallel: _Optional[bool] = ...) -> None: ...
+
+class AnswerFormat(_message.Message):
+    __slots__ = ("name", "description", "schema_json", "strict")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    STRICT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    description: str
+    schema_json: str
+    strict: bool
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., schema_json: _Optional[str] = ..., strict: _Optional[bool] = ...) -> None: ...
+
+class Sampling(_message.Message):
+    __slots__ = ("top_p", "stop", "seed", "frequency_penalty", "presence_penalty", "reasoning_effort", "verbosity")
+    TOP_P_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    FREQUENCY_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    PRESENCE_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    REASONING_EFFORT_FIELD_NUMBER: _ClassVar[int]
+    VERBOSITY_FIELD_NUMBER: _ClassVar[int]
+    top_p: float
+    stop: _containers.RepeatedScalarFieldContainer[str]
+    seed: int
+    frequency_penalty: float
+    presence_penalty: float
+    reasoning_effort: str
+    verbosity: str
+    def __init__(self, top_p: _Optional[float] = ..., stop: _Optional[_Iterable[str]] = ..., seed: _Optional[int] = ..., frequency_penalty: _Optional[float] = ..., presence_penalty: _Optional[float] = ..., reasoning_effort: _Optional[str] = ..., verbosity: _Optional[str] = ...) -> None: ...
 
 class Passage(_message.Message):
     __slots__ = ("chunk_id", "document_id", "text", "title", "file_name", "section", "type", "url", "place_label", "similarity", "token_count", "saved_at", "tags", "entity_type", "category", "computed")
@@ -186,7 +279,7 @@ class AnswerPolicy(_message.Message):
     def __init__(self, context_format: _Optional[_Union[ContextFormat, str]] = ..., marker_style: _Optional[_Union[MarkerStyle, str]] = ..., grounding: _Optional[_Union[Grounding, str]] = ..., answer_language: _Optional[str] = ..., not_found_sentence: _Optional[str] = ..., suggest_on_not_found: _Optional[bool] = ..., ask_back: _Optional[bool] = ..., max_context_tokens: _Optional[int] = ..., max_context_chars: _Optional[int] = ..., instructions: _Optional[str] = ..., max_history_tokens: _Optional[int] = ..., verify_citations: _Optional[bool] = ..., flag_uncited: _Optional[bool] = ..., answerable_threshold: _Optional[float] = ..., remove_invalid_markers: _Optional[bool] = ...) -> None: ...
 
 class GenerateRequest(_message.Message):
-    __slots__ = ("question", "passages", "history", "policy", "model", "max_completion_tokens", "temperature", "provider", "fallbacks", "time_zone", "listing")
+    __slots__ = ("question", "passages", "history", "policy", "model", "max_completion_tokens", "temperature", "provider", "fallbacks", "time_zone", "listing", "format", "tools", "continuation", "sampling", "images")
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     PASSAGES_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
@@ -198,6 +291,11 @@ class GenerateRequest(_message.Message):
     FALLBACKS_FIELD_NUMBER: _ClassVar[int]
     TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
     LISTING_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    CONTINUATION_FIELD_NUMBER: _ClassVar[int]
+    SAMPLING_FIELD_NUMBER: _ClassVar[int]
+    IMAGES_FIELD_NUMBER: _ClassVar[int]
     question: str
     passages: _containers.RepeatedCompositeFieldContainer[Passage]
     history: _containers.RepeatedCompositeFieldContainer[Message]
@@ -209,7 +307,12 @@ class GenerateRequest(_message.Message):
     fallbacks: _containers.RepeatedCompositeFieldContainer[Fallback]
     time_zone: str
     listing: ItemListing
-    def __init__(self, question: _Optional[str] = ..., passages: _Optional[_Iterable[_Union[Passage, _Mapping]]] = ..., history: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., policy: _Optional[_Union[AnswerPolicy, _Mapping]] = ..., model: _Optional[str] = ..., max_completion_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., fallbacks: _Optional[_Iterable[_Union[Fallback, _Mapping]]] = ..., time_zone: _Optional[str] = ..., listing: _Optional[_Union[ItemListing, _Mapping]] = ...) -> None: ...
+    format: AnswerFormat
+    tools: ToolUse
+    continuation: _containers.RepeatedCompositeFieldContainer[Message]
+    sampling: Sampling
+    images: _containers.RepeatedCompositeFieldContainer[Image]
+    def __init__(self, question: _Optional[str] = ..., passages: _Optional[_Iterable[_Union[Passage, _Mapping]]] = ..., history: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., policy: _Optional[_Union[AnswerPolicy, _Mapping]] = ..., model: _Optional[str] = ..., max_completion_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., fallbacks: _Optional[_Iterable[_Union[Fallback, _Mapping]]] = ..., time_zone: _Optional[str] = ..., listing: _Optional[_Union[ItemListing, _Mapping]] = ..., format: _Optional[_Union[AnswerFormat, _Mapping]] = ..., tools: _Optional[_Union[ToolUse, _Mapping]] = ..., continuation: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., images: _Optional[_Iterable[_Union[Image, _Mapping]]] = ...) -> None: ...
 
 class ItemListing(_message.Message):
     __slots__ = ("topic", "max_items")
@@ -228,20 +331,22 @@ class Fallback(_message.Message):
     def __init__(self, model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
 
 class GenerateResponse(_message.Message):
-    __slots__ = ("started", "delta", "notice", "completed", "verified_citation", "uncited_sentence")
+    __slots__ = ("started", "delta", "notice", "completed", "verified_citation", "uncited_sentence", "tool_call")
     STARTED_FIELD_NUMBER: _ClassVar[int]
     DELTA_FIELD_NUMBER: _ClassVar[int]
     NOTICE_FIELD_NUMBER: _ClassVar[int]
     COMPLETED_FIELD_NUMBER: _ClassVar[int]
     VERIFIED_CITATION_FIELD_NUMBER: _ClassVar[int]
     UNCITED_SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALL_FIELD_NUMBER: _ClassVar[int]
     started: Started
     delta: TextDelta
     notice: Notice
     completed: Completed
     verified_citation: VerifiedCitation
     uncited_sentence: UncitedSentence
-    def __init__(self, started: _Optional[_Union[Started, _Mapping]] = ..., delta: _Optional[_Union[TextDelta, _Mapping]] = ..., notice: _Optional[_Union[Notice, _Mapping]] = ..., completed: _Optional[_Union[Completed, _Mapping]] = ..., verified_citation: _Optional[_Union[VerifiedCitation, _Mapping]] = ..., uncited_sentence: _Optional[_Union[UncitedSentence, _Mapping]] = ...) -> None: ...
+    tool_call: ToolCallDelta
+    def __init__(self, started: _Optional[_Union[Started, _Mapping]] = ..., delta: _Optional[_Union[TextDelta, _Mapping]] = ..., notice: _Optional[_Union[Notice, _Mapping]] = ..., completed: _Optional[_Union[Completed, _Mapping]] = ..., verified_citation: _Optional[_Union[VerifiedCitation, _Mapping]] = ..., uncited_sentence: _Optional[_Union[UncitedSentence, _Mapping]] = ..., tool_call: _Optional[_Union[ToolCallDelta, _Mapping]] = ...) -> None: ...
 
 class AnswerSpan(_message.Message):
     __slots__ = ("start", "end")
@@ -252,7 +357,7 @@ class AnswerSpan(_message.Message):
     def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class VerifiedCitation(_message.Message):
-    __slots__ = ("sentence", "number", "quote", "quote_start", "quote_end", "support", "verdict", "sentence_verdict", "mismatches")
+    __slots__ = ("sentence", "number", "quote", "quote_start", "quote_end", "support", "verdict", "sentence_verdict", "mismatches", "pointer")
     SENTENCE_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     QUOTE_FIELD_NUMBER: _ClassVar[int]
@@ -262,6 +367,7 @@ class VerifiedCitation(_message.Message):
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     SENTENCE_VERDICT_FIELD_NUMBER: _ClassVar[int]
     MISMATCHES_FIELD_NUMBER: _ClassVar[int]
+    POINTER_FIELD_NUMBER: _ClassVar[int]
     sentence: AnswerSpan
     number: int
     quote: str
@@ -271,7 +377,8 @@ class VerifiedCitation(_message.Message):
     verdict: Verdict
     sentence_verdict: Verdict
     mismatches: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, sentence: _Optional[_Union[AnswerSpan, _Mapping]] = ..., number: _Optional[int] = ..., quote: _Optional[str] = ..., quote_start: _Optional[int] = ..., quote_end: _Optional[int] = ..., support: _Optional[float] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., sentence_verdict: _Optional[_Union[Verdict, str]] = ..., mismatches: _Optional[_Iterable[str]] = ...) -> None: ...
+    pointer: str
+    def __init__(self, sentence: _Optional[_Union[AnswerSpan, _Mapping]] = ..., number: _Optional[int] = ..., quote: _Optional[str] = ..., quote_start: _Optional[int] = ..., quote_end: _Optional[int] = ..., support: _Optional[float] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., sentence_verdict: _Optional[_Union[Verdict, str]] = ..., mismatches: _Optional[_Iterable[str]] = ..., pointer: _Optional[str] = ...) -> None: ...
 
 class UncitedSentence(_message.Message):
     __slots__ = ("sentence",)
@@ -305,6 +412,18 @@ class TextDelta(_message.Message):
     texts: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, texts: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class ToolCallDelta(_message.Message):
+    __slots__ = ("index", "id", "name", "arguments")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    id: str
+    name: str
+    arguments: str
+    def __init__(self, index: _Optional[int] = ..., id: _Optional[str] = ..., name: _Optional[str] = ..., arguments: _Optional[str] = ...) -> None: ...
+
 class Notice(_message.Message):
     __slots__ = ("name", "text", "provider", "model", "passages_left_out")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -332,7 +451,7 @@ class TokenUsage(_message.Message):
     def __init__(self, prompt_tokens: _Optional[int] = ..., cached_prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., estimated: _Optional[bool] = ...) -> None: ...
 
 class Completed(_message.Message):
-    __slots__ = ("usage", "finish_reason", "attempts", "not_found", "suggested_questions", "invalid_markers", "cited_numbers", "provider", "model", "answerable_score")
+    __slots__ = ("usage", "finish_reason", "attempts", "not_found", "suggested_questions", "invalid_markers", "cited_numbers", "provider", "model", "answerable_score", "refusal")
     USAGE_FIELD_NUMBER: _ClassVar[int]
     FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
@@ -343,6 +462,7 @@ class Completed(_message.Message):
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     ANSWERABLE_SCORE_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
     usage: TokenUsage
     finish_reason: FinishReason
     attempts: int
@@ -353,7 +473,8 @@ class Completed(_message.Message):
     provider: str
     model: str
     answerable_score: float
-    def __init__(self, usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., attempts: _Optional[int] = ..., not_found: _Optional[bool] = ..., suggested_questions: _Optional[int] = ..., invalid_markers: _Optional[int] = ..., cited_numbers: _Optional[_Iterable[int]] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., answerable_score: _Optional[float] = ...) -> None: ...
+    refusal: str
+    def __init__(self, usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., attempts: _Optional[int] = ..., not_found: _Optional[bool] = ..., suggested_questions: _Optional[int] = ..., invalid_markers: _Optional[int] = ..., cited_numbers: _Optional[_Iterable[int]] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., answerable_score: _Optional[float] = ..., refusal: _Optional[str] = ...) -> None: ...
 
 class VerifyRequest(_message.Message):
     __slots__ = ("answer", "passages", "marker_style")
