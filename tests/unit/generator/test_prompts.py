@@ -12,36 +12,40 @@ from citewire_generator.tokens import estimate_tokens
 from generator_calls import make_passage, make_policy
 
 
+def rules_of(policy: pb.AnswerPolicy, *, has_passages: bool) -> str:
+    return system_prompt(pb.GenerateRequest(policy=policy), has_passages=has_passages)
+
+
 def test_strict_grounding_names_the_exact_sentence_and_the_questions() -> None:
-    prompt = system_prompt(make_policy(suggest_on_not_found=True), has_passages=True)
+    prompt = rules_of(make_policy(suggest_on_not_found=True), has_passages=True)
     assert NOT_FOUND_SENTENCE in prompt
     assert "Use only the passages" in prompt
     assert "2 or 3 questions" in prompt
-    assert "2 or 3 questions" not in system_prompt(make_policy(), has_passages=True)
+    assert "2 or 3 questions" not in rules_of(make_policy(), has_passages=True)
 
 
 @pytest.mark.parametrize("style", [pb.MARKER_STYLE_REMOVE, pb.MARKER_STYLE_NONE])
 def test_markers_are_forbidden(style: pb.MarkerStyle) -> None:
-    prompt = system_prompt(make_policy(marker_style=style), has_passages=True)
+    prompt = rules_of(make_policy(marker_style=style), has_passages=True)
     assert "no `[Source: …]`" in prompt
     assert "[ref:N]" not in prompt
 
 
 @pytest.mark.parametrize(("style", "form"), [(pb.MARKER_STYLE_REF, "[ref:N]"), (pb.MARKER_STYLE_SOURCE, "[SOURCE N]")])
 def test_markers_are_asked_for(style: pb.MarkerStyle, form: str) -> None:
-    prompt = system_prompt(make_policy(marker_style=style), has_passages=True)
+    prompt = rules_of(make_policy(marker_style=style), has_passages=True)
     assert f"`{form}`" in prompt
     assert "[Source: …]" not in prompt
 
 
 def test_language_asking_back_and_instructions() -> None:
-    prompt = system_prompt(
+    prompt = rules_of(
         make_policy(answer_language="English", ask_back=True, instructions="Use British spelling."), has_passages=True
     )
     assert "Answer in English" in prompt
     assert "ask one short question back" in prompt
     assert prompt.endswith("Use British spelling.")
-    assert "language of the question" in system_prompt(make_policy(), has_passages=True)
+    assert "language of the question" in rules_of(make_policy(), has_passages=True)
 
 
 def test_open_grounding_without_passages_is_a_plain_question() -> None:
@@ -54,7 +58,7 @@ def test_open_grounding_without_passages_is_a_plain_question() -> None:
 
 def test_general_knowledge_is_not_cited() -> None:
     policy = make_policy(grounding=pb.GROUNDING_OPEN, marker_style=pb.MARKER_STYLE_REF)
-    prompt = system_prompt(policy, has_passages=True)
+    prompt = rules_of(policy, has_passages=True)
     assert "say what is general knowledge, and cite nothing for it" in prompt
     assert "`[ref:1][ref:3]`" in prompt
     assert "Cite only passages that you used" in prompt
@@ -66,7 +70,7 @@ def test_strict_grounding_without_passages_says_that_there_are_none() -> None:
 
 
 def test_say_so_lets_the_model_use_its_own_words() -> None:
-    prompt = system_prompt(make_policy(grounding=pb.GROUNDING_SAY_SO), has_passages=True)
+    prompt = rules_of(make_policy(grounding=pb.GROUNDING_SAY_SO), has_passages=True)
     assert NOT_FOUND_SENTENCE not in prompt
     assert "say so" in prompt
 

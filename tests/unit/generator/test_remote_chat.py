@@ -4,41 +4,25 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from citewire_egress.bodies import MAX_ERROR_BODY
-from citewire_generator.model import FinishReason, Message, ModelInfo, Role, Usage
+from citewire_generator.model import FinishReason, Message, Role, Usage
 from citewire_generator.providers.anthropic_messages import CACHED_FROM
 from citewire_generator.providers.base import ChatProvider, ChatTask, Completion, End
-from citewire_generator.providers.factory import build_chat_provider
 from citewire_kit.errors import CitewireError
 from citewire_remote.stall_timeout import TimeLimits
-from raw_upstream import Exchange, RawUpstream
+from raw_upstream import Exchange
+from remote_chats import KEY, chat_with
 
-KEY = "sk-canary-0123456789"
 RULES, ASKED = Message(Role.SYSTEM, "rules"), Message(Role.USER, "hello")
 TASK = ChatTask("m", (RULES, ASKED), max_completion_tokens=9, temperature=0.5)
 LONG = "word " * CACHED_FROM * 2
 KINDS = ("anthropic", "openai", "ollama", "openai-compatible")
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"]}
-
-
-@asynccontextmanager
-async def chat_with(
-    kind: str, behave: Callable[[Exchange], Awaitable[None]], key: str = KEY, limits: TimeLimits | None = None
-) -> AsyncGenerator[tuple[ChatProvider, RawUpstream]]:
-    upstream = RawUpstream(behave)
-    async with upstream.running() as base:
-        limits = limits or TimeLimits(connect=1, first_token=2, between_tokens=2, whole=4)
-        made = build_chat_provider(kind, api_base=base, api_key=key, models=(ModelInfo(kind, "m"),), limits=limits)
-        try:
-            yield made, upstream
-        finally:
-            await made.close()
 
 
 def answering(kind: str, text: str = "Hi") -> Callable[[Exchange], Awaitable[None]]:

@@ -7,6 +7,7 @@ from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator.model import Citation
 from citewire_generator.not_found import NotFoundGate
+from citewire_generator.providers.base import End
 from citewire_generator.providers.extractive import NO_GENERAL_KNOWLEDGE
 from citewire_generator.verification import MARKER_STYLES, AnswerVerifier
 from citewire_verify import MarkerFilter, MarkerStyle, Sentence
@@ -57,6 +58,8 @@ class AnswerText:
         self._verifier: AnswerVerifier | None = None
         if policy.verify_citations or policy.flag_uncited:
             self._verifier = AnswerVerifier(policy, citations, known=(NO_GENERAL_KNOWLEDGE,))
+        self.refusal = ""
+        """See `StructuredAnswer`: a text has none."""
         self.sentences: Sequence[Sentence] = ()
         """Complete sentences that are still to be verified."""
 
@@ -83,8 +86,9 @@ class AnswerText:
             self.sentences = self._verifier.feed("".join(shown), self.markers.take_markers())
         return shown
 
-    def finish(self) -> str:
+    def finish(self, end: End) -> str:
         """Returns what the filters still held back; the answer has ended."""
+        del end
         rest = ""
         for text_filter in self._filters:
             rest = (rest and text_filter.feed(rest)) + text_filter.finish()

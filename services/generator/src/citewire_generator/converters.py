@@ -11,9 +11,10 @@ from citewire.common.v1.common_pb2 import ProviderRef
 from citewire.generator.v1 import generator_pb2 as pb
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 
-from citewire_generator.model import NOT_FOUND_SENTENCE, Event, Message, ModelInfo, Role
+from citewire_generator.model import NOT_FOUND_SENTENCE, Event, Message, ModelInfo
+from citewire_generator.output_converters import check_message, check_output, check_text
+from citewire_generator.prompts import read_message
 from citewire_generator.registry import ModelRoute
-from citewire_kit.enums import EnumMap
 from citewire_kit.errors import Violations
 from citewire_kit.time_zones import find_time_zone
 from citewire_remote.converters import ref_from_proto
@@ -38,7 +39,6 @@ MAX_URL = 2048
 MAX_LABELS = 100
 MAX_LABEL = 128
 CHAT = (ProviderType.CHAT,)
-_ROLES = EnumMap(Role, pb.Role, internal=(Role.SYSTEM,))
 _ROUNDING = 1e-6
 """How far a similarity may lie outside 0–1: float32 vectors aren't exactly of length 1."""
 
@@ -73,7 +73,8 @@ def generate_from_proto(request: pb.GenerateRequest) -> tuple[Sequence[Message],
     v.require(find_time_zone(request.time_zone) is not None, "time_zone", "must be an IANA name such as Europe/Berlin")
     if request.HasField("listing"):
         v.require(request.listing.max_items > 0, "listing.max_items", "is required: at least 1")
-        _check_text(v, request.listing.topic, "listing.topic", MAX_QUESTION_BYTES)
+        check_text(v, request.listing.topic, "listing.topic", MAX_QUESTION_BYTES)
+    check_output(v, request)
     route = _route_from_proto(v, request)
     v.raise_if_any()
     return history, route
@@ -86,7 +87,7 @@ def suggest_from_proto(request: pb.SuggestQuestionsRequest) -> ModelRoute:
         InvalidArgument: Names every field that is wrong.
     """
     v = Violations()
-    _check_text(v, request.question, "question", MAX_QUESTION_BYTES)
+    check_text(v, request.question, "question", MAX_QUESTION_BYTES)
     v.require(len(request.passages) > 0, "passages", "must hold at least one passage")
     _check_passages(v, request.passages)
     request.count = request.count if request.HasField("count") else 3
@@ -120,7 +121,7 @@ def assess_from_proto(request: pb.AssessRequest) -> ModelRoute:
     v = Violations()
     _check_question(v, request.question)
     if v.require(bool(request.answer.strip()), "answer", "must hold more than white space"):
-        _check_text(v, request.answer, "answer", MAX_ANSWER_BYTES)
+        check_text(v, request.answer, "answer", MAX_ANSWER_BYTES)
     _check_passages(v, request.passages)
     route = _route_from_proto(v, request)
     v.raise_if_any()
@@ -167,11 +168,11 @@ def enrich_from_proto(request: pb.EnrichRequest) -> ModelRoute:
     """
     v = Violations()
     if v.require(bool(request.text.strip()), "text", "must hold more than white space"):
-        _check_text(v, request.text, "text", MAX_ENRICHED_BYTES)
+        check_text(v, request.text, "text", MAX_ENRICHED_BYTES)
     for field, longest in (("title", MAX_TITLE), ("url", MAX_URL)):
         value: str = getattr(request, field)
         v.require(len(value) <= longest, field, f"must be at most {longest:,} characters")
-        _check_text(v, value, field)
+        check_text(v, value, field)
     _check_name(v, request.type, "type")
     v.require(len(request.fields) > 0, "fields", "must name at least one")
     v.require(len(set(request.fields)) == len(request.fields), "fields", "must name each once")
@@ -195,7 +196,7 @@ def check_verify(request: pb.VerifyRequest) -> None:
     """
     v = Violations()
     if v.require(bool(request.answer.strip()), "answer", "must hold more than white space"):
-        _check_text(v, request.answer, "answer", MAX_VERIFIED_BYTES)
+        check_text(v, request.answer, "answer", MAX_VERIFIED_BYTES)
     v.require(len(request.passages) > 0, "passages", "must hold at least one passage")
     fits = sum(len(passage.text.encode()) for passage in request.passages) <= MAX_VERIFIED_PASSAGES_BYTES
     v.require(fits, "passages", f"must be at most {MAX_VERIFIED_PASSAGES_BYTES:,} bytes of UTF-8 in all")
@@ -217,6 +218,8 @@ def event_to_proto(event: Event) -> pb.GenerateResponse:
             return pb.GenerateResponse(verified_citation=event)
         case pb.UncitedSentence():
             return pb.GenerateResponse(uncited_sentence=event)
+        case pb.ToolCallDelta():
+            return pb.GenerateResponse(tool_call=event)
         case _:
             return pb.GenerateResponse(completed=event)
 
@@ -257,9 +260,8 @@ def _history_from_proto(v: Violations, history: Sequence[pb.Message]) -> list[Me
         return []
     for index, message in enumerate(history):
         _check_enum(v, message.role, pb.Role, f"history[{index}].role", required=True)
-        v.require(bool(message.content), f"history[{index}].content", "must not be empty")
-        _check_text(v, message.content, f"history[{index}].content")
-    return [Message(_ROLES.from_proto(message.role) or Role.USER, message.content) for message in history]
+        check_message(v, message, f"history[{index}]")
+    return list(map(read_message, history))
 
 
 def _complete_policy(v: Violations, policy: pb.AnswerPolicy) -> None:
@@ -268,7 +270,7 @@ def _complete_policy(v: Violations, policy: pb.AnswerPolicy) -> None:
     sentence = policy.not_found_sentence
     one_line = len(sentence) <= MAX_SENTENCE and sentence.isprintable() and (not sentence or bool(sentence.strip()))
     v.require(one_line, "policy.not_found_sentence", f"must be one line of at most {MAX_SENTENCE} characters")
-    _check_text(v, policy.instructions, "policy.instructions", MAX_INSTRUCTIONS_BYTES)
+    check_text(v, policy.instructions, "policy.instructions", MAX_INSTRUCTIONS_BYTES)
     v.require(0 <= policy.answerable_threshold <= 1, "policy.answerable_threshold", "must be between 0 and 1")
     _check_enum(v, policy.context_format, pb.ContextFormat, "policy.context_format")
     _check_enum(v, policy.marker_style, pb.MarkerStyle, "policy.marker_style")
@@ -284,13 +286,7 @@ def _complete_policy(v: Violations, policy: pb.AnswerPolicy) -> None:
 
 def _check_question(v: Violations, question: str) -> None:
     if v.require(bool(question.strip()), "question", "must hold more than white space"):
-        _check_text(v, question, "question", MAX_QUESTION_BYTES)
-
-
-def _check_text(v: Violations, text: str, field: str, max_bytes: int | None = None) -> None:
-    v.require("\0" not in text, field, "must not hold NUL characters")
-    if max_bytes is not None and len(text) * 4 > max_bytes:
-        v.require(len(text.encode()) <= max_bytes, field, f"must be at most {max_bytes:,} bytes of UTF-8")
+        check_text(v, question, "question", MAX_QUESTION_BYTES)
 
 
 def _check_name(v: Violations, text: str, field: str) -> None:
@@ -317,7 +313,7 @@ def _check_passages(
             v.require(passage.document_id > 0, f"{at}.document_id", "must be positive")
         v.require(bool(passage.text.strip()), f"{at}.text", "must hold more than white space")
         for name in ("text", "title", "file_name", "section", "type", "url", "place_label"):
-            _check_text(v, getattr(passage, name), f"{at}.{name}")
+            check_text(v, getattr(passage, name), f"{at}.{name}")
         if passage.HasField("similarity"):
             known = math.isfinite(passage.similarity) and -_ROUNDING <= passage.similarity <= 1 + _ROUNDING
             v.require(known, f"{at}.similarity", "must be between 0 and 1")

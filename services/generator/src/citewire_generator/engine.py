@@ -197,8 +197,8 @@ class Engine:
             event: Delta | End | None = first
             while isinstance(event, Delta):
                 delta = _cut(event, room)
-                room -= sum(map(len, delta.texts))
-                call.received(delta.texts)
+                room -= len(delta)
+                call.received((*delta.texts, *(piece.arguments for piece in delta.tool_calls if piece.arguments)))
                 yield delta
                 if delta is event:
                     event = await anext(events, None)
@@ -232,7 +232,7 @@ class Engine:
 
 def _cut(delta: Delta, room: int) -> Delta:
     """A delta as it is, or as much of it as there is room for."""
-    if sum(map(len, delta.texts)) <= room:
+    if len(delta) <= room:
         return delta
     texts: list[str] = []
     for text in delta.texts:

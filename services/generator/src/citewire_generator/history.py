@@ -7,7 +7,7 @@ there, and an answer what it found.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from citewire_generator.model import Message, Role
 from citewire_generator.tokens import MESSAGE_OVERHEAD, estimate_messages, estimate_tokens
@@ -41,7 +41,7 @@ def without_markers(message: Message) -> Message:
     """Takes an earlier answer's markers out: they refer to other passages, and a model that sees them copies them."""
     if message.role is not Role.ASSISTANT:
         return message
-    return Message(message.role, _MARKER.sub("", message.content))
+    return replace(message, content=_MARKER.sub("", message.content))
 
 
 def fit_history(history: Sequence[Message], tokens: int | None, *, shorten: bool) -> FittedHistory:
@@ -70,6 +70,8 @@ def newest(history: Sequence[Message], tokens: int) -> tuple[Message, ...]:
         if tokens < 0:
             break
         first = index
+    while first < len(history) and history[first].role is Role.TOOL:
+        first += 1  # a tool's result says nothing without its call, and providers refuse it
     return tuple(history[first:])
 
 
@@ -77,6 +79,8 @@ def _shortened(older: Sequence[Message], tokens: int) -> tuple[Message, ...]:
     """As many of the latest of these as fit in few words."""
     latest: list[Message] = []
     for message in reversed(older):
+        if message.role is Role.TOOL or not message.content:
+            continue
         room = min(tokens - MESSAGE_OVERHEAD, SHORTENED_TOKENS)
         if room < LEAST_TOKENS:
             break

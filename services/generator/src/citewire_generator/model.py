@@ -12,7 +12,9 @@ from citewire_ledger import Price
 NOT_FOUND_SENTENCE = "I could not find this information in the uploaded documents."
 """What an answer starts with if the passages don't answer; a policy may name another sentence."""
 
-Event = pb.Started | pb.TextDelta | pb.Notice | pb.VerifiedCitation | pb.UncitedSentence | pb.Completed
+Event = (
+    pb.Started | pb.TextDelta | pb.Notice | pb.VerifiedCitation | pb.UncitedSentence | pb.ToolCallDelta | pb.Completed
+)
 """What an answer's stream consists of."""
 
 
@@ -22,6 +24,7 @@ class Role(StrEnum):
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
+    TOOL = "tool"
 
 
 class FinishReason(StrEnum):
@@ -31,6 +34,7 @@ class FinishReason(StrEnum):
     LENGTH = "length"
     CONTENT_FILTER = "content_filter"
     REFUSAL = "refusal"
+    TOOL_CALLS = "tool_calls"
 
 
 FINISH_REASONS = EnumMap(FinishReason, pb.FinishReason)
@@ -42,6 +46,11 @@ class Message:
 
     role: Role
     content: str
+    tool_calls: tuple[pb.ToolCall, ...] = ()
+    """Of an assistant's message: what it called."""
+    tool_call_id: str = ""
+    """Of a tool's result: the call that it answers."""
+    images: tuple[pb.Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

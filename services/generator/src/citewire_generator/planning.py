@@ -73,6 +73,9 @@ class AnswerPlan:
             max_completion_tokens=self._limit(chat_model.model),
             temperature=request.temperature if request.HasField("temperature") else None,
             listing=request.listing if request.HasField("listing") else None,
+            format=request.format if request.HasField("format") else None,
+            tools=request.tools if request.HasField("tools") else None,
+            sampling=request.sampling,
         )
 
     def settle(self) -> None:
@@ -138,7 +141,7 @@ class AnswerPlan:
             # Passages are what is asked about: history leaves them half of the room at least.
             budgets.append(room // 2 if request.passages else room)
         if request.policy.max_history_tokens:
-            rules = Message(Role.SYSTEM, system_prompt(request.policy, has_passages=bool(request.passages)))
+            rules = Message(Role.SYSTEM, system_prompt(request, has_passages=bool(request.passages)))
             budgets.append(max(request.policy.max_history_tokens - estimate_messages((rules,)), 0))
         shorten = request.policy.max_history_tokens > 0
         return fit_history(self._all_history, min(budgets, default=None), shorten=shorten)

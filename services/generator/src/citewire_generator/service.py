@@ -8,12 +8,14 @@ from dataclasses import replace
 from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator import metrics
+from citewire_generator.abilities import able_models
 from citewire_generator.answer import DELTA_COST, SLICE, AnswerText, slices_of
 from citewire_generator.engine import Admitted, Began, Ended, Engine, EngineEvent, Work
 from citewire_generator.model import FINISH_REASONS, Event, FinishReason, Message, ModelInfo, Suggestions
 from citewire_generator.planning import AnswerPlan
 from citewire_generator.providers.base import Delta, End
 from citewire_generator.registry import Chain, ChatModel, ModelRoute, Registry
+from citewire_generator.structured import StructuredAnswer
 from citewire_generator.suggestions import name_topics, suggest_from_passages
 from citewire_generator.tokens import estimate_tokens
 from citewire_kit import deadline
@@ -79,7 +81,9 @@ class Generator:
             if began is None:
                 raise _no_end()
             quoted = not began.chat_model.model.remote
-            text = AnswerText(request.policy, plan.context.citations, quoted=quoted)
+            text: AnswerText | StructuredAnswer = AnswerText(request.policy, plan.context.citations, quoted=quoted)
+            if request.HasField("format"):
+                text = StructuredAnswer(request, plan.context.citations)
             ended: EngineEvent = began
             work_done = 0
             try:
@@ -96,6 +100,8 @@ class Generator:
                             yield pb.TextDelta(texts=shown)
                         for message in await text.verify() if text.sentences else ():
                             yield message
+                    for piece in event.tool_calls:
+                        yield piece
                 if not isinstance(ended, Ended):
                     raise _no_end()
             except CitewireError:
@@ -104,7 +110,7 @@ class Generator:
                 for message in await text.verify():
                     yield message
                 raise
-            if rest := text.finish():
+            if rest := text.finish(ended.end):
                 yield pb.TextDelta(texts=[rest])
             for message in await text.verify():
                 yield message
@@ -153,7 +159,8 @@ class Generator:
     ) -> AsyncGenerator[tuple[AnswerPlan, AsyncGenerator[EngineEvent, None]]]:
         """Plans the prompt and starts the call; leaving the block stops it."""
         async with self._registry.open_chain(route) as chain:
-            plan = AnswerPlan(request, history, chain, self._max_completion_tokens)
+            able = able_models(request, chain)
+            plan = AnswerPlan(request, history, able, self._max_completion_tokens)
             async with aclosing(self._engine.run(_AnswerWork(plan))) as events:
                 yield plan, events
 
@@ -246,7 +253,7 @@ def _no_end() -> CitewireError:
     return Unavailable("the answer has no end", reason="PROVIDER_STREAM_BROKEN")
 
 
-def _completed(plan: AnswerPlan, began: Began, text: AnswerText, ended: Ended) -> pb.Completed:
+def _completed(plan: AnswerPlan, began: Began, text: AnswerText | StructuredAnswer, ended: Ended) -> pb.Completed:
     chat_model, usage, markers = began.chat_model, ended.usage, text.markers
     not_found = ended.end.not_found or text.not_found
     metrics.CITED.inc(len(markers.cited))
@@ -279,4 +286,5 @@ def _completed(plan: AnswerPlan, began: Began, text: AnswerText, ended: Ended) -
         provider=chat_model.provider.name,
         model=chat_model.model.name,
         answerable_score=ended.end.answerable_score,
+        refusal=text.refusal,
     )

@@ -15,6 +15,8 @@ ASCII_BYTES_PER_TOKEN = 4
 OTHER_BYTES_PER_TOKEN = 3
 MESSAGE_OVERHEAD = 4
 """Tokens that a chat template adds around a message."""
+IMAGE_TOKENS = 1200
+"""Tokens of an image: between 85 and 1,600, by its size and the provider."""
 
 
 def estimate_tokens(text: str) -> int:
@@ -29,4 +31,9 @@ def estimate_tokens(text: str) -> int:
 
 def estimate_messages(messages: Iterable[Message]) -> int:
     """Estimates the tokens of a prompt."""
-    return sum(estimate_tokens(message.content) + MESSAGE_OVERHEAD for message in messages)
+    return sum(map(_estimate_message, messages))
+
+
+def _estimate_message(message: Message) -> int:
+    calls = sum(estimate_tokens(call.name) + estimate_tokens(call.arguments) for call in message.tool_calls)
+    return estimate_tokens(message.content) + calls + IMAGE_TOKENS * len(message.images) + MESSAGE_OVERHEAD

@@ -3,20 +3,23 @@
 A temperature isn't sent: from that version on the API refuses a request that has one, whatever the model.
 """
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, ClassVar, Final, TypedDict
 
 import aiohttp
 import anthropic
 import httpx2
 from anthropic import RequestOptions
+from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator.model import Message, ModelInfo, Role
 from citewire_generator.providers.anthropic_stream import AnthropicStream
-from citewire_generator.providers.base import ChatTask
+from citewire_generator.providers.base import ChatTask, Feature
 from citewire_generator.providers.reading import AnswerReader
 from citewire_generator.providers.remote import RemoteChat, SdkErrors, call_headers, http_client
-from citewire_generator.tokens import estimate_tokens
+from citewire_generator.tokens import estimate_messages
+from citewire_kit.telemetry import get_logger
 from citewire_remote.redaction import Redaction
 from citewire_remote.stall_timeout import TimeLimits
 
@@ -28,6 +31,23 @@ CACHED_FROM: Final = 1024
 """Fewest tokens of a prefix that is marked for the cache. Some models want up to 4096, and then ignore the mark."""
 
 _CACHE: Final = {"cache_control": {"type": "ephemeral"}}
+_EFFORTS: Final = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
+"""What the API calls the efforts; "none" isn't one of its words, but of another field."""
+_TOOL_CHOICES: Final = {
+    pb.TOOL_MODE_UNSPECIFIED: "auto",
+    pb.TOOL_MODE_AUTO: "auto",
+    pb.TOOL_MODE_NONE: "none",
+    pb.TOOL_MODE_REQUIRED: "any",
+}
+
+log = get_logger(__name__)
+
+
+class Turn(TypedDict):
+    """A message as the API takes it."""
+
+    role: str
+    content: list[dict[str, object]]
 
 
 class AnthropicMessages(RemoteChat):
@@ -42,6 +62,9 @@ class AnthropicMessages(RemoteChat):
         name: The provider's name.
     """
 
+    takes: ClassVar[frozenset[Feature]] = frozenset(
+        {Feature.TOOLS, Feature.IMAGES, Feature.STOP, Feature.REASONING_EFFORT}
+    )
     sdk_errors = SdkErrors(anthropic.APIStatusError, anthropic.APIConnectionError)
 
     def __init__(
@@ -83,8 +106,16 @@ class AnthropicMessages(RemoteChat):
             body["system"] = system
         if stream:
             body["stream"] = True
-        if json_schema is not None:
-            body["output_config"] = {"format": {"type": "json_schema", "schema": json_schema}}
+        sampling = task.sampling
+        if sampling.stop:
+            body["stop_sequences"] = list(sampling.stop)
+        if sampling.reasoning_effort == "none":
+            body["thinking"] = {"type": "disabled"}
+        output = _output_config(json_schema, task)
+        if output:
+            body["output_config"] = output
+        if task.tools is not None:
+            body |= _tools(task.tools)
         options: RequestOptions = {"headers": call_headers(self._authorization, stream=stream)}
         return await self._sdk.post("/v1/messages", cast_to=httpx2.Response, body=body, options=options)
 
@@ -94,22 +125,101 @@ class AnthropicMessages(RemoteChat):
         return AnthropicStream(self.name, self._redact)
 
 
-def _prompt(messages: Sequence[Message]) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+def _prompt(messages: Sequence[Message]) -> tuple[list[dict[str, object]], list[Turn]]:
     """Divides system prompt and conversation, and marks what may come again for the cache.
 
     Those are the rules, and the conversation up to the question. The question itself carries the passages that were
     found for it: they hardly ever come again, and writing to the cache costs a quarter more than reading.
     """
-    system = [_block(message) for message in messages if message.role is Role.SYSTEM and message.content]
-    talk = [message for message in messages if message.role is not Role.SYSTEM and message.content]
-    turns: list[dict[str, object]] = [{"role": message.role.value, "content": [_block(message)]} for message in talk]
-    tokens = sum(estimate_tokens(message.content) for message in messages if message.role is Role.SYSTEM)
-    if system and tokens >= CACHED_FROM:
+    rules = [message for message in messages if message.role is Role.SYSTEM and message.content]
+    system = [block for message in rules for block in _blocks(message)]
+    talk = [message for message in messages if message.role is not Role.SYSTEM and _blocks(message)]
+    if system and estimate_messages(rules) >= CACHED_FROM:
         system[-1] |= _CACHE
-    if len(turns) > 1 and tokens + sum(estimate_tokens(message.content) for message in talk[:-1]) >= CACHED_FROM:
-        turns[-2]["content"] = [_block(talk[-2]) | _CACHE]
-    return system, turns
+    turns = [_turn(message) for message in talk]
+    before = _before_the_question(talk)
+    if before and estimate_messages((*rules, *talk[:before])) >= CACHED_FROM:
+        turns[before - 1]["content"][-1] |= _CACHE
+    return system, _joined(turns)
 
 
-def _block(message: Message) -> dict[str, object]:
-    return {"type": "text", "text": message.content}
+def _before_the_question(talk: Sequence[Message]) -> int:
+    """How many messages stand before the last that is the user's."""
+    return max((place for place, message in enumerate(talk) if message.role is Role.USER), default=0)
+
+
+def _turn(message: Message) -> Turn:
+    role = Role.ASSISTANT if message.role is Role.ASSISTANT else Role.USER
+    return {"role": role.value, "content": _blocks(message)}
+
+
+def _joined(turns: Sequence[Turn]) -> list[Turn]:
+    """The results of calls that were made together have to stand in one turn."""
+    joined: list[Turn] = []
+    for turn in turns:
+        if joined and _is_result(turn) and _is_result(joined[-1]):
+            joined[-1]["content"] += turn["content"]
+        else:
+            joined.append(turn)
+    return joined
+
+
+def _is_result(turn: Turn) -> bool:
+    return turn["content"][0]["type"] == "tool_result"
+
+
+def _blocks(message: Message) -> list[dict[str, object]]:
+    if message.tool_call_id:
+        return [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content}]
+    text: list[dict[str, object]] = [{"type": "text", "text": message.content}] if message.content else []
+    calls: list[dict[str, object]] = [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments or "{}")}
+        for call in message.tool_calls
+    ]
+    return [*map(_image, message.images), *text, *calls]
+
+
+def _image(image: pb.Image) -> dict[str, object]:
+    if not image.url.startswith("data:"):
+        return {"type": "image", "source": {"type": "url", "url": image.url}}
+    media_type, _, data = image.url.removeprefix("data:").partition(";base64,")
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
+
+
+def _output_config(json_schema: Mapping[str, object] | None, task: ChatTask) -> dict[str, object]:
+    schema, config = json_schema, dict[str, object]()
+    if schema is None and task.format is not None and task.format.schema_json:
+        schema = _without_limits(json.loads(task.format.schema_json))
+    if schema is not None:
+        config["format"] = {"type": "json_schema", "schema": schema}
+    if effort := _EFFORTS.get(task.sampling.reasoning_effort):
+        config["effort"] = effort
+    return config
+
+
+def _without_limits(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema without what the API refuses, such as limits of numbers; None if it can't be said at all.
+
+    The prompt says all of it, and the answer is checked against all of it.
+    """
+    try:
+        return anthropic.transform_schema(schema)
+    except (ValueError, TypeError, AssertionError, AttributeError, RecursionError) as exc:
+        log.info("schema_not_sent", error=type(exc).__name__)
+        return None
+
+
+def _tools(use: pb.ToolUse) -> dict[str, object]:
+    tools = [
+        {
+            "name": tool.name,
+            "input_schema": json.loads(tool.parameters_json or '{"type": "object"}'),
+            **({"description": tool.description} if tool.description else {}),
+            **({"strict": True} if tool.strict else {}),
+        }
+        for tool in use.tools
+    ]
+    choice: dict[str, object] = {"type": "tool", "name": use.name} if use.name else {"type": _TOOL_CHOICES[use.mode]}
+    if use.HasField("parallel") and use.mode != pb.TOOL_MODE_NONE:
+        choice["disable_parallel_tool_use"] = not use.parallel
+    return {"tools": tools, "tool_choice": choice}

@@ -14,7 +14,7 @@ from citewire_remote.stream_decoders import SseDecoder
 _FINISH = {
     "end_turn": FinishReason.STOP,
     "stop_sequence": FinishReason.STOP,
-    "tool_use": FinishReason.STOP,
+    "tool_use": FinishReason.TOOL_CALLS,
     "pause_turn": FinishReason.STOP,
     "max_tokens": FinishReason.LENGTH,
     "model_context_window_exceeded": FinishReason.LENGTH,
@@ -44,9 +44,9 @@ class AnthropicStream(AnswerReader):
     def _event(self, event: Mapping[str, object], texts: list[str]) -> None:
         kind = event.get("type")
         if kind == "content_block_delta":
-            self._delta(as_mapping(event.get("delta")), texts)
+            self._delta(event.get("index"), as_mapping(event.get("delta")), texts)
         elif kind == "content_block_start":
-            self._block(as_mapping(event.get("content_block")), texts)
+            self._block(event.get("index"), as_mapping(event.get("content_block")), texts)
         elif kind == "message_start":
             self._count(as_mapping(as_mapping(event.get("message")).get("usage")))
         elif kind == "message_delta":
@@ -59,21 +59,28 @@ class AnthropicStream(AnswerReader):
     def _whole(self, answer: Mapping[str, object], texts: list[str]) -> None:
         if answer.get("type") == "error" or answer.get("error"):
             self._raise(answer)
-        for block in as_list(answer.get("content")):
-            self._block(as_mapping(block), texts)
+        for index, block in enumerate(as_list(answer.get("content"))):
+            self._block(index, as_mapping(block), texts)
         if answer.get("stop_reason"):
             self._end(answer, as_mapping(answer.get("usage")))
             self.done = True
 
-    def _block(self, block: Mapping[str, object], texts: list[str]) -> None:
+    def _block(self, index: object, block: Mapping[str, object], texts: list[str]) -> None:
+        if block.get("type") == "tool_use":
+            # A stream's block begins with an empty input; a whole answer's has all of it.
+            given = block.get("input") or ""
+            self._tool_call(index, call_id=block.get("id"), name=block.get("name"), arguments=given)
+            return
         text = block.get("text")
         if block.get("type") == "text" and isinstance(text, str) and text:
             self._text(text, texts)
 
-    def _delta(self, delta: Mapping[str, object], texts: list[str]) -> None:
+    def _delta(self, index: object, delta: Mapping[str, object], texts: list[str]) -> None:
         text = delta.get("text")
-        if delta.get("type") != "text_delta":
-            self.progress += 1  # thinking, a tool's input, a citation: the model works
+        if delta.get("type") == "input_json_delta" and index in self._calls:
+            self._tool_call(index, arguments=delta.get("partial_json"))
+        elif delta.get("type") != "text_delta":
+            self.progress += 1  # thinking, a citation: the model works
         elif isinstance(text, str) and text:
             self._text(text, texts)
 

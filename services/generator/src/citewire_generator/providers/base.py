@@ -4,12 +4,27 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import ClassVar
 
 from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator.model import Citation, FinishReason, Message, ModelInfo, Suggestions, Usage
 from citewire_remote.failures import stream_broken
+
+
+class Feature(StrEnum):
+    """What some providers have and others don't, by the request's field."""
+
+    TOOLS = "tools"
+    IMAGES = "images"
+    TOP_P = "sampling.top_p"
+    STOP = "sampling.stop"
+    SEED = "sampling.seed"
+    FREQUENCY_PENALTY = "sampling.frequency_penalty"
+    PRESENCE_PENALTY = "sampling.presence_penalty"
+    REASONING_EFFORT = "sampling.reasoning_effort"
+    VERBOSITY = "sampling.verbosity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +44,23 @@ class ChatTask:
     temperature: float | None = None
     listing: pb.ItemListing | None = None
     """The list of documents that the question wants; None if it wants none."""
+    format: pb.AnswerFormat | None = None
+    """The JSON that the answer is to be; None if it is text."""
+    tools: pb.ToolUse | None = None
+    """What the model may call; None if there is nothing."""
+    sampling: pb.Sampling = field(default_factory=pb.Sampling)
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What has arrived since the last event: texts in order, at least one, none of them empty."""
+    """What has arrived since the last event: texts in order, none of them empty, and pieces of tool calls."""
 
     texts: tuple[str, ...]
+    tool_calls: tuple[pb.ToolCallDelta, ...] = ()
+
+    def __len__(self) -> int:
+        """Code points of all of it."""
+        return sum(map(len, self.texts)) + sum(len(call.name) + len(call.arguments) for call in self.tool_calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +74,8 @@ class End:
     """True if the provider knows that it found no answer."""
     answerable_score: float | None = None
     """How much speaks for the passages' answering the question, 0–1; None if the provider doesn't tell."""
+    refusal: str = ""
+    """Why there is no answer in the format that was asked for, if the provider knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +96,8 @@ class ChatProvider(ABC):
 
     takes_temperature: ClassVar[bool] = False
     """Whether a task's temperature has an effect."""
+    takes: ClassVar[frozenset[Feature]] = frozenset()
+    """What of a task it can do beyond text for text; what it can't, a request is refused for by name."""
 
     @property
     @abstractmethod

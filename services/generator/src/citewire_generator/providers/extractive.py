@@ -5,18 +5,19 @@ Deterministic. Whether anything fits is decided by a threshold that was derived 
 """
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from citewire.generator.v1 import generator_pb2 as pb
 
+from citewire_generator.extraction.filling import Quotation, fill
 from citewire_generator.extraction.listing import list_items
 from citewire_generator.extraction.questions import read_question
 from citewire_generator.extraction.scoring import Candidate, Scored, Source, answerable, rank, score_units
 from citewire_generator.extraction.weights import Weights, load_weights
 from citewire_generator.model import Citation, FinishReason, ModelInfo, Suggestions, Usage
-from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End
+from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End, Feature
 from citewire_generator.suggestions import suggest_from_passages
 from citewire_generator.tokens import ASCII_BYTES_PER_TOKEN
 from citewire_kit.turns import in_turn
@@ -61,6 +62,9 @@ class Extractive(ChatProvider):
     def __init__(self, weights: Weights | None = None) -> None:
         self._weights = weights or load_weights()
 
+    takes: ClassVar[frozenset[Feature]] = frozenset({Feature.SEED, Feature.STOP})
+    """The same question has the same answer, whatever the seed."""
+
     @property
     def name(self) -> str:
         """`extractive`."""
@@ -74,8 +78,14 @@ class Extractive(ChatProvider):
     async def stream(self, task: ChatTask) -> AsyncGenerator[Delta | End, None]:
         """Streams the answer word by word, as fast as it is taken."""
         # In a thread: a thousand passages take a while, and other streams go on meanwhile.
+        if task.format is not None:
+            filled = await in_turn(_fill, task, self._weights)
+            if filled.text:
+                yield Delta((filled.text,))
+            yield End(FinishReason.STOP, Usage(), not_found=filled.not_found, refusal=filled.refusal)
+            return
         answer = await in_turn(quote, task.question, task.citations, task.policy, self._weights, task.listing)
-        texts = _WORD.findall(answer.text)
+        texts = _WORD.findall(_until(answer.text, task.sampling.stop))
         count = _within(texts, task.max_completion_tokens)
         for start, end in _batches(count):
             yield Delta(tuple(texts[start:end]))
@@ -120,6 +130,34 @@ def quote(
         return Quoted(_not_found(question, citations, policy), answered=False, score=score)
     quoted = _choose(ranked, weights)
     return Quoted(_compose(scored, quoted, read, policy.marker_style), answered=True, score=score)
+
+
+@dataclass(frozen=True, slots=True)
+class _Formatted:
+    text: str = ""
+    refusal: str = ""
+    not_found: bool = False
+
+
+def _fill(task: ChatTask, weights: Weights) -> _Formatted:
+    """Answers in JSON, with quotations as values."""
+    first = quote(task.question, task.citations, task.policy, weights, task.listing)
+    if not first.answered or task.format is None:
+        return _Formatted(refusal=first.text, not_found=True)
+
+    def ask(question: str) -> Quotation:
+        if question == task.question:
+            return Quotation(first.text)
+        answer = quote(question, task.citations, task.policy, weights)
+        return Quotation(answer.text if answer.answered else "")
+
+    filled = fill(task.format.schema_json, task.question, ask)
+    return _Formatted(filled.text, filled.refusal)
+
+
+def _until(text: str, stops: Sequence[str]) -> str:
+    """The text before the first of some texts that end it."""
+    return text[: min((text.find(stop) for stop in stops if stop in text), default=len(text))]
 
 
 def _shortlist(question: str, citations: tuple[Citation, ...]) -> list[Citation]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from citewire_generator.model import FinishReason, Usage
 from citewire_generator.providers.reading import AnswerReader
-from citewire_remote.failures import as_mapping, count_of
+from citewire_remote.failures import as_list, as_mapping, count_of
 from citewire_remote.redaction import Redaction
 from citewire_remote.stream_decoders import LineDecoder
 
@@ -43,8 +43,11 @@ class OllamaStream(AnswerReader):
         text = message.get("content") or event.get("response")
         if isinstance(text, str) and text:
             self._text(text, texts)
-        elif message.get("thinking") or message.get("tool_calls") or event.get("thinking"):
+        elif message.get("thinking") or event.get("thinking"):
             self.progress += 1
+        for call in as_list(message.get("tool_calls")):  # each comes whole, and without an id
+            function = as_mapping(as_mapping(call).get("function"))
+            self._tool_call(object(), name=function.get("name"), arguments=function.get("arguments"))
         if event.get("done") is True:
             # Servers of 2024 gave no reason.
             self._finish = self._named(event.get("done_reason") or "", _FINISH)

@@ -1,15 +1,17 @@
 """Any server that speaks OpenAI's chat completions: OpenAI, Ollama, vLLM, LM Studio, LiteLLM, OpenRouter."""
 
+import json
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
 import aiohttp
 import httpx2
 import openai
+from citewire.generator.v1 import generator_pb2 as pb
 from openai import RequestOptions
 
-from citewire_generator.model import ModelInfo
-from citewire_generator.providers.base import ChatTask
+from citewire_generator.model import Message, ModelInfo
+from citewire_generator.providers.base import ChatTask, Feature
 from citewire_generator.providers.ollama_stream import CONTENT_TYPE, OllamaStream
 from citewire_generator.providers.openai_stream import OpenAiStream
 from citewire_generator.providers.reading import AnswerReader
@@ -19,6 +21,11 @@ from citewire_remote.stall_timeout import TimeLimits
 
 PROVIDER: Final = "openai-compatible"
 SCHEMA_NAME: Final = "answer"
+_TOOL_CHOICES: Final = {
+    pb.TOOL_MODE_AUTO: "auto",
+    pb.TOOL_MODE_NONE: "none",
+    pb.TOOL_MODE_REQUIRED: "required",
+}
 
 
 class OpenAiCompatible(RemoteChat):
@@ -34,6 +41,7 @@ class OpenAiCompatible(RemoteChat):
     """
 
     takes_temperature: ClassVar[bool] = True
+    takes: ClassVar[frozenset[Feature]] = frozenset(Feature)
     sdk_errors = SdkErrors(openai.APIStatusError, openai.APIConnectionError)
 
     def __init__(
@@ -65,7 +73,7 @@ class OpenAiCompatible(RemoteChat):
         """See `RemoteChat.send`."""
         body: dict[str, object] = {
             "model": task.model,
-            "messages": [{"role": message.role.value, "content": message.content} for message in task.messages],
+            "messages": list(map(_message, task.messages)),
         }
         if stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -78,6 +86,11 @@ class OpenAiCompatible(RemoteChat):
         if json_schema is not None:
             schema = {"name": SCHEMA_NAME, "schema": json_schema, "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        elif task.format is not None:
+            body["response_format"] = _response_format(task.format)
+        if task.tools is not None:
+            body |= _tools(task.tools)
+        body |= _sampling(task.sampling)
         options: RequestOptions = {"headers": call_headers(self._authorization, stream=stream)}
         return await self._sdk.post("/chat/completions", cast_to=httpx2.Response, body=body, options=options)
 
@@ -86,3 +99,64 @@ class OpenAiCompatible(RemoteChat):
         if content_type == CONTENT_TYPE:
             return OllamaStream(self.name, self._redact)
         return OpenAiStream(self.name, self._redact)
+
+
+def _message(message: Message) -> dict[str, object]:
+    body: dict[str, object] = {"role": message.role.value, "content": message.content}
+    if message.images:
+        text = [{"type": "text", "text": message.content}] if message.content else []
+        body["content"] = [*text, *map(_image, message.images)]
+    if message.tool_calls:
+        body["content"] = message.content or None
+        body["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}}
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id:
+        body["tool_call_id"] = message.tool_call_id
+    return body
+
+
+def _image(image: pb.Image) -> dict[str, object]:
+    detail = {"detail": image.detail} if image.detail else {}
+    return {"type": "image_url", "image_url": {"url": image.url, **detail}}
+
+
+def _response_format(answer_format: pb.AnswerFormat) -> dict[str, object]:
+    if not answer_format.schema_json:
+        return {"type": "json_object"}
+    schema: dict[str, object] = {
+        "name": answer_format.name or SCHEMA_NAME,
+        "schema": json.loads(answer_format.schema_json),
+        "strict": answer_format.strict,
+    }
+    if answer_format.description:
+        schema["description"] = answer_format.description
+    return {"type": "json_schema", "json_schema": schema}
+
+
+def _tools(use: pb.ToolUse) -> dict[str, object]:
+    body: dict[str, object] = {"tools": [{"type": "function", "function": _function(tool)} for tool in use.tools]}
+    if use.name:
+        body["tool_choice"] = {"type": "function", "function": {"name": use.name}}
+    elif use.mode in _TOOL_CHOICES:
+        body["tool_choice"] = _TOOL_CHOICES[use.mode]
+    if use.HasField("parallel"):
+        body["parallel_tool_calls"] = use.parallel
+    return body
+
+
+def _function(tool: pb.Tool) -> dict[str, object]:
+    function: dict[str, object] = {"name": tool.name}
+    if tool.description:
+        function["description"] = tool.description
+    if tool.parameters_json:
+        function["parameters"] = json.loads(tool.parameters_json)
+    if tool.strict:
+        function["strict"] = True
+    return function
+
+
+def _sampling(sampling: pb.Sampling) -> dict[str, object]:
+    """What was set of it, by OpenAI's names, which are ours."""
+    return {field.name: list(value) if field.name == "stop" else value for field, value in sampling.ListFields()}

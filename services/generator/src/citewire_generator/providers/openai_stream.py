@@ -17,8 +17,8 @@ _FINISH = {
     "eos": FinishReason.STOP,
     "end_turn": FinishReason.STOP,
     "stop_sequence": FinishReason.STOP,
-    "tool_calls": FinishReason.STOP,
-    "function_call": FinishReason.STOP,
+    "tool_calls": FinishReason.TOOL_CALLS,
+    "function_call": FinishReason.TOOL_CALLS,
     "length": FinishReason.LENGTH,
     "max_tokens": FinishReason.LENGTH,
     "model_length": FinishReason.LENGTH,
@@ -27,7 +27,7 @@ _FINISH = {
     "recitation": FinishReason.CONTENT_FILTER,
     "refusal": FinishReason.REFUSAL,
 }
-_REASONING = ("reasoning", "reasoning_content", "reasoning_details", "thinking", "tool_calls", "function_call")
+_REASONING = ("reasoning", "reasoning_content", "reasoning_details", "thinking", "function_call")
 
 
 class OpenAiStream(AnswerReader):
@@ -85,12 +85,21 @@ class OpenAiStream(AnswerReader):
             self._text(content, texts)
         elif any(delta.get(name) for name in _REASONING):
             self.progress += 1
+        for place, call in enumerate(as_list(delta.get("tool_calls"))):
+            self._call(place, as_mapping(call))
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
             if reason == "error":
                 self._raise(choice)
             self._finish = self._named(reason, _FINISH)
             self.progress += 1
+
+    def _call(self, place: int, call: Mapping[str, object]) -> None:
+        """Takes a piece of a tool call; servers that send calls whole leave out their index."""
+        function, call_id = as_mapping(call.get("function")), call.get("id")
+        index = call.get("index")
+        key = index if isinstance(index, int) else call_id or place
+        self._tool_call(key, call_id=call_id, name=function.get("name"), arguments=function.get("arguments"))
 
     def _read_usage(self, event: Mapping[str, object]) -> None:
         if not event.get("usage") and not event.get("x_groq"):

@@ -1,9 +1,13 @@
 """What the readers of providers' stream formats share: errors after texts, ends that are ends, whole characters."""
 
+import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Protocol
+from uuid import uuid4
+
+from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator.model import FinishReason, Usage
 from citewire_kit.errors import CitewireError
@@ -48,6 +52,8 @@ class AnswerReader(ABC):
         """Whether the stream's last event was read."""
         self.usage: Usage | None = None
         """What the provider reported, the last report if there are several."""
+        self._calls: dict[object, int] = {}
+        self._pieces: list[pb.ToolCallDelta] = []
         self.progress = 0
         """Events so far that carry text, reasoning or an end; comments and empty ones don't count."""
 
@@ -117,6 +123,11 @@ class AnswerReader(ABC):
         self.done = True
         return texts
 
+    def take_tool_calls(self) -> tuple[pb.ToolCallDelta, ...]:
+        """Returns the pieces of tool calls that were read since it was asked last."""
+        pieces, self._pieces = tuple(self._pieces), []
+        return pieces
+
     @abstractmethod
     def _event(self, event: Mapping[str, object], texts: list[str]) -> None:
         """Reads an event."""
@@ -137,6 +148,26 @@ class AnswerReader(ABC):
             texts.append(text)
         self.progress += 1
 
+    def _tool_call(self, key: object, *, call_id: object = "", name: object = "", arguments: object = "") -> None:
+        """Takes a piece of a tool call.
+
+        Args:
+            key: What tells it from the answer's other calls.
+            call_id: Its id; where a server gives none, it gets one.
+            name: The tool's.
+            arguments: What follows of its arguments; as an object where a server sends them whole.
+        """
+        piece = pb.ToolCallDelta(arguments=_arguments(arguments))
+        if key not in self._calls:
+            self._calls[key] = len(self._calls)
+            piece.id = call_id if isinstance(call_id, str) and call_id else f"call_{uuid4().hex}"
+            piece.name = scrubbed(name) if isinstance(name, str) else ""
+            if not piece.name:
+                raise stream_broken("a tool call has no name")
+        piece.index = self._calls[key]
+        self._pieces.append(piece)
+        self.progress += 1
+
     def _whole_characters(self, text: str) -> str:
         """Joins the halves of a character that a server divided between two events; a lone half is replaced."""
         if not self._high and text.isascii():
@@ -149,7 +180,7 @@ class AnswerReader(ABC):
             text = text[: high.start()]
         if _SURROGATE.search(text) is None:
             return text
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return scrubbed(text)
 
     def _named(self, reason: object, known: Mapping[str, FinishReason]) -> FinishReason:
         """What a provider's word for an end means; a word that we don't know is an end all the same."""
@@ -162,6 +193,17 @@ class AnswerReader(ABC):
         error = read_error(event)
         log.warning("provider_error_in_stream", provider=self._provider, **error.log_fields(self._redact))
         raise from_stream(error, self._provider)
+
+
+def scrubbed(text: str) -> str:
+    """Joins the halves of characters, and replaces those that stand alone: no message can carry them."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _arguments(arguments: object) -> str:
+    if isinstance(arguments, str):
+        return scrubbed(arguments)
+    return scrubbed(json.dumps(arguments, ensure_ascii=False)) if isinstance(arguments, Mapping) else ""
 
 
 def _object(data: bytes) -> Mapping[str, object]:

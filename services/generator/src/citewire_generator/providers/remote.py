@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import aclosing
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
@@ -125,8 +125,11 @@ class RemoteChat(ChatProvider):
         try:
             reader = self.reader(response.content_type)
             whole = response.content_type == "application/json"
-            if whole and (texts := reader.whole(await self._read_whole(response, watch))):
-                yield Delta(tuple(texts))
+            calls = _ToolCalls(reader, takes_calls=task.tools is not None)
+            if whole:
+                texts = reader.whole(await self._read_whole(response, watch))
+                if delta := calls.delta(texts):
+                    yield delta
             while not reader.done:
                 seen = reader.progress
                 chunk = await self._read(response, watch, ended=reader.finished)
@@ -138,14 +141,14 @@ class RemoteChat(ChatProvider):
                     texts = reader.feed(chunk[start : start + _PART]) if chunk else reader.finish()
                     if reader.progress > seen:
                         watch.progressed(finished=reader.finished)
-                    if texts:
-                        yield Delta(tuple(texts))
+                    if delta := calls.delta(texts):
+                        yield delta
                     reader.check()
                 if not chunk:
                     break
             if reader.done:
                 await _read_to_end(response)
-            yield End(reader.finish_reason, reader.usage)
+            yield End(calls.finish_reason, reader.usage)
         finally:
             watch.close()
             # Closes the socket at once unless the body was read to its end; what is left must not cost tokens.
@@ -259,6 +262,29 @@ class RemoteChat(ChatProvider):
         if response.status_code == 400 and provider_error.is_content_filter:
             return End(FinishReason.CONTENT_FILTER, Usage(estimated=True))
         raise from_status(response.status_code, provider_error, self._name, dict(response.headers))
+
+
+class _ToolCalls:
+    """Puts a reader's texts and tool calls into deltas. Calls that nobody can answer are left out."""
+
+    def __init__(self, reader: AnswerReader, *, takes_calls: bool) -> None:
+        self._reader = reader
+        self._takes_calls = takes_calls
+        self._called = False
+
+    def delta(self, texts: Sequence[str]) -> Delta | None:
+        """What has arrived; None if nothing has."""
+        calls = self._reader.take_tool_calls() if self._takes_calls else ()
+        self._called = self._called or bool(calls)
+        return Delta(tuple(texts), calls) if texts or calls else None
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        """Why the answer ended; some servers say that it simply stopped where it called tools."""
+        reason = self._reader.finish_reason
+        if reason not in {FinishReason.STOP, FinishReason.TOOL_CALLS}:
+            return reason
+        return FinishReason.TOOL_CALLS if self._called else FinishReason.STOP
 
 
 def open_session(limits: TimeLimits, connector: aiohttp.BaseConnector | None = None) -> aiohttp.ClientSession:
