@@ -2,7 +2,7 @@
 
 - *long answers*: 10,000 pieces of text with 50 citations, once in each shape. Of all tasks of the page's main thread
   the longest is given in CPU time, which other processes don't lengthen, and in time by the clock: none of ours is to
-  take 50 ms.
+  take 50 ms. It is watched until the answer is laid out in full, for screen readers.
 - *many answers*: 50 answers, each in a conversation of its own: the heap and the nodes after collecting garbage.
 - *first token*: from Enter to the frame that shows the first text, beside the same request by a bare `fetch` in the
   same browser, in turns, which shows a full stop in the next frame: the difference is to be 30 ms at most.
@@ -28,7 +28,7 @@ from benchmarks.ratios import median_ratio
 from benchmarks.tables import describe_machine, format_table
 from devtools import DrivenPage, driven_page
 from local_stack import LocalStack, local_stack
-from page_steps import QUIET, READY, ask
+from page_steps import IN_FULL, QUIET, READY, ask
 from scripted_model import ScriptedModel, scripted_model
 
 TOKENS, CITATIONS, ANSWERS, ROUNDS = 10_000, 50, 50, 20
@@ -154,14 +154,20 @@ async def long_answers(page: DrivenPage, model: ScriptedModel, shapes: Sequence[
         model.say(*pieces(shape))
         await page.run("location.hash = '#/'")
         await page.wait_for(f"{READY} && !document.querySelector('.answer')")
-        cpu, clock, parts = await longest_task(page, ask(page, QUESTION))
+        cpu, clock, parts = await longest_task(page, ask_in_full(page))
         badges = await page.run("document.querySelectorAll('.prose .badge').length")
         characters = await page.run("document.querySelector('.prose').textContent.length")
-        again, _, parts_again = await longest_task(page, open_again(page, characters))
-        rows.append([shape, characters, badges, cpu, clock, parts, again, parts_again])
+        again, clock_again, parts_again = await longest_task(page, open_again(page, characters))
+        rows.append([shape, characters, badges, cpu, clock, parts, again, clock_again, parts_again])
         print(f"  {rows[-1]}", flush=True)
     headings = ["answer", "characters", "badges", "longest task: CPU ms", "by the clock, ms", "its parts"]
-    print(format_table([*headings, "opened again: CPU ms", "its parts"], rows))
+    print(format_table([*headings, "opened again: CPU ms", "by the clock, ms", "its parts"], rows))
+
+
+async def ask_in_full(page: DrivenPage) -> None:
+    """Asks, and waits until all of the answer is laid out."""
+    await ask(page, QUESTION)
+    await page.wait_for(IN_FULL)
 
 
 async def open_again(page: DrivenPage, characters: int) -> None:
@@ -171,6 +177,7 @@ async def open_again(page: DrivenPage, characters: int) -> None:
     await page.wait_for(f"{READY} && !document.querySelector('.answer')")
     await page.run(f"location.hash = {json.dumps(place)}")
     await page.wait_for(f"document.querySelector('.prose')?.textContent.length >= {characters}")
+    await page.wait_for(IN_FULL)
 
 
 async def many_answers(page: DrivenPage, model: ScriptedModel) -> None:

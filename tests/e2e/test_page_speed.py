@@ -13,7 +13,7 @@ import pytest
 from axe_script import axe_script, violations
 from devtools import DrivenPage
 from local_stack import LocalStack
-from page_steps import watched_page
+from page_steps import IN_FULL, watched_page
 
 pytestmark = pytest.mark.system(program="chromium", package="chromium")
 
@@ -138,12 +138,25 @@ async def test_a_long_conversation_is_written_over_several_frames(page: DrivenPa
 
 async def accessible(page: DrivenPage) -> tuple[list[str], str]:
     """The roles and the text that Chromium gives to screen readers, once all answers are laid out."""
-    left_out = ":is(.blocks, .prose li, .prose .lines, .long > tbody):not(.in-full)"
-    await page.wait_for(f"!document.querySelector('{left_out}')")
+    await page.wait_for(IN_FULL)
     tree = await page.call("Accessibility.getFullAXTree")
     nodes = [node for node in tree["nodes"] if not node["ignored"]]
     texts = [node["name"]["value"] for node in nodes if node["role"]["value"] == "StaticText"]
     return [node["role"]["value"] for node in nodes], "".join(texts)
+
+
+LAID_OUT = """(selector, side) => {
+    const [each] = [...document.querySelectorAll(selector)].slice(-1), times = []
+    for (let pixels = 1; pixels <= 20; pixels++) {
+        each.style[side] = `${pixels}px`
+        const began = performance.now()
+        void document.querySelector('#main').offsetHeight
+        times.push(performance.now() - began)
+    }
+    each.style[side] = ''
+    return Math.min(...times)
+}"""
+"""The least milliseconds of layout after a change of the last element's room."""
 
 
 async def test_screen_readers_are_given_all_of_a_long_answer(page: DrivenPage) -> None:
@@ -156,6 +169,10 @@ async def test_screen_readers_are_given_all_of_a_long_answer(page: DrivenPage) -
     await end(page)
     _, read = await accessible(page)
     assert [told for told in expected if told not in read] == []
+    item, all_of_it = [
+        await page.run(f"({LAID_OUT})('{selector}', 'paddingRight')") for selector in (".prose li", ".prose")
+    ]
+    assert item < all_of_it / 3, "what has a change is laid out anew, and not all that stands above it"
     await page.run("dispatchEvent(new Event('resize'))")
     _, read = await accessible(page)
     assert [told for told in expected if told not in read] == [], "when the window has another size"

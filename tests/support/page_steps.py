@@ -11,6 +11,8 @@ from devtools import DrivenPage, driven_page
 
 READY = "!!document.querySelector('#question')"
 QUIET = "document.querySelectorAll('.answer').length > 0 && !document.querySelector('.answer[aria-busy=true]')"
+IN_FULL = "!document.querySelector(':is(.blocks, .prose li, .prose .lines, .long > tbody):not(.in-full)')"
+"""Nothing of the answers is left out of layout, and so of what screen readers are given."""
 
 MARKED = "document.querySelectorAll('.quote-box').length > 0 && document.querySelectorAll('.page-text span').length > 1"
 COVERED = """(() => {
