@@ -14,7 +14,7 @@ from citewire_kit import client, deadline
 from citewire_kit.errors import Code, DeadlineExceeded
 from echo_service import METHODS, SERVICE, EchoServicer, running_echo_service, text
 from endless_calls import EndlessHandler, read_all, stream_metric
-from waiting import wait_until
+from waiting import BUSY_SECONDS, wait_until
 
 
 def handled(method: str, code: Code, side: str = "server") -> float:
@@ -49,7 +49,7 @@ async def test_a_client_that_leaves_a_stream_ends_it_within_a_second(leave: str,
         assert stream_metric("in_flight", dialect="grpc") == (0 if handler.ended.is_set() else 1)
         if leave == "cancel":
             reading.cancel()
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(BUSY_SECONDS):
             await handler.ended.wait()
         assert handler.tenant_at_end == "local"
         await wait_until(lambda: running.server.in_flight == 0)
@@ -64,7 +64,7 @@ async def test_a_stream_that_is_dropped_without_closing_ends_too() -> None:
     async with running_echo_service(EchoServicer(server_stream=handler.stream)) as running:
         async for _ in client.stream(running.stub.server_stream, text("go"), timeout=30):
             break
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(BUSY_SECONDS):
             await handler.ended.wait()
 
 
@@ -91,7 +91,7 @@ async def test_a_cancelled_caller_cancels_the_handler_of_the_other_shapes(method
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(BUSY_SECONDS):
             await handler.ended.wait()
         assert handler.tenant_at_end == "local"
         await wait_until(lambda: running.server.in_flight == 0)
@@ -141,7 +141,7 @@ async def test_what_the_request_iterator_raises_ends_the_call_and_is_raised() ->
     async with running_echo_service(EchoServicer(client_stream=handler.upload, bidi=handler.stream)) as running:
         with pytest.raises(OSError, match="the file is gone"):
             await client.client_stream(running.stub.client_stream, requests(), timeout=30)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(BUSY_SECONDS):
             await handler.ended.wait()
         with pytest.raises(OSError, match="the file is gone"):
             await read_all(client.bidi(running.stub.bidi, requests(), timeout=30))
@@ -204,7 +204,7 @@ async def test_the_deadline_ends_callee_and_caller() -> None:
         async with running_echo_service(EchoServicer(unary=ask_b)) as a:
             with pytest.raises(DeadlineExceeded) as raised:
                 await client.unary(a.stub.unary, text("x"), timeout=0.5)
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(BUSY_SECONDS):
                 await inner.ended.wait()
                 await outer.ended.wait()
             await wait_until(lambda: a.server.in_flight == b.server.in_flight == 0)
@@ -224,7 +224,7 @@ async def test_a_stream_that_its_deadline_cuts_is_counted_so() -> None:
     async with running_echo_service(EchoServicer(server_stream=handler.stream)) as running:
         with pytest.raises(DeadlineExceeded):
             await read_all(client.stream(running.stub.server_stream, text("go"), timeout=1.5))
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(BUSY_SECONDS):
             await handler.ended.wait()
     assert stream_metric("cancelled_total", cause="deadline") == before + 1
     assert stream_metric("cancelled_total", cause="client") == by_client

@@ -16,6 +16,7 @@ from citewire_kit.channel import open_channel
 from citewire_kit.errors import Unavailable
 from echo_service import EchoServicer, EchoStub, make_settings, running_echo_service, text
 from endless_calls import EndlessHandler, read_all, stream_metric
+from waiting import BUSY_SECONDS
 
 
 async def test_drain_lets_a_running_stream_finish_and_takes_no_new_call() -> None:
@@ -40,9 +41,9 @@ async def test_drain_lets_a_running_stream_finish_and_takes_no_new_call() -> Non
 
 
 async def test_drain_does_not_wait_for_health_watches() -> None:
-    async with running_echo_service(EchoServicer()) as running:
+    async with running_echo_service(EchoServicer(), make_settings(drain_seconds=60)) as running:
         await client.unary(running.stub.unary, text("x"), timeout=5)  # the channel is up, and watches
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(BUSY_SECONDS):
             await running.server.drain_and_stop()
 
 
@@ -57,7 +58,7 @@ async def test_a_stream_that_outlives_the_grace_is_cut_and_is_not_a_clean_end() 
         draining = asyncio.create_task(running.server.drain_and_stop())
         with pytest.raises(Unavailable):
             await read_all(answers)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(BUSY_SECONDS):
             await handler.ended.wait()
             await draining
     assert stream_metric("cancelled_total", cause="drain") == before + 1

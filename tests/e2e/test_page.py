@@ -101,9 +101,9 @@ async def test_an_answer_with_its_proof(page: DrivenPage) -> None:
     assert await text(page, ".card mark") == QUOTE
     assert "The passage says this." in await text(page, ".card .verdict")
     assert "#" not in await text(page, ".card .passage"), "no signs of Markdown's headings"
-    assert await page.run("document.activeElement.getAttribute('role')") == "dialog"
+    await page.wait_for("document.activeElement.getAttribute('role') === 'dialog'")
     await page.press("Escape")
-    assert await page.run("document.activeElement.className.includes('badge') && !document.querySelector('.card')")
+    await page.wait_for("document.activeElement.className.includes('badge') && !document.querySelector('.card')")
     # By mouse: pointing shows it, and takes no focus.
     await page.move_to(".badge")
     await page.wait_for("!!document.querySelector('.card')")

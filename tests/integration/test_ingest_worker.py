@@ -26,7 +26,7 @@ from ingest_harness import (
     running_worker,
     worker_settings,
 )
-from waiting import wait_until
+from waiting import BUSY_SECONDS, wait_until
 from zip_packages import pptx, xlsx
 
 
@@ -360,7 +360,7 @@ async def test_a_stopped_worker_gives_its_jobs_back_at_once(
         async def so() -> bool:
             return (await harness.job(document_id))["state"] == "queued"
 
-        await wait_until(so, seconds=3)
+        await wait_until(so, seconds=BUSY_SECONDS)
     job = await harness.job(document_id)
     assert (job["attempts"], job["lease_until"], job["worker"]) == (0, None, None)
     assert (await harness.version(document_id))["status"] == "pending"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, LiteralString, cast
 
 import psycopg
 import pytest
 
 from citewire_kit.migrate import MigrationError, migrate, read_migrations
+from waiting import BUSY_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -25,6 +26,8 @@ INDEX = (
     "DROP INDEX CONCURRENTLY IF EXISTS corpus.things_name;\n"
     "CREATE INDEX CONCURRENTLY things_name ON corpus.things (name); -- ends; here\n"
 )
+HELD: LiteralString = "SELECT pg_advisory_xact_lock(4711)"
+"""Waits for as long as another transaction has executed it."""
 POST = "-- migrate: post\nALTER TABLE corpus.things DROP COLUMN name;\n"
 
 
@@ -167,29 +170,30 @@ async def test_phases_split_a_deployment(empty_database: Database, package: Pack
 
 async def test_two_owners_do_not_wait_for_each_other(empty_database: Database, package: Package) -> None:
     dsn = empty_database.owner_dsn
-    package.write(m0001_slow="SELECT pg_sleep(3);")
-    slow = asyncio.create_task(migrate(dsn, schema="corpus", package=package.name))
+    package.write(m0001_slow=HELD)
     other = Package(package.root, "migrated_other")
     other.write(m0001_table="CREATE TABLE chat.things (id bigint);")
-    async with asyncio.timeout(2):
-        assert await migrate(dsn, schema="chat", package=other.name) == ["0001_table.sql"]
-    assert not slow.done()
+    async with await psycopg.AsyncConnection.connect(dsn) as holder:
+        await holder.execute(HELD)
+        slow = asyncio.create_task(migrate(dsn, schema="corpus", package=package.name))
+        async with asyncio.timeout(BUSY_SECONDS):
+            assert await migrate(dsn, schema="chat", package=other.name) == ["0001_table.sql"]
+        assert not slow.done()
     await slow
 
 
 async def test_a_wait_for_another_process_has_an_end(empty_database: Database, package: Package) -> None:
     dsn = empty_database.owner_dsn
-    package.write(m0001_slow="SELECT pg_sleep(3);")
-    slow = asyncio.create_task(migrate(dsn, schema="corpus", package=package.name))
-    query = (
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'"
-        " AND query LIKE '%pg_sleep(3)%' AND pid <> pg_backend_pid()"
-    )
-    async with asyncio.timeout(5):
-        while await rows(dsn, query) == [(0,)]:  # noqa: ASYNC110 # another session's state can't wake anyone
-            await asyncio.sleep(0.02)
-    with pytest.raises(MigrationError, match="another process has been migrating corpus"):
-        await migrate(dsn, schema="corpus", package=package.name, lock_seconds=0.3)
+    package.write(m0001_slow=HELD)
+    async with await psycopg.AsyncConnection.connect(dsn) as holder:
+        await holder.execute(HELD)
+        slow = asyncio.create_task(migrate(dsn, schema="corpus", package=package.name))
+        query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        async with asyncio.timeout(BUSY_SECONDS):
+            while await rows(dsn, query) == [(0,)]:  # noqa: ASYNC110 # another session's state can't wake anyone
+                await asyncio.sleep(0.02)
+        with pytest.raises(MigrationError, match="another process has been migrating corpus"):
+            await migrate(dsn, schema="corpus", package=package.name, lock_seconds=0.3)
     await slow
 
 
