@@ -36,7 +36,7 @@ up: $(SYNCED) ## Start the whole stack here and load the sample library; Ctrl-C 
 ##@ Check
 .PHONY: test
 test: $(SYNCED) $(LITELLM) $(CHECKOV) ## Run all tests (ARGS="tests/unit -k name" for some)
-	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 .PHONY: lint
 lint: lint-style lint-types lint-imports lint-protos lint-openapi lint-spelling lint-lock lint-web lint-workflows ## Check style, types, import boundaries, contracts and spelling

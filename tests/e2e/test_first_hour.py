@@ -119,6 +119,7 @@ class Newcomer:
         names = ("GATEWAY", "EMBEDDER", "RETRIEVER", "GENERATOR", "WORKER")
         own |= {f"CITEWIRE_{name}_METRICS_PORT": "0" for name in names}
         own |= {"CITEWIRE_GATEWAY_PORT": str(self.port), "HOME": str(self.home), "ARGS": ""}
+        own |= {"PYTHONPYCACHEPREFIX": str(self.home / "bytecode")}  # ends with the clone
         # What is installed comes from uv's cache, which has it: this environment was made from it.
         caches = {"UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or str(Path("~/.cache/uv").expanduser())}
         interpreter = {"PYTHON": getattr(sys, "_base_executable", sys.executable)}

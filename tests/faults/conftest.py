@@ -9,8 +9,8 @@ import pytest
 from fuzz_target import FuzzTarget, fuzz_target
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzTarget]:
-    """A running stack with two organisations."""
+    """A running stack with two organisations, for all who try to reach one from the other."""
     with fuzz_target(tmp_path_factory.mktemp("fuzz")) as target:
         yield target

@@ -1,4 +1,4 @@
-"""Which process of pytest-xdist runs which files: those that share a stack of the whole session run in one, in turn."""
+"""Which process of pytest-xdist runs which files, and when."""
 
 from __future__ import annotations
 
@@ -7,23 +7,48 @@ from functools import cache
 from pathlib import Path
 
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 ROOT = Path(__file__).resolve().parents[2]
+PROCESSES = ("tests/e2e/", "tests/faults/")
+"""Folders of tests that start processes: these mostly wait, and have time limits."""
+MOST_AT_ONCE = 2
+_STACKS = {"paced": {"paced"}, "target": {"target"}, "stack": {"stack", "api"}}
+"""Fixtures of stacks that last for the whole run, each with all that ask for it; the first that a file uses counts."""
 
 
 class StackScheduling(LoadFileScheduling):
-    """Spreads files over the processes, but starts each shared stack in one of them only: it takes CPU for seconds."""
+    """Spreads files over the processes of a run, so that neither time nor a test's time limit is spent on waiting.
+
+    A shared stack starts in one process only, as it takes CPU for seconds. Files that start processes come first, but
+    run in two at once at most: others fill the time in which those wait.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         """The file, or the stack that it shares with others."""
         file = super()._split_scope(nodeid)
         return shared_stack(file) or file
 
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Gives a process the first unit of the kind whose turn it is."""
+        self.workqueue.move_to_end(self._next_scope(node), last=False)
+        super()._assign_work_unit(node)
+
+    def _next_scope(self, node: WorkerController) -> str:
+        others = [work for other, work in self.assigned_work.items() if other is not node]
+        busy = sum(any(_waits(scope) and not all(unit.values()) for scope, unit in work.items()) for work in others)
+        wanted = busy < MOST_AT_ONCE
+        return next((scope for scope in self.workqueue if _waits(scope) is wanted), next(iter(self.workqueue)))
+
+
+def _waits(scope: str) -> bool:
+    return scope in _STACKS or scope.startswith(PROCESSES)
+
 
 @cache
 def shared_stack(file: str) -> str | None:
     """Says which fixture of the session, a stack, the tests of a file use; None if they use none."""
-    if not file.startswith(("tests/e2e/", "tests/faults/")):
+    if not file.startswith(PROCESSES):
         return None
     module = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     functions = [node for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -34,6 +59,4 @@ def shared_stack(file: str) -> str | None:
         for argument in function.args.args
     }
     own = {function.name for function in functions}
-    if "paced" in requested - own:
-        return "paced"
-    return "stack" if "stack" not in own and requested & {"stack", "api"} - own else None
+    return next((stack for stack, names in _STACKS.items() if stack not in own and requested & names - own), None)

@@ -1,4 +1,4 @@
-"""A stack that tests share starts in one process of pytest-xdist, not in each."""
+"""A stack that tests share starts in one process of pytest-xdist, and what waits runs beside what computes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from xdist.workermanage import WorkerController
 
 from stack_scheduling import StackScheduling, shared_stack
 
@@ -16,19 +17,68 @@ FILES = sorted(str(path.relative_to(Path.cwd())) for path in Path.cwd().glob("te
 def test_files_that_share_a_stack_are_known() -> None:
     assert shared_stack("tests/e2e/test_formats.py") == "stack"
     assert shared_stack("tests/faults/test_kills.py") == "paced"
+    assert shared_stack("tests/faults/test_fuzz_http.py") == "target"
     assert shared_stack("tests/e2e/test_page.py") is None, "it starts one of its own"
     assert shared_stack("tests/e2e/test_accounting.py") is None, "its tests start one of their own"
     assert shared_stack("tests/unit/tooling/test_stack_scheduling.py") is None
 
 
-def test_a_shared_stack_is_one_unit_of_work_and_every_other_file_its_own() -> None:
-    option = SimpleNamespace(maxprocesses=None, numprocesses=2, tx=["2*popen"], loadscopereorder=False)
+class Process:
+    """A process of the run, as the scheduler sees one; it notes what it is given."""
+
+    shutting_down = False
+
+    def __init__(self, tests: list[str]) -> None:
+        self.gateway = SimpleNamespace(id="gw", spec="popen")
+        self.tests = tests
+        self.given: list[str] = []
+
+    def send_runtest_some(self, indexes: list[int]) -> None:
+        self.given += [self.tests[index].partition("::")[0] for index in indexes]
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def scheduling_of(processes: int) -> StackScheduling:
+    told = [f"{processes}*popen"]
+    option = SimpleNamespace(maxprocesses=None, numprocesses=processes, tx=told, loadscopereorder=False)
 
     def getvalue(_: str) -> list[str]:
-        return ["2*popen"]
+        return told
 
-    config = cast("pytest.Config", SimpleNamespace(option=option, getvalue=getvalue))
-    scheduling = StackScheduling(config)
+    return StackScheduling(cast("pytest.Config", SimpleNamespace(option=option, getvalue=getvalue)))
+
+
+def test_two_at_once_start_processes_and_others_compute_meanwhile() -> None:
+    waits = [f"tests/e2e/test_{name}.py" for name in ("grpc_page", "ollama", "page")]  # each with a stack of its own
+    computes = [f"tests/unit/kit/test_{number}.py" for number in range(5)]
+    tests = [f"{file}::test_{number}" for file in computes + waits for number in range(3)]
+    scheduling = scheduling_of(3)
+    processes = [Process(tests) for _ in range(3)]
+    nodes = cast("list[WorkerController]", processes)
+    for node in nodes:
+        scheduling.add_node(node)
+        scheduling.add_node_collection(node, tests)
+    scheduling.schedule()
+    assert [process.given for process in processes] == [[waits[0]] * 3, [waits[1]] * 3, [computes[0]] * 3]
+
+    def end(number: int) -> None:
+        file = processes[number].given[-1]
+        for index, test in enumerate(tests):
+            if test.startswith(file):
+                scheduling.mark_test_complete(nodes[number], index)
+
+    end(2)
+    assert processes[2].given[-1] == computes[1], "two are at it already"
+    end(0)
+    assert processes[0].given[-1] == waits[2]
+    end(1)
+    assert processes[1].given[-1] == computes[2], "there is no other left"
+
+
+def test_a_shared_stack_is_one_unit_of_work_and_every_other_file_its_own() -> None:
+    scheduling = scheduling_of(2)
     scopes = {file: scheduling._split_scope(f"{file}::test_one[a::b]") for file in FILES}  # pyright: ignore[reportPrivateUsage] # what xdist asks
-    assert {scope for scope in scopes.values() if not scope.endswith(".py")} == {"stack", "paced"}
+    assert {scope for scope in scopes.values() if not scope.endswith(".py")} == {"stack", "paced", "target"}
     assert all(scope == file for file, scope in scopes.items() if scope.endswith(".py"))
