@@ -58,16 +58,23 @@ class CorpusRows:
         self.dsn = dsn
         self._connection = psycopg.connect(dsn, autocommit=True)
         self.dimensions = dimensions
-        self.space_id = self.add_space(model, revision, dimensions)
+        try:
+            self.space_id = self.add_space(model, revision, dimensions)
+        except BaseException:
+            self._connection.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._connection.closed and not self._connection.broken:
-            # As autovacuum does within a minute: until then Postgres guesses, and plans what takes fifty times as long.
-            self._connection.execute("ANALYZE corpus.documents, corpus.versions, corpus.chunks, corpus.lexical")
-        self._connection.close()
+        try:
+            if not self._connection.closed and not self._connection.broken:
+                # As autovacuum does within a minute: until then Postgres guesses, and may plan what takes 50 times as
+                # long.
+                self._connection.execute("ANALYZE corpus.documents, corpus.versions, corpus.chunks, corpus.lexical")
+        finally:
+            self._connection.close()
 
     def add_space(self, model: str, revision: str, dimensions: int) -> int:
         """Registers a space and returns its id."""

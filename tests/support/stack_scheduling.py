@@ -37,8 +37,8 @@ class StackScheduling(LoadFileScheduling):
     def _next_scope(self, node: WorkerController) -> str:
         others = [work for other, work in self.assigned_work.items() if other is not node]
         busy = sum(any(_waits(scope) and not all(unit.values()) for scope, unit in work.items()) for work in others)
-        wanted = busy < MOST_AT_ONCE
-        return next((scope for scope in self.workqueue if _waits(scope) is wanted), next(iter(self.workqueue)))
+        may_wait = busy < MOST_AT_ONCE
+        return next((scope for scope in self.workqueue if _waits(scope) is may_wait), next(iter(self.workqueue)))
 
 
 def _waits(scope: str) -> bool:

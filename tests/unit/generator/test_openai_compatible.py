@@ -215,7 +215,7 @@ async def test_time_limits(behave: Callable[[Exchange], Awaitable[None]], limits
     error = await failure(behave, limits)
     assert (error.code, error.reason) == (Code.DEADLINE_EXCEEDED, "PROVIDER_TIMEOUT")
     assert text in error.message
-    assert time.monotonic() - started < 2.5
+    assert time.monotonic() - started < BUSY_SECONDS
 
 
 async def test_a_slow_reader_is_not_the_providers_silence() -> None:
