@@ -123,6 +123,11 @@ ROUTES = {
     ("post", "/api/rag-chat"),
     ("post", "/v1/chat/completions"),
     ("post", "/anthropic/v1/messages"),
+    ("post", "/v1/responses"),
+    ("get", "/v1/responses/{response_id}"),
+    ("delete", "/v1/responses/{response_id}"),
+    ("post", "/v1/responses/{response_id}/cancel"),
+    ("get", "/v1/responses/{response_id}/input_items"),
     ("post", "/v1/embeddings"),
     ("get", "/v1/models"),
     ("get", "/v1/models/{name}"),
@@ -181,7 +186,14 @@ async def test_every_reference_leads_somewhere_and_no_schema_is_left_over(gatewa
 
 async def test_streams_are_described_with_their_events(gateway: Gateway) -> None:
     schema = await schema_of(gateway)
-    streams = ("/v1/chat", "/api/chat/", "/api/rag-chat/stream", "/v1/chat/completions", "/anthropic/v1/messages")
+    streams = (
+        "/v1/chat",
+        "/api/chat/",
+        "/api/rag-chat/stream",
+        "/v1/chat/completions",
+        "/v1/responses",
+        "/anthropic/v1/messages",
+    )
     for method, path in (*(("post", path) for path in streams), ("get", "/v1/documents/{document_id}/events")):
         content = schema["paths"][path][method]["responses"]["200"]["content"]["text/event-stream"]
         assert content["schema"]["x-event-schema"]["$ref"]
@@ -238,7 +250,7 @@ async def test_no_body_and_no_event_is_untyped(gateway: Gateway) -> None:
                                 assert is_typed(member["properties"].get("data", member)), (method, path, name)
                 elsewhere = {"204"} if method == "delete" else {"303", "204"}  # a redirect shows nothing
                 assert "content" in response or status in elsewhere, (method, path, status)
-    assert streams == 8
+    assert streams == 9
 
 
 @pytest.mark.parametrize(

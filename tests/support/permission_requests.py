@@ -66,6 +66,8 @@ class Draws:
             ("GET", "/v1/conversations/{conversation_id}/sharing"): lambda _: self.conversation("GET", "/sharing"),
             ("GET", "/v1/chat/{run_id}/events"): lambda _: self.run_events(),
             ("GET", "/v1/chat/{chat_id}/stream"): lambda _: self.run_stream(),
+            ("GET", "/v1/responses/{response_id}"): lambda _: self.stored_response("GET"),
+            ("GET", "/v1/responses/{response_id}/input_items"): lambda _: self.stored_response("GET", "/input_items"),
             ("GET", "/v1/feedback"): lambda _: Request("GET", "/v1/feedback", params={"page_size": 200}),
             ("GET", "/v1/admin/audit"): lambda _: Request("GET", "/v1/admin/audit", params={"page_size": 200}),
         }
@@ -73,6 +75,9 @@ class Draws:
             ("POST", "/v1/chat"): self.chat,
             ("POST", "/v1/chat/completions"): self.completion,
             ("POST", "/anthropic/v1/messages"): self.message,
+            ("POST", "/v1/responses"): self.response,
+            ("DELETE", "/v1/responses/{response_id}"): lambda _: self.stored_response("DELETE"),
+            ("POST", "/v1/responses/{response_id}/cancel"): lambda _: self.stored_response("POST", "/cancel"),
             ("POST", "/api/rag-chat"): lambda org: self.rag_chat(org, "/api/rag-chat"),
             ("POST", "/api/rag-chat/stream"): lambda org: self.rag_chat(org, "/api/rag-chat/stream"),
             ("POST", "/api/chat/"): lambda _: Request("POST", "/api/chat/", {"question": "which beacons?"}),
@@ -159,6 +164,24 @@ class Draws:
     def message(self, org: Organisation) -> Request:
         body = self.completion(org).body | {"max_tokens": 100}
         return Request("POST", "/anthropic/v1/messages", body)
+
+    def response(self, org: Organisation) -> Request:
+        body: dict[str, Any] = {"model": "documents", "input": "which beacons are there?"}
+        body["stream"] = self.choices.random() < 0.5
+        if self.choices.random() < 0.5:
+            body["tools"] = [{"type": "file_search", "vector_store_ids": [self.choices.choice(org.collections)]}]
+            body["include"] = ["file_search_call.results"]
+        if self.answers and self.choices.random() < 0.3:
+            body["previous_response_id"] = self.response_id()
+        return Request("POST", "/v1/responses", body)
+
+    def stored_response(self, method: str, rest: str = "") -> Request:
+        return Request(method, f"/v1/responses/{self.response_id()}{rest}")
+
+    def response_id(self) -> str:
+        """That of any answer that was given, whoever asked, and whatever API."""
+        _, exchange = self.choices.choice(self.answers or [(str(uuid.UUID(int=1)),) * 2])
+        return f"resp_{uuid.UUID(exchange).hex}"
 
     def rag_chat(self, org: Organisation, path: str) -> Request:
         collection = self.choices.choice((None, *org.collections))

@@ -29,6 +29,7 @@ from citewire_accounts.app import Application, build_accounts, make_local_tenant
 from citewire_dialects.anthropic_messages import MessagesAnswer, MessagesStream, anthropic_members
 from citewire_dialects.native import JsonAnswer, NativeDialect
 from citewire_dialects.openai_chat import OpenAiAnswer, OpenAiStream, openai_members
+from citewire_dialects.openai_responses import ResponsesAnswer, ResponsesStream
 from citewire_dialects.run_codec import EVENT_CODEC
 from citewire_dialects.self_rag import SelfRagDialect, SelfRagJsonAnswer
 from citewire_dialects.simple import SimpleDialect
@@ -49,6 +50,7 @@ from citewire_gateway.api.routes import (
     openai,
     page,
     profiles,
+    responses,
     runs,
     search,
     system,
@@ -98,6 +100,7 @@ ROUTES = (
     chat,
     runs,
     openai,
+    responses,
     anthropic,
     search,
     documents,
@@ -131,6 +134,8 @@ DIALECTS = (
     UiMessageDialect.name,
     OpenAiStream.name,
     OpenAiAnswer.name,
+    ResponsesStream.name,
+    ResponsesAnswer.name,
     MessagesStream.name,
     MessagesAnswer.name,
     JsonAnswer.name,

@@ -12,6 +12,8 @@ from citewire_dialects.anthropic_messages import MessagesStream
 from citewire_dialects.events import Citation, Citations, Done, Event, Outcome, Tokens, VerifiedCitation
 from citewire_dialects.native import NativeDialect
 from citewire_dialects.openai_chat import OpenAiAnswer, OpenAiStream
+from citewire_dialects.openai_responses import ResponsesStream, ResponseWriter
+from citewire_dialects.schemas.responses import ResponseSettings, ResponsesRequest
 from citewire_dialects.self_rag import SelfRagDialect
 from citewire_dialects.simple import SimpleDialect
 from citewire_dialects.ui_message import UiMessageDialect
@@ -25,12 +27,16 @@ MOST = 8
 LEAST = 1_000
 UNITS = ["a", ". ", "。", "[ref:1] ", '"', "\n", "\u2028", "data: \n\n", "語", "\x00"]
 
+ASKED = {"model": "m", "input": "q", "tools": [{"type": "file_search", "vector_store_ids": ["v"]}]}
+SETTINGS = ResponseSettings.of(ResponsesRequest.model_validate(ASKED), store=True)
+
 DIALECTS: dict[str, Callable[[], StreamDialect[Event]]] = {
     "native": lambda: NativeDialect(DOCUMENTS.events),
     "simple": SimpleDialect,
     "ui-message": lambda: UiMessageDialect(DOCUMENTS.events, "message"),
     "self-rag": SelfRagDialect,
     "anthropic": lambda: MessagesStream("message", "model", lambda _: ""),
+    "responses": lambda: ResponsesStream(ResponseWriter(SETTINGS, "question", shows_results=True)),
     "openai": lambda: OpenAiStream("completion", "model", lambda _: "", include_usage=True),
 }
 

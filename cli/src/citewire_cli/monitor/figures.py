@@ -16,6 +16,7 @@ _CHATS: Where = {
         {
             "/v1/chat",
             "/v1/chat/completions",
+            "/v1/responses",
             "/anthropic/v1/messages",
             "/api/chat/",
             "/api/chat",

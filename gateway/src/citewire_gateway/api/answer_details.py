@@ -30,6 +30,11 @@ def answer_details(run: ChatRun, usage: generator_pb2.TokenUsage, *, done: bool)
         uncited=uncited if policy.flag_uncited else MISSING,
         citations=[Citation.read(citation) for citation in run.citations],
         history=len(run.history),
-        usage=StoredUsage.read(tokens, estimated=True if usage.estimated else MISSING),
+        request=MISSING if run.chat.request is None else dict(run.chat.request),
+        usage=StoredUsage.read(
+            tokens,
+            estimated=True if usage.estimated else MISSING,
+            cached_prompt_tokens=usage.cached_prompt_tokens or MISSING,
+        ),
         finish_reason=outcome.finish_reason if done or run.completed is not None else MISSING,
     )

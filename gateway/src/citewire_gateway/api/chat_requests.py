@@ -17,6 +17,7 @@ from citewire_dialects.run_codec import EVENT_CODEC
 from citewire_dialects.schemas.anthropic import MessageParam
 from citewire_dialects.schemas.openai import CompletionMessage, Extras
 from citewire_dialects.schemas.questions import ChatMessage, ChatRequest
+from citewire_dialects.schemas.responses import InputItem
 from citewire_gateway.api.dependencies import Services
 from citewire_gateway.chat.run import ChatInput
 from citewire_gateway.chat.store import chat_message
@@ -121,7 +122,7 @@ def make_chat_input(
 
 
 def compatible_request(
-    model: str, messages: Iterable[CompletionMessage | MessageParam], extras: Extras
+    model: str, messages: Iterable[CompletionMessage | MessageParam | InputItem], extras: Extras
 ) -> tuple[str, ChatRequest]:
     """Returns the profile that another API's model names, "" for the default, and the conversation as our own has it.
 
@@ -162,6 +163,7 @@ async def respond(
         return events if held is None else _answering(events, held, chat.run_id)
 
     run_id = held.run_id if isinstance(held, _Earlier) else chat.run_id
+    dialect.identify(run_id or chat.run_id)
     more = {"citewire-run": str(run_id)} if run_id is not None else NO_HEADERS
     rules, grace = services.stream_rules, chat.grace_seconds
     if isinstance(dialect, AnswerDialect):

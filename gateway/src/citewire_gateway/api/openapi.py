@@ -10,6 +10,7 @@ from citewire_accounts.people.cookies import SESSION_COOKIE
 from citewire_dialects.schemas.anthropic import MESSAGE_EVENTS
 from citewire_dialects.schemas.chat import CHAT_EVENTS
 from citewire_dialects.schemas.openai import COMPLETION_STREAM
+from citewire_dialects.schemas.responses import RESPONSE_EVENTS
 from citewire_dialects.self_rag import SELF_RAG_EVENTS
 from citewire_dialects.simple import SIMPLE_STREAM
 from citewire_dialects.ui_message import UI_STREAM
@@ -42,6 +43,7 @@ _STREAMS: Mapping[str, tuple[Events, bool]] = {
     "SelfRagFrame": (SELF_RAG_EVENTS, False),
     "CompletionFrame": (COMPLETION_STREAM, False),
     "MessageEvent": (MESSAGE_EVENTS, False),
+    "ResponseFrame": (RESPONSE_EVENTS, False),
     "ProgressEvent": (PROGRESS_EVENTS, True),
 }
 _MEMBER = {

@@ -3,7 +3,7 @@
 from citewire_gateway.settings import MIB, GatewaySettings
 from citewire_http.middleware import BodyLimit, Limit, Seconds
 
-_CHATS = ("/v1/chat", "/api/chat", "/api/rag-chat")
+_CHATS = ("/v1/chat", "/v1/responses", "/anthropic/", "/api/chat", "/api/rag-chat")
 _DOCUMENTS = "/v1/documents"
 _TRANSFERS = ("/content", "/events", "/tables")
 _USERS = "/v1/users"

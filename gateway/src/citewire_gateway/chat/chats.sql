@@ -137,6 +137,31 @@ WHERE c.org_id = %(org)s AND user_id <> %(user)s
 ORDER BY updated_at DESC, conversation_id DESC
 LIMIT %(limit)s
 
+-- name: get_exchange
+-- The question and the answer of one exchange of the user's own, with the last ordinal of their conversation.
+SELECT m.conversation_id,
+       (SELECT max(ordinal) FROM chat.messages l WHERE l.org_id = m.org_id AND l.conversation_id = m.conversation_id),
+       m.ordinal, m.role, m.content, m.state, m.details, m.created_at, m.exchange_id
+FROM chat.exchanges e
+JOIN chat.conversations c ON c.org_id = e.org_id AND c.conversation_id = e.conversation_id AND c.user_id = e.user_id
+JOIN chat.messages m
+    ON m.org_id = e.org_id AND m.conversation_id = e.conversation_id AND m.exchange_id = e.exchange_id
+WHERE e.org_id = %(org)s AND e.user_id = %(user)s AND e.exchange_id = %(exchange)s
+ORDER BY m.ordinal
+
+-- name: delete_last_exchange
+DELETE FROM chat.messages m
+WHERE org_id = %(org)s AND conversation_id = %(conversation)s AND exchange_id = %(exchange)s
+  AND NOT EXISTS (SELECT FROM chat.messages l
+                  WHERE l.org_id = m.org_id AND l.conversation_id = m.conversation_id
+                    AND l.ordinal > m.ordinal AND l.exchange_id <> m.exchange_id)
+
+-- name: delete_empty_conversation
+DELETE FROM chat.conversations c
+WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s
+  AND NOT EXISTS (SELECT FROM chat.messages m
+                  WHERE m.org_id = c.org_id AND m.conversation_id = c.conversation_id)
+
 -- name: answer_sources
 -- For each answer: whose passages it was written from, and whether its model had read what was said before (NULL: an
 -- answer of a version that didn't note it).

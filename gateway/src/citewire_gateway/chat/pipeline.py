@@ -258,7 +258,13 @@ class ChatPipeline:
         return Assessment(assessment)
 
     def _usage(self, run: ChatRun) -> Usage:
-        usage = Usage(run.embedding_tokens, run.usage.prompt_tokens, run.usage.completion_tokens)
+        spent = run.usage
+        usage = Usage(
+            run.embedding_tokens,
+            spent.prompt_tokens,
+            spent.completion_tokens,
+            cached_prompt_tokens=spent.cached_prompt_tokens,
+        )
         return replace(usage, path=run.path, cost_usd=run.cost_usd) if run.chat.profile.full_usage else usage
 
     async def _cost(self, run: ChatRun) -> float | None:

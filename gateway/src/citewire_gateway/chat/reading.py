@@ -14,7 +14,7 @@ from citewire_gateway.chat.store import (
     AskedAnswer,
     ChatStore,
     Conversation,
-    Exchange,
+    StoredExchange,
     StoredMessage,
     chat_message,
 )
@@ -26,7 +26,16 @@ from citewire_kit.user_rows import UserRow
 _PAGE: Final = 100
 _LINK: Final = re.compile(r"(?i)https?://|/")
 WITHHELD: Final = "_This answer is withheld: it was written from documents that you may not see, or that are gone._"
-_KEPT_DETAILS: Final = ("schema_version", "usage", "provider", "model", "finish_reason", "not_found", "history")
+_KEPT_DETAILS: Final = (
+    "schema_version",
+    "usage",
+    "provider",
+    "model",
+    "finish_reason",
+    "not_found",
+    "history",
+    "request",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +88,18 @@ class ConversationReader:
                         }
                         yield UserRow("chat.messages", record)
 
-    async def history(self, exchange: Exchange, most: int) -> Sequence[generator_pb2.Message]:
-        """Returns the last complete messages of the conversation that the exchange continues, oldest first."""
-        messages = await self.store.history(exchange, most)
-        if not messages or exchange.conversation_id is None:
+    async def exchange(self, tenant: Tenant, exchange_id: UUID) -> StoredExchange:
+        """Returns what was asked and answered in an exchange of the user's own."""
+        stored = await self.store.get_exchange(tenant, exchange_id)
+        withheld = (await self._withheld(tenant, [stored.conversation_id]))[stored.conversation_id]
+        return replace(stored, answer=stored.answer and _shown(stored.answer, withheld))
+
+    async def history(self, tenant: Tenant, conversation_id: UUID, most: int) -> Sequence[generator_pb2.Message]:
+        """Returns the last complete messages of a conversation of the user's own, oldest first."""
+        messages = await self.store.history(tenant, conversation_id, most)
+        if not messages:
             return []
-        withheld = (await self._withheld(exchange.tenant, [exchange.conversation_id]))[exchange.conversation_id]
+        withheld = (await self._withheld(tenant, [conversation_id]))[conversation_id]
         return [chat_message(role, WITHHELD if ordinal in withheld else content) for ordinal, role, content in messages]
 
     async def may_read(self, document_ids: Collection[int]) -> bool:

@@ -2,7 +2,9 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import UUID
 
 from citewire.generator.v1 import generator_pb2
@@ -76,6 +78,8 @@ class ChatInput:
     """How long it goes on without a reader; infinite if it needs none."""
     kept_for_key: bool = False
     """Whether its answer is kept for an Idempotency-Key."""
+    request: Mapping[str, Any] | None = None
+    """What an API that gives answers again says of the request, to be kept with the answer; None: nothing."""
 
     @property
     def stored(self) -> bool:
@@ -265,5 +269,6 @@ class ChatRun:
 def add_usage(total: generator_pb2.TokenUsage, usage: generator_pb2.TokenUsage) -> None:
     """Adds `usage` to `total`; the sum is an estimate if a part is."""
     total.prompt_tokens += usage.prompt_tokens
+    total.cached_prompt_tokens += usage.cached_prompt_tokens
     total.completion_tokens += usage.completion_tokens
     total.estimated |= usage.estimated

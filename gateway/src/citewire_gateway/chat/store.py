@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 from citewire_accounts.tenants.feedback import Feedback, conversation_not_found
 from citewire_http.metrics import RUNS
 from citewire_http.runs.store import SQL as RUNS_SQL
-from citewire_http.runs.store import Batch, add_batch, run_lost
+from citewire_http.runs.store import Batch, add_batch, no_such_run, run_lost
 from citewire_kit.errors import FieldViolation, InvalidArgument
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
 from citewire_kit.telemetry import get_logger
@@ -127,6 +127,18 @@ class StoredMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredExchange:
+    """What was asked and answered in one exchange."""
+
+    conversation_id: UUID
+    question: str
+    answer: StoredMessage | None
+    """None until it has ended."""
+    last: bool
+    """Whether nothing was asked after it."""
+
+
+@dataclass(frozen=True, slots=True)
 class AskedAnswer:
     """An answer with what was asked."""
 
@@ -180,13 +192,13 @@ class ChatStore:
         async with tenant_transaction(self._pool, tenant) as connection:
             return await (await connection.execute(SQL["has_conversation"], values)).fetchone() is not None
 
-    async def history(self, exchange: Exchange, most: int) -> Sequence[tuple[int, str, str]]:
-        """Returns the last complete messages of the conversation that the exchange continues, oldest first.
+    async def history(self, tenant: Tenant, conversation_id: UUID, most: int) -> Sequence[tuple[int, str, str]]:
+        """Returns the last complete messages of a conversation of the user's own, oldest first.
 
         Of each: its ordinal, its role and its text.
         """
-        values = _names(exchange.tenant) | {"conversation": exchange.conversation_id, "most": most}
-        async with tenant_transaction(self._pool, exchange.tenant) as connection:
+        values = _names(tenant) | {"conversation": conversation_id, "most": most}
+        async with tenant_transaction(self._pool, tenant) as connection:
             rows = await (await connection.execute(SQL["history"], values)).fetchall()
         return [(ordinal, role, content) for ordinal, role, content in reversed(rows)]
 
@@ -293,6 +305,39 @@ class ChatStore:
                 raise conversation_not_found(conversation_id)
             rows = await (await connection.execute(SQL["list_messages"], values)).fetchall()
         return Conversation(*row), [_message(row) for row in rows[:page_size]], len(rows) > page_size
+
+    async def get_exchange(self, tenant: Tenant, exchange_id: UUID) -> StoredExchange:
+        """Returns what was asked and answered in an exchange of the user's own, as it is stored.
+
+        Raises:
+            NotFound: There is none that is kept (`RUN_NOT_FOUND`).
+        """
+        values = _names(tenant) | {"exchange": exchange_id}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            rows = await (await connection.execute(SQL["get_exchange"], values)).fetchall()
+        if not rows:
+            raise no_such_run(exchange_id)
+        (conversation_id, last), messages = rows[0][:2], [StoredMessage(*row[2:]) for row in rows]
+        answer = next((message for message in messages if message.role == "assistant"), None)
+        return StoredExchange(conversation_id, messages[0].content, answer, last=messages[-1].ordinal >= last)
+
+    async def delete_exchange(self, tenant: Tenant, exchange_id: UUID) -> bool:
+        """Deletes the last question of a conversation of the user's own with its answer, and an empty conversation.
+
+        Returns false, and deletes nothing, if others were asked after it: their answers may say again what it said.
+        """
+        values = _names(tenant) | {"exchange": exchange_id}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            rows = await (await connection.execute(SQL["get_exchange"], values)).fetchall()
+            if not rows:
+                raise no_such_run(exchange_id)
+            values["conversation"] = rows[0][0]
+            await _hold(connection, values)  # nobody asks on meanwhile
+            if (await connection.execute(SQL["delete_last_exchange"], values)).rowcount == 0:
+                return False
+            await connection.execute(SQL["delete_empty_conversation"], values)
+            await connection.execute(RUNS_SQL["delete_run_events"], values)
+        return True
 
     async def rated_answers(
         self, tenant: Tenant, answers: Collection[tuple[UUID, int]]

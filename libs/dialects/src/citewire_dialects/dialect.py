@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from json.encoder import encode_basestring  # the C function behind json.dumps(ensure_ascii=False) for one text
 from typing import Any, ClassVar, TypeVar, cast
+from uuid import UUID
 
 from citewire_dialects.events import Citation, Citations, Done, Event, Outcome, Sources, Tokens, VerifiedCitation
 from citewire_http.api.schemas import ResponseModel
@@ -24,6 +25,9 @@ LONG_LIST = 50
 class ChatStreamDialect(StreamDialect[Event]):
     """Writes a chat as frames."""
 
+    def identify(self, run_id: UUID) -> None:
+        """Takes the id of the run, before its first event; that of the first, where a run is given again."""
+
     def takes_long(self, event: Event) -> bool:
         """See `StreamDialect.takes_long`."""
         return isinstance(event, Citations | Sources) and len(event.citations) > LONG_LIST
@@ -37,6 +41,9 @@ class AnswerDialect(BodyDialect[Event]):
     def __init__(self) -> None:
         self._texts: list[str] = []
         self._events: dict[type[Event], list[Event]] = {}
+
+    def identify(self, run_id: UUID) -> None:
+        """See `ChatStreamDialect.identify`."""
 
     def add(self, event: Event) -> None:
         """See `BodyDialect.add`."""

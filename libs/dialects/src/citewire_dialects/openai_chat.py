@@ -35,6 +35,7 @@ from citewire_http.api.schemas import OpenAiError
 from citewire_kit.errors import CitewireError, Code
 
 OPENAI_PATHS = frozenset({"/v1/chat/completions", "/v1/embeddings", "/v1/models", "/v1/rerank", "/v2/rerank"})
+OPENAI_PREFIXES = ("/v1/responses", "/v1/files", "/v1/vector_stores")
 
 _MARKER = re.compile(r"\[(?:ref:|SOURCE )(\d{1,6})\]")
 _MOST_ANNOTATIONS = 500
@@ -277,7 +278,9 @@ def openai_error(error: CitewireError) -> OpenAiError:
 
 def openai_members(request: Request, error: CitewireError) -> dict[str, Any]:
     """Returns the member that clients of OpenAI's API look for in a problem document; they pass over the others."""
-    return {"error": openai_error(error).members()} if request.url.path in OPENAI_PATHS else {}
+    path = request.url.path
+    known = path in OPENAI_PATHS or path.startswith(OPENAI_PREFIXES)
+    return {"error": openai_error(error).members()} if known else {}
 
 
 def _is_unverified(event: VerifiedCitation) -> bool:

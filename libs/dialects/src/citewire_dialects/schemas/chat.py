@@ -9,7 +9,7 @@ from pydantic import MISSING, AfterValidator, Field
 from citewire_dialects import events
 from citewire_dialects.schemas import PLACE_NAMES, KnownType, PlaceFields, Similarity, StreamError
 from citewire_http.api.reading import Names
-from citewire_http.api.schemas import Count, Id, Nothing, Ratio, ResponseModel, Time, Uuid
+from citewire_http.api.schemas import Count, Id, JsonObject, Nothing, Ratio, ResponseModel, Time, Uuid
 
 
 class RunCancelled(ResponseModel):
@@ -293,6 +293,9 @@ class ChatAnswer(ResponseModel):
 class StoredUsage(TokenUsage):
     """Tokens that an answer spent."""
 
+    cached_prompt_tokens: Count | MISSING = Field(
+        default=MISSING, description="Those of the prompt that the provider read from its cache, where there were any."
+    )
     estimated: Literal[True] | MISSING = Field(
         default=MISSING, description="There only if the answer was cut off, so that nobody counted."
     )
@@ -317,4 +320,7 @@ class AnswerDetails(ResponseModel):
     not_found: bool = Field(examples=[False])
     history: Count | MISSING = Field(
         default=MISSING, description="Messages of the conversation that the model was given.", examples=[0]
+    )
+    request: JsonObject | MISSING = Field(
+        default=MISSING, description="Of an answer to `POST /v1/responses`: what its request said."
     )

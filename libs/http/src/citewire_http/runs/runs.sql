@@ -56,6 +56,9 @@ DELETE FROM chat.run_events r USING chat.exchanges e
 WHERE e.org_id = %(org)s AND e.user_id = %(user)s AND e.conversation_id = %(conversation)s AND e.events_until IS NOT NULL
   AND r.org_id = e.org_id AND r.exchange_id = e.exchange_id
 
+-- name: delete_run_events
+DELETE FROM chat.run_events WHERE org_id = %(org)s AND exchange_id = %(exchange)s
+
 -- name: watch_runs
 SELECT run_id, cancelled, lost, read_seconds FROM chat.watch_runs(%(orgs)s::text[], %(runs)s::uuid[], %(seconds)s)
 

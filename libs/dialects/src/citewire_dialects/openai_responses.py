@@ -1,0 +1,422 @@
+"""The dialect of `/v1/responses`: OpenAI's responses, streamed, whole, and as they are stored.
+
+Markers are left out of the text: each sentence that its passages support has annotations of type `file_citation` at its
+end, with the words that support it beside OpenAI's own fields.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+from uuid import UUID
+
+from citewire.generator.v1 import generator_pb2
+
+from citewire_dialects import events
+from citewire_dialects.dialect import AnswerDialect, ChatStreamDialect, quoted
+from citewire_dialects.events import Citation, Citations, ConversationCreated, Done, Event, Outcome, Tokens, Usage
+from citewire_dialects.json_values import attributes_of
+from citewire_dialects.schemas import responses as schemas
+from citewire_dialects.schemas.chat import Verdict, VerifiedCitation
+from citewire_kit.errors import CitewireError, Code
+
+_QUOTED = frozenset({generator_pb2.VERDICT_SUPPORTED, generator_pb2.VERDICT_PARTIAL})
+_STORED_QUOTED = frozenset({Verdict.SUPPORTED, Verdict.PARTIAL})
+_RESPONSE = "resp_"
+_Status = Literal["in_progress", "completed", "incomplete", "failed", "cancelled"]
+
+
+def response_id(run_id: UUID) -> str:
+    """Returns the name of a run's response."""
+    return _RESPONSE + run_id.hex
+
+
+def run_of(name: str) -> UUID | None:
+    """Returns the run whose response has a name; None if that can't be a response's."""
+    try:
+        return UUID(hex=name.removeprefix(_RESPONSE)) if name.startswith(_RESPONSE) else None
+    except ValueError:
+        return None
+
+
+class ResponseWriter:
+    """What a response holds, while it is being written."""
+
+    def __init__(self, settings: schemas.ResponseSettings, question: str, *, shows_results: bool) -> None:
+        """Takes what the request said.
+
+        Args:
+            settings: What is said again.
+            question: What is searched for.
+            shows_results: Whether the search has its passages.
+        """
+        self._settings = settings.members()
+        self._question = question
+        self._shows_results = shows_results
+        self._run_id = UUID(int=0)
+        self._by_number: Mapping[int, Citation] = {}
+        self._conversation: str | None = None
+        self.call: schemas.FileSearchCall | None = None
+        """The search, where it was asked for by name and done."""
+        self.texts: list[str] = []
+        self.annotations: list[schemas.FileCitation] = []
+        self.usage: Usage | None = None
+        self.outcome: Outcome | None = None
+        """None until the answer is whole."""
+
+    def identify(self, run_id: UUID) -> None:
+        """Takes the run's id, from which all others are made."""
+        self._run_id = run_id
+
+    @property
+    def message_id(self) -> str:
+        """The answer's."""
+        return f"msg_{self._run_id.hex}"
+
+    @property
+    def place(self) -> int:
+        """The answer's place in the output."""
+        return 0 if self.call is None else 1
+
+    def add(self, event: Event) -> schemas.FileCitation | None:
+        """Takes an event; returns the annotation that it adds."""
+        match event:
+            case Citations(citations=citations):
+                self._by_number = {citation.index: citation for citation in citations}
+                if self._settings["tools"]:
+                    self.call = self._searched(citations)
+            case Tokens(texts=texts):
+                self.texts.extend(texts)
+            case events.VerifiedCitation():
+                return self._annotate(event)
+            case Usage():
+                self.usage = event
+            case ConversationCreated(conversation_id=conversation_id):
+                self._conversation = conversation_id
+            case Done(outcome=outcome):
+                self.outcome, self._conversation = outcome, outcome.conversation_id
+            case _:
+                pass
+        return None
+
+    def message(self, status: Literal["in_progress", "completed", "incomplete"], *, empty: bool) -> Any:  # noqa: ANN401 # fields
+        """Returns the answer as far as it is written; `empty`: without its text."""
+        content = [] if empty else [output_text("".join(self.texts), self.annotations)]
+        return schemas.OutputMessage(
+            id=self.message_id, type="message", role="assistant", status=status, content=content
+        )
+
+    def body(self, status: _Status, error: schemas.ResponseFailure | None = None) -> schemas.ResponseBody:
+        """Returns the response as it is now."""
+        ended = status != "in_progress"
+        output: list[schemas.FileSearchCall | schemas.OutputMessage] = [] if self.call is None else [self.call]
+        if self.outcome is not None or self.texts:
+            output.append(self.message("completed" if status == "completed" else "incomplete", empty=False))
+        return response_body(
+            self._settings,
+            self._run_id,
+            status,
+            output if ended else [],
+            error=error,
+            reason=None if self.outcome is None else incomplete_reason(self.outcome.finish_reason),
+            usage=usage_of(self.usage) if ended and self.usage is not None else None,
+            conversation=self._conversation,
+            completed_at=int(time.time()) if ended else None,
+        )
+
+    @property
+    def status(self) -> Literal["completed", "incomplete"]:
+        """Whether the whole answer is there."""
+        whole = self.outcome is None or incomplete_reason(self.outcome.finish_reason) is None
+        return "completed" if whole else "incomplete"
+
+    def _searched(self, citations: Sequence[Citation]) -> schemas.FileSearchCall:
+        results = [_result(citation) for citation in citations] if self._shows_results else None
+        return search_call(self._run_id, self._question, results)
+
+    def _annotate(self, event: events.VerifiedCitation) -> schemas.FileCitation | None:
+        citation = self._by_number.get(event.verified.number)
+        if citation is None or event.verified.verdict not in _QUOTED:
+            return None
+        added = _citation(VerifiedCitation.read(event), citation.document_name)
+        self.annotations.append(added)
+        return added
+
+
+class ResponsesAnswer(AnswerDialect):
+    """One `response`."""
+
+    name: ClassVar[str] = "responses_json"
+
+    def __init__(self, writer: ResponseWriter) -> None:
+        super().__init__()
+        self._writer = writer
+
+    def identify(self, run_id: UUID) -> None:
+        """See `AnswerDialect.identify`."""
+        self._writer.identify(run_id)
+
+    def add(self, event: Event) -> None:
+        """See `BodyDialect.add`."""
+        super().add(event)
+        self._writer.add(event)
+
+    def body(self) -> schemas.ResponseBody:
+        """See `AnswerDialect.body`."""
+        return self._writer.body(self._writer.status)
+
+
+class ResponsesStream(ChatStreamDialect):
+    """The response's events, numbered from 0. A fault is `response.failed`, and nothing follows."""
+
+    name: ClassVar[str] = "responses"
+
+    def __init__(self, writer: ResponseWriter) -> None:
+        self._writer = writer
+        self._sequence = 0
+        self._begun = self._opened = False
+        self._before_text = ""
+
+    def identify(self, run_id: UUID) -> None:
+        """See `ChatStreamDialect.identify`."""
+        self._writer.identify(run_id)
+
+    def encode(self, event: Event) -> bytes:
+        """See `StreamDialect.encode`."""
+        annotation = self._writer.add(event)
+        frames = self._begin()
+        match event:
+            case Citations() if self._writer.call is not None:
+                frames += self._search(self._writer.call)
+            case Tokens(texts=texts):
+                frames += self._open()
+                frames += [self._delta(text) for text in texts]
+            case events.VerifiedCitation() if annotation is not None:
+                frames += [*self._open(), self._annotation(annotation)]
+            case Done():
+                frames += [*self._open(), *self._end()]
+            case _:
+                pass
+        return "".join(frames).encode()
+
+    def failed(self, error: CitewireError) -> bytes:
+        """See `StreamDialect.failed`."""
+        code = "rate_limit_exceeded" if error.code is Code.RESOURCE_EXHAUSTED else "server_error"
+        body = self._writer.body("failed", schemas.ResponseFailure(code=code, message=error.message))
+        frames = [*self._begin(), self._frame(schemas.ResponseEvent, "response.failed", response=body)]
+        return "".join(frames).encode()
+
+    def _begin(self) -> list[str]:
+        if self._begun:
+            return []
+        self._begun = True
+        body = self._writer.body("in_progress")
+        return [
+            self._frame(schemas.ResponseEvent, f"response.{name}", response=body) for name in ("created", "in_progress")
+        ]
+
+    def _search(self, call: schemas.FileSearchCall) -> list[str]:
+        begun = call.model_copy(update={"status": "in_progress", "results": None})
+        states = ("in_progress", "searching", "completed")
+        return [
+            self._item("added", 0, begun),
+            *(
+                self._frame(schemas.SearchEvent, f"response.file_search_call.{state}", output_index=0, item_id=call.id)
+                for state in states
+            ),
+            self._item("done", 0, call),
+        ]
+
+    def _open(self) -> list[str]:
+        """Begins the answer's text, once."""
+        if self._opened:
+            return []
+        self._opened = True
+        writer = self._writer
+        self._before_text = (
+            f'"item_id": {quoted(writer.message_id)}, "output_index": {writer.place}, "content_index": 0, '
+            '"type": "response.output_text.delta", "delta": '
+        )
+        return [
+            self._item("added", writer.place, writer.message("in_progress", empty=True)),
+            self._part(schemas.PartEvent, "response.content_part.added", part=output_text("", [])),
+        ]
+
+    def _delta(self, text: str) -> str:
+        """One frame per delta, in one piece: this runs for every token of every stream."""
+        number = self._sequence
+        self._sequence = number + 1
+        return (
+            f'event: response.output_text.delta\ndata: {{"sequence_number": {number}, {self._before_text}'
+            f'{quoted(text)}, "logprobs": []}}\n\n'
+        )
+
+    def _annotation(self, annotation: schemas.FileCitation) -> str:
+        return self._part(
+            schemas.AnnotationEvent,
+            "response.output_text.annotation.added",
+            annotation_index=len(self._writer.annotations) - 1,
+            annotation=annotation,
+        )
+
+    def _end(self) -> list[str]:
+        writer, status = self._writer, self._writer.status
+        text = "".join(writer.texts)
+        part = output_text(text, writer.annotations)
+        return [
+            self._part(schemas.TextDoneEvent, "response.output_text.done", text=text, logprobs=[]),
+            self._part(schemas.PartEvent, "response.content_part.done", part=part),
+            self._item("done", writer.place, writer.message(status, empty=False)),
+            self._frame(schemas.ResponseEvent, f"response.{status}", response=writer.body(status)),
+        ]
+
+    def _item(self, state: str, place: int, item: schemas.FileSearchCall | schemas.OutputMessage) -> str:
+        return self._frame(schemas.ItemEvent, f"response.output_item.{state}", output_index=place, item=item)
+
+    def _part(self, kind: type[schemas.StreamedEvent], name: str, **fields: object) -> str:
+        place = {"item_id": self._writer.message_id, "output_index": self._writer.place, "content_index": 0}
+        return self._frame(kind, name, **place, **fields)
+
+    def _frame(self, kind: type[schemas.StreamedEvent], name: str, **fields: Any) -> str:  # noqa: ANN401 # of any event
+        event = kind(type=name, sequence_number=self._sequence, **fields)  # pyright: ignore[reportArgumentType] # each event's names
+        self._sequence += 1
+        return f"event: {name}\n{event.frame()}"
+
+
+def stored_response(
+    run_id: UUID, question: str, content: str, state: str, details: Mapping[str, Any], conversation: str
+) -> schemas.ResponseBody:
+    """Returns a response as it is stored: an answer, its state and its details (see `AnswerDetails`)."""
+    settings: dict[str, Any] = details["request"]
+    names = {entry["index"]: entry["file_name"] or entry["title"] for entry in details.get("citations", ())}
+    verified = [VerifiedCitation.model_validate(entry) for entry in details.get("verified", ())]
+    annotations = [
+        _citation(entry, names[entry.index])
+        for entry in verified
+        if entry.verdict in _STORED_QUOTED and entry.index in names
+    ]
+    reason = incomplete_reason(details.get("finish_reason", "stop"))
+    status: _Status = "failed" if state == "failed" else "cancelled" if state == "cancelled" else "completed"
+    if status == "completed" and reason is not None:
+        status = "incomplete"
+    message = schemas.OutputMessage(
+        id=f"msg_{run_id.hex}",
+        type="message",
+        role="assistant",
+        status="completed" if status == "completed" else "incomplete",
+        content=[output_text(content, annotations)],
+    )
+    output: list[schemas.FileSearchCall | schemas.OutputMessage] = [message]
+    if settings["tools"]:
+        output.insert(0, search_call(run_id, question, None))
+    usage = details.get("usage", {})
+    return response_body(
+        settings,
+        run_id,
+        status,
+        output,
+        error=schemas.ResponseFailure(code="server_error", message="the answer broke off")
+        if state == "failed"
+        else None,
+        reason=reason,
+        usage=_usage(*(usage.get(name, 0) for name in ("prompt_tokens", "completion_tokens", "cached_prompt_tokens"))),
+        conversation=conversation,
+    )
+
+
+def stored_inputs(run_id: UUID, question: str) -> schemas.StoredInputs:
+    """Returns what a stored response answers."""
+    name = f"msg_{run_id.hex}_in"
+    item = schemas.StoredInput(
+        id=name, type="message", role="user", status="completed", content=[{"type": "input_text", "text": question}]
+    )
+    return schemas.StoredInputs(object="list", data=[item], first_id=name, last_id=name, has_more=False)
+
+
+def response_body(
+    settings: Mapping[str, Any],
+    run_id: UUID,
+    status: _Status,
+    output: list[schemas.FileSearchCall | schemas.OutputMessage],
+    *,
+    error: schemas.ResponseFailure | None,
+    reason: Literal["max_output_tokens", "content_filter"] | None,
+    usage: schemas.ResponseUsage | None,
+    conversation: str | None,
+    completed_at: int | None = None,
+) -> schemas.ResponseBody:
+    """Returns a response; `settings` as `ResponseSettings` has them."""
+    return schemas.ResponseBody(
+        **settings,
+        id=response_id(run_id),
+        object="response",
+        created_at=(run_id.int >> 80) // 1000,  # a version 7 begins with its milliseconds
+        completed_at=completed_at,
+        status=status,
+        background=False,
+        error=error,
+        incomplete_details=None if reason is None or status != "incomplete" else schemas.Incomplete(reason=reason),
+        output=output,
+        conversation=None if conversation is None else schemas.ResponseConversation(id=conversation),
+        reasoning=None,
+        service_tier="default",
+        top_logprobs=0,
+        top_p=1,
+        usage=usage,
+        user=None,
+    )
+
+
+def output_text(text: str, annotations: Sequence[schemas.FileCitation]) -> schemas.OutputText:
+    """Returns an answer's text with its citations."""
+    return schemas.OutputText(type="output_text", text=text, annotations=list(annotations), logprobs=[])
+
+
+def search_call(run_id: UUID, question: str, results: list[schemas.FileSearchResult] | None) -> schemas.FileSearchCall:
+    """Returns the search that a response began with."""
+    return schemas.FileSearchCall(
+        id=f"fs_{run_id.hex}", type="file_search_call", status="completed", queries=[question], results=results
+    )
+
+
+def incomplete_reason(finish_reason: str) -> Literal["max_output_tokens", "content_filter"] | None:
+    """Returns why an answer isn't whole; None if it is."""
+    if finish_reason == "stop":
+        return None
+    return "max_output_tokens" if finish_reason == "length" else "content_filter"
+
+
+def usage_of(usage: Usage) -> schemas.ResponseUsage:
+    """Returns the chat model's tokens."""
+    return _usage(usage.prompt_tokens, usage.completion_tokens, usage.cached_prompt_tokens)
+
+
+def _usage(prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> schemas.ResponseUsage:
+    return schemas.ResponseUsage(
+        input_tokens=prompt_tokens,
+        input_tokens_details=schemas.InputTokensDetails(cached_tokens=cached_tokens),
+        output_tokens=completion_tokens,
+        output_tokens_details=schemas.OutputTokensDetails(reasoning_tokens=0),
+        total_tokens=prompt_tokens + completion_tokens,
+    )
+
+
+def _citation(verified: VerifiedCitation, file_name: str) -> schemas.FileCitation:
+    return schemas.FileCitation(
+        type="file_citation",
+        file_id=str(verified.document_id),
+        filename=file_name,
+        index=verified.sentence.end,
+        citewire=verified,
+    )
+
+
+def _result(citation: Citation) -> schemas.FileSearchResult:
+    chunk = citation.chunk
+    score = citation.result.score if citation.result.HasField("score") else None
+    return schemas.FileSearchResult(
+        file_id=str(chunk.document_id),
+        filename=citation.document_name,
+        score=score,
+        text=chunk.text,
+        attributes=attributes_of(chunk.metadata),
+    )
