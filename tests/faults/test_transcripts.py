@@ -21,16 +21,18 @@ from citewire_generator.providers.factory import build_chat_provider
 from citewire_generator.providers.ollama_stream import OllamaStream
 from citewire_generator.providers.openai_stream import OpenAiStream
 from citewire_generator.providers.reading import AnswerReader
+from citewire_generator.providers.responses_stream import ResponsesStream
 from citewire_kit.errors import CitewireError
 from citewire_remote.stall_timeout import TimeLimits
 from proof_scale import PrintTable, ProofScale
 from raw_upstream import Exchange, RawUpstream
-from transcripts import ANTHROPIC, OLLAMA, Transcript, answers, streams
+from transcripts import ANTHROPIC, OLLAMA, RESPONSES, Transcript, answers, streams
 
 READERS: dict[str, Callable[[str], AnswerReader]] = {
     ANTHROPIC: AnthropicStream,
     OLLAMA: OllamaStream,
     "openai": OpenAiStream,
+    RESPONSES: ResponsesStream,
 }
 TASK = ChatTask("m", (Message(Role.USER, "hello"),), max_completion_tokens=9)
 BROKEN = "PROVIDER_STREAM_BROKEN"
@@ -120,6 +122,7 @@ async def test_whole_streams_say_what_was_recorded(
     assert counts[ANTHROPIC] >= 30
     assert counts["openai"] >= 20
     assert counts[OLLAMA] >= 4
+    assert counts[RESPONSES] >= 9
     print_table(
         "Recorded streams replayed whole through the adapters, in random pieces: text, usage and finish reason equal",
         ["adapter", "streams"],

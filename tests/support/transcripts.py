@@ -13,6 +13,7 @@ from citewire_generator.model import FinishReason, Usage
 OPENAI: Final = ("openai-chat", "openai-compatible", "azure-openai", "groq", "openrouter", "huggingface-router")
 ANTHROPIC: Final = "anthropic"
 OLLAMA: Final = "ollama"
+RESPONSES: Final = "openai-responses"
 
 _TYPES: Final = {OLLAMA: "application/x-ndjson"}
 _REASONS: Final = {
@@ -69,6 +70,8 @@ class Transcript:
             row = _payload(event)
             if self.kind == ANTHROPIC and row.get("type") == "message_stop":
                 return index
+            if self.kind == RESPONSES and row.get("type") == "response.completed":
+                return index
             if self.kind == OLLAMA and row.get("done"):
                 return index
             if self.kind == "openai" and any(choice.get("finish_reason") for choice in row.get("choices") or ()):
@@ -77,7 +80,7 @@ class Transcript:
 
 
 def streams(shared_data: Path) -> list[Transcript]:
-    """All recorded streams of chat answers. Those of OpenAI's Responses API aren't: no adapter speaks it."""
+    """All recorded streams of chat answers."""
     results: list[Transcript] = []
     for entry, raw in _entries(shared_data):
         if entry["status"] == 200 and entry["stream"]:
@@ -102,7 +105,7 @@ def _entries(shared_data: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
     for line in (folder / "index.jsonl").read_text("utf-8").splitlines():
         entry: dict[str, Any] = json.loads(line)
         kind = "openai" if entry["provider"] in OPENAI else entry["provider"]
-        if kind in {"openai", ANTHROPIC, OLLAMA}:
+        if kind in _ANSWER_READERS:
             yield entry | {"kind": kind}, (folder / entry["file"]).read_bytes()
 
 
@@ -142,6 +145,23 @@ def _openai(rows: list[dict[str, Any]]) -> ExpectedAnswer:
     return ExpectedAnswer(text, FinishReason.REFUSAL if refused else _REASONS[reason], spent)
 
 
+def _responses(rows: list[dict[str, Any]]) -> ExpectedAnswer:
+    """A file may hold further responses after the first, which aren't read; some deltas were left out of one."""
+    end = next(index for index, row in enumerate(rows) if row.get("type") in {"response.completed", None})
+    answer: dict[str, Any] = rows[end].get("response") or rows[end]
+    parts: list[dict[str, Any]] = [
+        part for item in answer["output"] if item["type"] == "message" for part in item["content"]
+    ]
+    refused = any(part["type"] == "refusal" for part in parts)
+    text = "".join(part.get("text") or part.get("refusal") or "" for part in parts)
+    if end:  # streamed
+        kinds = {"response.output_text.delta", "response.refusal.delta"}
+        text = "".join(row["delta"] for row in rows[:end] if row["type"] in kinds)
+    usage = answer["usage"]
+    spent = Usage(usage["input_tokens"], usage["input_tokens_details"]["cached_tokens"], usage["output_tokens"])
+    return ExpectedAnswer(text, FinishReason.REFUSAL if refused else FinishReason.STOP, spent)
+
+
 def _anthropic(rows: list[dict[str, Any]]) -> ExpectedAnswer:
     text, reason = "", ""
     usage: dict[str, Any] = {}
@@ -172,4 +192,4 @@ def _ollama(rows: list[dict[str, Any]]) -> ExpectedAnswer:
     return ExpectedAnswer(text, _REASONS[last.get("done_reason") or "stop"], spent)
 
 
-_ANSWER_READERS: Final = {"openai": _openai, ANTHROPIC: _anthropic, OLLAMA: _ollama}
+_ANSWER_READERS: Final = {"openai": _openai, ANTHROPIC: _anthropic, OLLAMA: _ollama, RESPONSES: _responses}

@@ -21,7 +21,7 @@ from remote_chats import KEY, chat_with
 RULES, ASKED = Message(Role.SYSTEM, "rules"), Message(Role.USER, "hello")
 TASK = ChatTask("m", (RULES, ASKED), max_completion_tokens=9, temperature=0.5)
 LONG = "word " * CACHED_FROM * 2
-KINDS = ("anthropic", "openai", "ollama", "openai-compatible")
+KINDS = ("anthropic", "openai", "openai-responses", "ollama", "openai-compatible")
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"]}
 
 
@@ -30,6 +30,10 @@ def answering(kind: str, text: str = "Hi") -> Callable[[Exchange], Awaitable[Non
         usage = {"input_tokens": 5, "output_tokens": 2}
         body: dict[str, Any] = {"type": "message", "content": [{"type": "text", "text": text}], "usage": usage}
         body["stop_reason"] = "end_turn"
+    elif kind == "openai-responses":
+        output = [{"type": "message", "content": [{"type": "output_text", "text": text}]}]
+        usage = {"input_tokens": 5, "output_tokens": 2}
+        body = {"object": "response", "status": "completed", "error": None, "output": output, "usage": usage}
     else:
         body = {"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "stop"}]}
         body["usage"] = {"prompt_tokens": 5, "completion_tokens": 2}
@@ -61,6 +65,28 @@ async def test_what_anthropic_is_sent() -> None:
         "messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}],
         "max_tokens": 9,
         "stream": True,
+    }
+
+
+async def test_what_openais_responses_are_sent() -> None:
+    history = (Message(Role.USER, "before"), Message(Role.ASSISTANT, "said"))
+    async with chat_with("openai-responses", answering("openai-responses")) as (made, upstream):
+        await drain(made, ChatTask("m", (RULES, *history, ASKED), max_completion_tokens=9, temperature=0.5))
+    request = upstream.requests[0]
+    assert request.path == "/v1/responses"
+    assert request.body == {
+        "model": "m",
+        "instructions": "rules",
+        "input": [
+            {"role": "user", "content": "before"},
+            {"role": "assistant", "content": "said"},
+            {"role": "user", "content": "hello"},
+        ],
+        "max_output_tokens": 16,  # the least that the API takes
+        "temperature": 0.5,
+        "store": False,
+        "stream": True,
+        "stream_options": {"include_obfuscation": False},
     }
 
 
@@ -97,10 +123,13 @@ async def test_an_answer_in_one_piece_to_a_schema(kind: str) -> None:
     assert "stream" not in asked
     if kind == "anthropic":
         assert asked["output_config"] == {"format": {"type": "json_schema", "schema": SCHEMA}}
+    elif kind == "openai-responses":
+        form = {"type": "json_schema", "name": "answer", "schema": SCHEMA, "strict": True}
+        assert asked["text"] == {"format": form}
     else:
         schema = {"name": "answer", "schema": SCHEMA, "strict": True}
         assert asked["response_format"] == {"type": "json_schema", "json_schema": schema}
-    assert not {"output_config", "response_format"} & plain.keys()
+    assert not {"output_config", "response_format", "text"} & plain.keys()
 
 
 @pytest.mark.parametrize("kind", KINDS)

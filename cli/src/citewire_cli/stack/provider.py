@@ -119,7 +119,7 @@ def _embedded(environ: Mapping[str, str]) -> str:
 
 def _fallback(name: str, environ: Mapping[str, str]) -> str:
     """A fallback's name, and where its text goes if that isn't here."""
-    kinds = [kind for kind in (*_MODELS, "openai-compatible") if name.startswith(f"{kind}/")]
+    kinds = [kind for kind in (*_MODELS, "openai-responses", "openai-compatible") if name.startswith(f"{kind}/")]
     kinds += [kind for kind in (*_MODELS, "openai-compatible") if _model(kind, environ) == name]
     if not kinds:
         return name
@@ -128,15 +128,20 @@ def _fallback(name: str, environ: Mapping[str, str]) -> str:
 
 
 def _model(kind: str, environ: Mapping[str, str]) -> str:
-    return environ.get(f"{_GENERATOR}{_middle(kind)}MODEL", "") or _MODELS.get(kind, "")
+    return environ.get(f"{_GENERATOR}{_middle(kind)}MODEL", "") or _MODELS.get(_settings_of(kind), "")
 
 
 def _base(kind: str, environ: Mapping[str, str]) -> str:
-    return environ.get(f"{_GENERATOR}{_middle(kind)}API_BASE", "") or _BASES.get(kind, "")
+    return environ.get(f"{_GENERATOR}{_middle(kind)}API_BASE", "") or _BASES.get(_settings_of(kind), "")
 
 
 def _middle(kind: str) -> str:
-    return "" if kind == "openai-compatible" else f"{kind.upper()}_"
+    return "" if kind == "openai-compatible" else f"{_settings_of(kind).upper()}_"
+
+
+def _settings_of(kind: str) -> str:
+    """The kind whose settings a kind has: OpenAI's two APIs have the same."""
+    return "openai" if kind == "openai-responses" else kind
 
 
 def _host(base: str) -> str:

@@ -2429,13 +2429,13 @@ class ProviderBody(Model):
         str,
         Field(
             description=(
-                'chat: `anthropic`, `openai`, `ollama`, `openai-compatible`; embedding:'
-                ' `openai`, `ollama`, `openai-compatible`; rerank: `cohere`, `jina`,'
-                ' `openai-compatible`.'
+                'chat: `anthropic`, `openai`, `openai-responses`, `ollama`,'
+                ' `openai-compatible`; embedding: `openai`, `ollama`,'
+                ' `openai-compatible`; rerank: `cohere`, `jina`, `openai-compatible`.'
             )
         ),
     ]
-    """chat: `anthropic`, `openai`, `ollama`, `openai-compatible`; embedding: `openai`, `ollama`, `openai-compatible`; rerank: `cohere`, `jina`, `openai-compatible`."""
+    """chat: `anthropic`, `openai`, `openai-responses`, `ollama`, `openai-compatible`; embedding: `openai`, `ollama`, `openai-compatible`; rerank: `cohere`, `jina`, `openai-compatible`."""
 
     test: Annotated[
         bool | None,

@@ -25,6 +25,9 @@ _DATED: Final = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2})\Z")
 _Count = Annotated[int, Field(strict=True, ge=0)]
 _Usd = Annotated[Decimal, Field(ge=0, lt=MAX_PRICE)]
 
+_SAME_MODELS: Final = {"openai-responses": "openai"}
+"""Kinds of providers that are another API of the same models."""
+
 
 class CatalogueModel(BaseModel):
     """One entry of the catalogue. A count of zero means unknown; prices are USD per million tokens."""
@@ -87,6 +90,7 @@ class Catalogue:
         A dated snapshot (`gpt-4.1-mini-2025-04-14`), or an Ollama model with a tag (`nomic-embed-text:v1.5`), has the
         entry of its family unless it has its own.
         """
+        provider = _SAME_MODELS.get(provider, provider)
         for candidate in (name, _DATED.sub("", name), name.partition(":")[0], ANY):
             model = self._models.get((provider, kind, candidate))
             if model is not None:

@@ -46,6 +46,7 @@ KINDS: Final[Mapping[ProviderType, Mapping[str, Kind]]] = MappingProxyType(
         ProviderType.CHAT: {
             "anthropic": Kind("claude-sonnet-4-6"),
             "openai": Kind("gpt-4.1-mini"),
+            "openai-responses": Kind("gpt-4.1-mini"),
             "ollama": Kind("llama3.2", needs_key=False, needs_base=True),
             "openai-compatible": _LOCAL,
         },
@@ -67,7 +68,7 @@ _IPV4_INSIDE: Final = tuple(
     for text in ("::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")
 )
 """Mapped, translated, 6to4, Teredo."""
-_ENDPOINTS: Final = ("/chat/completions", "/embeddings", "/messages", "/rerank")
+_ENDPOINTS: Final = ("/chat/completions", "/embeddings", "/messages", "/rerank", "/responses")
 
 
 def normalise_base(url: str) -> str:

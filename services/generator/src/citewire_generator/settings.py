@@ -16,7 +16,7 @@ from citewire_remote.retry import RetryPolicy
 from citewire_remote.settings import ApiBase, TenantProviderSettings, require, text_of
 from citewire_remote.stall_timeout import TimeLimits
 
-ProviderKind = Literal["extractive", "anthropic", "openai", "ollama", "openai-compatible"]
+ProviderKind = Literal["extractive", "anthropic", "openai", "openai-responses", "ollama", "openai-compatible"]
 _MODELS = {name: kind.model for name, kind in KINDS[ProviderType.CHAT].items()}
 
 
@@ -164,6 +164,7 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, CallerLimitSetti
         needed = {
             "anthropic": ("anthropic_api_key",),
             "openai": ("openai_api_key",),
+            "openai-responses": ("openai_api_key",),
             "ollama": ("ollama_api_base",),
             "openai-compatible": ("api_base", "model"),
         }
@@ -179,7 +180,8 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, CallerLimitSetti
             providers.append(ConfiguredProvider("anthropic", self.anthropic_api_base, anthropic, models))
         if openai:
             models = _names(self.openai_model, self.openai_more_models)
-            providers.append(ConfiguredProvider("openai", self.openai_api_base, openai, models))
+            kind = "openai-responses" if self.provider == "openai-responses" else "openai"
+            providers.append(ConfiguredProvider(kind, self.openai_api_base, openai, models))
         if self.ollama_api_base:
             models = _names(self.ollama_model, self.ollama_more_models)
             providers.append(ConfiguredProvider("ollama", self.ollama_api_base, "", models, self.ollama_context_window))

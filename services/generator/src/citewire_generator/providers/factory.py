@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from citewire_generator.providers.anthropic_messages import AnthropicMessages
     from citewire_generator.providers.openai_compatible import OpenAiCompatible
 
-_BASES: Final = {"anthropic": "https://api.anthropic.com/v1", "openai": "https://api.openai.com/v1"}
+_BASES: Final = {
+    "anthropic": "https://api.anthropic.com/v1",
+    "openai": "https://api.openai.com/v1",
+    "openai-responses": "https://api.openai.com/v1",
+}
 """Addresses of those that have one."""
 
 
@@ -35,7 +39,7 @@ def build_chat_provider(
     """Builds a provider. Nothing is connected to before its first call.
 
     Args:
-        kind: `anthropic`, `openai`, `ollama` or `openai-compatible`.
+        kind: `anthropic`, `openai`, `openai-responses`, `ollama` or `openai-compatible`.
         api_base: Base URL that ends in `/v1`; "" for the kind's own.
         api_key: Its key; "" if it needs none.
         models: What it offers, the default first.
@@ -62,6 +66,10 @@ def load_adapter(kind: str) -> type[AnthropicMessages] | type[OpenAiCompatible]:
         from citewire_generator.providers.anthropic_messages import AnthropicMessages
 
         return AnthropicMessages
+    if kind == "openai-responses":
+        from citewire_generator.providers.openai_responses import OpenAiResponses
+
+        return OpenAiResponses
     from citewire_generator.providers.openai_compatible import OpenAiCompatible
 
     return OpenAiCompatible

@@ -55,8 +55,8 @@ class ProviderBody(ProviderFields):
     """A tenant provider; what was saved before is replaced, its key included."""
 
     provider: ProviderName = Field(
-        description="chat: `anthropic`, `openai`, `ollama`, `openai-compatible`; embedding: `openai`, `ollama`, "
-        "`openai-compatible`; rerank: `cohere`, `jina`, `openai-compatible`."
+        description="chat: `anthropic`, `openai`, `openai-responses`, `ollama`, `openai-compatible`; embedding: "
+        "`openai`, `ollama`, `openai-compatible`; rerank: `cohere`, `jina`, `openai-compatible`."
     )
     dimensions: Annotated[StrictInt, Field(ge=1, le=4096)] | None = Field(
         default=None, description="Length of an embedding model's vectors, where it can be chosen."

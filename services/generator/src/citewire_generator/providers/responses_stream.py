@@ -1,0 +1,94 @@
+"""OpenAI's Responses API: from the raw body to texts, finish reason and usage.
+
+Only `response.completed`, `response.incomplete` and `response.failed` are ends: a stream that stops before is broken.
+"""
+
+from collections.abc import Mapping
+
+from citewire_generator.model import FinishReason, Usage
+from citewire_generator.providers.reading import AnswerReader
+from citewire_remote.failures import as_list, as_mapping, count_of
+from citewire_remote.redaction import Redaction
+from citewire_remote.stream_decoders import SseDecoder
+
+_INCOMPLETE = {
+    "max_output_tokens": FinishReason.LENGTH,
+    "max_tokens": FinishReason.LENGTH,
+    "content_filter": FinishReason.CONTENT_FILTER,
+}
+_TEXTS = frozenset({"response.output_text.delta", "response.refusal.delta"})
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
+
+
+class ResponsesStream(AnswerReader):
+    """Reads one streamed response.
+
+    Args:
+        provider: The provider's name, for errors.
+        redact: Keeps its key and address out of the log.
+    """
+
+    def __init__(self, provider: str, redact: Redaction | None = None) -> None:
+        super().__init__(SseDecoder(), provider, redact)
+        self._finish: FinishReason | None = None
+        self._refused = False
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        """Why the answer ended."""
+        if self._refused and self._finish in {None, FinishReason.STOP}:
+            return FinishReason.REFUSAL
+        return self._finish or FinishReason.STOP
+
+    def _event(self, event: Mapping[str, object], texts: list[str]) -> None:
+        kind = event.get("type")
+        if kind in _TEXTS:
+            self._refused = self._refused or kind == "response.refusal.delta"
+            delta = event.get("delta")
+            if isinstance(delta, str) and delta:
+                self._text(delta, texts)
+        elif kind in _ENDS:
+            self._end(as_mapping(event.get("response")))
+        elif kind == "error" or event.get("error"):
+            # The error's members stand in the event itself, or in one of their own.
+            self._raise(event if event.get("error") else {"error": event})
+        elif isinstance(kind, str) and kind.endswith(".delta"):
+            self.progress += 1  # reasoning, a tool's input: the model works
+
+    def _whole(self, answer: Mapping[str, object], texts: list[str]) -> None:
+        if not answer.get("status"):
+            if answer.get("error"):
+                self._raise(answer)
+            return
+        for item in map(as_mapping, as_list(answer.get("output"))):
+            for part in map(as_mapping, as_list(item.get("content"))):
+                self._part(item, part, texts)
+        self._end(answer)
+
+    def _part(self, item: Mapping[str, object], part: Mapping[str, object], texts: list[str]) -> None:
+        if item.get("type") != "message":
+            return
+        refusal = part.get("refusal") if part.get("type") == "refusal" else None
+        text = part.get("text") if part.get("type") == "output_text" else refusal
+        self._refused = self._refused or isinstance(refusal, str)
+        if isinstance(text, str) and text:
+            self._text(text, texts)
+
+    def _end(self, response: Mapping[str, object]) -> None:
+        if response.get("error") or response.get("status") in {"failed", "cancelled"}:
+            self._raise(response if response.get("error") else {"error": {"message": "the response failed"}})
+        if response.get("status") == "incomplete":
+            self._finish = self._named(as_mapping(response.get("incomplete_details")).get("reason"), _INCOMPLETE)
+        else:
+            self._finish = FinishReason.STOP
+        usage = as_mapping(response.get("usage"))
+        if "input_tokens" in usage or "output_tokens" in usage:
+            details = as_mapping(usage.get("input_tokens_details"))
+            self.usage = Usage(
+                prompt_tokens=count_of(usage.get("input_tokens")),
+                cached_prompt_tokens=count_of(details.get("cached_tokens")),
+                cache_write_prompt_tokens=count_of(details.get("cache_write_tokens")),
+                completion_tokens=count_of(usage.get("output_tokens")),
+            )
+        self.progress += 1
+        self.done = True
