@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-CHAT_ROUTES: Final = "/v1/chat(/completions)?|/v1/responses|/anthropic/v1/messages|/api/chat/?(query)?|/api/rag-chat/stream"
+CHAT_ROUTES: Final = (
+    "/v1/chat(/completions)?|/v1/responses|/anthropic/v1/messages|/api/chat/?(query)?|/api/rag-chat/stream"
+)
 FIRST_TEXT_SECONDS: Final = 2.5
 """A bound of the histogram's buckets."""
 
