@@ -98,7 +98,9 @@ class ResponseWriter:
                 pass
         return None
 
-    def message(self, status: Literal["in_progress", "completed", "incomplete"], *, empty: bool) -> Any:  # noqa: ANN401 # fields
+    def message(
+        self, status: Literal["in_progress", "completed", "incomplete"], *, empty: bool
+    ) -> schemas.OutputMessage:
         """Returns the answer as far as it is written; `empty`: without its text."""
         content = [] if empty else [output_text("".join(self.texts), self.annotations)]
         return schemas.OutputMessage(
