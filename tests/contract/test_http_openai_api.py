@@ -117,7 +117,7 @@ async def test_errors_are_both_a_problem_and_what_openai_clients_read(gateway: G
     assert problem["error"]["code"] == "profile_not_found"
     assert "grounded" in problem["error"]["message"]
     refused = (await gateway.http.post(PATH, json={**BODY, "tools": [{"type": "function"}]})).json()
-    assert refused["error"]["param"] == "tools"
+    assert refused["error"]["param"] == "tools.0.function"
 
 
 async def test_a_stream_that_breaks_ends_without_done(gateway: Gateway) -> None:

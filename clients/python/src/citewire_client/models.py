@@ -1033,15 +1033,16 @@ class EmbeddingsRequest(Model):
     dimensions: int | None = None
     encoding_format: Literal['float', 'base64'] | str | None = None
     input: Annotated[
-        str | list[str],
+        str | list[str] | list[int] | list[list[int]],
         Field(
             description=(
-                "One text or up to 256; none empty. Token ids can't be taken: models"
-                " differ."
+                "One text or up to 2,048, none empty; or token ids, one array or"
+                " several, in the model's encoding (`cl100k_base` where it isn't one of"
+                " OpenAI's), with the extra `citewire-gateway[tokens]`."
             )
         ),
     ]
-    """One text or up to 256; none empty. Token ids can't be taken: models differ."""
+    """One text or up to 2,048, none empty; or token ids, one array or several, in the model's encoding (`cl100k_base` where it isn't one of OpenAI's), with the extra `citewire-gateway[tokens]`."""
 
     input_type: Annotated[
         Literal['query', 'document'] | str | None,
@@ -4017,6 +4018,12 @@ class VerifiedCitation(Model):
         Field(description="File within the file, such as an e-mail's attachment."),
     ] = None
     """File within the file, such as an e-mail's attachment."""
+
+    pointer: Annotated[
+        str | None,
+        Field(description='In an answer that is JSON: JSON pointer of the value.'),
+    ] = None
+    """In an answer that is JSON: JSON pointer of the value."""
 
     quote: Annotated[
         str,

@@ -6,16 +6,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from citewire.generator.v1 import generator_pb2
 from fastapi import Response
 
 from citewire_accounts.tenants.providers import CHAT_NEEDS
 from citewire_dialects.dialect import AnswerDialect, ChatDialect
 from citewire_dialects.events import PRELIMINARY, Done, Event
+from citewire_dialects.openai_requests import Asked
 from citewire_dialects.options import MAX_INSTRUCTIONS_BYTES, changed
 from citewire_dialects.profile import EventType, Persist, Profile
 from citewire_dialects.run_codec import EVENT_CODEC
 from citewire_dialects.schemas.anthropic import MessageParam
-from citewire_dialects.schemas.openai import CompletionMessage, Extras
+from citewire_dialects.schemas.openai import Extras
 from citewire_dialects.schemas.questions import ChatMessage, ChatRequest
 from citewire_dialects.schemas.responses import InputItem
 from citewire_gateway.api.dependencies import Services
@@ -37,6 +39,7 @@ def make_chat_input(
     dialect: str,
     settings: GatewaySettings,
     *,
+    asked: Asked | None = None,
     question_at: str | None = None,
     instructions: str = "",
     max_tokens: int | None = None,
@@ -50,6 +53,7 @@ def make_chat_input(
         tenant: Who asks.
         dialect: Name of the wire format.
         settings: The gateway's.
+        asked: The conversation as OpenAI's clients have it, with what else they ask; then `body` has none.
         question_at: The field that the question stood in, for errors; None: that of the native form.
         instructions: What the caller tells the model beyond our own prompt.
         max_tokens: Most tokens of the answer; None: the profile's.
@@ -58,7 +62,10 @@ def make_chat_input(
     Raises:
         InvalidArgument: Every field that is wrong is named.
     """
-    messages = tuple(chat_message(message.role, message.content) for message in body.messages or ())
+    if asked is None:
+        messages = tuple(chat_message(message.role, message.content) for message in body.messages or ())
+    else:
+        messages, instructions, question_at = tuple(asked.messages), asked.instructions, asked.question_at
     question = messages[-1].content if messages else body.question
     include = body.events()
     violations = Violations()
@@ -113,6 +120,7 @@ def make_chat_input(
         conversation_id=body.conversation_id,
         model=body.model or "",
         temperature=temperature,
+        passed_on=generator_pb2.GenerateRequest() if asked is None else asked.passed_on,
         keep=bool(body.keep),
         min_score_calibrated=profile.min_score_calibrated and body.min_score is None,
         time_zone=body.time_zone or "",
@@ -122,11 +130,11 @@ def make_chat_input(
 
 
 def compatible_request(
-    model: str, messages: Iterable[CompletionMessage | MessageParam | InputItem], extras: Extras
+    model: str, messages: Iterable[MessageParam | InputItem], extras: Extras, *, keep: bool | None = None
 ) -> tuple[str, ChatRequest]:
     """Returns the profile that another API's model names, "" for the default, and the conversation as our own has it.
 
-    A chat model may follow the profile after a slash. Nothing is checked twice.
+    A chat model may follow the profile after a slash. Nothing is checked twice. `keep` is as in `ChatRequest`.
     """
     profile, _, chat_model = model.partition("/")
     conversation = [
@@ -134,7 +142,7 @@ def compatible_request(
         for message in messages
         if message.role in ("user", "assistant")
     ]
-    return profile, ChatRequest.model_construct(messages=conversation, model=chat_model, **dict(extras))
+    return profile, ChatRequest.model_construct(messages=conversation, model=chat_model, keep=keep, **dict(extras))
 
 
 def shown_events(profile: Profile, include: Collection[EventType]) -> frozenset[EventType]:

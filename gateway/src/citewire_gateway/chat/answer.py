@@ -17,6 +17,7 @@ from citewire_dialects.events import (
     Event,
     Step,
     Tokens,
+    ToolCall,
     UncitedSentence,
     VerifiedCitation,
 )
@@ -96,7 +97,7 @@ class AnswerWriter:
     async def _suggest(self, run: ChatRun, results: Results) -> Sequence[Event]:
         """Adds questions that the passages do answer, where the answer found none and offers too few itself."""
         suggest, given = run.chat.profile.suggest, run.suggested_questions
-        if suggest is None or not run.not_found or given >= suggest.minimum or not results:
+        if suggest is None or not run.not_found or given >= suggest.minimum or not results or not run.answer:
             return ()
         request = generator_pb2.SuggestQuestionsRequest(
             question=run.chat.question,
@@ -204,6 +205,8 @@ def _event(run: ChatRun, message: generator_pb2.GenerateResponse) -> Event | Non
     match message.WhichOneof("event"):
         case "verified_citation":
             return _verified_citation(run, message.verified_citation)
+        case "tool_call":
+            return ToolCall(message.tool_call)
         case "uncited_sentence":
             return UncitedSentence(message.uncited_sentence.sentence)
         case "notice":
@@ -246,6 +249,7 @@ def generate_request(run: ChatRun, results: Results) -> generator_pb2.GenerateRe
         temperature=chat.temperature,
         **_model_fields(chat),
     )
+    request.MergeFrom(chat.passed_on)
     if chat.route.chat is not None and chat.model:
         request.provider.model = chat.model  # one of the provider's models, whatever the operator offers by that name
     if profile.derive_filter:  # such questions speak of days and of documents

@@ -214,7 +214,7 @@ class ChatPipeline:
         retrieval = await retrieving
         # A profile with a no-match answer gives it where nothing matches; the others ask the model all the same.
         no_match = run.chat.profile.no_match
-        if not retrieval.results and no_match is not None:
+        if not retrieval.results and no_match is not None and not run.chat.needs_model:
             answer = self._no_match_answer(run, no_match, retrieval)
         else:
             answer = self._answers.write(run, retrieval.results, retrieval.counts)

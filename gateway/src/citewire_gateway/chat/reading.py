@@ -100,7 +100,11 @@ class ConversationReader:
         if not messages:
             return []
         withheld = (await self._withheld(tenant, [conversation_id]))[conversation_id]
-        return [chat_message(role, WITHHELD if ordinal in withheld else content) for ordinal, role, content in messages]
+        return [
+            chat_message(role, WITHHELD if ordinal in withheld else content)
+            for ordinal, role, content in messages
+            if content  # an answer of tool calls alone has none
+        ]
 
     async def may_read(self, document_ids: Collection[int]) -> bool:
         """Says whether the caller may see all of these documents."""

@@ -58,6 +58,8 @@ class ChatInput:
     """The chat model; "" is the default."""
     temperature: float | None = None
     """0–2; None leaves it to the provider."""
+    passed_on: generator_pb2.GenerateRequest = field(default_factory=generator_pb2.GenerateRequest)
+    """What else of the request goes to the generator as it is: format, tools, sampling, pictures."""
     embedding_model: str = ""
     """The operator's model that embeds the question; "" is the default."""
     route: ModelRoute = OPERATOR_ROUTE
@@ -85,6 +87,11 @@ class ChatInput:
     def stored(self) -> bool:
         """Whether its events are stored, for readers who come later."""
         return self.kept_for_key or self.grace_seconds > 0
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether no fixed sentence can be the answer: JSON is asked for, or tools may find what no document has."""
+        return self.passed_on.HasField("format") or self.passed_on.HasField("tools")
 
     @property
     def persists(self) -> bool:
@@ -263,6 +270,7 @@ class ChatRun:
             finish_reason=enum_text(generator_pb2.FinishReason, completed.finish_reason),
             cited=tuple(completed.cited_numbers),
             answerable_score=completed.answerable_score if completed.HasField("answerable_score") else None,
+            refusal=completed.refusal,
         )
 
 

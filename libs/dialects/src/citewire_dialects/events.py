@@ -112,6 +112,14 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A piece of a call of a tool that the caller brought; shown in dialects that have tools."""
+
+    type: ClassVar[EventType] = EventType.TOOL_CALL
+    piece: generator_pb2.ToolCallDelta
+
+
+@dataclass(frozen=True, slots=True)
 class VerifiedCitation:
     """A sentence of the answer, and what the passage that it cites says about it; after the sentence's last token."""
 
@@ -211,6 +219,8 @@ class Outcome:
     steps: tuple[Step, ...] = ()
     answerable_score: float | None = None
     """Of an extractive answer, 0–1, found or not."""
+    refusal: str = ""
+    """Why there is no JSON, where that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +237,7 @@ Event = (
     | Decision
     | Citations
     | Tokens
+    | ToolCall
     | VerifiedCitation
     | UncitedSentence
     | Sources

@@ -17,7 +17,8 @@ from fastapi import Request
 from pydantic import MISSING
 
 from citewire_dialects.dialect import AnswerDialect, ChatStreamDialect, UrlOf, quoted
-from citewire_dialects.events import Citation, Citations, Done, Event, Tokens, Usage, VerifiedCitation
+from citewire_dialects.events import Citation, Citations, Done, Event, Tokens, ToolCall, Usage, VerifiedCitation
+from citewire_dialects.openai_requests import openai_param
 from citewire_dialects.schemas import chat as schemas
 from citewire_dialects.schemas.openai import (
     Annotation,
@@ -29,6 +30,10 @@ from citewire_dialects.schemas.openai import (
     CompletionFault,
     CompletionUsage,
     Delta,
+    FunctionCall,
+    FunctionChunk,
+    ToolCallChunk,
+    ToolCallParam,
     UrlCitation,
 )
 from citewire_http.api.schemas import OpenAiError
@@ -57,7 +62,7 @@ _REACH = 400
 _SLOT = "\ufffc"
 """Stands for a token in a frame that is made once."""
 
-FinishReason = Literal["stop", "length", "content_filter"]
+FinishReason = Literal["stop", "length", "content_filter", "tool_calls"]
 _ERROR_TYPES: Mapping[Code, str] = {
     Code.INVALID_ARGUMENT: "invalid_request_error",
     Code.NOT_FOUND: "invalid_request_error",
@@ -73,9 +78,10 @@ class OpenAiAnswer(AnswerDialect):
 
     name: ClassVar[str] = "openai_json"
 
-    def __init__(self, completion_id: str, model: str, url_of: UrlOf) -> None:
-        """`model` is named as the request named it."""
+    def __init__(self, completion_id: str, model: str, url_of: UrlOf, *, structured: bool = False) -> None:
+        """`model` is named as the request named it; `structured`: whether the answer is to be JSON."""
         super().__init__()
+        self._structured = structured
         self.head: dict[str, Any] = {"id": completion_id, "created": int(time.time()), "model": model}
         """What every body and every frame begins with."""
         self._url_of = url_of
@@ -88,7 +94,14 @@ class OpenAiAnswer(AnswerDialect):
 
     def body(self) -> Completion:
         """See `AnswerDialect.body`."""
-        message = AnswerMessage(role="assistant", content=self.text, refusal=None, annotations=self.annotations())
+        calls = self._tool_calls()
+        message = AnswerMessage(
+            role="assistant",
+            content=None if not self.text and (calls or self.outcome.refusal) else self.text,
+            refusal=self.outcome.refusal or None,
+            annotations=self.annotations(),
+            tool_calls=calls or MISSING,
+        )
         choice = CompletionChoice(index=0, message=message, logprobs=None, finish_reason=self.finish_reason())
         return Completion(**self.head, object="chat.completion", choices=[choice], usage=self.usage())
 
@@ -121,14 +134,14 @@ class OpenAiAnswer(AnswerDialect):
             for event in self.all(VerifiedCitation)
             if event.verified.number in by_number and (not told or (_is_unverified(event) and id(event) not in told))
         ]
-        if not spans:
+        if not spans and not self.outcome.refusal and not (self._structured or self.all(ToolCall)):
             spans = [(citation, 0, len(answer), None) for citation in self.citations]
         return [self._annotation(citation, start, end, verified) for citation, start, end, verified in spans]
 
     def source_list(self) -> str:
         """The sources as Markdown, to follow a streamed text; "" if there are none to name."""
-        if self.outcome.not_found or not self.citations:
-            return ""
+        if self.outcome.not_found or not self.citations or self._structured or self.all(ToolCall):
+            return ""  # after JSON it would be none any more, and a call is no answer
         cited = [citation for citation in self.citations if citation.index in self.outcome.cited]
         lines = [
             f"- [{citation.index}] [{_label(citation)}]({self._url_of(citation)})"
@@ -139,8 +152,10 @@ class OpenAiAnswer(AnswerDialect):
     def finish_reason(self) -> FinishReason:
         """Why it ended, in OpenAI's words."""
         match self.outcome.finish_reason:
-            case "stop" | "length" as reason:
+            case "stop" | "length" | "tool_calls" as reason:
                 return reason
+            case "refusal" if self.outcome.refusal:
+                return "stop"
             case _:
                 return "content_filter"
 
@@ -149,6 +164,20 @@ class OpenAiAnswer(AnswerDialect):
         usage = self.all(Usage)
         prompt, completion = (usage[0].prompt_tokens, usage[0].completion_tokens) if usage else (0, 0)
         return CompletionUsage(prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion)
+
+    def _tool_calls(self) -> list[ToolCallParam]:
+        """The calls, from their pieces."""
+        pieces: dict[int, list[generator_pb2.ToolCallDelta]] = defaultdict(list)
+        for event in self.all(ToolCall):
+            pieces[event.piece.index].append(event.piece)
+        return [
+            ToolCallParam(
+                id=parts[0].id,
+                type="function",
+                function=FunctionCall(name=parts[0].name, arguments="".join(part.arguments for part in parts) or "{}"),
+            )
+            for _, parts in sorted(pieces.items())
+        ]
 
     def _sentences(self) -> Mapping[int, Sequence[VerifiedCitation]]:
         """What was verified of each number, in the answer's order."""
@@ -212,9 +241,11 @@ class OpenAiStream(ChatStreamDialect):
 
     name: ClassVar[str] = "openai"
 
-    def __init__(self, completion_id: str, model: str, url_of: UrlOf, *, include_usage: bool) -> None:
-        """`include_usage`: whether a last chunk without choices carries the usage."""
-        self._answer = OpenAiAnswer(completion_id, model, url_of)
+    def __init__(
+        self, completion_id: str, model: str, url_of: UrlOf, *, include_usage: bool, structured: bool = False
+    ) -> None:
+        """`include_usage`: whether a last chunk without choices carries the usage. See `OpenAiAnswer`."""
+        self._answer = OpenAiAnswer(completion_id, model, url_of, structured=structured)
         self._include_usage = include_usage
         self._started = False
         slot = self._delta(Delta(content=_SLOT))
@@ -229,6 +260,8 @@ class OpenAiStream(ChatStreamDialect):
             case Tokens(texts=texts):
                 before, after = self._before_token, self._after_token
                 return self._start() + "".join([f"{before}{quoted(text)}{after}" for text in texts]).encode()
+            case ToolCall(piece=piece):
+                return self._start() + self._delta(Delta(tool_calls=[_call_delta(piece)])).encode()
             case Done():
                 return self._start() + self._end().encode()
             case _:
@@ -252,6 +285,8 @@ class OpenAiStream(ChatStreamDialect):
         answer = self._answer
         sources = answer.source_list()
         frames = self._delta(Delta(content=sources)) if sources else ""
+        if answer.outcome.refusal:
+            frames += self._delta(Delta(refusal=answer.outcome.refusal))
         frames += self._delta(Delta(annotations=answer.annotations() or MISSING), answer.finish_reason())
         if self._include_usage:
             frames += self._chunk([], answer.usage())
@@ -271,7 +306,7 @@ def openai_error(error: CitewireError) -> OpenAiError:
     return OpenAiError(
         message=error.message,
         type=_ERROR_TYPES.get(error.code, "server_error"),
-        param=error.violations[0].field if error.violations else None,
+        param=openai_param(error.violations[0].field) if error.violations else None,
         code=error.reason.lower(),
     )
 
@@ -281,6 +316,13 @@ def openai_members(request: Request, error: CitewireError) -> dict[str, Any]:
     path = request.url.path
     known = path in OPENAI_PATHS or path.startswith(OPENAI_PREFIXES)
     return {"error": openai_error(error).members()} if known else {}
+
+
+def _call_delta(piece: generator_pb2.ToolCallDelta) -> ToolCallChunk:
+    function = FunctionChunk(name=piece.name or MISSING, arguments=piece.arguments)
+    return ToolCallChunk(
+        index=piece.index, id=piece.id or MISSING, type="function" if piece.id else MISSING, function=function
+    )
 
 
 def _is_unverified(event: VerifiedCitation) -> bool:

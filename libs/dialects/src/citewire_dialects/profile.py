@@ -21,6 +21,7 @@ class EventType(StrEnum):
     DECISION = "decision"
     CITATIONS = "citations"
     TOKEN = "token"  # noqa: S105 - a piece of text, no secret
+    TOOL_CALL = "tool_call"
     CITATION = "citation"
     UNCITED = "uncited"
     SOURCES = "sources"

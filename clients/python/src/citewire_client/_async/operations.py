@@ -623,7 +623,7 @@ class AsyncOperations:
 
     async def embed(
         self,
-        input: str | Sequence[str],
+        input: str | Sequence[str] | Sequence[int] | Sequence[Sequence[int]],
         *,
         dimensions: int | NotGiven | None = NOT_GIVEN,
         encoding_format: Literal["float", "base64"] | NotGiven = NOT_GIVEN,

@@ -2,6 +2,7 @@
 
 import base64
 import struct
+from dataclasses import replace
 from typing import Annotated
 
 from citewire.embedder.v1 import embedder_pb2
@@ -14,6 +15,8 @@ from citewire_accounts.tenants.providers import ProviderType
 from citewire_dialects.dialect import ChatDialect, UrlOf
 from citewire_dialects.events import Citation
 from citewire_dialects.openai_chat import OpenAiAnswer, OpenAiStream
+from citewire_dialects.openai_requests import read_completion
+from citewire_dialects.profile import Persist
 from citewire_dialects.schemas.openai import (
     Completion,
     CompletionRequest,
@@ -39,10 +42,13 @@ from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_kit.plan_limits import Measure
 from citewire_kit.tenant import current_request_id
+from citewire_kit.turns import in_turn
 
 router = APIRouter(route_class=CancellingRoute, tags=["compatible"], dependencies=[Depends(authenticate)])
 
 _OWNER = "citewire"
+_EMBEDDED_AT_ONCE = 256
+"""Texts of a call to the embedder, at most."""
 _CREATED = 1_767_225_600
 """Models have no date of their own: the first day of 2026."""
 
@@ -71,20 +77,24 @@ async def complete(
     body: Annotated[CompletionRequest, Depends(JsonBody(CompletionRequest))],
 ) -> Response:
     """Answers as OpenAI's chat completions do; `model` names a profile, and after a slash a chat model."""
-    name, native = compatible_request(body.model, body.messages, body.citewire)
+    name, native = compatible_request(body.model, (), body.citewire, keep=body.store)
     profile = await services.profiles.find(tenant, name or services.settings.default_profile)
+    if body.store is False:
+        profile = replace(profile, persist=Persist.NEVER)
+    asked = read_completion(body)
     completion_id, url_of = f"chatcmpl-{current_request_id()}", urls_at(request)
-    dialect: ChatDialect = OpenAiAnswer(completion_id, body.model, url_of)
+    structured = asked.passed_on.HasField("format")
+    dialect: ChatDialect = OpenAiAnswer(completion_id, body.model, url_of, structured=structured)
     if body.stream:
-        dialect = OpenAiStream(completion_id, body.model, url_of, include_usage=body.stream_options.include_usage)
+        usage = body.stream_options.include_usage
+        dialect = OpenAiStream(completion_id, body.model, url_of, include_usage=usage, structured=structured)
     chat = make_chat_input(
         native,
         profile,
         tenant,
         dialect.name,
         services.settings,
-        question_at=f"messages.{len(body.messages) - 1}.content",
-        instructions="\n\n".join(message.text for message in body.messages if message.role in ("system", "developer")),
+        asked=asked,
         max_tokens=body.max_completion_tokens or body.max_tokens,
         temperature=body.temperature,
     )
@@ -114,26 +124,30 @@ async def embed(
     """Returns a vector per text, in order."""
     route = await services.providers.route(tenant, {ProviderType.EMBEDDING})
     query = body.input_type == "query"
-    request = embedder_pb2.EmbedRequest(
-        inputs=body.texts(),
-        purpose=embedder_pb2.PURPOSE_QUERY if query else embedder_pb2.PURPOSE_DOCUMENT,
-        model=body.model or "",
-        dimensions=body.dimensions,
-        provider=None if body.model else route.embedding,
-    )
-    taken = await services.limiter.take(tenant, Measure.TOKENS, sum(map(len, request.inputs)) // CHARS_PER_TOKEN)
-    response = await services.embedder.embed(request, patient=True)
-    await services.limiter.settle(taken, response.usage.input_tokens)
-    size = response.space.dimensions * 4
-    rows = [response.vectors[start : start + size] for start in range(0, len(response.vectors), size)]
+    texts = await in_turn(body.texts) if body.has_tokens else body.texts()
+    taken = await services.limiter.take(tenant, Measure.TOKENS, sum(map(len, texts)) // CHARS_PER_TOKEN)
+    rows, tokens, model = list[bytes](), 0, ""
+    for start in range(0, len(texts), _EMBEDDED_AT_ONCE):
+        request = embedder_pb2.EmbedRequest(
+            inputs=texts[start : start + _EMBEDDED_AT_ONCE],
+            purpose=embedder_pb2.PURPOSE_QUERY if query else embedder_pb2.PURPOSE_DOCUMENT,
+            model=body.model or "",
+            dimensions=body.dimensions,
+            provider=None if body.model else route.embedding,
+        )
+        response = await services.embedder.embed(request, patient=True)
+        size = response.space.dimensions * 4
+        rows += [response.vectors[at : at + size] for at in range(0, len(response.vectors), size)]
+        tokens += response.usage.input_tokens
+        model = response.space.model
+    await services.limiter.settle(taken, tokens)
     # Built without validation, which would look at every number of every vector.
     data = [
         Embedding.model_construct(object="embedding", index=number, embedding=_vector(row, body.encoding_format))
         for number, row in enumerate(rows)
     ]
-    tokens = response.usage.input_tokens
     usage = EmbeddingUsage(prompt_tokens=tokens, total_tokens=tokens)
-    embeddings = Embeddings.model_construct(object="list", data=data, model=response.space.model, usage=usage)
+    embeddings = Embeddings.model_construct(object="list", data=data, model=model, usage=usage)
     return JSONResponse(embeddings.model_dump())
 
 

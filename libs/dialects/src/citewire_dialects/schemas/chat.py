@@ -175,6 +175,10 @@ class VerifiedCitation(QuoteVerdict, QuotePlace, CitedSentence):
     parts = ("verified", "chunk")
     names: ClassVar[Names] = {**PLACE_NAMES, "index": "number"}
 
+    pointer: str | MISSING = Field(
+        default=MISSING, description="In an answer that is JSON: JSON pointer of the value.", examples=["/growth"]
+    )
+
 
 class UncitedSentence(ResponseModel):
     """A sentence of the answer that states facts and cites nothing."""

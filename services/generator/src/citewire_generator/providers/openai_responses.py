@@ -1,13 +1,13 @@
 """OpenAI's Responses API as a provider: what its newest models are asked by, some by nothing else."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 import httpx2
 from openai import RequestOptions
 
 from citewire_generator.model import Role
-from citewire_generator.providers.base import ChatTask
+from citewire_generator.providers.base import ChatTask, Feature
 from citewire_generator.providers.openai_compatible import SCHEMA_NAME, OpenAiCompatible
 from citewire_generator.providers.reading import AnswerReader
 from citewire_generator.providers.remote import call_headers
@@ -20,6 +20,8 @@ _LEAST_TOKENS: Final = 16
 
 class OpenAiResponses(OpenAiCompatible):
     """Streams answers from one base URL; nothing is kept there."""
+
+    takes: ClassVar[frozenset[Feature]] = frozenset()
 
     async def send(
         self, task: ChatTask, *, stream: bool, json_schema: Mapping[str, object] | None = None
