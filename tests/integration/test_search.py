@@ -231,8 +231,9 @@ async def test_a_walk_is_planned_once_and_what_depends_on_sizes_each_time(rows: 
     assert planned == [("filtered", False, True), ("scan", False, True), ("walk", True, False)]
 
 
+@pytest.mark.parametrize("hidden", [False, True])
 async def test_a_small_organisations_scan_is_planned_once_and_reads_its_own_rows(
-    rows: CorpusRows, database: Database
+    rows: CorpusRows, database: Database, hidden: bool
 ) -> None:
     """Whoever shares its partition: a plan for an organisation of average size reads the partition whole."""
     random = np.random.default_rng(14)
@@ -240,6 +241,8 @@ async def test_a_small_organisations_scan_is_planned_once_and_reads_its_own_rows
     with rows.bulk():
         fill(rows, "acme", clustered(random, 3000), each=20)
         fill(rows, mate, clustered(random, 40), each=20)
+    if hidden:  # something may be, from the first readers on
+        rows.run("SELECT corpus.intern_access(%s, NULL, '{group:hr}')", (mate,))
     read = "SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE relname LIKE 'vectors!_1!_p%%' ESCAPE '!'"
     [(before,)] = rows.all(read)
     pool = await open_pool(database.dsn("citewire_corpus"), max_size=1, name="test", resolved=VISIBLE)

@@ -109,8 +109,8 @@ class PostgresSearch:
             # which are made for the ranking alone.
             by_terms = not query.exact and sizes.chunks > self._tuning.lexical_scan_chunks
             words = await search.ask_words(by_terms=by_terms, hidden=sizes.hidden)
-            # One plan fits all walks, and all scans of what a small organisation has.
-            once = not query.scope.narrowed and (way is not None or not (by_scan or sizes.hidden))
+            # One plan fits all walks, and all scans of little: of a small organisation, or of what its caller may see.
+            once = not query.scope.narrowed and (way is not None or not by_scan)
             serving = await search.prepare(way, once=once)
             unknown = await ask_unknown(batch.connection, tenant, query.scope)
             ranking = await search.rank(way, hidden=sizes.hidden, once=once)
