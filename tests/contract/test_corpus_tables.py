@@ -108,7 +108,7 @@ async def test_a_wrong_query_names_its_field(me: Caller, asked: pb.TableQuery, f
 
 
 async def test_what_is_not_computed_says_why(me: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = await upload(me, b"# No table", "a.md")
+    text = await upload(me, b"No table", "a.txt")
     ambiguous = await upload(me, b"Item;Cost\na;1.50\nTotal North;1.50\n")
     long = await upload(me, b"Item,Cost\n" + b"a,1.50\n" * 20_000)
     asked = pb.TableQuery(aggregates=[pb.TableAggregate(function=pb.TABLE_FUNCTION_COUNT)])

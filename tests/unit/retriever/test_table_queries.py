@@ -12,7 +12,7 @@ from citewire.retriever.v1 import table_pb2 as pb
 from openpyxl import Workbook
 
 from citewire_retriever.ingest.document import ParseLimits
-from citewire_retriever.ingest.tabular import TableQueryError, tables
+from citewire_retriever.ingest.tabular import TableQueryError, collector
 from citewire_retriever.ingest.tabular.answer import list_tables
 from citewire_retriever.ingest.tabular.engine import answer, connect, used_names
 from citewire_retriever.ingest.tabular.tables import read_tables
@@ -132,14 +132,18 @@ CUT: dict[str, tuple[bytes, str, pb.TableQuery, str]] = {
         book([["A", "Cost", None, "B"], ["x", 1, None, "y"], ["z", 2]]), "a.xlsx", count_of(), "side by side",
     ),
     "a row that may be a total": (
-        csv_table("Item,Cost", "a,1.50", "b,2.50", "Total North,4.00"), "a.csv", total("Cost"), "row 4 ('Total North')",
+        csv_table("Item,Cost", "a,1.50", "b,2.50", "Total North,4.01"), "a.csv", total("Cost"), "row 4 ('Total North')",
     ),
     "merged amounts": (
         book([["Item", "Cost"], ["a", 5], ["b", None]], merges=("B2:B3",)), "a.xlsx", total("Cost"), "merged cells",
     ),
     "a first row of data": (csv_table("a,12.5", "b,2.5"), "a.csv", count_of(), "looks like data"),
     "no table": (csv_table("1,2", "3,4"), "a.csv", count_of(), "no table"),
-    "another format": (b"# Cost\n\nA text.", "a.md", count_of(), "none of them"),
+    "another format": (b"Cost: a text.", "a.txt", count_of(), "none of them"),
+    "a PDF": (b"%PDF-1.7", "a.pdf", count_of(), "doesn't say which words are cells"),
+    "words below an empty row of words": (
+        csv_table("Name,City", "Ada,Rome", "", "Product,Colour", "Desk,Red"), "a.csv", count_of(), "row 4, below an",
+    ),
     "a sum of too many digits": (
         csv_table("Item,Cost", *(f"a,{'9' * 38}" for _ in range(9))), "a.csv", total("Cost"), "38 digits",
     ),
@@ -214,15 +218,6 @@ def test_tables_are_told_apart(ask: Ask) -> None:
     assert texts(ask(below, "a.xlsx", query)) == [["2"]]
 
 
-def test_a_total_s_row_is_not_added_and_one_that_may_be_is_left_out_by_a_filter(ask: Ask) -> None:
-    data = csv_table("Item,Cost", "a,1.50", "Total Energies,2.50", "Grand total:,4.00")
-    keep = pb.TableFilter(column="Item", op=pb.TABLE_OPERATOR_NE, values=["total energies"])
-    result = ask(data, "a.csv", total("Cost", keep))
-    assert (texts(result), list(result.excluded_rows)) == ([["1.5"]], [4])
-    shown = ask(data, "a.csv", pb.TableQuery(columns=["Cost"]))
-    assert texts(shown) == [["1.5"], ["2.5"]]
-
-
 @pytest.mark.parametrize(
     ("query", "field", "problem"),
     [
@@ -253,7 +248,7 @@ def test_a_query_that_does_not_fit_names_its_field(ask: Ask, query: pb.TableQuer
 
 
 def test_a_table_of_too_many_rows_is_refused_and_never_cut(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MOST_ROWS", 3)
+    monkeypatch.setattr(collector, "MOST_ROWS", 3)
     assert texts(ask(csv_table("Cost,x", "1.0,a", "1.0,a", "1.0,a"), "a.csv", total("Cost"))) == [["3"]]
     with pytest.raises(TableQueryError, match="too large"):
         ask(csv_table("Cost,x", "1.0,a", "1.0,a", "1.0,a", "1.0,a"), "a.csv", total("Cost"))

@@ -22,6 +22,7 @@ from planted_parser import plant
 from proof_scale import PrintTable, ProofScale
 from table_oracle import answer_of, make_query, make_table
 from waiting import wait_until
+from zip_packages import docx, paragraph
 
 RULES = SandboxRules(
     seconds=120,
@@ -33,6 +34,7 @@ RULES = SandboxRules(
     tables=True,
     confinement="available",
 )
+ROWS = [("Item", "Cost"), ("a", "1.50"), ("b", "2.25")]
 COUNT = pb.TableQuery(aggregates=[pb.TableAggregate(function=pb.TABLE_FUNCTION_COUNT)])
 
 
@@ -59,6 +61,19 @@ async def test_answers_come_out_of_confinement(sandbox: Sandbox, tmp_path: Path,
         assert shown == [row for row, _ in answer_of(table, query)[0]], query
         listed = await sandbox.list_tables(path, table.name, "")
         assert [column.name for column in listed.tables[0].columns] == [column.name for column in table.columns]
+
+
+async def test_tables_of_texts_come_out_of_confinement(sandbox: Sandbox, tmp_path: Path) -> None:
+    cells = "".join(f"<w:tr><w:tc>{paragraph(a)}</w:tc><w:tc>{paragraph(b)}</w:tc></w:tr>" for a, b in ROWS)
+    files = {
+        "a.md": "\n".join(["| Item | Cost |", "|---|---|", *(f"| *{a}* | `{b}` |" for a, b in ROWS[1:])]).encode(),
+        "a.html": f"<html><table>{''.join(f'<tr><td>{a}<td>{b}' for a, b in ROWS)}</table></html>".encode(),
+        "a.docx": docx(f"<w:tbl>{cells}</w:tbl>"),
+    }
+    query = pb.TableQuery(aggregates=[pb.TableAggregate(function=pb.TABLE_FUNCTION_SUM, column="cost")])
+    for name, data in files.items():
+        answer = await sandbox.query_table(write(tmp_path, name, data), name, "", query)
+        assert answer.rows[0].values[0].text == "3.75", name
 
 
 async def test_refusals_come_out_of_confinement(sandbox: Sandbox, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from citewire_retriever.converters import tables as table_checks
 from citewire_retriever.ingest.document import ParseLimits
 from citewire_retriever.ingest.recognition import MOST_PIXELS
 from citewire_retriever.ingest.settings import WorkerSettings
-from citewire_retriever.ingest.tabular import tables
+from citewire_retriever.ingest.tabular import collector
 from citewire_retriever.service.metadata import MAX_URL
 from citewire_retriever.settings import RetrieverSettings
 
@@ -81,7 +81,7 @@ EXPECTED: dict[str, list[int]] = {
         default(RetrieverSettings, "table_max_bytes") // MIB,
         default(RetrieverSettings, "table_seconds"),
     ],
-    "table that is computed over": [tables.MOST_ROWS, tables.MOST_CELLS],
+    "table that is computed over": [collector.MOST_ROWS, collector.MOST_CELLS],
     "table query": [table_checks.MOST_BYTES // 1024, table_checks.MOST_ROWS],
     "text that is located": [documents.MAX_SPAN],
     "text that a model reads to [enrich](../explanation/enrichment.md) a document": [

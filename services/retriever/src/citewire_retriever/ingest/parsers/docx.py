@@ -4,6 +4,8 @@ Read from the package's own parts: libraries for DOCX give neither list numbers,
 changes, and inflate all of a file. Names of elements and styles are ECMA-376's.
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
 from mmap import mmap
 from typing import Final
 
@@ -14,7 +16,7 @@ from citewire_retriever.ingest.parsers.docx_text import Paragraph, children, fin
 from citewire_retriever.ingest.parsers.lxml_facade import Element
 from citewire_retriever.ingest.parsers.package import Package, attribute, local
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
-from citewire_retriever.ingest.parsers.tables import Cell, add_rows, mark_header
+from citewire_retriever.ingest.parsers.tables import Cell, Grid, add_rows, mark_header
 
 MEDIA_TYPE: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _MOST_COLUMNS: Final = 1000
@@ -31,16 +33,32 @@ def parse_docx(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
         IngestError: CORRUPT, PASSWORD_REQUIRED, TOO_LARGE.
     """
     package = Package(data, "Word document")
-    main = package.related("", "officeDocument") or "word/document.xml"
-    reader = _Reader(package, main, limits)
-    for _, element in package.elements(main, frozenset({"p", "tbl"})):
-        reader.read(element)
+    reader = _read(package, limits)
     title = reader.title or package.title() or reader.first_heading
     return ParsedDocument(Format.DOCX, MEDIA_TYPE, reader.builder.text(), tuple(reader.builder.blocks), title=title)
 
 
+def read_docx_tables(data: bytes | mmap, limits: ParseLimits) -> Iterator[Grid]:
+    """The tables of a Word document. Raises as `parse_docx` does."""
+    for grid in _read(Package(data, "Word document"), limits, keep_tables=True).tables:
+        rows = [
+            [replace(cell, head=True) for cell in row] if index < grid.header_rows else row
+            for index, row in enumerate(grid.rows)
+        ]
+        yield Grid(rows, is_cut=grid.is_cut)
+
+
+def _read(package: Package, limits: ParseLimits, *, keep_tables: bool = False) -> "_Reader":
+    main = package.related("", "officeDocument") or "word/document.xml"
+    reader = _Reader(package, main, limits, keep_tables=keep_tables)
+    for _, element in package.elements(main, frozenset({"p", "tbl"})):
+        reader.read(element)
+    return reader
+
+
 class _Reader:
-    def __init__(self, package: Package, main: str, limits: ParseLimits) -> None:
+    def __init__(self, package: Package, main: str, limits: ParseLimits, *, keep_tables: bool) -> None:
+        self.keep_tables = keep_tables
         self.builder = TextBuilder(limits)
         self.styles = Styles(package.related_tree(main, "styles"))
         self.numbers = Numbers(package.related_tree(main, "numbering"), self.styles)
@@ -49,6 +67,7 @@ class _Reader:
             for kind in ("footnote", "endnote")
             for note in children(package.related_tree(main, f"{kind}s"))
         }
+        self.tables: list[_Grid] = []
         self.title: str | None = None
         self.first_heading: str | None = None
 
@@ -86,6 +105,8 @@ class _Reader:
     def _table(self, table: Element) -> None:
         grid = _Grid(self.numbers)
         notes = [note for row in _below(table, "tr") for note in grid.add(row)]
+        if self.keep_tables:
+            self.tables.append(grid)
         add_rows(self.builder, mark_header(grid.rows, grid.header_rows))
         for note in notes:
             for each in children(self.notes.pop(note, None)):
@@ -103,6 +124,8 @@ class _Grid:
     def __init__(self, numbers: Numbers) -> None:
         self.rows: list[list[Cell]] = []
         self.header_rows = 0
+        self.is_cut = False
+        """Whether it has more columns than are read."""
         self._numbers = numbers
 
     def add(self, row: Element) -> list[tuple[str, str]]:
@@ -120,9 +143,11 @@ class _Grid:
             if merged is not None and value(merged, "continue") == "continue" and len(cells) < len(above):
                 cell = above[len(cells)]
             else:
-                cell = Cell(self._text(element, notes), head=False)
+                text, plain = self._text(element, notes)
+                cell = Cell(text, head=False, plain=plain)
             cells += [cell] * span
             if len(cells) > _MOST_COLUMNS:
+                self.is_cut = True
                 break
         if cells:
             self.rows.append(cells)
@@ -135,7 +160,8 @@ class _Grid:
                 self.header_rows += 1
         return notes
 
-    def _text(self, cell: Element, notes: list[tuple[str, str]]) -> str:
+    def _text(self, cell: Element, notes: list[tuple[str, str]]) -> tuple[str, bool]:
+        """A cell's text, and whether it is one line without raised or struck signs."""
         texts: list[str] = []
         for element in cell.iter():
             if local(element.tag) == "p" and not _inside_paragraph(element, cell):
@@ -143,7 +169,17 @@ class _Grid:
                     number = self._numbers.next(paragraph.element) if paragraph.text.strip() else ""
                     texts.append(f"{number} {paragraph.text}" if number not in {"", "-"} else paragraph.text)
                     notes += paragraph.notes
-        return one_line(" ".join(texts))
+        filled = [text for text in texts if text.strip()]
+        plain = len(filled) < 2 and not any(sign in text.strip() for text in filled for sign in "\n\t")
+        return one_line(" ".join(texts)), plain and not any(map(_is_raised, cell.iter()))
+
+
+def _is_raised(element: Element) -> bool:
+    """Whether it makes signs of a run raised, lowered or struck."""
+    name = local(element.tag)
+    if name == "vertAlign":
+        return value(element, "baseline") != "baseline"
+    return name in {"strike", "dstrike"} and value(element, "1") not in {"0", "false", "off"}
 
 
 def _inside_paragraph(element: Element, cell: Element) -> bool:

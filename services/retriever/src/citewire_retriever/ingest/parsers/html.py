@@ -1,14 +1,16 @@
 """HTML: the stored text is what a reader sees, rendered block by block."""
 
 import re
+from collections.abc import Iterator
 
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.html_measures import LISTS, Measures, measure
-from citewire_retriever.ingest.parsers.html_tables import is_data_table, read_table
+from citewire_retriever.ingest.parsers.html_tables import is_data_table, read_grid, read_table
 from citewire_retriever.ingest.parsers.html_text import BLOCKS, is_skipped, visible_text
 from citewire_retriever.ingest.parsers.lxml_facade import Element, parse_html, walk
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
+from citewire_retriever.ingest.parsers.tables import Grid
 
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _MAIN_SHARE = 0.5
@@ -25,17 +27,29 @@ def parse_html_page(text: str, limits: ParseLimits) -> ParsedDocument:
     Raises:
         IngestError: EMPTY or NO_TEXT if nothing is left; TOO_LARGE.
     """
-    root = parse_html(text.encode("utf-8"))
-    if root is None:
-        raise IngestError(IngestCode.EMPTY, "The page holds no element.")
-    main = _main_part(root)
+    root = _root(text)
     reader = _Reader(limits, measure(root))
-    reader.read(main)
+    reader.read(_main_part(root))
     if not reader.builder.blocks:
         raise IngestError(IngestCode.NO_TEXT, "The page holds no visible text.")
     return ParsedDocument(
         Format.HTML, "text/html", reader.builder.text(), tuple(reader.builder.blocks), title=_title(root)
     )
+
+
+def read_html_tables(text: str, limits: ParseLimits) -> Iterator[Grid]:
+    """The data tables of decoded HTML, in the parts of it that `parse_html_page` reads. Raises as it does."""
+    root = _root(text)
+    reader = _Reader(limits, measure(root))
+    reader.read(_main_part(root))
+    return map(read_grid, reader.tables)
+
+
+def _root(text: str) -> Element:
+    root = parse_html(text.encode("utf-8"))
+    if root is None:
+        raise IngestError(IngestCode.EMPTY, "The page holds no element.")
+    return root
 
 
 class _Reader:
@@ -44,6 +58,7 @@ class _Reader:
     def __init__(self, limits: ParseLimits, measures: dict[Element, Measures]) -> None:
         self.measures = measures
         self.builder = TextBuilder(limits)
+        self.tables: list[Element] = []
         self.inline: list[str] = []
         self.item = False  # whether the next paragraph starts a list item
 
@@ -86,6 +101,7 @@ class _Reader:
             return True
         if tag == "table" and is_data_table(element, self.measures[element]):
             self._flush()
+            self.tables.append(element)
             caption, rows = read_table(element)
             if caption:
                 self._write(BlockKind.PARAGRAPH, caption)

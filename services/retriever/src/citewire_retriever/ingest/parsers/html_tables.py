@@ -4,10 +4,18 @@ from citewire_retriever.ingest.parsers.html_measures import Measures
 from citewire_retriever.ingest.parsers.html_text import is_skipped, visible_text
 from citewire_retriever.ingest.parsers.lxml_facade import Element
 from citewire_retriever.ingest.parsers.pairs import one_line
-from citewire_retriever.ingest.parsers.tables import Cell, TableRow, table_rows
+from citewire_retriever.ingest.parsers.tables import Cell, Grid, TableRow, table_rows
 
 _MAX_SPAN = 1000
 _MAX_CELLS = 2_000_000
+_PLAIN = frozenset(
+    {
+        "a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "data", "em", "font", "i", "kbd", "label", "mark",
+        "nobr", "samp", "small", "span", "strong", "time", "tt", "u", "var", "wbr"
+    }
+)  # fmt: skip
+"""Elements whose text goes on with that around them."""
+_ONE_BLOCK = frozenset({"center", "div", "p"})
 
 
 def is_data_table(table: Element, measures: Measures) -> bool:
@@ -24,24 +32,29 @@ def read_table(table: Element) -> tuple[str, list[TableRow]]:
         The caption (may be empty), and the rows that aren't empty.
     """
     caption = next((one_line("".join(visible_text(each))) for each in table.iter("caption")), "")
-    return caption, table_rows(_grid(table))
+    return caption, table_rows(read_grid(table).rows)
 
 
-def _grid(table: Element) -> list[list[Cell]]:
+def read_grid(table: Element) -> Grid:
     """The cells by row and column, with spans filled in."""
     grid: list[list[Cell]] = []
+    feet: set[int] = set()
+    is_cut = False
     pending: dict[int, tuple[int, Cell]] = {}  # column -> rows still covered, and the cell that covers them
     total = 0
     for row in table.iter("tr"):
         if is_skipped(row) or _table_of(row) is not table:
             continue
         line: list[Cell] = []
+        part = _part_of(row)
         for element in row:
             if element.tag not in {"td", "th"} or is_skipped(element):
                 continue
             _carry(pending, line)
-            cell = Cell(one_line("".join(visible_text(element))), head=element.tag == "th")
-            rows, columns = _span(element, "rowspan"), _span(element, "colspan")
+            text = one_line("".join(visible_text(element)))
+            cell = Cell(text, head=element.tag == "th" or part == "thead", plain=_is_plain(element))
+            (rows, down), (columns, across) = _span(element, "rowspan"), _span(element, "colspan")
+            is_cut = is_cut or down or across
             for _ in range(columns):
                 if rows > 1:
                     pending[len(line)] = (rows - 1, cell)
@@ -49,10 +62,30 @@ def _grid(table: Element) -> list[list[Cell]]:
         _carry(pending, line)
         total += len(line)
         if total > _MAX_CELLS:
+            is_cut = True
             break
         if line:
+            feet |= {len(grid)} if part == "tfoot" else set()
             grid.append(line)
-    return grid
+    return Grid(grid, frozenset(feet), is_cut)
+
+
+def _is_plain(cell: Element) -> bool:
+    """Whether a cell's text is one line, and no sign in it is raised, struck or a row of a list."""
+    blocks = 0
+    for element in cell.iter():
+        if element is cell or is_skipped(element):
+            continue
+        blocks += element.tag in _ONE_BLOCK
+        if element.tag not in _PLAIN | _ONE_BLOCK:
+            return False
+    return blocks <= 1
+
+
+def _part_of(row: Element) -> str:
+    """`thead` or `tfoot`, if the row stands in one."""
+    around = row.getparent()
+    return around.tag if around is not None and around.tag in {"thead", "tfoot"} else ""
 
 
 def _table_of(row: Element) -> Element | None:
@@ -72,6 +105,8 @@ def _carry(pending: dict[int, tuple[int, Cell]], line: list[Cell]) -> None:
         line.append(cell)
 
 
-def _span(element: Element, name: str) -> int:
-    value = element.get(name, "")[:6]
-    return min(int(value), _MAX_SPAN) if value.isdecimal() and value.isascii() and int(value) > 0 else 1
+def _span(element: Element, name: str) -> tuple[int, bool]:
+    """How many rows or columns a cell spans, and whether it may span more."""
+    value = element.get(name, "1").strip()
+    number = int(value[:6]) if value.isdecimal() and value.isascii() else 1
+    return min(max(number, 1), _MAX_SPAN), number == 0 or number > _MAX_SPAN

@@ -1,6 +1,7 @@
 """Markdown (CommonMark with tables): the stored text is the file, blocks point into it."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 from citewire.common.v1.place_pb2 import Place
@@ -18,11 +19,13 @@ from citewire_retriever.ingest.document import (
 )
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line, pairs
 from citewire_retriever.ingest.parsers.plain import lined_block, paragraphs
+from citewire_retriever.ingest.parsers.tables import Cell, Grid
 
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\n(?:.*\n){0,200}?(?:\1|\.\.\.)[ \t]*(?:\n|\Z)")
 _FRONT_TITLE = re.compile(r"""^title\s*[:=]\s*(?:"([^"\n]+)"|'([^'\n]+)'|([^\n]+?))\s*$""", re.M)
 # Of a heading's markup, many times what its label keeps: links are cut away. Reading all could take minutes.
 _INLINE_LIMIT = 20 * LABEL_LIMIT
+_MARKUP = re.compile(r"[\\`*_\[\]<>&!]")
 _KINDS = {"fence": BlockKind.CODE, "code_block": BlockKind.CODE}
 _LISTS = {"bullet_list_open", "ordered_list_open"}
 
@@ -38,12 +41,25 @@ def parse_markdown(text: str, limits: ParseLimits) -> ParsedDocument:
     return _Reader(text, limits).read()
 
 
+def read_markdown_tables(text: str, limits: ParseLimits) -> Iterator[tuple[list[int], Grid]]:
+    """The tables of decoded Markdown, each with the lines of its rows. Raises as `parse_markdown` does."""
+    reader = _Reader(text, limits, keep_tables=True)
+    reader.read()
+    for rows in reader.tables:
+        lines = [reader.lines.line_of(span[0]) for span, _ in rows]
+        grid = [[reader.cell(text, head=index == 0) for text in cells] for index, (_, cells) in enumerate(rows)]
+        yield lines, Grid(grid)
+
+
 class _Reader:
-    def __init__(self, text: str, limits: ParseLimits) -> None:
+    def __init__(self, text: str, limits: ParseLimits, *, keep_tables: bool = False) -> None:
+        self.keep_tables = keep_tables
         self.text = text
         self.limits = limits
         self.lines = LineIndex(text)
         self.blocks: list[Block] = []
+        self.tables: list[list[tuple[tuple[int, int], list[str]]]] = []
+        """Spans and cells of their rows, as they are written."""
         self.heads: list[tuple[int, int]] = []
         """Heads of tables, whose words are in every row."""
         # Inline markup is only read for headings and cells: it would be most of the parser's work.
@@ -113,6 +129,8 @@ class _Reader:
                 rows[-1][1].append(one_line(token.content))
         if not rows:
             return
+        if self.keep_tables:
+            self.tables.append(rows)
         head_span, header = rows[0]
         if len(rows) == 1:
             self._add(lined_block(BlockKind.PARAGRAPH, *head_span, self.lines))
@@ -123,6 +141,15 @@ class _Reader:
             text = pairs(header, cells)
             if text:
                 self._add(Block(BlockKind.ROW, *span, place=Place(start_line=line, end_line=line), text=text))
+
+    def cell(self, content: str, *, head: bool) -> Cell:
+        """A cell without its markup, on one line; HTML stays in it, and makes it no number."""
+        if len(content) > _INLINE_LIMIT or not _MARKUP.search(content):
+            return Cell(content, head)
+        children = self.inline.parseInline(content)[0].children or []
+        if any(child.type == "html_inline" for child in children):
+            return Cell(content, head, plain=False)
+        return Cell(one_line(_joined(children)), head)
 
     def _fill_gaps(self) -> None:
         """Text that the parser swallows (link definitions) becomes paragraphs, so that no word is lost."""
@@ -145,8 +172,7 @@ class _Reader:
     def _plain(self, content: str) -> str:
         """Inline Markdown without its markup, on one line."""
         children = self.inline.parseInline(content[:_INLINE_LIMIT])[0].children or []
-        text = "".join(" " if child.type.endswith("break") else _visible(child) for child in children)
-        return one_line(text)[:LABEL_LIMIT]
+        return one_line(_joined(children))[:LABEL_LIMIT]
 
     def _offset(self, line: int) -> int:
         starts = self.lines.starts
@@ -160,6 +186,10 @@ class _Reader:
 
     def _add(self, block: Block) -> None:
         self.blocks.append(block)
+
+
+def _joined(tokens: list[Token]) -> str:
+    return "".join(" " if token.type.endswith("break") else _visible(token) for token in tokens)
 
 
 def _visible(token: Token) -> str:

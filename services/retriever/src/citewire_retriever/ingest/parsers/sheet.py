@@ -282,7 +282,9 @@ def _evenness(rows: list[list[str]]) -> float:
 
 
 def _usual_width(rows: list[list[str]]) -> int:
-    return Counter(_filled(cells) for cells in rows).most_common(1)[0][0] if rows else 1
+    """How many cells most rows hold; the more of two that are as frequent, as titles and notes hold few."""
+    count = Counter(_filled(cells) for cells in rows)
+    return max(count, key=lambda width: (count[width], width)) if rows else 1
 
 
 def _filled(cells: list[str]) -> int:

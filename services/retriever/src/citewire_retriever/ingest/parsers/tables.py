@@ -16,6 +16,19 @@ class Cell:
     """On one line."""
     head: bool
     """Whether it names its column or row."""
+    plain: bool = True
+    """Whether its text is one line without raised or struck signs, so that a number in it is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table's cells by row and column, with spans filled in."""
+
+    rows: list[list[Cell]]
+    feet: frozenset[int] = frozenset()
+    """Which of the rows, from 0, sum up the others, as the file itself says."""
+    is_cut: bool = False
+    """Whether the file has more of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +48,18 @@ def table_rows(grid: list[list[Cell]]) -> list[TableRow]:
     one wide cell have no columns. Without a header, a row is ``heading: values`` if it starts with a heading cell, and
     else its values.
     """
-    first = next((index for index, cells in enumerate(grid) if not _is_wide(cells)), len(grid))
-    depth = _header_depth(grid[first:])
-    header = _header(grid[first : first + depth])
+    first, depth, header = split_header(grid)
     rows = [_row(header, cells) for cells in [*grid[:first], *grid[first + depth :]]]
     if depth and not any(row.text for row in rows):
         rows = [TableRow(" | ".join(name for name in header if name), wide=False)]
     return [row for row in rows if row.text]
+
+
+def split_header(grid: list[list[Cell]]) -> tuple[int, int, list[str]]:
+    """Where a table's header begins, how many rows it has, and the columns' names; no rows if none is marked."""
+    first = next((index for index, cells in enumerate(grid) if not is_wide(cells)), len(grid))
+    depth = _header_depth(grid[first:])
+    return first, depth, _header(grid[first : first + depth])
 
 
 def mark_header(grid: list[list[Cell]], depth: int) -> list[list[Cell]]:
@@ -49,12 +67,12 @@ def mark_header(grid: list[list[Cell]], depth: int) -> list[list[Cell]]:
 
     It is if there are others, and each of its cells (the first one apart) holds words and none a number.
     """
-    if not depth and len(grid) > 1 and len(grid[0]) > 1 and not _is_wide(grid[0]):
+    if not depth and len(grid) > 1 and len(grid[0]) > 1 and not is_wide(grid[0]):
         first = grid[0]
         depth = int(all(cell.text for cell in first[1:]) and not any(NUMBER.fullmatch(cell.text) for cell in first))
     marked: dict[int, Cell] = {}
     for row in grid[:depth]:
-        marked.update((id(cell), Cell(cell.text, head=True)) for cell in row)
+        marked.update((id(cell), Cell(cell.text, head=True, plain=cell.plain)) for cell in row)
     return [[marked.get(id(cell), cell) for cell in row] if index < depth else row for index, row in enumerate(grid)]
 
 
@@ -66,13 +84,13 @@ def add_rows(builder: TextBuilder, grid: list[list[Cell]], place: Place | None =
         builder.add(Block(kind, start, end, place=place or Place()))
 
 
-def _is_wide(cells: list[Cell]) -> bool:
+def is_wide(cells: list[Cell]) -> bool:
     """Whether a row is one cell across all columns: a title, not data."""
     return all(cell is cells[0] for cell in cells)
 
 
 def _row(header: list[str], cells: list[Cell]) -> TableRow:
-    if _is_wide(cells):
+    if is_wide(cells):
         return TableRow(cells[0].text, wide=True)
     if header:
         return TableRow(pairs(header, [cell.text for cell in cells]), wide=False)
@@ -87,7 +105,7 @@ def _row(header: list[str], cells: list[Cell]) -> TableRow:
 def _header_depth(grid: list[list[Cell]]) -> int:
     depth = 0
     for cells in grid:
-        if _is_wide(cells) or not all(cell.head for cell in cells):
+        if is_wide(cells) or not all(cell.head for cell in cells):
             break
         depth += 1
     return depth

@@ -31,8 +31,8 @@ class Merge:
 class Typed:
     """What a file says that a cell holds, beside what the cell shows."""
 
-    kind: Literal["number", "percent", "currency", "date", "boolean", "formula"]
-    """`formula`: one whose value the file doesn't say."""
+    kind: Literal["number", "percent", "currency", "date", "boolean", "formula", "text"]
+    """`formula`: one whose value the file doesn't say; `text`: none of the others, whatever its text looks like."""
     raw: str = ""
     """A number in decimal, a date in ISO 8601, or `1` and `0`."""
     currency: str = ""
@@ -102,7 +102,7 @@ def cut_tables(rows: Iterator[Row], sink: RowSink) -> None:
     """
     sample = list(islice(rows, _LOOKED_AT))
     widths = sorted(len(row.cells) for row in sample)
-    usual = max(set(widths), key=widths.count, default=0)
+    usual = max(set(widths), key=lambda width: (widths.count(width), width), default=0)
     everything = chain(sample, rows)
     upcoming = deque(islice(everything, 1))
     before: Row | None = None

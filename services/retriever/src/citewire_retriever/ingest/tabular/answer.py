@@ -13,7 +13,8 @@ from citewire_retriever.ingest.tabular import TableQueryError
 from citewire_retriever.ingest.tabular.by_rules import answer_question
 from citewire_retriever.ingest.tabular.engine import Connection, answer, connect, used_names
 from citewire_retriever.ingest.tabular.query import NUMBERS, REPEATED
-from citewire_retriever.ingest.tabular.tables import Table, read_tables
+from citewire_retriever.ingest.tabular.table import Table
+from citewire_retriever.ingest.tabular.tables import read_tables
 from citewire_retriever.ingest.tabular.values import shown
 from citewire_retriever.tables.questions import preload
 

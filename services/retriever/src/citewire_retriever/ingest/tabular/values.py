@@ -299,6 +299,12 @@ def _read_number(cell: CellLike, *, comma: bool) -> tuple[Decimal | None, bool, 
     return number, cell.typed.kind == "percent", cell.typed.currency
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a number, with or without a currency or a percent sign."""
+    text = text.strip()
+    return len(text) <= _MOST_CHARS and _NUMBER.fullmatch(text) is not None
+
+
 def _number(cell: CellLike) -> re.Match[str] | None:
     text = _untyped(cell)
     return _NUMBER.fullmatch(text) if len(text) <= _MOST_CHARS else None

@@ -1,0 +1,227 @@
+"""Makes tables of the rows of a sheet."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from citewire.retriever.v1 import table_pb2 as pb
+
+from citewire_retriever.ingest.cells import column_name
+from citewire_retriever.ingest.parsers.pairs import NUMBER, one_line
+from citewire_retriever.ingest.parsers.workbook import Row, column_names
+from citewire_retriever.ingest.tabular import TableQueryError
+from citewire_retriever.ingest.tabular.table import HOW_TO_COMPUTE, Table
+from citewire_retriever.ingest.tabular.totals import Candidate, Label, label_of, says_total
+from citewire_retriever.ingest.tabular.values import Cell, CellLike, decimal_comma, fold, read_column
+
+MOST_ROWS: Final = 2_000_000
+"""Rows of a table that are computed over."""
+MOST_CELLS: Final = 12_000_000
+"""Cells of a table's columns that a query uses."""
+_SAMPLED_ROWS: Final = 50
+_SHARED_TEXTS: Final = 10_000
+_YEAR: Final = re.compile(r"(?:19|20|21)\d\d")
+_NOTE: Final = re.compile(r"\*|(?:source|notes?|quellen?|hinweis|anmerkung(?:en)?|nota|fuente)\s?:", re.I)
+_DIGIT: Final = re.compile(r"\d")
+_NOTE_CHARS: Final = 60
+
+
+class Collector:
+    """Takes the rows of a sheet, and makes tables of them."""
+
+    def __init__(self, sheet: str, used: frozenset[str] | None, *, by_lines: bool = False) -> None:
+        """Takes the sheet's name, and the names of columns whose cells are kept, folded; None for all."""
+        self.header_seen = False
+        self.tables: list[Table] = []
+        self.unsaid: list[Row] = []
+        """Rows that hold nothing but formulas whose values the file doesn't say."""
+        self._by_lines = by_lines
+        self._sheet = sheet
+        self._names = used
+        self._samples: list[list[Row]] = []
+        """The first rows of each table."""
+        self._blocks: list[list[int]] = []
+        """Groups of the present table's columns between empty ones."""
+        self._lopsided = False
+        """Whether some row has nothing in one of these groups."""
+        self._texts: dict[str, str] = {}
+
+    def begin(self, row: Row, *, alone: bool) -> None:
+        """Starts a table."""
+        self._finish()
+        self.header_seen = True
+        names = _distinct(column_names(row))
+        table = Table(self._sheet, row.number, names, last_row=row.number, by_lines=self._by_lines)
+        if any(NUMBER.fullmatch(name) and not _YEAR.fullmatch(name) for name in table.names.values()):
+            table.refusal = f"its first row, {row.number}, looks like data: it needs a row with the columns' names"
+        self.tables.append(table)
+        self._samples.append([])
+        self._lopsided = False
+        self._blocks = _blocks(table.names)
+        table.cells = {column: [] for column, name in table.names.items() if self._is_used(name)}
+
+    def add(self, row: Row) -> None:
+        """Adds a row to the table."""
+        if not self.tables:
+            return
+        table = self.tables[-1]
+        text = one_line(next(iter(row.cells.values())))
+        follows = row.number == table.last_row + 1
+        table.last_row = row.number
+        if _is_left_out(row, text, table.names, follows=follows):
+            table.excluded.append(row.number)
+            return
+        sample = self._samples[-1]
+        if not follows:
+            table.gaps.append(len(table.rows))
+            if sample and not _has_digits(row) and not _goes_on(sample, row):
+                problem = f"it can't be told whether row {row.number}, below an empty one, belongs to it"
+                table.refusal = table.refusal or problem
+        if len(sample) < _SAMPLED_ROWS:
+            sample.append(row)
+        for column in row.cells.keys() - table.names.keys():
+            self._add_column(table, column)
+        if len(self._blocks) > 1 and not all(any(column in row.cells for column in block) for block in self._blocks):
+            self._lopsided = True
+        if len(table.rows) >= MOST_ROWS or len(table.rows) * len(table.cells) >= MOST_CELLS:
+            most = f"{MOST_ROWS:,} rows and {MOST_CELLS:,} cells are"
+            raise TableQueryError("", f"the table at row {table.header_row} is too large: at most {most} computed over")
+        self._note_candidate(table, row, text, follows=follows)
+        table.rows.append(row.number)
+        for column, cells in table.cells.items():
+            cells.append(self._cell(row, column))
+        table.uncomputed |= {column for column, typed in row.typed.items() if typed.kind == "formula"}
+
+    def leave_out(self, row: Row) -> None:
+        """Takes a row of the table that the file itself sets apart from its data."""
+        if self.tables:
+            self.tables[-1].excluded.append(row.number)
+            self.tables[-1].last_row = row.number
+
+    def _note_candidate(self, table: Table, row: Row, text: str, *, follows: bool) -> None:
+        label = label_of(row, min(table.names))
+        if follows and label is None and table.candidates and table.candidates[-1].label is Label.NONE:
+            last = table.candidates[-1]
+            if last.index == len(table.rows) - 1:  # it isn't the last one of its rows, and so no total
+                table.candidates.pop()
+        if label is not None:
+            table.candidates.append(Candidate(len(table.rows), label, text[:_NOTE_CHARS]))
+
+    def _is_used(self, name: str) -> bool:
+        return self._names is None or fold(name) in self._names
+
+    def _add_column(self, table: Table, column: int) -> None:
+        """Adds a column that has no name."""
+        taken = {name.casefold() for name in table.names.values()}
+        name = column_name(column)
+        table.names[column] = f"{name} (2)" if name.casefold() in taken else name
+        self._blocks = _blocks(table.names)
+        if self._is_used(table.names[column]):
+            table.cells[column] = [""] * len(table.rows)
+
+    def _cell(self, row: Row, column: int) -> CellLike:
+        text = one_line(row.cells.get(column, ""))
+        typed = row.typed.get(column)
+        if typed is None and column not in row.reached:
+            # Equal texts are one object: a long table has few different ones.
+            return (
+                self._texts.setdefault(text, text) if len(self._texts) < _SHARED_TEXTS else self._texts.get(text, text)
+            )
+        return Cell(text, typed, reached=column in row.reached) if text else ""
+
+    def finish(self) -> list[Table]:
+        """Ends the last table, and returns all."""
+        self._finish()
+        rows = self.unsaid
+        for index, table in enumerate(self.tables):
+            end = self.tables[index + 1].header_row if index + 1 < len(self.tables) else None
+            if any(table.header_row < row.number and (end is None or row.number < end) for row in rows):
+                table.refusal = table.refusal or f"the file doesn't say what formulas in it come to: {HOW_TO_COMPUTE}"
+        for index in range(1, len(self.tables)):
+            self._check_end(index)
+        return self.tables
+
+    def _finish(self) -> None:
+        if not self.tables:
+            return
+        table, sample = self.tables[-1], self._samples[-1]
+        table.names = dict(sorted(table.names.items()))
+        votes = Counter(decimal_comma(_sampled(sample, column)) for column in table.names)
+        table.comma = None if votes[True] == votes[False] else votes[True] > votes[False]
+        if self._lopsided:
+            table.refusal = table.refusal or "tables of different lengths stand side by side in it"
+
+    def _check_end(self, index: int) -> None:
+        """Refuses a table that may go on below what looks like the header of another one."""
+        table, following = self.tables[index - 1 : index + 1]
+        known, others = (frozenset(map(fold, each.names.values())) for each in (table, following))
+        if not following.names.keys() <= table.names.keys() or known & others:
+            return
+        if all(_alike(self._samples[index - 1], self._samples[index], column) for column in table.names):
+            problem = (
+                f"it can't be told whether row {following.header_row} names columns, or goes on with the table at row "
+                f"{table.header_row}"
+            )
+            table.refusal = table.refusal or problem
+            following.refusal = following.refusal or problem
+
+
+def _distinct(names: dict[int, str]) -> dict[int, str]:
+    """Names of which each is there once, whatever the case: the second `Amount` is `Amount (2)`."""
+    results: dict[int, str] = {}
+    count: Counter[str] = Counter()
+    for column, text in names.items():
+        name = text or column_name(column)
+        count[name.casefold()] += 1
+        while (number := count[name.casefold()]) > 1:
+            name = f"{text} ({number})"
+            count[name.casefold()] += 1
+        results[column] = name
+    return results
+
+
+def _blocks(names: dict[int, str]) -> list[list[int]]:
+    """Columns that stand side by side."""
+    blocks: list[list[int]] = []
+    for column in sorted(names):
+        if blocks and blocks[-1][-1] == column - 1:
+            blocks[-1].append(column)
+        else:
+            blocks.append([column])
+    return blocks
+
+
+def _is_left_out(row: Row, text: str, names: Mapping[int, str], *, follows: bool) -> bool:
+    """Whether a row is a title or a note: one cell alone, that is long, wide, below an empty row, or says so."""
+    if not len(row.cells) == 1 < len(names):
+        return False
+    column = next(iter(row.cells))
+    if column not in names or row.wide.get(column, column) - column + 1 >= len(names):
+        return True
+    return not follows or len(text) > _NOTE_CHARS or says_total(text) or _NOTE.match(text) is not None
+
+
+def _goes_on(rows: Sequence[Row], row: Row) -> bool:
+    """Whether words below an empty row go on with a table: it has no more numbers than words, and some of them."""
+    if 2 * sum(map(_has_digits, rows)) > len(rows):
+        return False
+    return any(fold(text) in {fold(each.cells.get(column, "")) for each in rows} for column, text in row.cells.items())
+
+
+def _has_digits(row: Row) -> bool:
+    return bool(row.typed) or any(_DIGIT.search(text) for text in row.cells.values())
+
+
+def _alike(rows: list[Row], others: list[Row], column: int) -> bool:
+    """Whether a column holds values of the same type in two tables, as far as they are told by a few rows."""
+    return _sampled_type(rows, column) in {_sampled_type(others, column), None} or _sampled_type(others, column) is None
+
+
+def _sampled_type(rows: list[Row], column: int) -> pb.TableType | None:
+    cells = _sampled(rows, column)
+    return read_column(cells, comma=None).type if cells else None
+
+
+def _sampled(rows: list[Row], column: int) -> list[CellLike]:
+    return [Cell(one_line(row.cells[column]), row.typed.get(column)) for row in rows if column in row.cells]

@@ -1,0 +1,104 @@
+"""Which rows are totals of others: told by their numbers and place, not by a word in a name."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from citewire.retriever.v1 import table_pb2 as pb
+
+from citewire_retriever.ingest.document import ParseLimits
+from citewire_retriever.ingest.tabular.table import Table
+from citewire_retriever.ingest.tabular.tables import read_tables
+from citewire_retriever.ingest.tabular.values import fold
+
+
+def read(*lines: str, used: frozenset[str] | None = None) -> Table:
+    (table,) = read_tables("\n".join(lines).encode(), "a.csv", "", ParseLimits(), used)
+    return table
+
+
+NAMES = (
+    "Total Energies", "TotalEnergies SE", "Sum 41", "Gesamt Verband GmbH", "Gesamtschule Nord", "Summe & Partner",
+    "Total", "Totale Kontrolle", "Suma Gestión", "Somme", "Hotel Total", "Итого Плюс", "Total War: Rome",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_is_no_total(name: str) -> None:
+    """Neither between others nor last: its numbers aren't theirs, and beside it stand words."""
+    first = read("Company,City,Cost", "Shell,London,1.50", f"{name},Paris,2.70", "BP,London,9.00")
+    assert (first.rows, first.excluded, first.maybe_totals) == ([2, 3, 4], [], {})
+    last = read("Company,City,Cost", "Shell,London,1.50", "BP,London,9.00", f"{name},Paris,2.70")
+    assert (last.rows, last.excluded, last.maybe_totals) == ([2, 3, 4], [], {})
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "Total", "TOTAL:", "Grand total", "Sub-total", "Subtotal North", "Total Energies", "Gesamt", "Gesamtsumme",
+        "Summe Nord", "Insgesamt", "Somme", "Total général", "Suma", "Totale", "Totaal", "Razem", "Итого", "合計",
+        "总计",
+    ],
+)  # fmt: skip
+def test_a_row_with_such_a_word_and_the_sums_of_those_above_is_a_total(label: str) -> None:
+    table = read("Item,Cost,Count", "a,1.50,2", "b,2.25,3", f"{label},3.75,5")
+    assert (table.rows, table.excluded, table.maybe_totals) == ([2, 3], [4], {})
+    assert table.column(2).values == [Decimal("1.50"), Decimal("2.25")]
+
+
+@pytest.mark.parametrize(
+    ("lines", "excluded", "undecided"),
+    [
+        # Each group's total, and that of all: what was found is left out of the next.
+        (("a,1.5", "b,2.5", "Total North,4.0", "c,8.5", "d,1.5", "Total South,10.0", "Gesamt,14.0"), [4, 7, 8], []),
+        (("a,1.5", "b,2.5", "Summe,4.0", "", "c,8.5", "d,1.5", "Summe,10.0"), [4, 8], []),
+        # Says so alone, and stands last: a total, though rounding or rows that aren't shown make it another number.
+        (("a,1.5", "b,2.5", "Total,4.2"), [4], []),
+        (("a,1.5", "b,2.5", "Sum:,–"), [4], []),
+        # Says so alone, but others follow: it may be a firm.
+        (("a,1.5", "Total,4.2", "b,2.5"), [], [3]),
+        # The sum but for rounding, that of one row, that of zeros.
+        (("a,1.33", "b,2.33", "Total North,3.67"), [], [4]),
+        (("a,1.5", "Total North,1.5"), [], [3]),
+        (("a,0.0", "b,0.0", "Total North,0.0"), [], [4]),
+        # No name, last, and the sum of all: a total; with another number it is data.
+        (("a,1.5", "b,2.5", ",4.0"), [4], []),
+        (("a,1.5", "b,2.5", ",4.5"), [], []),
+        (("a,1.5", ",1.5", ",2.5", "b,3.5"), [], []),
+        # The last digit of many.
+        (("a,0.1", "b,0.2", "Total North,0.3"), [4], []),
+        (("a,12345678901234567890.1", "b,0.2", "Total North,12345678901234567890.3"), [4], []),
+    ],
+)
+def test_what_a_row_s_numbers_say(lines: tuple[str, ...], excluded: list[int], undecided: list[int]) -> None:
+    table = read("Item,Cost", *lines)
+    assert (table.excluded, list(table.maybe_totals)) == (excluded, undecided)
+
+
+def test_a_total_beside_its_group_s_name() -> None:
+    rows = ("North,a,1.5", "North,b,2.5", "North,Total,4.0", "South,a,1.0", "South,b,2.0", "South,Total,3.0")
+    table = read("Region,Item,Cost", *rows)
+    assert (table.excluded, table.maybe_totals) == ([4, 7], {})
+    table = read("Region,Item,Cost", *rows[:2], *rows[3:])
+    assert (table.excluded, list(table.maybe_totals)) == ([], [6])  # whose group doesn't begin where the table does
+
+
+def test_sums_in_one_column_and_other_numbers_in_another_decide_nothing() -> None:
+    table = read("Item,Cost,Count", "a,1.50,2", "b,2.25,3", "Total North,3.75,9")
+    assert (table.excluded, list(table.maybe_totals)) == ([], [4])
+
+
+def test_what_is_a_total_does_not_depend_on_what_is_asked() -> None:
+    lines = ("Item,Cost,Count", "a,1.50,2", "Total Energies,1.25,9", "b,2.25,3", "Grand total,5.00,14", "Total,1.0,1")
+    for used in (None, frozenset({"item"}), frozenset({"count"}), frozenset[str]()):
+        table = read(*lines, used=used)
+        assert (table.rows, table.excluded) == ([2, 3, 4], [5, 6])
+        assert all(len(cells) == 3 for cells in table.cells.values())
+        assert used is None or {fold(table.names[column]) for column in table.cells} == used
+
+
+def test_types_of_totals_are_numbers() -> None:
+    table = read("Item,When,Cost", "a,2026-01-01,1.50", "b,2026-01-02,2.50", "Total,,4.00")
+    assert table.column(2).type == pb.TABLE_TYPE_DATE
+    assert table.excluded == [4]
