@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from datetime import date
 
@@ -16,6 +17,7 @@ from citewire_retriever.ingest.tabular import TableQueryError
 from citewire_retriever.ingest.tabular.by_rules import answer_question
 from citewire_retriever.ingest.tabular.engine import connect
 from citewire_retriever.ingest.tabular.tables import read_tables
+from citewire_retriever.tables.vocabulary import LANGUAGES, answer_words
 from citewire_verify import Passage, Verdict, verify
 
 IN_2019 = "Order date >= 2019-01-01 and Order date < 2020-01-01"
@@ -57,7 +59,6 @@ def first_line(question: str) -> str:
         ),
         ("What is the total revenue in 2019?", f"Sum of Revenue, where {IN_2019}: no rows match."),
         ("How many orders in 2019?", f"Count, where {IN_2019}: 0."),
-        ("Wie viele Zeilen gibt es 2019?", f"Count, where {IN_2019}: 0."),
     ],
 )
 def test_the_text_says_what_was_computed_and_the_number(question: str, line: str) -> None:
@@ -115,13 +116,55 @@ def test_a_question_that_fits_two_tables_is_refused() -> None:
         answer_question(connect(), tables, "a.csv", question, TODAY)
 
 
+GERMAN = ("Nr", "Datum", "Kunde", "Region", "Umsatz", "Rabatt")
+
+
+@pytest.mark.parametrize(
+    ("question", "lines"),
+    [
+        (
+            "Wie hoch ist der Gesamtumsatz in North?",
+            [
+                "Summe von Umsatz, wobei Region = North: 40,75.",
+                "Berechnet zu „Wie hoch ist der Gesamtumsatz in North?“ aus 2 der Zeilen 2–4 von Orders.csv.",
+            ],
+        ),
+        (
+            "Umsatz je Region",
+            [
+                "Summe von Umsatz nach Region:",
+                "- East: 0,25",
+                "- North: 40,75",
+                "- South: 40,5",
+                "Berechnet zu „Umsatz je Region“ aus den Zeilen 2–6 von Orders.csv.",
+            ],
+        ),
+        (
+            "Wie viele Zeilen gibt es 2019?",
+            [
+                "Anzahl, wobei Datum >= 2019-01-01 und Datum < 2020-01-01: 0.",
+                "Berechnet zu „Wie viele Zeilen gibt es 2019?“ aus 0 der Zeilen 2–6 von Orders.csv.",
+            ],
+        ),
+    ],
+)
+def test_a_german_question_has_a_german_text(question: str, lines: list[str]) -> None:
+    assert answer(question, ROWS, GERMAN).text.splitlines() == lines
+
+
+def test_every_language_has_all_words() -> None:
+    words = [answer_words(language) for language in LANGUAGES]
+    assert all(each.keys() == words[0].keys() for each in words)
+    for name, text in words[0].items():
+        assert all(sorted(re.findall(r"{\d}", each[name])) == sorted(re.findall(r"{\d}", text)) for each in words), name
+
+
 def test_the_number_is_supported_by_the_text_and_no_other_is() -> None:
-    """In the question's language too, though the text is in English."""
-    header = ("Nr", "Datum", "Kunde", "Region", "Umsatz", "Rabatt")
-    text = answer("Wie hoch ist der Gesamtumsatz in North?", ROWS, header).text
+    """Also of a question in one language that has an answer in another one."""
+    text = answer("Wie hoch ist der Gesamtumsatz in North?", ROWS, GERMAN).text
     for sentence, verdict in (
         ("Der Gesamtumsatz in North beträgt 40,75 [1].", Verdict.SUPPORTED),
-        ("The sum of Umsatz in North is 40.75 [1].", Verdict.SUPPORTED),
+        ("The Umsatz in North is 40.75 [1].", Verdict.SUPPORTED),
         ("Der Gesamtumsatz in North beträgt 41,75 [1].", Verdict.UNSUPPORTED),
     ):
         assert [each.verdict for each in verify(sentence, [Passage(text)]).citations] == [verdict]

@@ -5,15 +5,16 @@ it: a number that isn't what was asked is worse than none.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
-from typing import Final, cast
+from typing import Final
 
 from citewire.retriever.v1 import table_pb2 as pb
 
 from citewire_retriever.service.query_filters.words import load
 from citewire_retriever.tables.columns import NUMBERS, Names, Table
 from citewire_retriever.tables.conditions import Conditions, Tail, TooManyReadingsError
+from citewire_retriever.tables.targets import Computation, Target, query_of
 from citewire_retriever.tables.vocabulary import LANGUAGES, Lexicon, Token, load_words, tokenise
 
 LONGEST_QUESTION: Final = 300
@@ -31,8 +32,8 @@ _FUNCTIONS: Final = {
 _OF_DATES: Final = {"earliest": pb.TABLE_FUNCTION_MIN, "latest": pb.TABLE_FUNCTION_MAX}
 
 
-def read_question(question: str, table: Table, today: date) -> pb.TableQuery | None:
-    """Returns the query that a question is for a table; None if it is none, or may be several.
+def read_question(question: str, table: Table, today: date) -> tuple[pb.TableQuery, str] | None:
+    """Returns the query that a question is for a table, and its language; None if it is none, or may be several.
 
     Args:
         question: In English or German.
@@ -42,11 +43,11 @@ def read_question(question: str, table: Table, today: date) -> pb.TableQuery | N
     tokens = tokenise(question[: LONGEST_QUESTION + 1])
     if len(question) > LONGEST_QUESTION or not 0 < len(tokens) <= _MOST_TOKENS:
         return None
-    queries: dict[bytes, pb.TableQuery] = {}
+    queries: dict[bytes, tuple[pb.TableQuery, str]] = {}
     try:
         for language in LANGUAGES:
             for query in _Reader(tokens, table, load_words(language), today).queries():
-                queries[query.SerializeToString(deterministic=True)] = query
+                queries.setdefault(query.SerializeToString(deterministic=True), (query, language))
                 if len(queries) > 1:
                     return None
     except TooManyReadingsError:
@@ -72,32 +73,6 @@ def preload() -> None:
         load(language)
 
 
-@dataclass(frozen=True, slots=True)
-class _Computation:
-    """What is computed: a function of a column, or of the rows."""
-
-    function: int
-    column: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """What a question wants, before its conditions."""
-
-    computation: _Computation | None
-    """None if rows are shown as they are."""
-    group: int | None = None
-    """The column whose values are ranked, or that names rows; None for the rows themselves."""
-    unit: str = ""
-    """Or the unit of time that is."""
-    order_by: int | None = None
-    """The column by which rows are ordered that are shown as they are."""
-    top: int = 0
-    descending: bool = True
-    bare: bool = False
-    """Whether only a column is named, which says what is meant only together with a condition or group."""
-
-
 class _Reader:
     """Reads a question in one language."""
 
@@ -114,7 +89,7 @@ class _Reader:
             for front, at in self._front(start):
                 for target, tail, end in self._target(at):
                     for behind in self._conditions.tails(end):
-                        query = self._query(target, front.joined(tail).joined(behind))
+                        query = query_of(self._table, self._conditions, target, front.joined(tail).joined(behind))
                         if query is not None:
                             yield query
 
@@ -128,34 +103,34 @@ class _Reader:
         yield Tail(), start
         yield from self._conditions.condition(start)
 
-    def _target(self, start: int) -> Iterator[tuple[_Target, Tail, int]]:
+    def _target(self, start: int) -> Iterator[tuple[Target, Tail, int]]:
         yield from self._count(start)
         yield from self._value(start)
         yield from self._ranked(start)
         yield from self._top(start)
 
-    def _count(self, start: int) -> Iterator[tuple[_Target, Tail, int]]:
+    def _count(self, start: int) -> Iterator[tuple[Target, Tail, int]]:
         """`how many open orders`, `Anzahl der Kunden`, `how many units`."""
         for at in self._all(self._maybe(start, "what"), "maybe_article"):
             for first in self._words.ends(self._tokens, at, "count"):
                 for noun in self._all([first], "maybe_article"):
                     for computation, tail, end in self._counted_noun(noun):
                         for behind, last in self._middle(end):
-                            yield _Target(computation), tail.joined(behind), last
+                            yield Target(computation), tail.joined(behind), last
 
-    def _counted_noun(self, start: int) -> Iterator[tuple[_Computation, Tail, int]]:
+    def _counted_noun(self, start: int) -> Iterator[tuple[Computation, Tail, int]]:
         """Nouns that are counted, with the adjectives before them."""
         for distinct in self._words.ends(self._tokens, start, "distinct"):
             for index, end in self._names.columns(distinct, nouns=True):
-                yield _Computation(pb.TABLE_FUNCTION_COUNT_DISTINCT, index), Tail(), end
+                yield Computation(pb.TABLE_FUNCTION_COUNT_DISTINCT, index), Tail(), end
         for tail, noun in self._adjectives(start):
             yield from ((computation, tail, end) for computation, end in self._noun(noun))
             if noun == start:
                 for index, end in self._names.columns(noun):
                     if self._table.headers[index].is_flow:
-                        yield _Computation(pb.TABLE_FUNCTION_SUM, index), tail, end
+                        yield Computation(pb.TABLE_FUNCTION_SUM, index), tail, end
 
-    def _noun(self, start: int) -> Iterator[tuple[_Computation, int]]:
+    def _noun(self, start: int) -> Iterator[tuple[Computation, int]]:
         """What a noun counts: the rows, or different values of a column."""
         rows = list(self._names.rows(start))
         for index, end in self._names.columns(start, nouns=True):
@@ -163,13 +138,13 @@ class _Reader:
             if column.type != pb.TABLE_TYPE_TEXT and not header.is_key:
                 continue
             if column.unique:
-                yield _Computation(pb.TABLE_FUNCTION_COUNT), end
+                yield Computation(pb.TABLE_FUNCTION_COUNT), end
             elif header.is_key or not (rows or header.is_member):
-                yield _Computation(pb.TABLE_FUNCTION_COUNT_DISTINCT, index), end
+                yield Computation(pb.TABLE_FUNCTION_COUNT_DISTINCT, index), end
                 rows = [] if header.is_key else rows
             else:  # two rows of `Employees` with one name are two people, or one
                 return
-        yield from ((_Computation(pb.TABLE_FUNCTION_COUNT), end) for end in rows)
+        yield from ((Computation(pb.TABLE_FUNCTION_COUNT), end) for end in rows)
 
     def _adjectives(self, start: int) -> Iterator[tuple[Tail, int]]:
         """Values before a noun: `open orders`, `female employees`, `paid invoices`."""
@@ -179,18 +154,18 @@ class _Reader:
                 if tail.fits(more):
                     yield tail.joined(more), last
 
-    def _value(self, start: int) -> Iterator[tuple[_Target, Tail, int]]:
+    def _value(self, start: int) -> Iterator[tuple[Target, Tail, int]]:
         """`what is the total amount of open orders`, `sum of amounts`, `how much revenue`, `Gesamtumsatz`."""
         for asked in self._words.ends(self._tokens, start, "much"):
             for computation, end in self._measure(asked):
-                yield from ((_Target(computation), tail, last) for tail, last in self._middle(end))
+                yield from ((Target(computation), tail, last) for tail, last in self._middle(end))
         high = set(self._words.ends(self._tokens, start, "high"))
         for at in self._maybe(start, "what"):
             for middle, after in self._front(at) if at > start else ((Tail(), at),):
                 for first in self._all([after], "maybe_article"):
-                    computed = [(_Target(computation), end) for computation, end in self._computed(first)]
+                    computed = [(Target(computation), end) for computation, end in self._computed(first)]
                     bare = at not in high
-                    computed += [(_Target(computation, bare=bare), end) for computation, end in self._measure(first)]
+                    computed += [(Target(computation, bare=bare), end) for computation, end in self._measure(first)]
                     for target, end in computed:
                         for tail, last in self._middle(end):
                             yield target, middle.joined(tail), last
@@ -205,7 +180,7 @@ class _Reader:
                         if computation.function == pb.TABLE_FUNCTION_COUNT:
                             yield tail, end
 
-    def _computed(self, start: int) -> Iterator[tuple[_Computation, int]]:
+    def _computed(self, start: int) -> Iterator[tuple[Computation, int]]:
         """`average salary`, `sum of the amounts`, `latest order date`, `Durchschnittsgehalt`."""
         yield from self._compound(start)
         headers = {end for _, end in self._names.columns(start)}  # `minimum stock`, where a column is called so
@@ -224,12 +199,12 @@ class _Reader:
             for at in self._words.ends(self._tokens, start, name):
                 for index, end in self._names.columns(at):
                     if self._table.columns[index].type == pb.TABLE_TYPE_DATE:
-                        yield _Computation(function, index), end
+                        yield Computation(function, index), end
 
-    def _of_column(self, function: int, start: int) -> Iterator[tuple[_Computation, int]]:
+    def _of_column(self, function: int, start: int) -> Iterator[tuple[Computation, int]]:
         for index, end in self._names.columns(start):
             if self._computes(function, index):
-                yield _Computation(function, index), end
+                yield Computation(function, index), end
 
     def _computes(self, function: int, index: int) -> bool:
         column, header = self._table.columns[index], self._table.headers[index]
@@ -238,13 +213,13 @@ class _Reader:
         percents = column.type == pb.TABLE_TYPE_PERCENT and function != pb.TABLE_FUNCTION_SUM
         return column.type in NUMBERS or percents
 
-    def _measure(self, start: int) -> Iterator[tuple[_Computation, int]]:
+    def _measure(self, start: int) -> Iterator[tuple[Computation, int]]:
         """A column of amounts alone means their sum."""
         for index, end in self._names.columns(start):
             if self._table.headers[index].is_amount:
-                yield _Computation(pb.TABLE_FUNCTION_SUM, index), end
+                yield Computation(pb.TABLE_FUNCTION_SUM, index), end
 
-    def _compound(self, start: int) -> Iterator[tuple[_Computation, int]]:
+    def _compound(self, start: int) -> Iterator[tuple[Computation, int]]:
         """`Gesamtumsatz`: a column behind what is computed, in one word."""
         if start >= len(self._tokens):
             return
@@ -255,9 +230,9 @@ class _Reader:
                     rest = [*self._tokens[:start], replace(self._tokens[start], key=key.removeprefix(prefix))]
                     for index, end in Names(self._table, rest, self._words).columns(start):
                         if self._computes(_FUNCTIONS[name], index):
-                            yield _Computation(_FUNCTIONS[name], index), end
+                            yield Computation(_FUNCTIONS[name], index), end
 
-    def _ranked(self, start: int) -> Iterator[tuple[_Target, Tail, int]]:
+    def _ranked(self, start: int) -> Iterator[tuple[Target, Tail, int]]:
         """`which region has the highest total amount`, `welcher Kunde hat die meisten Bestellungen`."""
         for group, unit, at in self._asked_group(start):
             for front, has in self._front(at):
@@ -288,14 +263,14 @@ class _Reader:
         if not named:
             yield from ((None, "", end) for end in self._names.rows(start))
 
-    def _extreme(self, group: int | None, unit: str, start: int) -> Iterator[tuple[_Target, Tail, int]]:
+    def _extreme(self, group: int | None, unit: str, start: int) -> Iterator[tuple[Target, Tail, int]]:
         """`the most open orders`, `den höchsten Umsatz`."""
         for name, descending in (("most", True), ("fewest", False)):
             for at in self._words.ends(self._tokens, start, name):
                 for tail, noun in self._adjectives(at) if group is not None or unit else ():
                     for computation, end in self._noun(noun):
                         if computation.column is None or computation.column != group:
-                            yield _Target(computation, group, unit, top=1, descending=descending), tail, end
+                            yield Target(computation, group, unit, top=1, descending=descending), tail, end
         for at in self._all([start], "maybe_article"):
             for name, descending in (("max", True), ("min", False)):
                 for first in self._words.ends(self._tokens, at, name):
@@ -304,10 +279,10 @@ class _Reader:
 
     def _by_measure(
         self, group: int | None, unit: str, start: int, *, top: int, descending: bool
-    ) -> Iterator[tuple[_Target, int]]:
+    ) -> Iterator[tuple[Target, int]]:
         """What groups or rows are ranked by: a sum or mean that is named, or a column where each row is a group."""
         rows = not unit and (group is None or self._table.columns[group].unique)
-        computed: list[tuple[_Computation, int]] = list(self._compound(start))
+        computed: list[tuple[Computation, int]] = list(self._compound(start))
         for name in ("sum", "avg", "median"):
             for at in self._words.ends(self._tokens, start, name):
                 computed += self._of_column(_FUNCTIONS[name], at)
@@ -317,15 +292,13 @@ class _Reader:
                 for computation, end in self._measure(start)
                 if computation.column is not None and self._table.headers[computation.column].is_flow
             ]
-            yield from (
-                (_Target(computation, group, unit, None, top, descending), end) for computation, end in computed
-            )
+            yield from ((Target(computation, group, unit, None, top, descending), end) for computation, end in computed)
             return
         for index, end in self._names.columns(start):
             if self._computes(pb.TABLE_FUNCTION_MAX, index):
-                yield _Target(None, group, "", index, top, descending), end
+                yield Target(None, group, "", index, top, descending), end
 
-    def _top(self, start: int) -> Iterator[tuple[_Target, Tail, int]]:
+    def _top(self, start: int) -> Iterator[tuple[Target, Tail, int]]:
         """`top 5 customers by revenue`, `die 3 größten Kunden nach Umsatz`."""
         for count, at in self._counts(start):
             for tail, noun in self._adjectives(at):
@@ -335,14 +308,14 @@ class _Reader:
                             for target, last in self._by_or_count(group, unit, first, count):
                                 yield target, tail.joined(front), last
 
-    def _by_or_count(self, group: int | None, unit: str, start: int, top: int) -> Iterator[tuple[_Target, int]]:
+    def _by_or_count(self, group: int | None, unit: str, start: int, top: int) -> Iterator[tuple[Target, int]]:
         for at in self._all([start], "maybe_article"):
             yield from self._by_measure(group, unit, at, top=top, descending=True)
             for behind in self._words.ends(self._tokens, at, "count"):
                 for noun in self._all([behind], "maybe_article"):
                     if group is not None or unit:
                         for computation, end in self._noun(noun):
-                            yield _Target(computation, group, unit, top=top), end
+                            yield Target(computation, group, unit, top=top), end
 
     def _counts(self, start: int) -> Iterator[tuple[int, int]]:
         """How many of the top are asked for."""
@@ -364,49 +337,3 @@ class _Reader:
         """The same from several places."""
         for start in starts:
             yield from self._maybe(start, name.removeprefix("maybe_"))
-
-    def _query(self, target: _Target, tail: Tail) -> pb.TableQuery | None:
-        """The query; None if its parts don't go together."""
-        if not tail.consistent:
-            return None
-        query = pb.TableQuery(filters=tail.filters)
-        groups = list(tail.groups)
-        if target.group is not None and target.computation is not None:
-            groups.insert(0, pb.TableGroup(column=self._table.columns[target.group].name))
-        if target.unit:
-            dated = self._conditions.groups_of(target.unit)
-            if not dated:
-                return None
-            groups = [*dated, *groups]
-        filtered = {filter_.column for filter_ in tail.filters if filter_.op == pb.TABLE_OPERATOR_EQ}
-        if (target.top and tail.groups) or any(group.column in filtered for group in groups):
-            return None
-        query.group_by.extend(groups)
-        if target.computation is None:
-            return self._rows(query, target)
-        if target.bare and not (tail.filters or tail.groups):
-            return None  # "What is revenue?"
-        column = target.computation.column
-        averaged = target.computation.function in {pb.TABLE_FUNCTION_AVG, pb.TABLE_FUNCTION_MEDIAN}
-        if tail.ratio and averaged and column is not None and self._table.headers[column].is_amount:
-            return None  # "average revenue per customer" may be a mean of sums
-        name = "" if column is None else self._table.columns[column].name
-        if any(group.column == name for group in groups):
-            return None
-        query.aggregates.add(function=cast("pb.TableFunction", target.computation.function), column=name)
-        if target.top:
-            query.order_by.add(index=len(groups) + 1, descending=target.descending)
-            query.limit = target.top
-        return query
-
-    def _rows(self, query: pb.TableQuery, target: _Target) -> pb.TableQuery | None:
-        """Rows in order, with the columns that were asked for; all where the rows themselves were."""
-        if target.order_by is None or query.group_by or target.order_by == target.group:
-            return None
-        index = target.order_by + 1
-        if target.group is not None:
-            query.columns.extend(self._table.columns[at].name for at in (target.group, target.order_by))
-            index = 2
-        query.order_by.add(index=index, descending=target.descending)
-        query.limit = target.top
-        return query

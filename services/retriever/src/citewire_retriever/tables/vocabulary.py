@@ -132,6 +132,11 @@ def load_words(language: str) -> Lexicon:
     return Lexicon(language, phrases)
 
 
+def answer_words(language: str) -> Mapping[str, str]:
+    """What answers in a language are written with."""
+    return cast("Mapping[str, str]", _table()["answers"][language])
+
+
 @cache
 def header_words(name: str) -> frozenset[str]:
     """A set of words of headers, as `words.toml` names it."""

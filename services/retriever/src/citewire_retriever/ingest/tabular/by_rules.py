@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import date, datetime
-from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Final
 
 from citewire.common.v1.place_pb2 import Place
@@ -11,16 +10,14 @@ from citewire.retriever.v1 import table_pb2 as pb
 from citewire_retriever.ingest.cells import column_name
 from citewire_retriever.ingest.tabular import TableQueryError
 from citewire_retriever.ingest.tabular.engine import Connection, answer
-from citewire_retriever.ingest.tabular.tables import Table
+from citewire_retriever.ingest.tabular.table import Table
+from citewire_retriever.ingest.tabular.wording import Wording
 from citewire_retriever.tables import columns as known
 from citewire_retriever.tables.questions import read_question
 
 _MOST_VALUES: Final = 20_000
 """Different values of a column by which a question may name rows; a column with more has no such."""
 _MOST_TIED: Final = 100
-_MOST_SHOWN: Final = 50
-_SMALLEST: Final = Decimal("0.000001")
-_EXACT: Final = Context(prec=100)
 
 
 def answer_question(
@@ -39,15 +36,15 @@ def answer_question(
         TableQueryError: It is one of several tables, or no exact answer can be given.
     """
     fitting = [
-        (table, query)
+        (table, reading)
         for table in tables
-        if (query := read_question(question, _describe(table, file_name), today)) is not None
+        if (reading := read_question(question, _describe(table, file_name), today)) is not None
     ]
     if not fitting:
         return pb.ComputedAnswer()
     if len(fitting) > 1:
         raise TableQueryError("", "the question fits several tables")
-    table, query = fitting[0]
+    table, (query, language) = fitting[0]
     query.sheet, query.header_row = table.sheet, table.header_row
     asked = pb.TableQuery()
     asked.CopyFrom(query)
@@ -57,8 +54,7 @@ def answer_question(
     if query.limit:
         _cut_ranking(result, query)
     place = _place(table, result, ranked=bool(query.limit))
-    where = f"sheet {table.sheet} of {file_name}" if table.sheet else file_name
-    text = "\n".join([*_shown(query, result), _origin(question, query, result, place, where), *_notes(result)])
+    text = Wording(language).answer(question, query, table, result, place, file_name)
     return pb.ComputedAnswer(query=query, answer=result, place=place, text=text)
 
 
@@ -105,69 +101,13 @@ def _place(table: Table, result: pb.TableAnswer, *, ranked: bool) -> Place:
     numbers = [number for row in result.rows for number in row.row_numbers]
     listed = numbers and not ranked and all(len(row.row_numbers) == row.row_count for row in result.rows)
     first, last = (min(numbers), max(numbers)) if listed else (table.header_row + 1, table.last_row)
+    if table.by_lines:
+        return Place(start_line=first, end_line=last)
     place = Place(row=first)
     if last > first:
         place.end_row = last
     if table.sheet:
         place.sheet = table.sheet
+    if table.is_sheet:
         place.cell_range = f"{column_name(min(table.names))}{first}:{column_name(max(table.names))}{last}"
     return place
-
-
-def _shown(query: pb.TableQuery, result: pb.TableAnswer) -> list[str]:
-    """`Sum of Amount, where Region = North: 12.5 €.`, or groups line by line."""
-    head = result.understood[:1].upper() + result.understood[1:]
-    lines: list[str] = []
-    count = sum(row.row_count for row in result.rows)
-    if len(result.rows) == 1 and (count or result.rows[0].values[0].HasField("text")):
-        lines.append(f"{head}: {_values(result, result.rows[0])}.")
-    elif not count:
-        lines.append(f"{head}: no rows match.")
-    else:
-        lines.append(f"{head}:")
-        lines += [f"- {_values(result, row)}" for row in result.rows[:_MOST_SHOWN]]
-        if result.total_rows > len(result.rows[:_MOST_SHOWN]) and not query.limit:
-            lines.append(f"These are the first {len(result.rows[:_MOST_SHOWN])} of {result.total_rows}.")
-    return lines
-
-
-def _origin(question: str, query: pb.TableQuery, result: pb.TableAnswer, place: Place, where: str) -> str:
-    """`Computed for “…” from 2 of rows 2–57 of Sales.csv`.
-
-    With the question, whose every word the query has taken up: an answer in its words, in whatever language, is
-    supported by them.
-    """
-    count = sum(row.row_count for row in result.rows)
-    rows = f"rows {place.row}–{place.end_row}" if place.HasField("end_row") else f"row {place.row}"
-    whole = query.limit or (place.end_row or place.row) - place.row + 1 == count
-    asked = " ".join(question.split())
-    return f"Computed for “{asked}” from {'' if whole else f'{count} of '}{rows} of {where}."
-
-
-def _notes(result: pb.TableAnswer) -> list[str]:
-    """What isn't among the rows or the values."""
-    lines: list[str] = []
-    if result.excluded_rows:
-        lines.append(f"Left out as totals or notes: {', '.join(f'row {row}' for row in result.excluded_rows)}.")
-    if result.skipped_values:
-        lines.append(f"Values that don't fit their column, and count as empty: {result.skipped_values}.")
-    return lines
-
-
-def _values(result: pb.TableAnswer, row: pb.TableAnswerRow) -> str:
-    texts = [_value(column, value) for column, value in zip(result.columns, row.values, strict=True)]
-    return f"{', '.join(texts[:-1])}: {texts[-1]}" if len(texts) > 1 else texts[0]
-
-
-def _value(column: pb.TableColumn, value: pb.TableValue) -> str:
-    """A value as people write it; a mean with at most six decimals."""
-    if not value.HasField("text"):
-        return "none"
-    if column.type not in {pb.TABLE_TYPE_NUMBER, pb.TABLE_TYPE_PERCENT, pb.TABLE_TYPE_CURRENCY}:
-        return value.text
-    number = Decimal(value.text)
-    if column.type == pb.TABLE_TYPE_PERCENT:
-        number = number.scaleb(2, _EXACT)
-    short = number.quantize(_SMALLEST, ROUND_HALF_EVEN, _EXACT)
-    sign = "%" if column.type == pb.TABLE_TYPE_PERCENT else f" {column.currency}" if column.currency else ""
-    return f"{'about ' if short != number else ''}{short.normalize(_EXACT):f}{sign}"

@@ -4,7 +4,7 @@ Numbers are whole multiples of a power of ten, which DuckDB adds without error o
 them outside (`engine`), and compared inside by their whole part and the rest, which doubles tell apart below 2^26 rows.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -14,8 +14,9 @@ from typing import Final
 from citewire.retriever.v1 import table_pb2 as pb
 
 from citewire_retriever.ingest.tabular import TableQueryError
-from citewire_retriever.ingest.tabular.tables import Table
+from citewire_retriever.ingest.tabular.table import Table
 from citewire_retriever.ingest.tabular.values import MOST_DIGITS, Column, fold, read_value, scale_of
+from citewire_retriever.ingest.tabular.wording import Wording
 
 NUMBERS: Final = frozenset({pb.TABLE_TYPE_NUMBER, pb.TABLE_TYPE_PERCENT, pb.TABLE_TYPE_CURRENCY})
 TYPE_NAMES: Final = {
@@ -28,15 +29,10 @@ TYPE_NAMES: Final = {
 }
 _SIGNS: Final = {
     pb.TABLE_OPERATOR_EQ: "=",
-    pb.TABLE_OPERATOR_NE: "<>",
     pb.TABLE_OPERATOR_LT: "<",
     pb.TABLE_OPERATOR_LE: "<=",
     pb.TABLE_OPERATOR_GT: ">",
     pb.TABLE_OPERATOR_GE: ">=",
-    pb.TABLE_OPERATOR_IN: "is one of",
-    pb.TABLE_OPERATOR_CONTAINS: "contains",
-    pb.TABLE_OPERATOR_EMPTY: "is empty",
-    pb.TABLE_OPERATOR_FILLED: "is not empty",
 }
 _PARTS: Final = {
     pb.DATE_PART_YEAR: "year({})",
@@ -45,26 +41,11 @@ _PARTS: Final = {
     pb.DATE_PART_DAY: "day({})",
     pb.DATE_PART_YEAR_MONTH: "strftime({}, '%Y-%m')",
 }
-_PART_NAMES: Final = {
-    pb.DATE_PART_YEAR: "year",
-    pb.DATE_PART_QUARTER: "quarter",
-    pb.DATE_PART_MONTH: "month",
-    pb.DATE_PART_DAY: "day",
-    pb.DATE_PART_YEAR_MONTH: "year and month",
-}
-_FUNCTIONS: Final = {
-    pb.TABLE_FUNCTION_COUNT: "count",
-    pb.TABLE_FUNCTION_COUNT_DISTINCT: "count of different values",
-    pb.TABLE_FUNCTION_SUM: "sum",
-    pb.TABLE_FUNCTION_AVG: "mean",
-    pb.TABLE_FUNCTION_MIN: "least",
-    pb.TABLE_FUNCTION_MAX: "greatest",
-    pb.TABLE_FUNCTION_MEDIAN: "median",
-}
 _ORDERING: Final = frozenset({pb.TABLE_OPERATOR_LT, pb.TABLE_OPERATOR_LE, pb.TABLE_OPERATOR_GT, pb.TABLE_OPERATOR_GE})
 _COUNTING: Final = frozenset({pb.TABLE_FUNCTION_COUNT, pb.TABLE_FUNCTION_COUNT_DISTINCT})
 _ADDING: Final = frozenset({pb.TABLE_FUNCTION_SUM, pb.TABLE_FUNCTION_AVG, pb.TABLE_FUNCTION_MEDIAN})
 _SORTED: Final = "list_sort(list({0}) FILTER (WHERE {0} IS NOT NULL))"
+_ENGLISH: Final = Wording()
 REPEATED: Final = "merged cells repeat values in it, which can't be added"
 _EXACT: Final = Context(prec=200)
 _BEYOND: Final = Decimal(10) ** MOST_DIGITS
@@ -118,7 +99,7 @@ class Compiler:
         query = self._query
         statement = Statement()
         conditions = [self._filter(index, statement.parameters) for index in range(len(query.filters))]
-        statement.condition = " AND ".join(sql for sql, _ in conditions) or "true"
+        statement.condition = " AND ".join(conditions) or "true"
         statement.is_aggregate = bool(query.group_by or query.aggregates)
         statement.groups = len(query.group_by)
         if statement.is_aggregate:
@@ -130,7 +111,7 @@ class Compiler:
             names = list(query.columns) or list(self._table.names.values())[:100]
             statement.outputs = [self._shown(f"query.columns[{index}]", name) for index, name in enumerate(names)]
         statement.order = self._order(statement.outputs)
-        statement.understood = self._understood(statement, [words for _, words in conditions])
+        statement.understood = _ENGLISH.query(query, self._table)
         return statement
 
     def _column(self, where: str, name: str) -> tuple[int, Column]:
@@ -142,17 +123,15 @@ class Compiler:
             self.columns[place] = self._table.column(place)
         return place, self.columns[place]
 
-    def _filter(self, index: int, parameters: list[object]) -> tuple[str, str]:
-        """A condition, and the condition in words."""
+    def _filter(self, index: int, parameters: list[object]) -> str:
+        """A condition."""
         each = self._query.filters[index]
         where = f"query.filters[{index}]"
         place, column = self._column(f"{where}.column", each.column)
         kind, expression = self._part(f"{where}.part", place, column, each.part)
-        name = self._name(place, each.part)
         if each.op in {pb.TABLE_OPERATOR_EMPTY, pb.TABLE_OPERATOR_FILLED}:
             check = "IS NULL" if each.op == pb.TABLE_OPERATOR_EMPTY else "IS NOT NULL"
-            return f"({expression} {check})", f"{name} {_SIGNS[each.op]}"
-        words = f"{name} {_SIGNS[each.op]} {', '.join(each.values)}"
+            return f"({expression} {check})"
         if kind == pb.TABLE_TYPE_TEXT:
             if each.op in _ORDERING:
                 raise TableQueryError(f"{where}.op", _hint("must be another one, as the column holds texts", column))
@@ -162,8 +141,8 @@ class Compiler:
             texts = [fold(value) for value in each.values]
             parameters.extend(texts)
             if each.op == pb.TABLE_OPERATOR_CONTAINS:
-                return f"(coalesce(contains({expression}, ?), false))", words
-            return _equal(expression, each.op, len(texts)), words
+                return f"(coalesce(contains({expression}, ?), false))"
+            return _equal(expression, each.op, len(texts))
         if each.op == pb.TABLE_OPERATOR_CONTAINS:
             raise TableQueryError(f"{where}.op", f"must be another one, as the column holds {TYPE_NAMES[kind]}")
         if kind == pb.TABLE_TYPE_BOOLEAN and each.op not in {
@@ -178,11 +157,7 @@ class Compiler:
             for number, text in enumerate(each.values)
         ]
         condition = " OR ".join(conditions)
-        return (
-            f"(NOT coalesce({condition}, false))"
-            if each.op == pb.TABLE_OPERATOR_NE
-            else f"(coalesce({condition}, false))"
-        ), words
+        return f"({'NOT ' if each.op == pb.TABLE_OPERATOR_NE else ''}coalesce({condition}, false))"
 
     def _part(self, where: str, place: int, column: Column, part: pb.DatePart) -> tuple[pb.TableType, str]:
         """The type and the expression of a column, or of a part of its dates."""
@@ -198,8 +173,7 @@ class Compiler:
         return scale_of([value for value in self.columns[place].values if isinstance(value, Decimal)]) or 0
 
     def _name(self, place: int, part: pb.DatePart) -> str:
-        name = self._table.names[place]
-        return f"{_PART_NAMES[part]} of {name}" if part else name
+        return _ENGLISH.part(part, self._table.names[place])
 
     def _shown(self, where: str, name: str) -> Output:
         place, column = self._column(where, name)
@@ -222,9 +196,10 @@ class Compiler:
         where = f"query.aggregates[{index}]"
         function = each.function
         if not each.column:
-            return Output(pb.TableColumn(name="count", type=pb.TABLE_TYPE_NUMBER), ("count(*)",), ("{0}",))
+            described = pb.TableColumn(name=_ENGLISH.aggregate(function, ""), type=pb.TABLE_TYPE_NUMBER)
+            return Output(described, ("count(*)",), ("{0}",))
         place, column = self._column(f"{where}.column", each.column)
-        name = f"{_FUNCTIONS[function]} of {self._table.names[place]}"
+        name = _ENGLISH.aggregate(function, self._table.names[place])
         if function in {pb.TABLE_FUNCTION_COUNT, pb.TABLE_FUNCTION_COUNT_DISTINCT}:
             distinct = "DISTINCT " if function == pb.TABLE_FUNCTION_COUNT_DISTINCT else ""
             return Output(
@@ -266,18 +241,6 @@ class Compiler:
             direction = "DESC" if each.descending else "ASC"
             order += [f"{key.format(*places)} {direction} NULLS LAST" for key in output.keys]
         return order
-
-    def _understood(self, statement: Statement, conditions: Iterable[str]) -> str:
-        names = [output.column.name for output in statement.outputs]
-        shown, groups = names[statement.groups :], names[: statement.groups]
-        words = ", ".join(shown) or "groups"
-        words += f" by {', '.join(groups)}" if groups else ""
-        filters = " and ".join(conditions)
-        words += f", where {filters}" if filters else ""
-        order = [
-            f"{names[each.index - 1]}{', greatest first' if each.descending else ''}" for each in self._query.order_by
-        ]
-        return words + (f"; ordered by {', '.join(order)}" if order else "")
 
 
 def _equal(expression: str, operator: pb.TableOperator, count: int) -> str:
