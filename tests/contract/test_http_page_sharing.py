@@ -13,7 +13,7 @@ from devtools import DrivenPage, driven_page
 from gateway_fake_servers import running_fakes
 from gateway_fakes import result
 from gateway_process import running_gateway
-from page_steps import text
+from page_steps import press_named, text
 from people_calls import People
 
 if TYPE_CHECKING:
@@ -53,6 +53,13 @@ async def test_it_is_shared_read_by_its_link_and_taken_back(database: Database, 
         await open_as(page, people, "eve", link)
         await page.wait_for("document.querySelector('.toast')?.textContent.includes('there any more')")
         await open_as(page, people, "bob", link)
+        await page.wait_for("!!document.querySelector('.pill')")
+        await page.run("navigator.clipboard.writeText = async text => void (window.copied = text)")
+        await page.run("document.querySelector('.pill').click()")
+        await press_named(page, ".card-actions button", "Copy the link")
+        address, _, cited = (await page.wait_for("window.copied")).partition("#")
+        assert (address, cited.startswith(f"{link[1:]}/")) == (f"{people.gateway.url}/", True)
+        await page.press("Escape")
         await page.wait_for("!!document.querySelector('.conversations .here .icon')")
         await page.click(".conversations .here .icon")
         await page.run(
@@ -74,6 +81,11 @@ async def test_it_is_shared_read_by_its_link_and_taken_back(database: Database, 
         assert "Revenue grew" in await text(page, ".prose")
         assert "Shared by bob" in await page.run("document.querySelector('.turns').textContent")
         assert await page.run("document.querySelectorAll('.composer, .thumb, .asked .link').length") == 0
+        await open_as(page, people, "eve", cited)
+        await page.wait_for("document.activeElement.matches('.card')")
+        assert await text(page, ".card") != ""
+        await page.press("Escape")
+        await page.wait_for("document.activeElement.matches('.answer button')")
         await page.run("document.querySelectorAll('.whose button')[1].click()")
         await page.wait_for("document.querySelectorAll('.conversations .row a').length === 1")
         await page.click(".conversations .icon")
@@ -82,6 +94,8 @@ async def test_it_is_shared_read_by_its_link_and_taken_back(database: Database, 
         fakes.retriever.hidden["eve"] = {7}
         await page.call("Page.reload")
         assert "withheld" in await text(page, ".prose")
+        await page.wait_for("document.querySelector('.toast')?.textContent.includes('for you to see')")
+        assert await page.run("document.querySelectorAll('.card').length") == 0
         assert SECRET not in await page.run("document.body.textContent")
 
         await open_as(page, people, "bob", link)

@@ -14,7 +14,7 @@ from devtools import DrivenPage
 from http_api import upload_bytes
 from ingest_files import make_pdf, prose_page
 from local_stack import LocalStack
-from page_steps import COVERED, MARKED, QUIET, ask, text, watched_page
+from page_steps import COVERED, MARKED, QUIET, ask, press_named, text, watched_page
 
 pytestmark = pytest.mark.system(program="chromium", package="chromium")
 
@@ -77,6 +77,19 @@ async def test_by_keyboard(page: DrivenPage) -> None:
     assert await page.run("document.querySelectorAll('.quote-box').length") == 0
     await page.press("Escape")
     await page.wait_for("document.activeElement.className.includes('badge') && !document.querySelector('.reader')")
+    # A link to it opens the conversation, the original at its page, and the card, which has the focus.
+    await page.run("navigator.clipboard.writeText = async text => void (window.copied = text)")
+    await page.press("Enter", "\r")
+    await press_named(page, ".card-actions button", "Copy the link")
+    address = await page.wait_for("window.copied")
+    await page.call("Emulation.setDeviceMetricsOverride", width=1280, height=800, deviceScaleFactor=1, mobile=False)
+    await page.go("about:blank")
+    await page.go(address)
+    await page.wait_for(f"document.activeElement.matches('.card') && {MARKED}")
+    assert QUOTE in await page.run(COVERED)
+    assert await text(page, ".card mark") == QUOTE
+    await page.press("Escape")
+    await page.wait_for("document.activeElement.className.includes('badge')")
 
 
 async def test_by_a_link_by_touch_and_larger(page: DrivenPage, stack: LocalStack) -> None:

@@ -19,7 +19,7 @@ export function Reader({ open }: { open: OpenDocument }) {
     const control = new AbortController();
     setText(null);
     setWhole(false);
-    panel.current?.focus();
+    if (open.takesFocus) panel.current?.focus();
     client
       .send("GET", `/v1/documents/${documentId}/text?version=${version}`, undefined, control.signal)
       .then((response) => response.text())

@@ -15,6 +15,8 @@ export interface OpenDocument {
   /** The page that the original opens at, from 1. */
   page: number;
   opener: HTMLElement | null;
+  /** False where something else has the focus, as the card of a link that was followed. */
+  takesFocus: boolean;
 }
 
 export const opened = signal<OpenDocument | null>(null);

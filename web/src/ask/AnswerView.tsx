@@ -34,7 +34,7 @@ export function AnswerView({ answer: signal, question }: { answer: Signal<Answer
   const suggestions = isOpen ? [] : suggestionsOf(answer, blocks);
   const shown = suggestions.length > 0 ? blocks.slice(0, -1) : blocks;
   return (
-    <section class="answer" aria-label={words.value.answer} aria-busy={isOpen} {...anchorEvents}>
+    <section class="answer" aria-label={words.value.answer} aria-busy={isOpen} data-exchange={answer.place?.exchange} {...anchorEvents}>
       {answer.status === "waiting" && <p class="quiet waiting">{answer.steps.at(-1)?.text ?? words.value.searching}</p>}
       <div class="prose">
         <Blocks blocks={shown} marksOf={marksOf} />

@@ -11,6 +11,7 @@ import { AnswerView } from "./AnswerView";
 import { announced } from "./announce";
 import { Card } from "./Card";
 import { ask, isBusy, owner, show, type Turn, turns } from "./chat";
+import { citedAddress, openCited } from "./cited";
 import { Composer } from "./Composer";
 import { layOutInFull } from "./in-full";
 
@@ -20,7 +21,7 @@ export function AskPage() {
   const main = useRef<HTMLElement>(null);
   const list = useRef<HTMLDivElement>(null);
   // Before anything can be typed: shown later, it would take away what was asked meanwhile.
-  useLayoutEffect(() => void show(conversationId.value), [conversationId.value]);
+  useLayoutEffect(() => void show(conversationId.value).then(openCited), [conversationId.value, citedAddress.value]);
   const count = turns.value.length;
   useEffect(() => followEnd(main.current!, list.current!), []);
   // Before the browser lays anything out: what is beside makes all lines narrower.

@@ -5,11 +5,12 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { saveResponse } from "../files";
 import { languageColor } from "../language-colors";
 import { nameText, safeUrl } from "../links";
-import { openReader } from "../reader-state";
-import { apiKey, attempt, client } from "../state";
+import { apiKey, attempt, client, toast } from "../state";
 import { shortCount, words } from "../words";
 import { quoteSpan, type Span } from "./answer";
+import { hasPages, openBeside } from "./beside";
 import { card, closeCard, hoverOut, keepOpen, type OpenCard } from "./card-state";
+import { linkTo } from "./cited";
 import { fetchChunk, fetchDocument, locate, spanOf } from "./passages";
 import { atQuote, contentPath, placeText } from "./places";
 
@@ -83,8 +84,9 @@ function CardOf({ open }: { open: OpenCard }) {
       {verified !== null && <Verdict verified={verified} />}
       <Passage citation={citation} verified={verified} chunk={chunk} />
       <div class="card-actions">
-        <button type="button" onClick={() => show(open, citation, span, false)}>{words.value.openText}</button>
+        <button type="button" onClick={() => show(open, span, false)}>{words.value.openText}</button>
         <OriginalLink open={open} citation={citation} span={span} />
+        <CopyLink open={open} />
         {citation.score !== null && <span class="quiet score">{words.value.similarity(Math.round(citation.score * 100))}</span>}
       </div>
     </div>
@@ -174,30 +176,26 @@ function Repository({ citation }: { citation: Citation }) {
 function OriginalLink({ open, citation, span }: { open: OpenCard; citation: Citation; span: Span | null }) {
   const url = citation.url === undefined ? null : safeUrl(citation.url);
   if (url !== null) return <a href={url} target="_blank" rel="noopener noreferrer">{words.value.openLink}</a>;
-  if (hasPages(citation)) return <button type="button" onClick={() => show(open, citation, span, true)}>{words.value.openOriginal}</button>;
+  if (hasPages(citation)) return <button type="button" onClick={() => show(open, span, true)}>{words.value.openOriginal}</button>;
   const path = contentPath(citation);
   if (apiKey.value === null) return <a href={path} target="_blank" rel="noopener">{words.value.openOriginal}</a>;
   const save = async () => saveResponse(await client.send("GET", path), citation.file_name || "document");
   return <button type="button" onClick={() => attempt(save)}>{words.value.openOriginal}</button>;
 }
 
-function show({ anchor }: OpenCard, citation: Citation, points: Span | null, original: boolean): void {
-  card.value = null;
-  openReader({
-    documentId: citation.document_id,
-    version: citation.version,
-    title: nameText(citation.title || citation.file_name),
-    place: placeText(citation),
-    points,
-    original: hasPages(citation) ? original : null,
-    page: citation.page_number ?? 1,
-    opener: anchor,
-  });
+function show({ anchor, target }: OpenCard, points: Span | null, original: boolean): void {
+  openBeside(anchor, target, points, { original, takesFocus: true });
 }
 
-/** Whether the original is a PDF: an attachment's pages are none of the file's. */
-function hasPages(citation: Citation): boolean {
-  return citation.page_number !== undefined && citation.part === undefined;
+/** Copies the address that opens this card; it stays, so that its reader can go on. */
+function CopyLink({ open: { anchor, target } }: { open: OpenCard }) {
+  const link = linkTo(anchor, target);
+  if (link === null) return null;
+  const copy = async () => {
+    await navigator.clipboard.writeText(link);
+    toast(words.value.citationCopied, "note");
+  };
+  return <button type="button" onClick={() => void copy()}>{words.value.copyLink}</button>;
 }
 
 /** Puts the card under its badge, or above where there is no room; narrow windows show it at the bottom (by CSS). */

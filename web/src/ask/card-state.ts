@@ -37,6 +37,11 @@ export function anchorRef(target: BadgeTarget): (element: HTMLElement | null) =>
   };
 }
 
+/** What an element opens, if it does. */
+export function targetOf(anchor: HTMLElement): BadgeTarget | undefined {
+  return anchors.get(anchor);
+}
+
 type TargetedEvent = MouseEvent & { target: EventTarget | null };
 
 function anchorOf(event: TargetedEvent): { anchor: HTMLElement; target: BadgeTarget } | null {

@@ -35,7 +35,7 @@ export function DocumentPage({ id }: { id: number }) {
   const save = async () => saveResponse(await client.send("GET", path), document.file_name || "document"); // a key can't travel with a link
   const hasPages = document.media_type === "application/pdf";
   const read = (opener: HTMLElement, original: boolean) => openReader({
-    documentId: id, version: document.version, title, place: nameText(document.file_name), points: null, original: hasPages ? original : null, page: 1, opener,
+    documentId: id, version: document.version, title, place: nameText(document.file_name), points: null, original: hasPages ? original : null, page: 1, opener, takesFocus: true,
   });
   return (
     <main class="page" id="main" tabIndex={-1}>

@@ -21,7 +21,7 @@ export function Original({ open }: { open: OpenDocument }) {
   const [page, setPage] = useState(open.page);
   const [zoom, setZoom] = useState(0);
   const panel = useRef<HTMLElement>(null);
-  useEffect(() => panel.current?.focus(), [documentId, version]);
+  useEffect(() => void (open.takesFocus && panel.current?.focus()), [documentId, version]);
   useEffect(() => {
     const control = new AbortController();
     let end = () => {};
