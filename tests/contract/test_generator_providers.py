@@ -93,8 +93,12 @@ async def test_a_sealed_provider_answers_for_its_organisation() -> None:
         assert str(upstream.port).encode() not in sealed.SerializeToString()
         assert (await running.answer(BOB, sealed.ref)).startswith("Refunds take five days")
         assert upstream.keys == [CANARY, CANARY]
+        with use_tenant(ANA):
+            again = await client.unary(running.stub.TestProvider, pb.TestProviderRequest(ref=sealed.ref), timeout=20)
+        assert (again.test.tried, again.test.ok) == (True, True)
+        assert upstream.keys == [CANARY] * 3
         purposes = [(row.new.purpose, row.new.own) for row in running.ledger.rows]
-        assert purposes == [(Purpose.PROVIDER_TEST, True), (Purpose.GENERATION, True)]
+        assert purposes == [(Purpose.PROVIDER_TEST, True), (Purpose.GENERATION, True), (Purpose.PROVIDER_TEST, True)]
 
 
 async def test_a_ciphertext_of_another_tenants_row_opens_nothing() -> None:

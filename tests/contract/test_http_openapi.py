@@ -141,6 +141,7 @@ ROUTES = {
     ("put", "/v1/providers/{type}/{name}"),
     ("delete", "/v1/providers/{type}/{name}"),
     ("post", "/v1/providers/{type}/{name}:activate"),
+    ("post", "/v1/providers/{type}/{name}:test"),
     ("post", "/v1/providers/{type}:deactivate"),
     ("get", "/livez"),
     ("get", "/readyz"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from citewire.common.v1 import common_pb2
 
 from callers import signed_channel
 from citewire_accounts.tenants.provider_service import rotate
@@ -71,6 +72,24 @@ async def test_one_of_several_is_active_and_another_becomes_it(gateway: Gateway)
     again = await gateway.http.post("/v1/providers/chat/work:activate")
     assert again.json()["active"]
     assert await saved(gateway) == {"chat/user/work": True, "chat/user/default": False}
+
+
+async def test_a_saved_one_is_tried_out_active_or_not_and_says_what_went_wrong(gateway: Gateway) -> None:
+    await put(gateway, "chat", own("one"))
+    await put(gateway, "chat/work", own("two"))
+    for path, fakes in (("chat/default", gateway.fakes.generator), ("chat/work", gateway.fakes.generator)):
+        refused = common_pb2.ProviderTest(tried=True, reason="PROVIDER_AUTH", text="It refuses the key.", status=401)
+        fakes.sealing.test = refused
+        tried = await gateway.http.post(f"/v1/providers/{path}:test")
+        assert tried.status_code == 200
+        expected = {"tried": True, "ok": False, "text": refused.text, "reason": "PROVIDER_AUTH", "status": 401}
+        assert tried.json()["test"] == expected
+        assert (await gateway.http.get(f"/v1/providers/{path}")).json()["test"] == expected, "it is kept"
+        fakes.sealing.test = common_pb2.ProviderTest(tried=True, ok=True, text="The provider answered.", status=200)
+        assert (await gateway.http.post(f"/v1/providers/{path}:test")).json()["test"]["ok"] is True
+    assert await saved(gateway) == {"chat/user/default": True, "chat/user/work": False}, "nothing else has changed"
+    missing = await gateway.http.post("/v1/providers/chat/other:test")
+    assert (missing.status_code, missing.json()["reason"]) == (404, "PROVIDER_NOT_FOUND")
 
 
 async def test_saving_replaces_what_has_the_name(gateway: Gateway) -> None:

@@ -203,6 +203,9 @@ class FakeEmbedder(Embedder):
         ref, changed = self.sealing.rewrap(request.ref)
         return embedder_pb2.RewrapProviderResponse(ref=ref, changed=changed)
 
+    async def test_provider(self, request: embedder_pb2.TestProviderRequest) -> embedder_pb2.TestProviderResponse:
+        return embedder_pb2.TestProviderResponse(test=self.sealing.test)
+
 
 class FakeRetriever(Retriever):
     """Results as scripted; knows documents 7 and 8."""
@@ -415,3 +418,6 @@ class FakeGenerator(Generator):
     ) -> generator_pb2.RewrapProviderResponse:
         ref, changed = self.sealing.rewrap(request.ref)
         return generator_pb2.RewrapProviderResponse(ref=ref, changed=changed)
+
+    async def test_provider(self, request: generator_pb2.TestProviderRequest) -> generator_pb2.TestProviderResponse:
+        return generator_pb2.TestProviderResponse(test=self.sealing.test)

@@ -44,12 +44,18 @@ function isAdmin(): boolean {
 
 function Row({ entry, onChange }: { entry: ProviderInfo; onChange: () => Promise<void> }) {
   const [asks, setAsks] = useState(false);
+  const [isTrying, setTrying] = useState(false);
   const path = `/v1/providers/${entry.type}/${entry.name}`;
   const act = (method: string, address: string) => attempt(async () => {
     await client.call(method, `${address}?scope=${entry.scope}`);
     setAsks(false);
     await onChange();
   });
+  const tryOut = async () => {
+    setTrying(true);
+    await act("POST", `${path}:test`);
+    setTrying(false);
+  };
   const may = entry.scope === "user" || isAdmin();
   const model = [entry.provider, entry.model].filter(Boolean).join(" · ");
   return (
@@ -61,6 +67,7 @@ function Row({ entry, onChange }: { entry: ProviderInfo; onChange: () => Promise
       {entry.active && <span class="state">{words.value.inUse}</span>}
       {may && !asks && !entry.active && <button type="button" aria-label={words.value.useProvider(entry.name)} onClick={() => void act("POST", `${path}:activate`)}>{words.value.use}</button>}
       {may && !asks && entry.active && <button type="button" aria-label={words.value.stopUsing(entry.name)} onClick={() => void act("POST", `/v1/providers/${entry.type}:deactivate`)}>{words.value.stopUse}</button>}
+      {may && !asks && <button type="button" disabled={isTrying} aria-label={words.value.tryProvider(entry.name)} onClick={() => void tryOut()}>{isTrying ? words.value.trying : words.value.tryOut}</button>}
       {may && !asks && <button type="button" class="link" aria-label={words.value.removeSubject(entry.name)} onClick={() => setAsks(true)}>{words.value.remove}</button>}
       {asks && (
         <span class="row">
@@ -69,9 +76,15 @@ function Row({ entry, onChange }: { entry: ProviderInfo; onChange: () => Promise
           <button type="button" onClick={() => setAsks(false)}>{words.value.cancel}</button>
         </span>
       )}
-      {entry.test?.ok === false && <p class="fault" dir="auto">{entry.test.text}</p>}
+      <div role="status">{entry.test?.ok === false && <p class="fault" dir="auto">{faultOf(entry.test)}</p>}</div>
     </li>
   );
+}
+
+/** What went wrong, in the page's language where it is known, and as the server says it. */
+function faultOf({ reason, text = "" }: NonNullable<ProviderInfo["test"]>): string {
+  const known = words.value.providerFaults[reason ?? ""];
+  return known === undefined ? text : `${known} (${text})`;
 }
 
 const EMPTY = { name: "", model: "", apiBase: "", apiKey: "" };

@@ -189,6 +189,9 @@ export const en = {
   trying: "Trying…",
   tested: "Answered",
   testFailed: "Didn't answer",
+  tryOut: "Try it out",
+  tryProvider: (name: string) => `Try ${name} out`,
+  providerFaults: {} as Record<string, string>, // the server's own words are English
   inUse: "In use",
   use: "Use",
   useProvider: (name: string) => `Use ${name}`,

@@ -9,7 +9,7 @@ from citewire_cli import output
 from citewire_cli.api import Api
 from citewire_cli.commands.options import JsonOption, UrlOption
 from citewire_cli.errors import ExitCode
-from citewire_cli.jsonio import JsonObject, get_objects, get_str
+from citewire_cli.jsonio import JsonObject, get_object, get_objects, get_str
 from citewire_cli.settings import load_client_settings
 
 providers_app = typer.Typer(
@@ -78,6 +78,21 @@ async def activate_provider(
         active = await api.call("POST", f"{_path(type_, name)}:activate", params=_params(org=org))
     _show(active, json=json)
     return ExitCode.OK
+
+
+@providers_app.command("test")
+@output.async_command
+async def try_provider(
+    type_: TypeArgument, name: NameArgument, org: OrgOption = False, url: UrlOption = None, json: JsonOption = False
+) -> ExitCode:
+    """Make one small call to one that is saved. Exits with 1 if it fails, with 5 if there is none of that name."""
+    async with Api(load_client_settings(url=url)) as api:
+        tested = await api.call("POST", f"{_path(type_, name)}:test", params=_params(org=org))
+    _show(tested, json=json)
+    test = get_object(tested, "test")
+    if not json:
+        output.stdout().print(get_str(test, "text"))
+    return ExitCode.OK if test.get("ok") else ExitCode.FAILED
 
 
 @providers_app.command("deactivate")

@@ -2460,7 +2460,7 @@ class ProviderRulesBody(Model):
 
 class ProviderTestInfo(Model):
     """
-    How the test call went when the provider was saved.
+    How the last test call went: when the provider was saved, or later.
     """
 
     dimensions: int | None = None

@@ -80,3 +80,12 @@ class ProviderSealer:
         request = embedder_pb2.RewrapProviderRequest(ref=ref)
         response = await client.unary(self._embedder.RewrapProvider, request, timeout=self._seconds)
         return response.ref if response.changed else None
+
+    async def test(self, ref: common_pb2.ProviderRef) -> common_pb2.ProviderTest:
+        """Makes one small call to a sealed provider."""
+        begin_turn()
+        if ref.type == common_pb2.PROVIDER_TYPE_CHAT:
+            chat_request = generator_pb2.TestProviderRequest(ref=ref)
+            return (await client.unary(self._generator.TestProvider, chat_request, timeout=self._seconds)).test
+        request = embedder_pb2.TestProviderRequest(ref=ref)
+        return (await client.unary(self._embedder.TestProvider, request, timeout=self._seconds)).test

@@ -29,8 +29,8 @@ def ref_from_proto(v: Violations, ref: pb.ProviderRef, at: str, types: Collectio
     return ref
 
 
-def rewrap_from_proto(ref: pb.ProviderRef, types: Collection[ProviderType]) -> pb.ProviderRef:
-    """Checks the ProviderRef of a RewrapProviderRequest.
+def sealed_from_proto(ref: pb.ProviderRef, types: Collection[ProviderType]) -> pb.ProviderRef:
+    """Checks the ProviderRef of a RewrapProviderRequest or a TestProviderRequest.
 
     Raises:
         InvalidArgument: Names every field that is wrong.

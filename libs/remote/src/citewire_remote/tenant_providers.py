@@ -86,6 +86,16 @@ class Vault:
             report, space = await _run_test(provider, test)
         return self._seal_whole(keyring, provider), report, space
 
+    async def test(self, ref: pb.ProviderRef, test: TestCall) -> pb.ProviderTest:
+        """Makes a test call to a sealed provider.
+
+        Raises:
+            InvalidArgument: Its address may not be connected to (`PROVIDER_ADDRESS`), or it is another user's.
+            FailedPrecondition: As `open`.
+        """
+        report, _ = await _run_test(self.open(ref), test)
+        return report
+
     def open(self, ref: pb.ProviderRef) -> TenantProvider:
         """Opens a provider.
 

@@ -70,6 +70,11 @@ class EmbedderServiceStub:
                 request_serializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.RewrapProviderRequest.SerializeToString,
                 response_deserializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.RewrapProviderResponse.FromString,
                 _registered_method=True)
+        self.TestProvider = channel.unary_unary(
+                '/citewire.embedder.v1.EmbedderService/TestProvider',
+                request_serializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.TestProviderRequest.SerializeToString,
+                response_deserializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.TestProviderResponse.FromString,
+                _registered_method=True)
 
 
 class EmbedderServiceServicer:
@@ -125,6 +130,13 @@ class EmbedderServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TestProvider(self, request, context):
+        """Makes one small call to a sealed tenant provider, as sealing did.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_EmbedderServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -162,6 +174,11 @@ def add_EmbedderServiceServicer_to_server(servicer, server):
                     servicer.RewrapProvider,
                     request_deserializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.RewrapProviderRequest.FromString,
                     response_serializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.RewrapProviderResponse.SerializeToString,
+            ),
+            'TestProvider': grpc.unary_unary_rpc_method_handler(
+                    servicer.TestProvider,
+                    request_deserializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.TestProviderRequest.FromString,
+                    response_serializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.TestProviderResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -354,6 +371,33 @@ class EmbedderService:
             '/citewire.embedder.v1.EmbedderService/RewrapProvider',
             citewire_dot_embedder_dot_v1_dot_embedder__pb2.RewrapProviderRequest.SerializeToString,
             citewire_dot_embedder_dot_v1_dot_embedder__pb2.RewrapProviderResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TestProvider(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.embedder.v1.EmbedderService/TestProvider',
+            citewire_dot_embedder_dot_v1_dot_embedder__pb2.TestProviderRequest.SerializeToString,
+            citewire_dot_embedder_dot_v1_dot_embedder__pb2.TestProviderResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,6 +35,8 @@ class EmbedderServiceStub:
     """Seals a tenant's embedding or rerank provider, after a test call to it."""
     RewrapProvider: aio.UnaryUnaryMultiCallable[embedder_pb2.RewrapProviderRequest, embedder_pb2.RewrapProviderResponse]
     """Seals a tenant's provider again under the newest master key."""
+    TestProvider: aio.UnaryUnaryMultiCallable[embedder_pb2.TestProviderRequest, embedder_pb2.TestProviderResponse]
+    """Makes one small call to a sealed tenant provider, as sealing did."""
 
 class EmbedderServiceServicer(metaclass=abc_1.ABCMeta):
     """Turns text into vectors of one embedding space."""
@@ -94,5 +96,13 @@ class EmbedderServiceServicer(metaclass=abc_1.ABCMeta):
         context: aio.ServicerContext[embedder_pb2.RewrapProviderRequest, embedder_pb2.RewrapProviderResponse],
     ) -> abc.Awaitable[embedder_pb2.RewrapProviderResponse]:
         """Seals a tenant's provider again under the newest master key."""
+
+    @abc_1.abstractmethod
+    def TestProvider(
+        self,
+        request: embedder_pb2.TestProviderRequest,
+        context: aio.ServicerContext[embedder_pb2.TestProviderRequest, embedder_pb2.TestProviderResponse],
+    ) -> abc.Awaitable[embedder_pb2.TestProviderResponse]:
+        """Makes one small call to a sealed tenant provider, as sealing did."""
 
 def add_EmbedderServiceServicer_to_server(servicer: EmbedderServiceServicer, server: aio.Server) -> None: ...

@@ -765,3 +765,15 @@ class RewrapProviderResponse(_message.Message):
     ref: _common_pb2.ProviderRef
     changed: bool
     def __init__(self, ref: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., changed: _Optional[bool] = ...) -> None: ...
+
+class TestProviderRequest(_message.Message):
+    __slots__ = ("ref",)
+    REF_FIELD_NUMBER: _ClassVar[int]
+    ref: _common_pb2.ProviderRef
+    def __init__(self, ref: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
+
+class TestProviderResponse(_message.Message):
+    __slots__ = ("test",)
+    TEST_FIELD_NUMBER: _ClassVar[int]
+    test: _common_pb2.ProviderTest
+    def __init__(self, test: _Optional[_Union[_common_pb2.ProviderTest, _Mapping]] = ...) -> None: ...

@@ -47,6 +47,8 @@ class GeneratorServiceStub:
     """Seals a tenant's chat provider, after a test call to it."""
     RewrapProvider: aio.UnaryUnaryMultiCallable[generator_pb2.RewrapProviderRequest, generator_pb2.RewrapProviderResponse]
     """Seals a tenant provider again under the newest master key."""
+    TestProvider: aio.UnaryUnaryMultiCallable[generator_pb2.TestProviderRequest, generator_pb2.TestProviderResponse]
+    """Makes one small call to a sealed tenant provider, as sealing did."""
 
 class GeneratorServiceServicer(metaclass=abc_1.ABCMeta):
     """Writes answers from passages with a large language model, or by quoting (extractive)."""
@@ -142,5 +144,13 @@ class GeneratorServiceServicer(metaclass=abc_1.ABCMeta):
         context: aio.ServicerContext[generator_pb2.RewrapProviderRequest, generator_pb2.RewrapProviderResponse],
     ) -> abc.Awaitable[generator_pb2.RewrapProviderResponse]:
         """Seals a tenant provider again under the newest master key."""
+
+    @abc_1.abstractmethod
+    def TestProvider(
+        self,
+        request: generator_pb2.TestProviderRequest,
+        context: aio.ServicerContext[generator_pb2.TestProviderRequest, generator_pb2.TestProviderResponse],
+    ) -> abc.Awaitable[generator_pb2.TestProviderResponse]:
+        """Makes one small call to a sealed tenant provider, as sealing did."""
 
 def add_GeneratorServiceServicer_to_server(servicer: GeneratorServiceServicer, server: aio.Server) -> None: ...

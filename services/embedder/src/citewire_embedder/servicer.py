@@ -15,9 +15,9 @@ from citewire_embedder.batches import EmbedBatch
 from citewire_embedder.reranking import Reranker
 from citewire_embedder.service import Embedder
 from citewire_kit.tenant import current_tenant
-from citewire_remote.converters import provider_from_proto, rewrap_from_proto
-from citewire_remote.kinds import ProviderType
-from citewire_remote.tenant_providers import Vault
+from citewire_remote.converters import provider_from_proto, sealed_from_proto
+from citewire_remote.kinds import PROVIDER_TYPES, ProviderType
+from citewire_remote.tenant_providers import TestCall, Vault
 
 SERVICE_NAME = "citewire.embedder.v1.EmbedderService"
 
@@ -66,11 +66,18 @@ class EmbedderServicer(pb_grpc.EmbedderServiceServicer):
 
     async def SealProvider(self, request: pb.SealProviderRequest, context: Context) -> pb.SealProviderResponse:
         provider = provider_from_proto(request.spec, converters.PROVIDER_TYPES)
-        embeds = provider.type is ProviderType.EMBEDDING
-        test = self._embedder.test_provider if embeds else self._reranker.test_provider
-        ref, report, space = await self._vault.seal(provider, None if request.spec.skip_test else test)
+        test = None if request.spec.skip_test else self._test_call(provider.type)
+        ref, report, space = await self._vault.seal(provider, test)
         return pb.SealProviderResponse(ref=ref, test=report, space=space)
 
     async def RewrapProvider(self, request: pb.RewrapProviderRequest, context: Context) -> pb.RewrapProviderResponse:
-        ref, changed = self._vault.rewrap(rewrap_from_proto(request.ref, converters.PROVIDER_TYPES))
+        ref, changed = self._vault.rewrap(sealed_from_proto(request.ref, converters.PROVIDER_TYPES))
         return pb.RewrapProviderResponse(ref=ref, changed=changed)
+
+    async def TestProvider(self, request: pb.TestProviderRequest, context: Context) -> pb.TestProviderResponse:
+        ref = sealed_from_proto(request.ref, converters.PROVIDER_TYPES)
+        test = self._test_call(PROVIDER_TYPES.from_proto(ref.type))
+        return pb.TestProviderResponse(test=await self._vault.test(ref, test))
+
+    def _test_call(self, type_: ProviderType | None) -> TestCall:
+        return self._embedder.test_provider if type_ is ProviderType.EMBEDDING else self._reranker.test_provider

@@ -17,7 +17,7 @@ from citewire_generator.suggestion_phrases import language_code, phrases_of
 from citewire_generator.tenant_providers import TenantChatProviders
 from citewire_generator.verification import verify_answer
 from citewire_kit.streams import track_stream
-from citewire_remote.converters import provider_from_proto, rewrap_from_proto
+from citewire_remote.converters import provider_from_proto, sealed_from_proto
 from citewire_remote.tenant_providers import Vault
 
 SERVICE_NAME = "citewire.generator.v1.GeneratorService"
@@ -92,5 +92,9 @@ class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
         return pb.SealProviderResponse(ref=ref, test=report)
 
     async def RewrapProvider(self, request: pb.RewrapProviderRequest, context: Context) -> pb.RewrapProviderResponse:
-        ref, changed = self._vault.rewrap(rewrap_from_proto(request.ref, converters.CHAT))
+        ref, changed = self._vault.rewrap(sealed_from_proto(request.ref, converters.CHAT))
         return pb.RewrapProviderResponse(ref=ref, changed=changed)
+
+    async def TestProvider(self, request: pb.TestProviderRequest, context: Context) -> pb.TestProviderResponse:
+        ref = sealed_from_proto(request.ref, converters.CHAT)
+        return pb.TestProviderResponse(test=await self._vault.test(ref, self._tenant_providers.test_provider))

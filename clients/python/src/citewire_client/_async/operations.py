@@ -2450,6 +2450,18 @@ class AsyncOperations:
             Request("POST", "/v1/spaces:switch", json=given(space=space, force=force), repeatable=False), models.Space
         )
 
+    async def try_provider(
+        self, type: str, name: str, *, scope: Literal["org", "user"] | None = None
+    ) -> models.ProviderInfo:
+        """Makes one small call to a saved provider, active or not; `test` in the answer says what it said.
+
+        The call is in the usage as any other; who takes over from the provider isn't called.
+        """
+        return await self._transport.call(
+            Request("POST", path_of("/v1/providers/{}/{}:test", type, name), query(scope=scope), repeatable=False),
+            models.ProviderInfo,
+        )
+
     async def update_collection(
         self, current_name: str, *, enrich: bool | NotGiven | None = NOT_GIVEN, name: str | NotGiven | None = NOT_GIVEN
     ) -> models.Collection:

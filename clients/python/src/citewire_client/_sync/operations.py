@@ -2432,6 +2432,16 @@ class Operations:
             Request("POST", "/v1/spaces:switch", json=given(space=space, force=force), repeatable=False), models.Space
         )
 
+    def try_provider(self, type: str, name: str, *, scope: Literal["org", "user"] | None = None) -> models.ProviderInfo:
+        """Makes one small call to a saved provider, active or not; `test` in the answer says what it said.
+
+        The call is in the usage as any other; who takes over from the provider isn't called.
+        """
+        return self._transport.call(
+            Request("POST", path_of("/v1/providers/{}/{}:test", type, name), query(scope=scope), repeatable=False),
+            models.ProviderInfo,
+        )
+
     def update_collection(
         self, current_name: str, *, enrich: bool | NotGiven | None = NOT_GIVEN, name: str | NotGiven | None = NOT_GIVEN
     ) -> models.Collection:

@@ -23,6 +23,7 @@ AUDITED_ACCOUNTS: Final[Mapping[tuple[str, str], tuple[Action, str]]] = {
     ("GET", "/v1/providers/{type}/{name}"): (Action.PROVIDER_READ, "provider:{type}/{name}"),
     ("PUT", "/v1/providers/{type}/{name}"): (Action.PROVIDER_SET, "provider:{type}/{name}"),
     ("POST", "/v1/providers/{type}/{name}:activate"): (Action.PROVIDER_SET, "provider:{type}/{name}"),
+    ("POST", "/v1/providers/{type}/{name}:test"): (Action.PROVIDER_SET, "provider:{type}/{name}"),
     ("POST", "/v1/providers/{type}:deactivate"): (Action.PROVIDER_SET, "provider:{type}"),
     ("DELETE", "/v1/providers/{type}/{name}"): (Action.PROVIDER_DELETE, "provider:{type}/{name}"),
     ("GET", "/v1/usage"): (Action.USAGE_READ, ""),

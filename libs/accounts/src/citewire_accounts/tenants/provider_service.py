@@ -37,6 +37,10 @@ class ProviderSealer(Protocol):
         """Seals the same under the newest master key; None if it already was."""
         ...
 
+    async def test(self, ref: common_pb2.ProviderRef) -> common_pb2.ProviderTest:
+        """Makes one small call to a sealed provider."""
+        ...
+
 
 LiveSpace = Callable[[], Awaitable[common_pb2.EmbeddingSpace | None]]
 """The space that the caller's documents are embedded in; None: there is none yet."""
@@ -135,6 +139,19 @@ class TenantProviders:
         name = await self._store.save(tenant, chain, name, activate=activate)
         log.info("provider_saved", type=type_, provider=first.provider, own=bool(first.user_id), entries=len(chain))
         return name
+
+    async def test(self, tenant: Tenant, type_: ProviderType, owner: str, name: str) -> None:
+        """Makes one small call to a saved provider, not to who takes over from it, and keeps how that went.
+
+        Raises:
+            NotFound: There is none of that name (reason `PROVIDER_NOT_FOUND`).
+        """
+        first, *_ = await self.find_saved(tenant, type_, owner, name)
+        if first.ref is None:
+            raise ValueError("the first of a chain is a tenant provider")
+        report = await self._sealer.test(first.ref)
+        await self._store.note_test(tenant, first, report)
+        log.info("provider_tested", type=type_, provider=first.ref.provider, own=bool(owner), ok=report.ok)
 
     async def activate(self, tenant: Tenant, type_: ProviderType, owner: str, name: str) -> None:
         """Makes a saved provider the active one of its owner and type, from the next request on.

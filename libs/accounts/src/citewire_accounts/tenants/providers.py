@@ -4,7 +4,7 @@ Names are in plain text here, keys and addresses are ciphertext.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -237,6 +237,13 @@ class ProviderStore:
             await connection.execute(_SQL["deactivate"], owned)
             await connection.execute(_SQL["activate"], owned)
         return True
+
+    async def note_test(self, tenant: Tenant, entry: ProviderEntry, test: common_pb2.ProviderTest) -> None:
+        """Keeps how a test call to a saved provider went; nothing if it was saved anew meanwhile."""
+        values = _values(tenant, replace(entry, test=test)) | {"name": entry.name}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            await connection.execute(_SQL["note_test"], values)
+            await connection.execute(_SQL["note_saved_test"], values)
 
     async def deactivate(self, tenant: Tenant, user_id: str, type_: ProviderType) -> str | None:
         """Saves an owner's active chain of a type beside the others, and returns its name; None if there is none."""

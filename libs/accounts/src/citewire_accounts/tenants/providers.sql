@@ -60,6 +60,18 @@ WITH waiting AS (
 )
 INSERT INTO chat.providers SELECT * FROM waiting
 
+-- name: note_test
+-- How a test call went of the active one, unless it was saved anew meanwhile.
+UPDATE chat.providers SET test = %(test)s
+WHERE org_id = %(org)s AND user_id = %(owner)s AND type = %(type)s AND name = %(name)s AND position = %(position)s
+  AND sealed_key = %(sealed_key)s
+
+-- name: note_saved_test
+-- The same of one that isn't active.
+UPDATE chat.saved_providers SET test = %(test)s
+WHERE org_id = %(org)s AND user_id = %(owner)s AND type = %(type)s AND name = %(name)s AND position = %(position)s
+  AND sealed_key = %(sealed_key)s
+
 -- name: delete_active
 -- The active one, or with a name only if it is that.
 DELETE FROM chat.providers

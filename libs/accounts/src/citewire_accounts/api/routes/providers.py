@@ -144,6 +144,21 @@ async def activate_provider(
     return ProviderInfo.of(await services.providers.find_saved(tenant, type_, owner, name))
 
 
+@router.post(
+    "/v1/providers/{type}/{name}:test", summary="Try out a saved provider", responses=problems(403, 404, 409, 503)
+)
+async def try_provider(
+    type_: TypeName, name: SavedName, tenant: TenantDep, services: AccountsDep, scope: OwnScope = "user"
+) -> ProviderInfo:
+    """Makes one small call to a saved provider, active or not; `test` in the answer says what it said.
+
+    The call is in the usage as any other; who takes over from the provider isn't called.
+    """
+    owner = _owner(tenant, scope, change=True)
+    await services.providers.test(tenant, type_, owner, name)
+    return ProviderInfo.of(await services.providers.find_saved(tenant, type_, owner, name))
+
+
 @router.delete("/v1/providers/{type}/{name}", summary="Delete a saved provider", **deleted(403, 404))
 async def delete_saved_provider(
     type_: TypeName, name: SavedName, tenant: TenantDep, services: AccountsDep, scope: OwnScope = "user"

@@ -74,7 +74,7 @@ class ProviderRulesBody(RequestModel):
 
 
 class ProviderTestInfo(ResponseModel):
-    """How the test call went when the provider was saved."""
+    """How the last test call went: when the provider was saved, or later."""
 
     tried: bool = Field(examples=[True])
     ok: bool | MISSING = Field(default=MISSING, examples=[True])
