@@ -6,7 +6,7 @@
 #   install.sh some NAME…            installs single packages, in the lock file's versions, into /app/.venv
 #   install.sh own PACKAGE FOLDER…   installs our own packages into /app/lib, and writes the bill of materials
 #
-# Where WITHOUT names a package of the lock file, it is left out.
+# Where WITHOUT names a package of the lock file, it is left out. EXTRAS names extras of PACKAGE that come along ("s3 sftp").
 # Two places, so that a new version of our code is a small layer over the large one of the libraries.
 # Where the network wants it, mount secrets: `ca` (certificates, PEM) and `network` (variables such as UV_DEFAULT_INDEX
 # and PIP_INDEX_URL, as shell assignments). Neither stays in a layer.
@@ -24,6 +24,8 @@ export UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1 UV_NO_C
 export UV_PROJECT_ENVIRONMENT=/app/.venv
 uv=/opt/uv/bin/uv
 
+extras="$(printf '%s' "${EXTRAS:-}" | sed -E 's/([^ ]+)/--extra \1/g')"
+
 step="$1"
 shift
 case "$step" in
@@ -32,7 +34,7 @@ case "$step" in
     /opt/uv/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir "uv==$1"
     ;;
   locked)
-    $uv sync --frozen --no-dev --no-install-workspace --package "$1" ${WITHOUT:+--no-install-package "$WITHOUT"}
+    $uv sync --frozen --no-dev --no-install-workspace --package "$1" $extras ${WITHOUT:+--no-install-package "$WITHOUT"}
     # Every process finds our own packages by this line.
     site="$(/app/.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
     echo /app/lib > "$site/citewire.pth"
@@ -51,7 +53,7 @@ case "$step" in
     # Their own needs are installed already: nothing is resolved here. Hatchling builds them, and stays behind.
     $uv pip install --quiet --no-deps --target /app/lib "$@"
     mkdir -p /app/share/sbom
-    $uv export --quiet --frozen --no-dev --package "$package" ${WITHOUT:+--no-emit-package "$WITHOUT"} \
+    $uv export --quiet --frozen --no-dev --package "$package" $extras ${WITHOUT:+--no-emit-package "$WITHOUT"} \
       --format cyclonedx1.5 > "/app/share/sbom/$package.cdx.json"
     ;;
   *)

@@ -1,4 +1,4 @@
-"""`citewire sync`: a collection that follows a folder, a Git repository or a web site."""
+"""`citewire sync`: a collection that follows a folder, a repository, a web site or a store of files."""
 
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +13,7 @@ from citewire_cli.commands.options import JsonOption, UrlOption
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.ingest import Target
 from citewire_cli.settings import load_client_settings
-from citewire_cli.sync import git, report
+from citewire_cli.sync import git, report, stores
 from citewire_cli.sync.engine import Failure, Sync
 from citewire_cli.sync.folder import Folder
 from citewire_cli.sync.library import SyncedDocuments
@@ -27,8 +27,8 @@ async def sync_command(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="What to follow: a folder, git+https://HOST/REPOSITORY@REF#FOLDER (also git+ssh, git+file), or the "
-            "https:// address of a sitemap.",
+            help="What to follow: a folder, git+https://HOST/REPOSITORY@REF#FOLDER (also git+ssh, git+file), the "
+            "https:// address of a sitemap, or s3://BUCKET/FOLDER, webdav+https://HOST/FOLDER, sftp://USER@HOST/FOLDER.",
             show_default=False,
         ),
     ],
@@ -98,7 +98,10 @@ def _open(source: str, cache: Path, *, url_prefix: str, permissions: bool, watch
         raise CliError("Only a folder can be followed so", f"{name} a folder.", ExitCode.USAGE)
     if scheme in git.SCHEMES:
         return git.GitRepository(source, cache.expanduser(), url_prefix=url_prefix)
+    if scheme in stores.SCHEMES:
+        return stores.open_store(source, cache.expanduser(), url_prefix=url_prefix)
     if scheme in ("http", "https") and not url_prefix:
         return Sitemap(source, cache.expanduser())
-    kinds = "a folder, git+https://, git+ssh://, git+file://, or a sitemap's https:// (without --url-prefix)"
+    others = ", ".join(f"{name}://" for name in (*git.SCHEMES, *stores.SCHEMES))
+    kinds = f"a folder, {others}, or a sitemap's https:// (without --url-prefix)"
     raise CliError("This is no source", f"{scheme}: it must be {kinds}.", ExitCode.USAGE)
