@@ -13,7 +13,7 @@ from citewire_retriever.ingest.chunks import ChunkRules
 from citewire_retriever.ingest.document import Block, BlockKind, ParsedDocument, ParseLimits
 from citewire_retriever.ingest.parsers.pdf import parse_pdf
 from citewire_retriever.ingest.parsers.pdf_boxes import find_boxes
-from ingest_files import Placed, make_pdf
+from ingest_files import Placed, make_pdf, prose_page
 from pdf_words import alphanumerics, text_inside
 
 LEFT = [
@@ -67,6 +67,21 @@ ROWS = [
     ("Gross profit", "45,816", "42,399"),
     ("Interest, net", "(939)", "(1,863)"),
 ]
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_a_turned_page_has_the_headings_and_the_order_of_an_upright_one(rotation: int) -> None:
+    pages = [
+        prose_page(title, [[f"{title} are the first of it, as is written here."], [f"{title} are the last of it."]])
+        for title in ("Balloons", "Airships")
+    ]
+    document = read(make_pdf(pages, rotation=rotation))
+    assert [(block.kind, block.level, text_of(document, block).split()[0]) for block in document.blocks] == [
+        (kind, level, title)
+        for title in ("Balloons", "Airships")
+        for kind, level in ((BlockKind.HEADING, 1), (BlockKind.PARAGRAPH, 0))
+    ]
+    assert document.text.index("Airships are the first") < document.text.index("Airships are the last")
 
 
 def test_columns_are_read_one_after_the_other_however_they_are_written() -> None:

@@ -76,7 +76,7 @@ class PageText:
 
     def angle(self, index: int) -> float:
         """The angle that a character is turned by in the file, in radians, counterclockwise."""
-        return float(_raw.FPDFText_GetCharAngle(self._text, index))
+        return -float(_raw.FPDFText_GetCharAngle(self._text, index))  # the library counts clockwise
 
     def font_name(self, index: int) -> str:
         """The name of a character's font; empty if it is unknown."""
