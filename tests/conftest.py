@@ -25,6 +25,7 @@ from citewire_ledger import metrics as ledger_metrics
 from databases import Database
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 from network_guard import block_network, forget_environment
+from open_connections import trace_connections
 from paced_model_stack import PacedModelStack, paced_model_stack
 from proof_scale import PrintTable, ProofScale
 from stack_scheduling import StackScheduling
@@ -119,9 +120,10 @@ def pytest_testnodedown(node: WorkerController) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_network() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction] # pytest calls it: autouse
+def _guarded() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction] # pytest calls it: autouse
     with pytest.MonkeyPatch.context() as patch:
         block_network(patch)
+        trace_connections(patch)
         yield
 
 

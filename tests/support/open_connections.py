@@ -1,0 +1,39 @@
+"""Says where a connection to Postgres was opened that nobody has closed.
+
+It is found when Python collects it, which may be many tests later: the warning then names a test that has nothing to do
+with it, and no line.
+"""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from psycopg._connection_base import BaseConnection
+
+if TYPE_CHECKING:
+    import pytest
+
+_FRAMES = 14
+_OPENED = "opened_at"
+
+
+def trace_connections(patch: pytest.MonkeyPatch) -> None:
+    """Lets the warning of a connection that is collected open say where it was opened."""
+    set_up = BaseConnection.__init__
+
+    def init(connection: BaseConnection[Any], *args: Any) -> None:  # noqa: ANN401 # whatever psycopg gives
+        set_up(connection, *args)
+        frames = traceback.walk_stack(None)
+        vars(connection)[_OPENED] = traceback.StackSummary.extract(frames, limit=_FRAMES, lookup_lines=False)
+
+    def collected(connection: BaseConnection[Any]) -> None:
+        # As psycopg's own: what a pool has held isn't complained of.
+        if hasattr(connection, "pgconn") and not connection.closed and not hasattr(connection, "_pool"):
+            lines = "".join(vars(connection)[_OPENED].format())
+            text = f"a connection was left open; it was opened here, innermost first:\n{lines}"
+            warnings.warn(text, ResourceWarning, stacklevel=2)
+
+    patch.setattr(BaseConnection, "__init__", init)
+    patch.setattr(BaseConnection, "__del__", collected)
