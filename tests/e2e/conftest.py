@@ -21,6 +21,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
         yield stack
 
 
+@pytest.fixture(scope="session")
+def reaching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    """A stack whose own providers may be on this machine. Whoever saves one or a budget here takes it away again."""
+    with local_stack(tmp_path_factory.mktemp("reaching"), environ={"CITEWIRE_EGRESS_ALLOW": "127.0.0.1"}) as stack:
+        yield stack
+
+
 @pytest.fixture
 async def api(stack: LocalStack) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the stack's HTTP API."""

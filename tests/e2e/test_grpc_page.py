@@ -1,4 +1,4 @@
-"""docs/how-to/grpc.md: its examples, run in their order as they are printed, on a stack of its own.
+"""docs/how-to/grpc.md: its examples, run in their order as they are printed.
 
 Only the ports are replaced: the page has the usual ones, the stack free ones.
 """
@@ -9,12 +9,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from local_stack import LocalStack, local_stack
+from local_stack import LocalStack
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "grpc.md").read_text(encoding="utf-8")
@@ -22,12 +21,6 @@ PORTS = {"50051": "embedder", "50052": "retriever", "50053": "generator"}
 MOST_LINES = 30
 CLIENTS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 CURLS = "".join(re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)).splitlines()
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    with local_stack(tmp_path_factory.mktemp("grpc")) as stack:
-        yield stack
 
 
 def run(stack: LocalStack, *command: str) -> str:

@@ -7,14 +7,13 @@ import os
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import httpx
 
 from citewire_remote.sealing import new_master_key
 from http_api import ask, upload_bytes
 from keyed_upstream import KeyedUpstream, keyed_upstream
-from local_stack import LocalStack, local_stack
+from local_stack import LocalStack
 
 KEY = "sk-canary-e2e-91f3"
 QUESTION = "How long do refunds take?"
@@ -49,33 +48,35 @@ async def rotate(stack: LocalStack) -> str:
     return done.stdout
 
 
-async def test_a_users_own_model_from_saving_to_deleting(tmp_path: Path) -> None:
-    async with keyed_upstream(KEY) as upstream:
-        with local_stack(tmp_path / "stack", environ={"CITEWIRE_EGRESS_ALLOW": "127.0.0.1"}) as stack:
-            async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=120) as api:
-                await upload_bytes(api, "refunds.md", DOCUMENT)
-                await ask(api, QUESTION)
-                assert upstream.calls == []  # the operator's model answered
-                await save(api, upstream)
-                await answered(api, upstream)
+async def test_a_users_own_model_from_saving_to_deleting(reaching: LocalStack) -> None:
+    stack = reaching
+    async with (
+        keyed_upstream(KEY) as upstream,
+        httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=120) as api,
+    ):
+        await upload_bytes(api, "refunds.md", DOCUMENT)
+        await ask(api, QUESTION)
+        assert upstream.calls == []  # the operator's model answered
+        await save(api, upstream)
+        await answered(api, upstream)
 
-                keys = stack.data_dir / "master-keys"
-                assert stat.S_IMODE(keys.stat().st_mode) == 0o600
-                old, newest = keys.read_text(), new_master_key("newest")
-                keys.write_text(f"{newest}\n{old}")
-                assert "1 wrapped again" in await rotate(stack)
-                keys.write_text(newest)
-                await answered(api, upstream)
+        keys = stack.data_dir / "master-keys"
+        assert stat.S_IMODE(keys.stat().st_mode) == 0o600
+        old, newest = keys.read_text(), new_master_key("newest")
+        keys.write_text(f"{newest}\n{old}")
+        assert "1 wrapped again" in await rotate(stack)
+        keys.write_text(newest)
+        await answered(api, upstream)
 
-                assert (await api.patch("/v1/providers", json={"require_own": True})).status_code == 200
-                response = await api.post("/v1/chat", json={"question": QUESTION})
-                assert (response.status_code, response.json()["types"]) == (400, ["embedding"])
-                assert (await api.patch("/v1/providers", json={"require_own": False})).status_code == 200
+        assert (await api.patch("/v1/providers", json={"require_own": True})).status_code == 200
+        response = await api.post("/v1/chat", json={"question": QUESTION})
+        assert (response.status_code, response.json()["types"]) == (400, ["embedding"])
+        assert (await api.patch("/v1/providers", json={"require_own": False})).status_code == 200
 
-                assert (await api.delete("/v1/providers/chat")).status_code == 204
-                calls = len(upstream.calls)
-                await ask(api, QUESTION)
-                assert len(upstream.calls) == calls
-            logs = b"".join(path.read_bytes() for path in stack.logs.iterdir()) + stack.output.read_bytes()
-            assert b"provider_saved" in logs
-            assert KEY.encode() not in logs
+        assert (await api.delete("/v1/providers/chat")).status_code == 204
+        calls = len(upstream.calls)
+        await ask(api, QUESTION)
+        assert len(upstream.calls) == calls
+    logs = b"".join(path.read_bytes() for path in stack.logs.iterdir()) + stack.output.read_bytes()
+    assert b"provider_saved" in logs
+    assert KEY.encode() not in logs

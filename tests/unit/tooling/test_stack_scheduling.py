@@ -19,7 +19,9 @@ def test_files_that_share_a_stack_are_known() -> None:
     assert shared_stack("tests/faults/test_kills.py") == "paced"
     assert shared_stack("tests/faults/test_fuzz_http.py") == "target"
     assert shared_stack("tests/e2e/test_page.py") is None, "it starts one of its own"
-    assert shared_stack("tests/e2e/test_accounting.py") is None, "its tests start one of their own"
+    assert shared_stack("tests/e2e/test_accounting.py") == "reaching"
+    assert shared_stack("tests/e2e/test_up.py") is None, "its tests start one of their own"
+    assert shared_stack("tests/faults/test_ingest_faults.py") is None
     assert shared_stack("tests/unit/tooling/test_stack_scheduling.py") is None
 
 
@@ -51,7 +53,7 @@ def scheduling_of(processes: int) -> StackScheduling:
 
 
 def test_two_at_once_start_processes_and_others_compute_meanwhile() -> None:
-    waits = [f"tests/e2e/test_{name}.py" for name in ("grpc_page", "ollama", "page")]  # each with a stack of its own
+    waits = [f"tests/e2e/test_{name}.py" for name in ("ollama", "page", "watch")]  # each with a stack of its own
     computes = [f"tests/unit/kit/test_{number}.py" for number in range(5)]
     tests = [f"{file}::test_{number}" for file in computes + waits for number in range(3)]
     scheduling = scheduling_of(3)
@@ -80,5 +82,5 @@ def test_two_at_once_start_processes_and_others_compute_meanwhile() -> None:
 def test_a_shared_stack_is_one_unit_of_work_and_every_other_file_its_own() -> None:
     scheduling = scheduling_of(2)
     scopes = {file: scheduling._split_scope(f"{file}::test_one[a::b]") for file in FILES}  # pyright: ignore[reportPrivateUsage] # what xdist asks
-    assert {scope for scope in scopes.values() if not scope.endswith(".py")} == {"stack", "paced", "target"}
+    assert {scope for scope in scopes.values() if not scope.endswith(".py")} == {"stack", "paced", "target", "reaching"}
     assert all(scope == file for file, scope in scopes.items() if scope.endswith(".py"))
