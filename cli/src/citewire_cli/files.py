@@ -33,11 +33,7 @@ _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _MAGIC = (
     (b"PK\x05\x06", "an empty archive"),
     (_OLE, "an old Office document"),
-    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
-    (b"\xff\xd8\xff", "a JPEG image"),
     (b"GIF8", "a GIF image"),
-    (b"II*\x00", "a TIFF image"),
-    (b"MM\x00*", "a TIFF image"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
     (b"Rar!\x1a\x07", "a RAR archive"),
     (b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
@@ -46,6 +42,13 @@ _MAGIC = (
     (b"OggS", "an audio or video file"),
     (b"ID3", "an audio file"),
 )
+_IMAGES = (
+    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"II*\x00", "a TIFF image"),
+    (b"MM\x00*", "a TIFF image"),
+)
+"""Those that text is recognised in; WebP images besides, whose mark isn't at their beginning."""
 _ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\x00")
 """Office documents, e-books, and archives of documents."""
 _TAR_MARK = slice(257, 262)
@@ -140,14 +143,17 @@ def find_sources(
     return list(sources.values()), left_out
 
 
-def why_unreadable(head: bytes) -> str:
+def why_unreadable(head: bytes, *, images: bool = False) -> str:
     """Why a file that begins with these bytes can't be read as a document; empty if it may be one.
 
     Args:
         head: its first 64 KiB.
+        images: whether images may be documents.
     """
     if not head:
         return "it is empty"
+    if image := _image(head):
+        return "" if images else f"it is {image}"
     if b"%PDF-" in head[:1024] or head.startswith((*_MARKS, *_ARCHIVES)) or head[_TAR_MARK] == b"ustar":
         return ""
     for magic, kind in _MAGIC:
@@ -165,8 +171,11 @@ def fingerprint(folder: Path) -> str:
     return hashlib.sha256(os.fsencode(f"{platform.node()}\0{folder}")).hexdigest()[:16]
 
 
-def inspect(file: Path) -> LeftOut | None:
-    """Why a file isn't a document; None if it may be one. Only its first bytes are read."""
+def inspect(file: Path, *, images: bool = False) -> LeftOut | None:
+    """Why a file isn't a document; None if it may be one, as images may if they are wanted.
+
+    Only its first bytes are read.
+    """
     try:
         if not stat.S_ISREG(file.stat().st_mode):
             return LeftOut(file, "it is no regular file")
@@ -174,7 +183,7 @@ def inspect(file: Path) -> LeftOut | None:
             head = content.read(_HEAD_BYTES)
         # Messages of Outlook begin as old Office documents do; what tells them apart may stand anywhere.
         is_message = file.suffix.lower() == ".msg" and head.startswith(_OLE)
-        reason = "" if is_message else why_unreadable(head)
+        reason = "" if is_message else why_unreadable(head, images=images)
     except FileNotFoundError:
         return LeftOut(file, "it is a link to nothing")
     except OSError as error:
@@ -211,6 +220,12 @@ def _why_not_entered(entry: Path) -> str:
     if not entry.is_dir():
         return ""
     return "it is a link to a folder" if entry.is_symlink() else _described(SKIPPED_FOLDERS.get(entry.name))
+
+
+def _image(head: bytes) -> str:
+    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        return "a WebP image"
+    return next((kind for magic, kind in _IMAGES if head.startswith(magic)), "")
 
 
 def _described(kind: str | None) -> str:

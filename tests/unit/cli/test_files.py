@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from citewire_cli.files import find_sources, why_unreadable
+from citewire_cli.files import find_sources, inspect, why_unreadable
 from citewire_retriever.ingest.detect import BINARY_MAGIC, detect
 from citewire_retriever.ingest.errors import IngestError
+from cli_types import Run
+from fake_gateway import FakeGateway
+from fake_library import FakeLibrary
 from zip_packages import docx, package, tar_entry
 
 
@@ -31,3 +35,39 @@ def test_messages_of_outlook_are_taken_and_old_office_documents_are_not(tmp_path
     sources, left_out = find_sources([tmp_path])
     assert [source.path.name for source in sources] == ["mail.msg"]
     assert [(each.path.name, each.reason) for each in left_out] == [("letter.doc", "it is an old Office document")]
+
+
+IMAGES = {
+    "scan.png": b"\x89PNG\r\n\x1a\n",
+    "scan.jpg": b"\xff\xd8\xff\xe0",
+    "scan.tiff": b"II*\x00",
+    "fax.tif": b"MM\x00*",
+    "scan.webp": b"RIFF\x10\0\0\0WEBPVP8 ",
+}
+
+
+def test_images_are_taken_where_they_are_wanted(tmp_path: Path) -> None:
+    for name, head in {**IMAGES, "logo.gif": b"GIF89a", "a.md": b"text"}.items():
+        (tmp_path / name).write_bytes(head + bytes(600) if name != "a.md" else head)
+    sources, left_out = find_sources([tmp_path])
+    assert [source.path.name for source in sources] == ["a.md"]
+    assert "it is a WebP image" in [entry.reason for entry in left_out]
+    sources, left_out = find_sources([tmp_path], why_not_taken=partial(inspect, images=True))
+    assert {source.path.name for source in sources} == {"a.md", *IMAGES}
+    assert [(entry.path.name, entry.reason) for entry in left_out] == [("logo.gif", "it is a GIF image")]
+    for name, head in IMAGES.items():  # the worker takes the same ones
+        assert detect(head + bytes(600), name).media_type.startswith("image/")
+
+
+def test_a_folder_is_followed_with_its_images(run: Run, gateway: FakeGateway, tmp_path: Path) -> None:
+    library = FakeLibrary(gateway)
+    folder = tmp_path / "scans"
+    folder.mkdir()
+    (folder / "scan.png").write_bytes(IMAGES["scan.png"] + bytes(600))
+    (folder / "a.md").write_text("text")
+    assert run("sync", str(folder), "-c", "scans").exit_code == 0
+    assert library.names() == ["a.md"]
+    assert run("sync", str(folder), "-c", "scans", "--images").exit_code == 0
+    assert library.names() == ["a.md", "scan.png"]
+    assert run("ingest", str(folder), "--images").exit_code == 0
+    assert "scans/scan.png" in library.names()

@@ -2,6 +2,7 @@
 
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -20,9 +21,9 @@ from rich.text import Text
 
 from citewire_cli import output
 from citewire_cli.api import Api
-from citewire_cli.commands.options import JsonOption, UrlOption
+from citewire_cli.commands.options import ImagesOption, JsonOption, UrlOption
 from citewire_cli.errors import CliError, ExitCode
-from citewire_cli.files import LeftOut, find_sources, split_addresses
+from citewire_cli.files import LeftOut, find_sources, inspect, split_addresses
 from citewire_cli.ingest import Outcome, Target, ingest
 from citewire_cli.jsonio import get_int
 from citewire_cli.settings import load_client_settings
@@ -56,6 +57,7 @@ async def ingest_command(
     expires: Annotated[
         str | None, typer.Option(metavar="DURATION", help="They are found for so long from now: 12h, 30d, 8w.")
     ] = None,
+    images: ImagesOption = False,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Don't wait until they can be asked about.")] = False,
     patience: Annotated[
         float, typer.Option("--patience", min=1, help="Seconds without progress before waiting ends.")
@@ -73,7 +75,7 @@ async def ingest_command(
     """
     validity = read_validity(valid_from, valid_until, expires)
     paths, addresses = split_addresses(places)
-    files, left_out = find_sources(paths)
+    files, left_out = find_sources(paths, why_not_taken=partial(inspect, images=images))
     sources = [*files, *addresses]
     if not json:
         _list_left_out(left_out)

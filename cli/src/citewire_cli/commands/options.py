@@ -8,6 +8,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for scripts
 UrlOption = Annotated[
     str | None, typer.Option("--url", help="The gateway's address; default: CITEWIRE_URL.", show_default=False)
 ]
+ImagesOption = Annotated[
+    bool, typer.Option("--images", help="Take a folder's images as well, where Tesseract recognises their text.")
+]
 CollectionOption = Annotated[
     str | None, typer.Option("--collection", "-c", help="Only this collection.", show_default=False)
 ]

@@ -9,7 +9,7 @@ import typer
 from citewire_cli import output
 from citewire_cli.api import Api
 from citewire_cli.commands.ingest import IngestProgress
-from citewire_cli.commands.options import JsonOption, UrlOption
+from citewire_cli.commands.options import ImagesOption, JsonOption, UrlOption
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.ingest import Target
 from citewire_cli.settings import load_client_settings
@@ -44,6 +44,7 @@ async def sync_command(
     permissions: Annotated[
         bool, typer.Option("--permissions", help="Only whom the file system lets read a file may read its document.")
     ] = False,
+    images: ImagesOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Go on, and follow each change within seconds.")] = False,
     poll: Annotated[bool, typer.Option("--poll", help="Watch a network share, which tells of no changes.")] = False,
@@ -68,6 +69,7 @@ async def sync_command(
     Exits with 1 if something failed; all else is done.
     """
     with closing(_open(source, cache, url_prefix=url_prefix, permissions=permissions, watch=watch or poll)) as folder:
+        folder.images = images
         async with Api(load_client_settings(url=url)) as api:
             documents = SyncedDocuments(api, name or folder.default_name, collection)
             target = Target(collection, tuple(tag or ()), update=True)

@@ -57,6 +57,8 @@ class Folder:
         self.root = Path(os.path.abspath(root))  # noqa: PTH100 # not resolved: the name is the one that is seen
         self._url_prefix = url_prefix
         self._permissions = permissions
+        self.images = False
+        """Whether images are documents."""
         self._looks: dict[Path, _Look] = {}
 
     @property
@@ -83,7 +85,7 @@ class Folder:
             look = before.get(file)
             state = _state(file)
             if look is None or look.state != state:
-                look = _look(file, state)
+                look = _look(file, state, images=self.images)
             self._looks[file] = look
             return look.left_out
 
@@ -113,8 +115,8 @@ def _state(file: Path) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _look(file: Path, state: tuple[int, ...]) -> _Look:
-    left_out = inspect(file)
+def _look(file: Path, state: tuple[int, ...], *, images: bool) -> _Look:
+    left_out = inspect(file, images=images)
     if left_out is not None:
         return _Look(state, left_out)
     try:
