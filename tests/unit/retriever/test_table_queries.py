@@ -203,6 +203,30 @@ def test_merged_categories_hold_for_each_row(ask: Ask) -> None:
     assert texts(ask(data, "a.xlsx", total("Cost", equals("Region", "north")))) == [["3"]]
 
 
+@pytest.mark.parametrize(
+    "below",
+    [
+        [["Product", "Colour", "Shape"], ["Desk", "Red", "Round"], ["Lamp", "Blue", "Flat"]],
+        [[None, None, "Product", "Colour"], [None, None, "Desk", "Red"], [None, None, "Lamp", "Blue"]],
+        [["NAME", "City"], ["Desk", "Red"], ["Lamp", "Blue"]],
+    ],
+)
+def test_two_tables_of_words_in_a_sheet_are_two(ask: Ask, below: list[list[object]]) -> None:
+    data = book([["Name", "City"], ["Ada", "Rome"], ["Bob", "Oslo"], ["Eva", "Rome"], [], *below])
+    for header_row, count in ((1, "3"), (6, "2")):
+        query = count_of()
+        query.header_row = header_row
+        assert texts(ask(data, "a.xlsx", query)) == [[count]]
+
+
+def test_a_table_of_words_goes_on_below_an_empty_row_that_says_what_stood_above(ask: Ask) -> None:
+    data = book([["Name", "City"], ["Ada", "Rome"], ["Bob", "Oslo"], [], ["Eva", "rome"], ["Uli", "Bonn"]])
+    assert texts(ask(data, "a.xlsx", count_of())) == [["4"]]
+    data = book([["Name", "City"], ["Ada", "Rome"], ["Bob", "Oslo"], [], ["Eva", "Kyiv"], ["Uli", "Bonn"]])
+    with pytest.raises(TableQueryError, match="row 5, below an empty one"):
+        ask(data, "a.xlsx", count_of())
+
+
 def test_tables_are_told_apart(ask: Ask) -> None:
     assert texts(ask(book(APART), "a.xlsx", total("Cost"))) == [["1"]]
     twice = book([["Item", "Cost"], ["a", 1]], [["Item", "Cost"], ["a", 2]])

@@ -98,7 +98,8 @@ def cut_tables(rows: Iterator[Row], sink: RowSink) -> None:
     """Gives each row to the sink, as a table's header or as any other row. All rows must have cells.
 
     The header is found as in CSV: the first row about as wide as the others, unless it holds numbers. Below an empty
-    row, a row of words above one with numbers is the header of a new table.
+    row, a row of words is the header of a new table if it stands above one with numbers, says the same as the last
+    header, or has columns that nothing above it has and the row below it has too.
     """
     sample = list(islice(rows, _LOOKED_AT))
     widths = sorted(len(row.cells) for row in sample)
@@ -106,15 +107,22 @@ def cut_tables(rows: Iterator[Row], sink: RowSink) -> None:
     everything = chain(sample, rows)
     upcoming = deque(islice(everything, 1))
     before: Row | None = None
+    header: Row | None = None
+    columns: set[int] = set()
     while upcoming:
         row = upcoming.popleft()
         upcoming.extend(islice(everything, 1))
         following = upcoming[0] if upcoming else None
         new_table = before is None or not sink.header_seen or row.number > before.number + 1
-        if new_table and _is_header(row, following, usual, first=not sink.header_seen):
+        if new_table and (
+            _is_header(row, following, usual, first=not sink.header_seen)
+            or (header is not None and _begins_anew(row, following, header, columns))
+        ):
             sink.begin(row, alone=following is None)
+            header, columns = row, set(row.cells)
         else:
             sink.add(row)
+            columns |= row.cells.keys()
         before = row
 
 
@@ -170,6 +178,17 @@ def _is_header(row: Row, following: Row | None, usual: int, *, first: bool) -> b
         bool(following.typed) or any(NUMBER.fullmatch(text) for text in following.cells.values())
     )
     return numbers and len(row.cells) > 1 and following is not None and row.number + 1 == following.number
+
+
+def _begins_anew(row: Row, following: Row | None, header: Row, columns: set[int]) -> bool:
+    """Whether words below an empty row are a header above words: the last header again, or further columns."""
+    if row.typed or any(NUMBER.fullmatch(text) for text in row.cells.values()) or len(row.cells) == 1:
+        return False
+    if list(map(str.casefold, row.cells.values())) == list(map(str.casefold, header.cells.values())):
+        return True
+    if following is None or following.number != row.number + 1 or row.cells.keys() <= columns:
+        return False
+    return following.cells.keys() == row.cells.keys()
 
 
 def merged(rows: Iterator[Row], merges: list[Merge]) -> Iterator[Row]:
