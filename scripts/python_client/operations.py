@@ -22,6 +22,8 @@ NOT_METHODS: Final = frozenset(
         *("come_back", "sign_in", "sign_out", "refresh_session"),
     ]
 )
+FOREIGN_PATHS: Final = ("/v1/files", "/v1/responses", "/v1/vector_stores")
+"""What OpenAI's own clients call; the library has our own words for it."""
 NAMES: Final = {
     "add_erasure": "create_erasure",
     "cancel": "cancel_run",
@@ -167,7 +169,7 @@ def operations(document: Json) -> list[Operation]:
     for path, methods in document["paths"].items():
         for method in METHODS:
             definition = methods.get(method)
-            if definition is None or FOREIGN_TAGS & set(definition["tags"]):
+            if definition is None or path.startswith(FOREIGN_PATHS) or FOREIGN_TAGS & set(definition["tags"]):
                 continue
             suffix = re.sub(r"\W", "_", path) + f"_{method}"
             name = str(definition["operationId"]).removesuffix(suffix)

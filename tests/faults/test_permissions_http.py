@@ -69,6 +69,7 @@ WITHOUT_CONTENT = {
     ("POST", "/v1/embeddings"),
     ("POST", "/v1/rerank"),
     ("POST", "/v1/verify"),
+    ("POST", "/v1/files"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{name}"),
 }

@@ -111,6 +111,8 @@ class FakeCorpus:
         self.lists.append(request)
         org = current_tenant().org_id
         documents = [stored.document for (owner, _), stored in self.stored.items() if owner == org]
+        if request.page_token == "next":  # the first page had all
+            documents = []
         return corpus_pb2.ListDocumentsResponse(
             documents=documents, next_page_token="next" if len(documents) > 1 else ""
         )
@@ -257,6 +259,8 @@ class FakeCorpus:
     ) -> corpus_pb2.DeleteCollectionResponse:
         if request.name not in self.collections:
             raise NotFound("no such collection", reason="COLLECTION_NOT_FOUND")
+        if self.collections[request.name] and not request.force:
+            raise FailedPrecondition("the collection has documents", reason="WRONG_STATE")
         return corpus_pb2.DeleteCollectionResponse(documents_deleted=self.collections.pop(request.name))
 
     async def get_collection_grants(

@@ -68,6 +68,18 @@ class Draws:
             ("GET", "/v1/chat/{chat_id}/stream"): lambda _: self.run_stream(),
             ("GET", "/v1/responses/{response_id}"): lambda _: self.stored_response("GET"),
             ("GET", "/v1/responses/{response_id}/input_items"): lambda _: self.stored_response("GET", "/input_items"),
+            ("GET", "/v1/vector_stores"): lambda _: Request("GET", "/v1/vector_stores", params={"limit": 100}),
+            ("GET", "/v1/vector_stores/{name}"): lambda org: self.store(org, "GET"),
+            ("GET", "/v1/vector_stores/{name}/files"): lambda org: self.store(org, "GET", "/files"),
+            ("GET", "/v1/vector_stores/{name}/files/{file_id}"): lambda org: self.store(
+                org, "GET", f"/files/{self.number(org)}"
+            ),
+            ("POST", "/v1/vector_stores/{name}/search"): lambda org: self.store(
+                org, "POST", "/search", {"query": "beacon"}
+            ),
+            ("GET", "/v1/files"): lambda _: Request("GET", "/v1/files"),
+            ("GET", "/v1/files/{file_id}"): lambda org: self.file(org, "GET"),
+            ("GET", "/v1/files/{file_id}/content"): lambda org: self.file(org, "GET", "/content"),
             ("GET", "/v1/feedback"): lambda _: Request("GET", "/v1/feedback", params={"page_size": 200}),
             ("GET", "/v1/admin/audit"): lambda _: Request("GET", "/v1/admin/audit", params={"page_size": 200}),
         }
@@ -76,6 +88,17 @@ class Draws:
             ("POST", "/v1/chat/completions"): self.completion,
             ("POST", "/anthropic/v1/messages"): self.message,
             ("POST", "/v1/responses"): self.response,
+            ("POST", "/v1/vector_stores"): lambda org: Request(
+                "POST", "/v1/vector_stores", {"name": self.choices.choice(org.collections)}
+            ),
+            ("DELETE", "/v1/vector_stores/{name}"): lambda org: self.store(org, "DELETE"),
+            ("POST", "/v1/vector_stores/{name}/files"): lambda org: self.store(
+                org, "POST", "/files", {"file_id": str(self.number(org))}
+            ),
+            ("DELETE", "/v1/vector_stores/{name}/files/{file_id}"): lambda org: self.store(
+                org, "DELETE", f"/files/{self.number(org)}"
+            ),
+            ("DELETE", "/v1/files/{file_id}"): lambda org: self.file(org, "DELETE"),
             ("DELETE", "/v1/responses/{response_id}"): lambda _: self.stored_response("DELETE"),
             ("POST", "/v1/responses/{response_id}/cancel"): lambda _: self.stored_response("POST", "/cancel"),
             ("POST", "/api/rag-chat"): lambda org: self.rag_chat(org, "/api/rag-chat"),
@@ -128,6 +151,12 @@ class Draws:
 
     def collection(self, org: Organisation, method: str, rest: str = "", body: Any = None) -> Request:  # noqa: ANN401 # a body as JSON
         return Request(method, f"/v1/collections/{self.choices.choice(org.collections)}{rest}", body)
+
+    def store(self, org: Organisation, method: str, rest: str = "", body: Any = None) -> Request:  # noqa: ANN401 # a body as JSON
+        return Request(method, f"/v1/vector_stores/{self.choices.choice(org.collections)}{rest}", body)
+
+    def file(self, org: Organisation, method: str, rest: str = "") -> Request:
+        return Request(method, f"/v1/files/{self.number(org)}{rest}")
 
     def scope(self, org: Organisation) -> dict[str, Any]:
         kind = self.choices.randrange(3)

@@ -55,6 +55,7 @@ from citewire_gateway.api.routes import (
     search,
     system,
     tables,
+    vector_stores,
 )
 from citewire_gateway.api.routes.documents import ProgressDialect
 from citewire_gateway.chat.erasing import QuoteEraser
@@ -109,6 +110,7 @@ ROUTES = (
     erasures,
     exports,
     collections,
+    vector_stores,
     conversations,
     feedback,
     accounts_feedback,

@@ -733,14 +733,6 @@ class ConversationList(Model):
     """"" on the last page."""
 
 
-class ConversationParam(Model):
-    """
-    A conversation to continue.
-    """
-
-    id: str
-
-
 class ConversationPatch(Model):
     """
     A conversation's new title.
@@ -1296,20 +1288,6 @@ class FieldError(Model):
     message: str
 
 
-class FileSearchResult(Model):
-    """
-    A passage that was placed in the prompt.
-    """
-
-    attributes: dict[str, str | float | bool]
-    file_id: str
-    filename: str
-    score: Annotated[float | None, Field(description='Cosine similarity.')]
-    """Cosine similarity."""
-
-    text: str
-
-
 class Grant(Model):
     """
     What one subject may do with a collection.
@@ -1404,47 +1382,6 @@ class GroupMemberList(Model):
     users: list[str]
 
 
-class Incomplete(Model):
-    """
-    Why an answer isn't whole.
-    """
-
-    reason: Literal['max_output_tokens', 'content_filter'] | str
-
-
-class InputText(Model):
-    """
-    A part of a message; only text can be read, an answer's among it.
-    """
-
-    annotations: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
-
-    logprobs: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
-
-    prompt_cache_breakpoint: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
-
-    text: str
-    type: Annotated[
-        Literal['input_text', 'output_text'] | str,
-        Field(
-            description=(
-                "Files and images aren't read: add documents with `POST /v1/files`, and"
-                " search them."
-            )
-        ),
-    ]
-    """Files and images aren't read: add documents with `POST /v1/files`, and search them."""
-
-
 class InputTokens(Model):
     """
     Most tokens that the model is given, by tenant plan: up to what the plan has; what is absent stays.
@@ -1453,14 +1390,6 @@ class InputTokens(Model):
     basic: int | None = None
     free: int | None = None
     pro: int | None = None
-
-
-class InputTokensDetails(Model):
-    """
-    Of the prompt's tokens.
-    """
-
-    cached_tokens: int
 
 
 class KeyBody(Model):
@@ -1822,14 +1751,6 @@ class OrganisationLimitBody(Model):
         ),
     ]
     """At most, also more than the plan allows. 0 lets nothing through."""
-
-
-class OutputTokensDetails(Model):
-    """
-    Of the answer's tokens.
-    """
-
-    reasoning_tokens: int
 
 
 class OwnLimitInfo(Model):
@@ -2484,19 +2405,6 @@ ProviderType = TypeAliasType(
 )
 
 
-class RankingOptions(Model):
-    """
-    How results are ranked.
-    """
-
-    hybrid_search: Any | None = None
-    ranker: Any | None = None
-    score_threshold: Annotated[
-        float | None, Field(description='Lowest cosine similarity of a passage.')
-    ] = None
-    """Lowest cosine similarity of a passage."""
-
-
 class RerankDocument(Model):
     """
     A text in an object, as some clients send it.
@@ -2546,53 +2454,6 @@ class RerankSummary(Model):
         ),
     ]
     """Results that it scored: all, unless its time was over first."""
-
-
-class ResponseConversation(Model):
-    """
-    The conversation that question and answer are kept in.
-    """
-
-    id: str
-
-
-class ResponseDeleted(Model):
-    """
-    A response is gone.
-    """
-
-    deleted: Literal[True]
-    id: str
-    object: Literal['response']
-
-
-class ResponseFailure(Model):
-    """
-    Why a response failed.
-    """
-
-    code: str
-    message: str
-
-
-class ResponseStreamOptions(Model):
-    """
-    What a stream says beyond the text.
-    """
-
-    include_obfuscation: Any | None = None
-
-
-class ResponseUsage(Model):
-    """
-    Tokens of the chat model.
-    """
-
-    input_tokens: int
-    input_tokens_details: InputTokensDetails
-    output_tokens: int
-    output_tokens_details: OutputTokensDetails
-    total_tokens: int
 
 
 class RetentionBody(Model):
@@ -2834,17 +2695,6 @@ class SearchBody(Model):
     """How long that may take; what it had no time for follows in the order of the search. Absent means what the operator set, 3 unless changed."""
 
     top_k: int | None = None
-
-
-class SearchEvent(Model):
-    """
-    How far the search is.
-    """
-
-    item_id: str
-    output_index: int
-    sequence_number: int
-    type: Literal['response.file_search_call.in_progress', 'response.file_search_call.searching', 'response.file_search_call.completed'] | str
 
 
 class SearchResult(Model):
@@ -3193,30 +3043,6 @@ class StepEvent(Model):
     id: int
 
 
-class StoredInput(Model):
-    """
-    A message that was asked.
-    """
-
-    content: list[dict[str, str]]
-    id: str
-    role: Literal['user']
-    status: Literal['completed']
-    type: Literal['message']
-
-
-class StoredInputs(Model):
-    """
-    What a response answers.
-    """
-
-    data: list[StoredInput]
-    first_id: str | None
-    has_more: Literal[False]
-    last_id: str | None
-    object: Literal['list']
-
-
 class StoredUsage(Model):
     """
     Tokens that an answer spent.
@@ -3504,15 +3330,6 @@ class TableQueryBody(Model):
     """Absent means the live one."""
 
 
-class TextConfig(Model):
-    """
-    What the answer's text is to be.
-    """
-
-    format: Any | None = None
-    verbosity: Any | None = None
-
-
 class TextDelta(Model):
     """
     Text of the block.
@@ -3520,34 +3337,6 @@ class TextDelta(Model):
 
     text: str
     type: Literal['text_delta']
-
-
-class TextDeltaEvent(Model):
-    """
-    Text that is new.
-    """
-
-    content_index: int
-    delta: str
-    item_id: str
-    logprobs: list[None]
-    output_index: int
-    sequence_number: int
-    type: Literal['response.output_text.delta']
-
-
-class TextDoneEvent(Model):
-    """
-    The text is complete.
-    """
-
-    content_index: int
-    item_id: str
-    logprobs: list[None]
-    output_index: int
-    sequence_number: int
-    text: str
-    type: Literal['response.output_text.done']
 
 
 class TextParam(Model):
@@ -4571,96 +4360,6 @@ class FallbackInfo(Model):
     test: ProviderTestInfo | None = None
 
 
-class FileCitation(Model):
-    """
-    A document that supports a sentence, at the sentence's end.
-    """
-
-    citewire: Annotated[
-        VerifiedCitation,
-        Field(description="OpenAI's clients don't know it, and pass it on."),
-    ]
-    """OpenAI's clients don't know it, and pass it on."""
-
-    file_id: Annotated[str, Field(description="The document's id.")]
-    """The document's id."""
-
-    filename: str
-    index: Annotated[int, Field(description='Where it belongs in the text.')]
-    """Where it belongs in the text."""
-
-    type: Literal['file_citation']
-
-
-class FileSearchCall(Model):
-    """
-    The search of the documents.
-    """
-
-    id: str
-    queries: list[str]
-    results: list[FileSearchResult] | None
-    status: Literal['in_progress', 'completed'] | str
-    type: Literal['file_search_call']
-
-
-class FileSearchTool(Model):
-    """
-    The search of documents: a vector store is a collection, and its id the collection's name.
-    """
-
-    filters: Annotated[
-        Any | None,
-        Field(
-            description=(
-                'On the documents\' metadata: {"type": "eq", "key": "year", "value":'
-                ' 2025}, or {"type": "and", "filters": […]}.'
-            )
-        ),
-    ] = None
-    """On the documents' metadata: {"type": "eq", "key": "year", "value": 2025}, or {"type": "and", "filters": […]}."""
-
-    max_num_results: int | None = None
-    ranking_options: RankingOptions | None = None
-    type: Literal['file_search']
-    vector_store_ids: list[str]
-
-
-class InputItem(Model):
-    """
-    A message of the conversation; or what an answer came with, sent back: it is passed over.
-    """
-
-    content: str | list[InputText] | None = None
-    id: Annotated[Any | None, Field(description='Not read: it changes no answer.')] = (
-        None
-    )
-    """Not read: it changes no answer."""
-
-    phase: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
-
-    queries: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
-
-    results: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
-
-    role: Literal['user', 'assistant', 'system', 'developer'] | str | None = None
-    status: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
-
-    type: Literal['message', 'file_search_call'] | str | None = None
-
-
 class LimitInfo(Model):
     """
     A limit of the caller's plan as it stands.
@@ -4819,30 +4518,6 @@ class OrganisationLimits(Model):
     limits: list[OwnLimitInfo]
 
 
-class OutputText(Model):
-    """
-    The answer's text and its citations.
-    """
-
-    annotations: list[FileCitation]
-    logprobs: list[None]
-    text: str
-    type: Literal['output_text']
-
-
-class PartEvent(Model):
-    """
-    The message's text begins, or is complete.
-    """
-
-    content_index: int
-    item_id: str
-    output_index: int
-    part: OutputText
-    sequence_number: int
-    type: Literal['response.content_part.added', 'response.content_part.done'] | str
-
-
 class PlanInfo(Model):
     """
     A plan with its limits; what isn't among them has none.
@@ -4937,164 +4612,6 @@ class RerankBody(Model):
     query: str
     return_documents: bool | None = None
     top_n: int | None = None
-
-
-class ResponseFrame4(Model):
-    data: SearchEvent
-    event: Literal['response.file_search_call.in_progress']
-
-
-class ResponseFrame5(Model):
-    data: SearchEvent
-    event: Literal['response.file_search_call.searching']
-
-
-class ResponseFrame6(Model):
-    data: SearchEvent
-    event: Literal['response.file_search_call.completed']
-
-
-class ResponseFrame7(Model):
-    data: PartEvent
-    event: Literal['response.content_part.added']
-
-
-class ResponseFrame8(Model):
-    data: TextDeltaEvent
-    event: Literal['response.output_text.delta']
-
-
-class ResponseFrame10(Model):
-    data: TextDoneEvent
-    event: Literal['response.output_text.done']
-
-
-class ResponseFrame11(Model):
-    data: PartEvent
-    event: Literal['response.content_part.done']
-
-
-class ResponsesRequest(Model):
-    """
-    A question, or a conversation whose last message is the question.
-    """
-
-    access_programs: Any | None = None
-    background: Any | None = None
-    citewire: Extras | None = None
-    context_management: Any | None = None
-    conversation: str | ConversationParam | None = None
-    image: Any | None = None
-    include: Annotated[
-        list[Literal['file_search_call.results', 'reasoning.encrypted_content'] | str] | None,
-        Field(
-            description=(
-                '`file_search_call.results` are the passages; of reasoning there is'
-                ' none to include.'
-            )
-        ),
-    ] = None
-    """`file_search_call.results` are the passages; of reasoning there is none to include."""
-
-    input: Annotated[
-        str | list[InputItem],
-        Field(
-            description='Oldest first. System messages are instructions beyond our own.'
-        ),
-    ]
-    """Oldest first. System messages are instructions beyond our own."""
-
-    instructions: Annotated[
-        str | None,
-        Field(description='Beyond our own; they hold for this answer alone.'),
-    ] = None
-    """Beyond our own; they hold for this answer alone."""
-
-    max_output_tokens: int | None = None
-    max_tool_calls: Annotated[int | None, Field(description='There is one search.')] = (
-        None
-    )
-    """There is one search."""
-
-    metadata: dict[str, str] | None = None
-    model: Annotated[
-        str,
-        Field(
-            description=(
-                'A profile, such as `grounded`; a chat model may follow a slash:'
-                ' `grounded/openai/gpt-4.1`.'
-            )
-        ),
-    ]
-    """A profile, such as `grounded`; a chat model may follow a slash: `grounded/openai/gpt-4.1`."""
-
-    moderation: Any | None = None
-    parallel_tool_calls: bool | None = None
-    previous_response_id: Annotated[
-        str | None,
-        Field(
-            description=(
-                'The answer that this question follows: the last of its conversation.'
-            )
-        ),
-    ] = None
-    """The answer that this question follows: the last of its conversation."""
-
-    prompt: Any | None = None
-    prompt_cache_key: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
-
-    prompt_cache_options: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
-
-    prompt_cache_retention: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
-
-    reasoning: Any | None = None
-    safety_identifier: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
-
-    service_tier: Any | None = None
-    store: Annotated[
-        bool | None,
-        Field(
-            description=(
-                'False keeps nothing of question and answer; true is the default.'
-            )
-        ),
-    ] = None
-    """False keeps nothing of question and answer; true is the default."""
-
-    stream: bool | None = None
-    stream_options: ResponseStreamOptions | None = None
-    temperature: Annotated[
-        float | None, Field(description='A provider that takes none says so in a step.')
-    ] = None
-    """A provider that takes none says so in a step."""
-
-    text: TextConfig | None = None
-    tool_choice: Any | None = None
-    tools: Annotated[
-        list[FileSearchTool] | None,
-        Field(description='None: all documents that the profile searches.'),
-    ] = None
-    """None: all documents that the profile searches."""
-
-    top_logprobs: Any | None = None
-    top_p: Any | None = None
-    truncation: Any | None = None
-    user: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
 
 
 class SearchResultLocation(Model):
@@ -5404,20 +4921,6 @@ class Verification(Model):
     """In the order of the sentences."""
 
 
-class AnnotationEvent(Model):
-    """
-    A citation of a sentence that was written before.
-    """
-
-    annotation: FileCitation
-    annotation_index: int
-    content_index: int
-    item_id: str
-    output_index: int
-    sequence_number: int
-    type: Literal['response.output_text.annotation.added']
-
-
 class BlockStart(Model):
     """
     A block begins.
@@ -5665,94 +5168,6 @@ class OperationResult(Model):
     """The status that a request of its own would have had."""
 
 
-class OutputMessage(Model):
-    """
-    The answer.
-    """
-
-    content: list[OutputText]
-    id: str
-    role: Literal['assistant']
-    status: Literal['in_progress', 'completed', 'incomplete'] | str
-    type: Literal['message']
-
-
-class ResponseBody(Model):
-    """
-    A response: the answer, and what the request said.
-    """
-
-    background: Literal[False]
-    completed_at: int | None
-    conversation: ResponseConversation | None
-    created_at: int
-    error: ResponseFailure | None
-    id: str
-    incomplete_details: Incomplete | None
-    instructions: str | None
-    max_output_tokens: int | None
-    max_tool_calls: int | None
-    metadata: dict[str, str]
-    model: str
-    object: Literal['response']
-    output: list[FileSearchCall | OutputMessage]
-    parallel_tool_calls: bool
-    previous_response_id: str | None
-    reasoning: None
-    service_tier: Literal['default']
-    status: Literal['in_progress', 'completed', 'incomplete', 'failed', 'cancelled'] | str
-    store: bool
-    temperature: float | None
-    text: dict[str, Any]
-    tool_choice: Any
-    tools: list[dict[str, Any]]
-    top_logprobs: Literal[0]
-    top_p: Literal[1]
-    truncation: Literal['auto']
-    usage: ResponseUsage | None
-    user: None
-
-
-class ResponseEvent(Model):
-    """
-    The response as it is now.
-    """
-
-    response: ResponseBody
-    sequence_number: int
-    type: Literal['response.created', 'response.in_progress', 'response.completed', 'response.incomplete', 'response.failed'] | str
-
-
-class ResponseFrame1(Model):
-    data: ResponseEvent
-    event: Literal['response.created']
-
-
-class ResponseFrame2(Model):
-    data: ResponseEvent
-    event: Literal['response.in_progress']
-
-
-class ResponseFrame9(Model):
-    data: AnnotationEvent
-    event: Literal['response.output_text.annotation.added']
-
-
-class ResponseFrame13(Model):
-    data: ResponseEvent
-    event: Literal['response.completed']
-
-
-class ResponseFrame14(Model):
-    data: ResponseEvent
-    event: Literal['response.incomplete']
-
-
-class ResponseFrame15(Model):
-    data: ResponseEvent
-    event: Literal['response.failed']
-
-
 UiMessagePart = TypeAliasType("UiMessagePart", UiStart | UiStartStep | UiSourceUrl | UiSourceDocument | UiConversationCreated | UiStep | UiDecision | UiCitationList | UiVerifiedCitation | UiUncitedSentence | UiSourceList | UiAssessment | UiTokenUsage | UiTextStart | UiTextDelta | UiTextEnd | UiFinishStep | UiFinish | UiError)
 
 
@@ -5774,17 +5189,6 @@ class BlockDelta(Model):
     type: Literal['content_block_delta']
 
 
-class ItemEvent(Model):
-    """
-    An item of the output begins, or is complete.
-    """
-
-    item: FileSearchCall | OutputMessage
-    output_index: int
-    sequence_number: int
-    type: Literal['response.output_item.added', 'response.output_item.done'] | str
-
-
 class MessageEvent1(Model):
     data: MessageStart
     event: Literal['message_start']
@@ -5796,16 +5200,3 @@ class MessageEvent3(Model):
 
 
 MessageEvent = TypeAliasType("MessageEvent", MessageEvent1 | MessageEvent2 | MessageEvent3 | MessageEvent4 | MessageEvent5 | MessageEvent6 | MessageEvent7)
-
-
-class ResponseFrame3(Model):
-    data: ItemEvent
-    event: Literal['response.output_item.added']
-
-
-class ResponseFrame12(Model):
-    data: ItemEvent
-    event: Literal['response.output_item.done']
-
-
-ResponseFrame = TypeAliasType("ResponseFrame", ResponseFrame1 | ResponseFrame2 | ResponseFrame3 | ResponseFrame4 | ResponseFrame5 | ResponseFrame6 | ResponseFrame7 | ResponseFrame8 | ResponseFrame9 | ResponseFrame10 | ResponseFrame11 | ResponseFrame12 | ResponseFrame13 | ResponseFrame14 | ResponseFrame15)

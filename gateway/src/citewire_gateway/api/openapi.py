@@ -11,6 +11,7 @@ from citewire_dialects.schemas.anthropic import MESSAGE_EVENTS
 from citewire_dialects.schemas.chat import CHAT_EVENTS
 from citewire_dialects.schemas.openai import COMPLETION_STREAM
 from citewire_dialects.schemas.responses import RESPONSE_EVENTS
+from citewire_dialects.schemas.vector_stores import FileForm
 from citewire_dialects.self_rag import SELF_RAG_EVENTS
 from citewire_dialects.simple import SIMPLE_STREAM
 from citewire_dialects.ui_message import UI_STREAM
@@ -56,5 +57,5 @@ _OPERATOR = {"operator": {"type": "http", "scheme": "bearer", "description": "`c
 def install(app: FastAPI, routers: Sequence[APIRouter]) -> None:
     """Makes `app.openapi()` give the whole document of the routers."""
     callers = ((authenticate, _MEMBER), (authenticate_operator, _OPERATOR))
-    described = openapi.Description(_TAGS, _STREAMS, (DocumentForm, DocumentBody, AddressBody), callers)
+    described = openapi.Description(_TAGS, _STREAMS, (DocumentForm, DocumentBody, AddressBody, FileForm), callers)
     openapi.install(app, routers, described)

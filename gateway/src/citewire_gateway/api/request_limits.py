@@ -4,7 +4,7 @@ from citewire_gateway.settings import MIB, GatewaySettings
 from citewire_http.middleware import BodyLimit, Limit, Seconds
 
 _CHATS = ("/v1/chat", "/v1/responses", "/anthropic/", "/api/chat", "/api/rag-chat")
-_DOCUMENTS = "/v1/documents"
+_DOCUMENTS = ("/v1/documents", "/v1/files")
 _TRANSFERS = ("/content", "/events", "/tables")
 _USERS = "/v1/users"
 _FORM_OVERHEAD = MIB  # a form's other fields and boundaries

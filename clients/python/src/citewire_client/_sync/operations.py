@@ -123,15 +123,6 @@ class Operations:
             Request("PUT", path_of("/v1/admin/groups/{}/members/{}", name, user)), models.GroupInfo
         )
 
-    def cancel_response(self, response_id: UUID | str) -> models.ResponseBody:
-        """Refuses: only responses in the background can be cancelled, and there are none.
-
-        Who leaves stops an answer.
-        """
-        return self._transport.call(
-            Request("POST", path_of("/v1/responses/{}/cancel", response_id), repeatable=False), models.ResponseBody
-        )
-
     def cancel_run(self, run_id: UUID | str) -> models.RunCancelled:
         """Stops a chat of the caller's, whichever gateway runs it; what was written so far is kept."""
         return self._transport.call(
@@ -419,93 +410,6 @@ class Operations:
             models.OperatedOrganisation,
         )
 
-    def create_response(
-        self,
-        input: str | Sequence[models.InputItem | Mapping[str, Any]],
-        model: str,
-        *,
-        access_programs: Any | NotGiven = NOT_GIVEN,
-        background: Any | NotGiven = NOT_GIVEN,
-        citewire: models.Extras | Mapping[str, Any] | NotGiven = NOT_GIVEN,
-        context_management: Any | NotGiven = NOT_GIVEN,
-        conversation: str | models.ConversationParam | Mapping[str, Any] | NotGiven | None = NOT_GIVEN,
-        image: Any | NotGiven = NOT_GIVEN,
-        include: Sequence[Literal["file_search_call.results", "reasoning.encrypted_content"]]
-        | NotGiven
-        | None = NOT_GIVEN,
-        instructions: str | NotGiven | None = NOT_GIVEN,
-        max_output_tokens: int | NotGiven | None = NOT_GIVEN,
-        max_tool_calls: int | NotGiven | None = NOT_GIVEN,
-        metadata: Mapping[str, Any] | NotGiven | None = NOT_GIVEN,
-        moderation: Any | NotGiven = NOT_GIVEN,
-        parallel_tool_calls: bool | NotGiven | None = NOT_GIVEN,
-        previous_response_id: str | NotGiven | None = NOT_GIVEN,
-        prompt: Any | NotGiven = NOT_GIVEN,
-        prompt_cache_key: Any | NotGiven = NOT_GIVEN,
-        prompt_cache_options: Any | NotGiven = NOT_GIVEN,
-        prompt_cache_retention: Any | NotGiven = NOT_GIVEN,
-        reasoning: Any | NotGiven = NOT_GIVEN,
-        safety_identifier: Any | NotGiven = NOT_GIVEN,
-        service_tier: Any | NotGiven = NOT_GIVEN,
-        store: bool | NotGiven | None = NOT_GIVEN,
-        stream: bool | NotGiven | None = NOT_GIVEN,
-        stream_options: models.ResponseStreamOptions | Mapping[str, Any] | NotGiven | None = NOT_GIVEN,
-        temperature: float | NotGiven | None = NOT_GIVEN,
-        text: models.TextConfig | Mapping[str, Any] | NotGiven | None = NOT_GIVEN,
-        tool_choice: Any | NotGiven = NOT_GIVEN,
-        tools: Sequence[models.FileSearchTool | Mapping[str, Any]] | NotGiven | None = NOT_GIVEN,
-        top_logprobs: Any | NotGiven = NOT_GIVEN,
-        top_p: Any | NotGiven = NOT_GIVEN,
-        truncation: Any | NotGiven = NOT_GIVEN,
-        user: Any | NotGiven = NOT_GIVEN,
-        idempotency_key: str | None = None,
-    ) -> models.ResponseBody:
-        """Answers as OpenAI's Responses API does; `model` names a profile, and after a slash a chat model."""
-        return self._transport.call(
-            Request(
-                "POST",
-                "/v1/responses",
-                json=given(
-                    input=input,
-                    model=model,
-                    access_programs=access_programs,
-                    background=background,
-                    citewire=citewire,
-                    context_management=context_management,
-                    conversation=conversation,
-                    image=image,
-                    include=include,
-                    instructions=instructions,
-                    max_output_tokens=max_output_tokens,
-                    max_tool_calls=max_tool_calls,
-                    metadata=metadata,
-                    moderation=moderation,
-                    parallel_tool_calls=parallel_tool_calls,
-                    previous_response_id=previous_response_id,
-                    prompt=prompt,
-                    prompt_cache_key=prompt_cache_key,
-                    prompt_cache_options=prompt_cache_options,
-                    prompt_cache_retention=prompt_cache_retention,
-                    reasoning=reasoning,
-                    safety_identifier=safety_identifier,
-                    service_tier=service_tier,
-                    store=store,
-                    stream=stream,
-                    stream_options=stream_options,
-                    temperature=temperature,
-                    text=text,
-                    tool_choice=tool_choice,
-                    tools=tools,
-                    top_logprobs=top_logprobs,
-                    top_p=top_p,
-                    truncation=truncation,
-                    user=user,
-                ),
-                headers=idempotent(idempotency_key),
-            ),
-            models.ResponseBody,
-        )
-
     def create_user(
         self, user: str, *, role: Literal["reader", "editor", "admin", "owner"] | NotGiven = NOT_GIVEN
     ) -> models.UserInfo:
@@ -597,10 +501,6 @@ class Operations:
         None of the others that are saved becomes active.
         """
         self._transport.do(Request("DELETE", path_of("/v1/providers/{}", type), query(scope=scope)))
-
-    def delete_response(self, response_id: UUID | str) -> models.ResponseDeleted:
-        """Deletes a response with its question: the last of its conversation."""
-        return self._transport.call(Request("DELETE", path_of("/v1/responses/{}", response_id)), models.ResponseDeleted)
 
     def delete_saved_provider(self, type: str, name: str, *, scope: Literal["org", "user"] | None = None) -> None:
         """Deletes a provider with its key, active or not; none of the others becomes active by that."""
@@ -878,10 +778,6 @@ class Operations:
         return self._transport.call(
             Request("GET", path_of("/v1/providers/{}", type), query(scope=scope)), models.ProviderInfo
         )
-
-    def get_response(self, response_id: UUID | str) -> models.ResponseBody:
-        """Returns a response of the caller's own that has ended and that is kept."""
-        return self._transport.call(Request("GET", path_of("/v1/responses/{}", response_id)), models.ResponseBody)
 
     def get_retention(self) -> models.RetentionInfo:
         """Returns the organisation's policy.
@@ -1453,12 +1349,6 @@ class Operations:
         """
         return self._transport.pages(
             Request("GET", "/v1/admin/groups", query(page_size=page_size, q=q)), models.GroupList, "groups"
-        )
-
-    def list_input_items(self, response_id: UUID | str) -> models.StoredInputs:
-        """Returns the question; what came before it is in its conversation."""
-        return self._transport.call(
-            Request("GET", path_of("/v1/responses/{}/input_items", response_id)), models.StoredInputs
         )
 
     def list_keys(

@@ -36,7 +36,7 @@ from citewire_http.api.times import Moment
 from citewire_http.bodies import JsonBody, parse_json, require_json, unsupported_media_type, validate
 from citewire_http.departures import CancellingRoute
 from citewire_http.idempotency import StoredAnswer, hash_json
-from citewire_http.multipart import receive_form
+from citewire_http.multipart import Form, receive_form
 from citewire_http.streams import ByteStream, EventStream, StreamDialect
 from citewire_kit.audit import touch
 from citewire_kit.errors import CitewireError, NotFound, invalid_field
@@ -281,7 +281,7 @@ async def _store(
     """Takes a form or a JSON body and hands it to the retriever; with a key, at most once."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type == "multipart/form-data":
-        return await _store_file(request, tenant, services, key, document_id)
+        return await store_file(request, tenant, services, key, document_id)
     if media_type not in ("", "application/json"):
         raise unsupported_media_type(media_type, "multipart/form-data or application/json")
     require_json(request)
@@ -328,9 +328,19 @@ async def store_text(
     return await store_once(tenant, services, key, document_id, hash_json(body.model_dump(mode="json")), put)
 
 
-async def _store_file(
-    request: Request, tenant: Tenant, services: Services, key: str | None, document_id: int | None
+async def store_file(
+    request: Request,
+    tenant: Tenant,
+    services: Services,
+    key: str | None,
+    document_id: int | None,
+    *,
+    read: Callable[[Form, int | None], corpus_pb2.UploadHeader] = upload_header,
 ) -> Document:
+    """Hands a form's file to the retriever; with a key, at most once. `read` makes its header of the form's fields."""
+    media_type = request.headers.get("content-type", "")
+    if not media_type.lower().startswith("multipart/form-data"):
+        raise unsupported_media_type(media_type, "multipart/form-data")
     declared = request.headers.get("content-length", "")
     taken = await take_upload(services, tenant, int(declared) if declared.isdecimal() else 0)
     with services.uploads.hold_for(tenant.org_id, request.scope) as place:
@@ -341,7 +351,7 @@ async def _store_file(
             folder=services.settings.spool_dir,
         ) as form:
             await services.limiter.settle(taken, form.size)
-            header = upload_header(form, document_id)
+            header = read(form, document_id)
 
             async def upload(request_id: str) -> corpus_pb2.Document:
                 header.request_id = request_id

@@ -21,6 +21,7 @@ from citewire_gateway.api.schemas.search import (
     VerifyBody,
 )
 from citewire_gateway.chat.retrieval import Retrieval, embed_and_search, rerank
+from citewire_gateway.settings import GatewaySettings
 from citewire_http.api.openapi import problems
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
@@ -42,9 +43,7 @@ async def search(
 ) -> Response:
     """Returns the best matches, best first; `score` is their cosine similarity, `rank_score` what orders them."""
     violations = Violations()
-    if violations.require(bool(body.query.strip()), "query", "must not be empty"):
-        limit = services.settings.max_question_bytes
-        violations.require(len(body.query.encode()) <= limit, "query", f"must be at most {limit} bytes long")
+    require_query(violations, body.query, services.settings)
     plain = body.mode != "lexical" or not body.diversity
     violations.require(plain, "diversity", "must be 0 in lexical mode, which has no vectors")
     violations.require(
@@ -94,6 +93,13 @@ async def verify(services: ServicesDep, body: Annotated[VerifyBody, Depends(Json
     No model is asked, and nothing is stored.
     """
     return Verification.read(await services.generator.verify(body.to_proto()))
+
+
+def require_query(violations: Violations, query: str, settings: GatewaySettings) -> None:
+    """Notes what is wrong with a query."""
+    if violations.require(bool(query.strip()), "query", "must not be empty"):
+        limit = settings.max_question_bytes
+        violations.require(len(query.encode()) <= limit, "query", f"must be at most {limit} bytes long")
 
 
 def _response(
