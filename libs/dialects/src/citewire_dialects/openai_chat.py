@@ -97,7 +97,7 @@ class OpenAiAnswer(AnswerDialect):
         calls = self._tool_calls()
         message = AnswerMessage(
             role="assistant",
-            content=None if not self.text and (calls or self.outcome.refusal) else self.text,
+            content=self.text,
             refusal=self.outcome.refusal or None,
             annotations=self.annotations(),
             tool_calls=calls or MISSING,

@@ -254,8 +254,8 @@ class CompletionRequest(RequestModel):
         default=None, description="A provider that takes none says so in a step."
     )
     n: Annotated[Any, only(1, why="there is one answer")] = absent()
-    tools: Annotated[list[ToolParam], Field(max_length=128)] | None = Field(
-        default=None, description="Functions that the caller runs, where the model has tools."
+    tools: list[ToolParam] | None = Field(
+        default=None, description="Up to 128 functions that the caller runs, where the model has tools."
     )
     tool_choice: (
         Annotated[
@@ -417,8 +417,9 @@ class AnswerMessage(ResponseModel):
     """The answer."""
 
     role: Literal["assistant"]
-    content: str | None = Field(
-        description="Null where there is a refusal or tool calls alone.", examples=["Revenue grew by 12 %[ref:1]."]
+    content: str = Field(
+        description="Empty where there is a refusal, or nothing but tool calls.",
+        examples=["Revenue grew by 12 %[ref:1]."],
     )
     refusal: str | None = Field(description="Why there is no JSON, with `response_format`.", examples=[None])
     annotations: list[Annotation]
