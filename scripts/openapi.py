@@ -116,7 +116,7 @@ class Comparison:
         if EVENT in old:
             yield from self.schemas(f"{where} event", old[EVENT], new.get(EVENT, {}), direction, seen)
         before, after = _flatten(self.old, old), _flatten(self.new, new)
-        if direction == "response" and before.types == {"null"} and "null" in after.types:
+        if direction == "response" and before.types == frozenset({"null"}) and "null" in after.types:
             return  # a member that was only ever null kept the place of what has come now
         narrower, wider = (before, after) if direction == "request" else (after, before)
         if wider.types and not (narrower.types and narrower.types <= wider.types):

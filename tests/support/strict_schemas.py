@@ -53,7 +53,7 @@ def _part(random: Random, depth: int) -> dict[str, Any]:
     kinds = ["string", "number", "integer", "boolean", "enum", "const", "nullable", "pattern", "limited", "date"]
     if depth < 4:
         kinds += ["object", "array", "array", "any_of", "ref"] if depth < 3 else ["array"]
-    match kinds if isinstance(kinds, str) else random.choice(kinds):
+    match random.choice(kinds):
         case "object":
             return _object(random, depth)
         case "array":
@@ -89,7 +89,7 @@ def value_of(random: Random, part: dict[str, Any], root: dict[str, Any], depth: 
     if "const" in part:
         return part["const"]
     kinds: Any = part["type"]
-    match random.choice(kinds):
+    match kinds if isinstance(kinds, str) else random.choice(kinds):
         case "object":
             return {name: value_of(random, inner, root, depth + 1) for name, inner in part["properties"].items()}
         case "array":

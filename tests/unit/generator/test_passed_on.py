@@ -79,6 +79,23 @@ ANTHROPIC = streaming(
     {"type": "message_stop"},
 )
 
+RESPONSES = streaming(
+    {"type": "response.output_text.delta", "output_index": 0, "delta": "Let me see."},
+    {
+        "type": "response.output_item.added",
+        "output_index": 1,
+        "item": {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "weather", "arguments": ""},
+    },
+    {"type": "response.function_call_arguments.delta", "output_index": 1, "item_id": "fc_1", "delta": '{"at": '},
+    {"type": "response.function_call_arguments.delta", "output_index": 1, "item_id": "fc_1", "delta": '"Oslo"}'},
+    {
+        "type": "response.output_item.added",
+        "output_index": 2,
+        "item": {"type": "function_call", "id": "fc_2", "call_id": "b", "name": "weather", "arguments": ""},
+    },
+    {"type": "response.completed", "response": {"status": "completed", "usage": {"input_tokens": 5}}},
+)
+
 
 async def ask(provider: ChatProvider, **fields: Any) -> list[Any]:  # noqa: ANN401 # fields of the message
     request = pb.GenerateRequest(question="What now?", passages=[PASSAGE], **fields)
@@ -88,7 +105,7 @@ async def ask(provider: ChatProvider, **fields: Any) -> list[Any]:  # noqa: ANN4
 
 @pytest.mark.parametrize(
     ("kind", "behave"),
-    [("openai", OPENAI), ("ollama", OLLAMA), ("openai-compatible", OPENAI), ("anthropic", ANTHROPIC)],
+    [("openai", OPENAI), ("ollama", OLLAMA), ("anthropic", ANTHROPIC), ("openai-responses", RESPONSES)],
 )
 async def test_tool_calls_come_back_in_pieces(kind: str, behave: SSE) -> None:
     async with chat_with(kind, behave) as (provider, _):
@@ -176,6 +193,31 @@ async def test_what_anthropic_is_sent() -> None:
     assert question["content"][0]["source"] == {"type": "base64", "media_type": "image/png", "data": "aGk="}
     assert [block["input"] for block in called["content"]] == [{"at": "Oslo"}, {}]
     assert (results["role"], [block["tool_use_id"] for block in results["content"]]) == ("user", ["c1", "c2"])
+
+
+async def test_what_the_responses_api_is_sent() -> None:
+    use = pb.ToolUse(tools=[WEATHER], mode=pb.TOOL_MODE_REQUIRED, name="weather", parallel=False)
+    async with chat_with("openai-responses", RESPONSES) as (provider, upstream):
+        await ask(
+            provider,
+            tools=use,
+            sampling=pb.Sampling(top_p=0.5, reasoning_effort="low", verbosity="high"),
+            continuation=CONTINUATION,
+            images=[pb.Image(url=PICTURE)],
+            format=pb.AnswerFormat(name="n", schema_json='{"type": "object"}'),
+        )
+    body: Any = upstream.requests[0].body
+    (tool,) = body["tools"]
+    assert (tool["type"], tool["name"], tool["strict"]) == ("function", "weather", False)
+    assert body["tool_choice"] == {"type": "function", "name": "weather"}
+    assert (body["parallel_tool_calls"], body["top_p"], body["reasoning"]) == (False, 0.5, {"effort": "low"})
+    schema = {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": False}
+    assert body["text"] == {"format": schema, "verbosity": "high"}
+    question, first, second, rain, sun = body["input"]
+    assert [part["type"] for part in question["content"]] == ["input_text", "input_image"]
+    assert [first["call_id"], second["arguments"]] == ["c1", "{}"]
+    assert rain == {"type": "function_call_output", "call_id": "c1", "output": "rain"}
+    assert sun["output"] == "sun"
 
 
 REFUSED: Sequence[tuple[dict[str, Any], str]] = [

@@ -320,7 +320,8 @@ class ChatPipeline:
             reason=reason,
             ordinal=run.ordinal,
             discard=not done and not run.control.committed,
-            answer=run.answer.replace("\x00", "\ufffd"),  # Postgres keeps every character but NUL
+            # Postgres keeps every character but NUL.
+            answer=(run.answer or run.outcome().refusal).replace("\x00", "\ufffd"),
             details=details,
             provider=run.provider,
             model=run.model,

@@ -35,7 +35,7 @@ _PARAMS: Final = (
     (re.compile(r"tools\.tools"), "tools"),
     (re.compile(r"tools\.(?:mode|name)"), "tool_choice"),
     (re.compile(r"sampling\."), ""),
-    (re.compile(r"(?:history|continuation|images)(?=[\[.]|$)"), "messages"),
+    (re.compile(r"(?:history|continuation|images)(?:[\[.].*)?$"), "messages"),
     (re.compile(r"keep$"), "store"),
 )
 """What the generator's fields are called in OpenAI's requests; a prefix each."""

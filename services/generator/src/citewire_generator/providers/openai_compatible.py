@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import aiohttp
 import httpx2
@@ -22,6 +22,7 @@ from citewire_remote.stall_timeout import TimeLimits
 PROVIDER: Final = "openai-compatible"
 SCHEMA_NAME: Final = "answer"
 _TOOL_CHOICES: Final = {
+    pb.TOOL_MODE_UNSPECIFIED: "auto",
     pb.TOOL_MODE_AUTO: "auto",
     pb.TOOL_MODE_NONE: "none",
     pb.TOOL_MODE_REQUIRED: "required",
@@ -87,7 +88,7 @@ class OpenAiCompatible(RemoteChat):
             schema = {"name": SCHEMA_NAME, "schema": json_schema, "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         elif task.format is not None:
-            body["response_format"] = _response_format(task.format)
+            body["response_format"] = response_format(task.format)
         if task.tools is not None:
             body |= _tools(task.tools)
         body |= _sampling(task.sampling)
@@ -122,7 +123,8 @@ def _image(image: pb.Image) -> dict[str, object]:
     return {"type": "image_url", "image_url": {"url": image.url, **detail}}
 
 
-def _response_format(answer_format: pb.AnswerFormat) -> dict[str, object]:
+def response_format(answer_format: pb.AnswerFormat) -> dict[str, Any]:
+    """What `response_format` is."""
     if not answer_format.schema_json:
         return {"type": "json_object"}
     schema: dict[str, object] = {
@@ -136,17 +138,20 @@ def _response_format(answer_format: pb.AnswerFormat) -> dict[str, object]:
 
 
 def _tools(use: pb.ToolUse) -> dict[str, object]:
-    body: dict[str, object] = {"tools": [{"type": "function", "function": _function(tool)} for tool in use.tools]}
-    if use.name:
-        body["tool_choice"] = {"type": "function", "function": {"name": use.name}}
-    elif use.mode in _TOOL_CHOICES:
-        body["tool_choice"] = _TOOL_CHOICES[use.mode]
+    body: dict[str, object] = {"tools": [{"type": "function", "function": tool_function(tool)} for tool in use.tools]}
+    body["tool_choice"] = {"type": "function", "function": {"name": use.name}} if use.name else tool_choice(use)
     if use.HasField("parallel"):
         body["parallel_tool_calls"] = use.parallel
     return body
 
 
-def _function(tool: pb.Tool) -> dict[str, object]:
+def tool_choice(use: pb.ToolUse) -> str:
+    """Whether tools are called, where none is named."""
+    return _TOOL_CHOICES[use.mode]
+
+
+def tool_function(tool: pb.Tool) -> dict[str, object]:
+    """A tool's function."""
     function: dict[str, object] = {"name": tool.name}
     if tool.description:
         function["description"] = tool.description

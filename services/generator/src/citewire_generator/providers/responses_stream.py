@@ -47,6 +47,10 @@ class ResponsesStream(AnswerReader):
             delta = event.get("delta")
             if isinstance(delta, str) and delta:
                 self._text(delta, texts)
+        elif kind == "response.output_item.added":
+            self._call(event.get("output_index"), as_mapping(event.get("item")))
+        elif kind == "response.function_call_arguments.delta" and event.get("output_index") in self._calls:
+            self._tool_call(event.get("output_index"), arguments=event.get("delta"))
         elif kind in _ENDS:
             self._end(as_mapping(event.get("response")))
         elif kind == "error" or event.get("error"):
@@ -60,7 +64,8 @@ class ResponsesStream(AnswerReader):
             if answer.get("error"):
                 self._raise(answer)
             return
-        for item in map(as_mapping, as_list(answer.get("output"))):
+        for index, item in enumerate(map(as_mapping, as_list(answer.get("output")))):
+            self._call(index, item)
             for part in map(as_mapping, as_list(item.get("content"))):
                 self._part(item, part, texts)
         self._end(answer)
@@ -73,6 +78,12 @@ class ResponsesStream(AnswerReader):
         self._refused = self._refused or isinstance(refusal, str)
         if isinstance(text, str) and text:
             self._text(text, texts)
+
+    def _call(self, index: object, item: Mapping[str, object]) -> None:
+        """Takes the beginning of a tool call, or in a whole answer all of it."""
+        if item.get("type") == "function_call":
+            arguments = item.get("arguments")
+            self._tool_call(index, call_id=item.get("call_id"), name=item.get("name"), arguments=arguments)
 
     def _end(self, response: Mapping[str, object]) -> None:
         if response.get("error") or response.get("status") in {"failed", "cancelled"}:
