@@ -9,6 +9,15 @@ from citewire.retriever.v1 import corpus_pb2
 from fastapi import APIRouter, Depends, Query
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate, require_admin
+from citewire_dialects.schemas.spaces import (
+    CalibrationBody,
+    PrepareBody,
+    Space,
+    SpaceChoice,
+    SpaceList,
+    SpaceRole,
+    SwitchBody,
+)
 from citewire_gateway.api.dependencies import ServicesDep
 from citewire_gateway.api.schemas.library import (
     Collection,
@@ -18,15 +27,6 @@ from citewire_gateway.api.schemas.library import (
     CollectionPatch,
     GrantList,
     GrantsBody,
-)
-from citewire_gateway.api.schemas.spaces import (
-    CalibrationBody,
-    PrepareBody,
-    Space,
-    SpaceChoice,
-    SpaceList,
-    SpaceRole,
-    SwitchBody,
 )
 from citewire_http.api.openapi import problems
 from citewire_http.api.pages import PagesDep

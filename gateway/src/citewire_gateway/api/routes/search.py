@@ -9,8 +9,7 @@ from pydantic import MISSING
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate
 from citewire_accounts.tenants.providers import ProviderType
-from citewire_gateway.api.dependencies import ServicesDep, read_id
-from citewire_gateway.api.schemas.search import (
+from citewire_dialects.schemas.search import (
     Chunk,
     RerankSummary,
     SearchBody,
@@ -20,6 +19,7 @@ from citewire_gateway.api.schemas.search import (
     Verification,
     VerifyBody,
 )
+from citewire_gateway.api.dependencies import ServicesDep, read_id
 from citewire_gateway.chat.retrieval import Retrieval, embed_and_search, rerank
 from citewire_gateway.settings import GatewaySettings
 from citewire_http.api.openapi import problems

@@ -12,6 +12,7 @@ from citewire_accounts.api.dependencies import TenantDep, authenticate
 from citewire_accounts.tenants.providers import ProviderType
 from citewire_dialects.json_values import struct_from_json
 from citewire_dialects.openai_filters import native_filter
+from citewire_dialects.schemas.search import SearchBody
 from citewire_dialects.schemas.vector_stores import (
     FileObject,
     FilePage,
@@ -31,7 +32,6 @@ from citewire_gateway.api.dependencies import Services, ServicesDep, read_id
 from citewire_gateway.api.forms import upload_header
 from citewire_gateway.api.routes import collections, documents
 from citewire_gateway.api.routes.search import require_query
-from citewire_gateway.api.schemas.search import SearchBody
 from citewire_gateway.chat.retrieval import embed_and_search
 from citewire_http.api.openapi import REF, problems
 from citewire_http.api.parameters import Clean, IdempotencyDep
