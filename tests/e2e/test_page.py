@@ -414,6 +414,7 @@ async def test_own_models_are_tried_out_chosen_beside_the_question_and_removed(
     await page.wait_for("document.querySelector('.providers [role=status] .fault')?.textContent.length > 20")
     assert "Didn't answer" in (await page.run(states))[0]
     model.status = 200
+    await page.wait_for("!document.querySelector('.providers button:disabled')")
     await press_named(page, ".providers button", "Try second-model out")
     await page.wait_for(f"{states}[0].includes('Answered')")
     await page.go(f"{stack.base_url}/#/")

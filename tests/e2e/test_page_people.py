@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from devtools import DrivenPage
 from http_api import upload_bytes
 from local_stack import LocalStack
 from page_steps import ask, choose, fill, press_named, text, watched_page
+from waiting import wait_until
 
 pytestmark = pytest.mark.system(program="chromium", package="chromium")
 
@@ -35,7 +37,9 @@ async def stored_feedback(page: DrivenPage, api: httpx.AsyncClient) -> dict[str,
     return (await api.get(f"/v1/conversations/{number}")).json()["messages"][-1].get("feedback")
 
 
-async def test_an_answer_is_rated_by_keyboard_changed_and_taken_back(page: DrivenPage, api: httpx.AsyncClient) -> None:
+async def test_an_answer_is_rated_by_keyboard_changed_taken_back_and_exported(
+    page: DrivenPage, api: httpx.AsyncClient, tmp_path: Path
+) -> None:
     await ask(page, QUESTION)
     await page.wait_for("!!document.querySelector('.thumb.down')")
     await page.run("document.querySelector('.thumb.down').focus()")
@@ -70,6 +74,21 @@ async def test_an_answer_is_rated_by_keyboard_changed_and_taken_back(page: Drive
     await page.wait_for("document.querySelector('.thumb.up')?.ariaPressed === 'true'")
     listed = (await api.get("/v1/feedback", params={"rating": "up"})).json()["feedback"]
     assert listed[0]["question"] == QUESTION
+    # The conversation is saved as a file, in both forms; the menu stays open for the second.
+    await page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    conversation = await page.run("location.hash.slice(4)")
+    await page.wait_for("!!document.querySelector('.conversations .here .icon')")
+    for name, suffix in (("Export as Markdown", "md"), ("Export as JSON", "json")):
+        await page.wait_for(
+            "!!document.querySelector('.entry-menu')"
+            " || (document.querySelector('.conversations .here .icon').click(), false)"
+        )
+        await press_named(page, ".entry-menu button", name)
+        await wait_until((tmp_path / f"conversation-{conversation}.{suffix}").exists, 20)
+    markdown = (tmp_path / f"conversation-{conversation}.md").read_text()
+    assert (QUESTION in markdown, "4712 guilders" in markdown, "kelpies.md" in markdown) == (True, True, True)
+    whole = json.loads((tmp_path / f"conversation-{conversation}.json").read_text())
+    assert whole["messages"][-1]["feedback"]["rating"] == "up"
 
 
 async def test_tags_are_set_at_upload_and_later_filter_and_narrow_the_question(
