@@ -65,10 +65,14 @@ function Row({ entry, onChange }: { entry: ProviderInfo; onChange: () => Promise
       </span>
       {entry.test?.tried && <span class={entry.test.ok ? "state ready" : "state failed"}>{entry.test.ok ? words.value.tested : words.value.testFailed}</span>}
       {entry.active && <span class="state">{words.value.inUse}</span>}
-      {may && !asks && !entry.active && <button type="button" aria-label={words.value.useProvider(entry.name)} onClick={() => void act("POST", `${path}:activate`)}>{words.value.use}</button>}
-      {may && !asks && entry.active && <button type="button" aria-label={words.value.stopUsing(entry.name)} onClick={() => void act("POST", `/v1/providers/${entry.type}:deactivate`)}>{words.value.stopUse}</button>}
-      {may && !asks && <button type="button" disabled={isTrying} aria-label={words.value.tryProvider(entry.name)} onClick={() => void tryOut()}>{isTrying ? words.value.trying : words.value.tryOut}</button>}
-      {may && !asks && <button type="button" class="link" aria-label={words.value.removeSubject(entry.name)} onClick={() => setAsks(true)}>{words.value.remove}</button>}
+      {may && !asks && (
+        <span class="row">
+          {!entry.active && <button type="button" aria-label={words.value.useProvider(entry.name)} onClick={() => void act("POST", `${path}:activate`)}>{words.value.use}</button>}
+          {entry.active && <button type="button" aria-label={words.value.stopUsing(entry.name)} onClick={() => void act("POST", `/v1/providers/${entry.type}:deactivate`)}>{words.value.stopUse}</button>}
+          <button type="button" disabled={isTrying} aria-label={words.value.tryProvider(entry.name)} onClick={() => void tryOut()}>{isTrying ? words.value.trying : words.value.tryOut}</button>
+          <button type="button" class="link" aria-label={words.value.removeSubject(entry.name)} onClick={() => setAsks(true)}>{words.value.remove}</button>
+        </span>
+      )}
       {asks && (
         <span class="row">
           <span dir="auto">{words.value.removeProvider(entry.name)}</span>
@@ -84,7 +88,7 @@ function Row({ entry, onChange }: { entry: ProviderInfo; onChange: () => Promise
 /** What went wrong, in the page's language where it is known, and as the server says it. */
 function faultOf({ reason, text = "" }: NonNullable<ProviderInfo["test"]>): string {
   const known = words.value.providerFaults[reason ?? ""];
-  return known === undefined ? text : `${known} (${text})`;
+  return known === undefined ? text : `${known}: ${text}`;
 }
 
 const EMPTY = { name: "", model: "", apiBase: "", apiKey: "" };
