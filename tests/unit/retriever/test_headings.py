@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from citewire_retriever.headings import named
+from citewire_retriever.headings import heading, named
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,16 @@ def test_a_title_is_led_by_the_words_of_the_files_name_that_it_lacks(title: str,
 
 def test_a_very_long_name_is_shortened() -> None:
     assert len(named("Title", f"{'word ' * 500}.txt")) < 100
+
+
+@pytest.mark.parametrize(
+    ("title", "section", "expected"),
+    [
+        ("Travel policy", "Travel policy > Hotels", "Travel policy\nHotels"),
+        ("travel 2024: Policy", "Policy > Hotels", "travel 2024: Policy\nHotels"),
+        ("travel 2024: Policy", "Hotels > icy", "travel 2024: Policy\nHotels > icy"),
+        ("Policy", "Policy", "Policy"),
+    ],
+)
+def test_the_title_stands_once_above_a_text(title: str, section: str, expected: str) -> None:
+    assert heading(title, section) == expected

@@ -9,7 +9,7 @@ import pytest
 
 from citewire_retriever.ingest.boxes import SoughtText
 from citewire_retriever.ingest.chunker import chunk
-from citewire_retriever.ingest.chunks import ChunkRules
+from citewire_retriever.ingest.chunks import Chunk, ChunkRules
 from citewire_retriever.ingest.document import Block, BlockKind, ParsedDocument, ParseLimits
 from citewire_retriever.ingest.parsers.pdf import parse_pdf
 from citewire_retriever.ingest.parsers.pdf_boxes import find_boxes
@@ -162,19 +162,89 @@ def test_a_table_has_a_row_a_line_and_its_columns_names_above_each_chunk() -> No
     assert all(row.place.page == 1 for row in block.children)
 
 
-async def test_small_rows_share_a_chunk_whose_section_names_the_columns() -> None:
-    title: Placed = (72, 700, 14, "bold", "Statement of income")
-    rows = [*ROWS, *ROWS[1:]]
-    document = read(make_pdf([[title, *table(rows)]]))
+async def cut(document: ParsedDocument, target: int) -> list[Chunk]:
+    """Chunks of a document, where each word is a token."""
 
     async def count(texts: Sequence[str]) -> list[int]:
         return [len(text.split()) for text in texts]
 
-    chunks = await chunk(document, "Report", ChunkRules(64, target_tokens=16), count)
+    return await chunk(document, "Report", ChunkRules(64, target_tokens=target, row_tokens=target), count)
+
+
+@pytest.mark.parametrize("above", ["", "In millions, as of the end of the year:"])
+async def test_rows_share_a_chunk_whose_section_names_the_columns_once(above: str) -> None:
+    title: Placed = (72, 710, 14, "bold", "Statement of income")
+    rows = [*ROWS, *ROWS[1:]]
+    caption: list[Placed] = [(72, 690, 10, "regular", above)] if above else []
+    document = read(make_pdf([[title, *caption, *table(rows)]]))
+    chunks = await cut(document, target=24)
     assert 1 < len(chunks) < len(rows)
-    assert {each.section for each in chunks} == {"Statement of income > 2024 | 2023"}
+    first, *others = (each.section for each in chunks)
+    assert first == "Statement of income"  # the first chunk holds the names
+    assert set(others) == {"Statement of income > 2024 | 2023"}
+    assert [each.header.splitlines()[1] for each in chunks] == [first, *others]
     assert all(document.text[each.char_start : each.char_end] == each.text for each in chunks)
     assert "Cost of sales\t40,576\t37,075" in "\n".join(each.text for each in chunks)
+
+
+def headings(document: ParsedDocument) -> list[str]:
+    return [block.label for block in document.blocks if block.kind is BlockKind.HEADING]
+
+
+def sections(document: ParsedDocument) -> list[tuple[str, str]]:
+    """Each table's names of columns, below the heading that it stands under."""
+    named: list[tuple[str, str]] = []
+    heading = ""
+    for block in document.blocks:
+        heading = block.label if block.kind is BlockKind.HEADING else heading
+        if block.kind is BlockKind.TABLE:
+            named.append((heading, block.label))
+    return named
+
+
+PROSE: list[Placed] = [(72, 200 - 14 * line, 10, "regular", "Some text that fills a line of it.") for line in range(9)]
+
+
+def statement(*titles: str, years: bool = True) -> list[Placed]:
+    """A page of a report: titles in the middle of the page, above the table's first columns."""
+    page: list[Placed] = []
+    for index, title in enumerate(titles):
+        page.append((285 - 3 * len(title), 740 - 13 * index, 10, "bold", title))
+    return [*page, *table(ROWS if years else ROWS[1:]), *PROSE]
+
+
+def test_a_title_in_the_middle_above_a_table_is_a_heading_and_no_name_of_a_column() -> None:
+    document = read(make_pdf([statement("ACME, INC.", "BALANCE SHEET"), statement("ACME, INC.", "CASH FLOWS")]))
+    assert sections(document) == [("ACME, INC. BALANCE SHEET", "2024 | 2023"), ("ACME, INC. CASH FLOWS", "2024 | 2023")]
+
+
+def test_a_title_of_three_lines_above_a_table_is_a_heading() -> None:
+    lines = ["THE AMALGAMATED HARBOUR WORKS, INC. AND SUBSIDIARIES", "CONSOLIDATED STATEMENTS OF OPERATIONS"]
+    document = read(make_pdf([statement(*lines, "(in millions of dollars, except amounts per share)")]))
+    ((title, _),) = sections(document)
+    assert lines[1] in title
+
+
+def test_a_table_that_goes_on_on_the_next_page_keeps_its_title_and_columns() -> None:
+    document = read(make_pdf([statement("BALANCE SHEET")[: 1 + 14], table(ROWS[1:])]))
+    assert sections(document) == [("BALANCE SHEET", "2024 | 2023")] * 2
+
+
+def test_a_table_of_other_columns_or_below_a_heading_has_names_of_its_own_or_none() -> None:
+    narrow = table([row[:2] for row in ROWS[1:]])
+    document = read(make_pdf([table(ROWS), narrow, statement("CASH FLOWS", years=False)]))
+    assert sections(document) == [("", "2024 | 2023"), ("", ""), ("CASH FLOWS", "")]
+
+
+def test_a_numbered_heading_may_end_in_a_full_stop_and_stand_above_another() -> None:
+    page: list[Placed] = [
+        (72, 740, 10, "bold", "Item 3. Legal proceedings."),
+        (72, 718, 10, "bold", "Claims against the harbour"),
+        *((72, 698 - 14 * line, 10, "regular", "Some text that fills a line of it.") for line in range(9)),
+        (72, 550, 10, "bold", "We believe that no claim is founded."),
+        *((72, 530 - 14 * line, 10, "regular", "More text that fills a line of it.") for line in range(9)),
+    ]
+    assert headings(read(make_pdf([page]))) == ["Item 3. Legal proceedings.", "Claims against the harbour"]
 
 
 def test_a_line_above_a_table_goes_with_it() -> None:

@@ -10,8 +10,8 @@ SEPARATOR = " > "
 
 def heading(title: str, section: str) -> str:
     """Returns a document's title and, one line below, the headings of a section."""
-    # A document's first heading usually is its title: once is enough.
-    names = [part for part in section.split(SEPARATOR) if part and part != title]
+    # A document's first heading usually is its title, which the file's name may lead: once is enough.
+    names = [part for part in section.split(SEPARATOR) if part and not f": {title}".endswith(f": {part}")]
     return "\n".join(part for part in (title, SEPARATOR.join(names)) if part)
 
 

@@ -138,7 +138,8 @@ class _Chunker:
 
     async def _measure_headers(self, groups: list[Group]) -> None:
         """Finds title and section of each group, shortened to their share of the window, and the room that is left."""
-        sections = list(dict.fromkeys(each.section for each in groups if each.section not in self.headers))
+        unmeasured = (section for each in groups for section in each.sections if section not in self.headers)
+        sections = list(dict.fromkeys(unmeasured))
         budget = int(self.rules.max_tokens * self.rules.header_share)
         headers = [self._header(section) for section in sections]
         counts = await self.count(headers)
@@ -208,7 +209,11 @@ class _Chunker:
     def _finish(self, cuts: Sequence[_Cut]) -> list[Chunk]:
         lines = LineIndex(self.document.text) if self.document.has_lines else None
         parts = PlacedParts(self.document)
-        return [_chunk(index, cut, lines, parts) for index, cut in enumerate(cuts)]
+        chunks: list[Chunk] = []
+        for index, cut in enumerate(cuts):
+            section = cut.group.section_of(cut.start, cut.end)
+            chunks.append(_chunk(index, cut, section, self.headers[section][0], lines, parts))
+        return chunks
 
 
 def _shrink(each: Group, cuts: list[_Cut]) -> bool:
@@ -227,7 +232,7 @@ def _shortened(header: str, share: float) -> str:
     return (short.rpartition(" ")[0] or short).rstrip(" >\n")
 
 
-def _chunk(index: int, cut: _Cut, lines: LineIndex | None, parts: PlacedParts) -> Chunk:
+def _chunk(index: int, cut: _Cut, section: str, header: str, lines: LineIndex | None, parts: PlacedParts) -> Chunk:
     each = cut.group
     if each.rows is None:
         start, end = cut.start, cut.end
@@ -247,11 +252,11 @@ def _chunk(index: int, cut: _Cut, lines: LineIndex | None, parts: PlacedParts) -
         text=text,
         token_count=cut.tokens,
         content_hash=hashlib.sha256(text.encode("utf-8")).digest(),
-        section=each.section,
+        section=section,
         place=place,
         places=places if len(places) > 1 or any(each.HasField("boxes") for _, each in places) else (),
         char_start=start,
         char_end=end,
         verbatim=each.rows is None,
-        header=each.header,
+        header=header,
     )

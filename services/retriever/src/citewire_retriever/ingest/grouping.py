@@ -44,9 +44,11 @@ class Group:
     pieces: list[Piece]
     """In order."""
     section: str
-    """Path of headings or names."""
+    """Path of headings or names; of a table, the names of its columns last."""
     place: Place = field(default_factory=Place)
     """What its chunks share of a place; its first line is set where that isn't the line of the text."""
+    columns: str = ""
+    """What a table's columns are called; the end of its section."""
     rows: RenderedRows | None = None
     """The rows that the source is the text of; None if the source is the stored text."""
     definition: Block | None = None
@@ -64,6 +66,16 @@ class Group:
     def is_table(self) -> bool:
         """Whether it is rows of a table."""
         return self.pieces[0].kind is BlockKind.ROW
+
+    @property
+    def sections(self) -> tuple[str, str]:
+        """The section, and the same without the names of columns."""
+        return self.section, self.section.removesuffix(self.columns).removesuffix(SEPARATOR)
+
+    def section_of(self, start: int, end: int) -> str:
+        """The section of a part of the source: without the names of columns where the part has them itself."""
+        names_itself = bool(self.columns) and _words(self.columns) <= _words(self.source[start:end])
+        return self.sections[names_itself]
 
 
 def group(document: ParsedDocument) -> list[Group]:
@@ -119,8 +131,10 @@ def _groups(document: ParsedDocument) -> Iterator[Group]:
             continue
         place = shared(block.place)
         if block.kind is BlockKind.TABLE:
-            columns = SEPARATOR.join(part for part in (section, block.label) if part)[:_MAX_PATH]
-            yield Group(document.text, [_piece(child) for child in block.children], columns, place)
+            columns = block.label[: _MAX_PATH - len(section) - len(SEPARATOR)]
+            named = SEPARATOR.join(part for part in (section, columns) if part)
+            pieces = [_piece(child) for child in block.children]
+            yield Group(document.text, pieces, named, place, columns=columns)
             current = None
         elif block.text is not None:
             rows = [block]
@@ -140,7 +154,7 @@ def _rendered(rows: list[Block], section: str, place: Place) -> Group:
     texts = [row.text or "" for row in rows]
     starts = list(accumulate((len(text) + len(_BETWEEN_ROWS) for text in texts[:-1]), initial=0))
     pieces = [Piece(start, start + len(text), BlockKind.ROW) for start, text in zip(starts, texts, strict=True)]
-    return Group(_BETWEEN_ROWS.join(texts), pieces, section, place, RenderedRows(starts, rows))
+    return Group(_BETWEEN_ROWS.join(texts), pieces, section, place, rows=RenderedRows(starts, rows))
 
 
 def _alone(text: str, block: Block, section: str) -> Group:

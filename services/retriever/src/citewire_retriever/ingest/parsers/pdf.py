@@ -34,6 +34,7 @@ _MAX_HEADING_SHARE = 0.3
 _FEW_LINES = 10
 _LOOK_BACK = 60
 _CAPTION = 200  # characters of a paragraph that goes with the table below it
+_BETWEEN = 400  # characters of text between two parts of a table, as a row's long label
 _MAX_NUMBERING = 8  # letters and digits that may stand before a bookmark's words in the heading itself
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _NO_TITLE = re.compile(
@@ -87,6 +88,7 @@ class _Reader:
         self.limits = limits
         self.builder = TextBuilder(limits)
         self.rows = 0
+        self.names = ("", 0)  # what the columns of the last table are called, and how many there are
 
     def read(self) -> ParsedDocument:
         count = len(self.file)
@@ -156,6 +158,8 @@ class _Reader:
         if not text:
             return
         start, end = self.builder.write(text)
+        if heading is not None or len(text) > _BETWEEN:
+            self.names = ("", 0)
         if heading is None:
             self.builder.add(Block(BlockKind.PARAGRAPH, start, end, place=Place(page=page)))
         else:
@@ -165,7 +169,12 @@ class _Reader:
             )
 
     def _write_table(self, table: Table, page: int) -> None:
+        """Writes a table. One that names no columns, and has as many as the table before, goes on with that one."""
         place = Place(page=page)
+        label, columns = table.label, len(table.rows[0])
+        if not label and columns == self.names[1]:
+            label = self.names[0]
+        self.names = (label, columns)
         parts = [self.builder.blocks.pop()] if self._ends_in_caption(page) else []
         for index, cells in enumerate(table.rows):
             text = "\t".join(cells).rstrip("\t")
@@ -174,7 +183,7 @@ class _Reader:
         self.rows += len(parts)
         check_blocks(len(self.builder.blocks) + self.rows, self.limits)
         first, last = parts[0].start, parts[-1].end
-        self.builder.add(Block(BlockKind.TABLE, first, last, label=table.label, place=place, children=tuple(parts)))
+        self.builder.add(Block(BlockKind.TABLE, first, last, label=label, place=place, children=tuple(parts)))
 
     def _ends_in_caption(self, page: int) -> bool:
         """Whether the last that was written is a line or two of text on this page: it says what the table is of."""

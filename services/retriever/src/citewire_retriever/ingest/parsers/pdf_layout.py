@@ -18,7 +18,13 @@ _BULLET = re.compile(r"[•▪◦‣●■–*]\s|\(?(?:\d{1,3}|[a-z]|[ivx]{1,5}
 NUMBERED = re.compile(r"(?:(?:[A-Z]|\d{1,2})(?:\.\d{1,2}){0,4}\.?|[IVX]{1,5}\.)\s+\S")
 _SENTENCE_END = re.compile(r"[.!?:;][\"'”’)\]]*$")
 _MAX_HEADING = 120
+_MAX_TITLE = 200
+"""Characters of a heading right above a table, which may name a company, a statement and its unit."""
+_LABELLED = re.compile(r"\w{3,12} (?:\d{1,3}(?:\.\d{1,2})*[A-Za-z]?|[IVX]{1,5})(?:[.:)]? [-–—]|[.:)])\s*\w")
+"""A word and a number before a heading's own words: Item 3. Properties, Note 2 – Leases."""
 _MOST_LINES = 3
+_APART = 1.3
+"""Distance of the tops of two lines, in usual ones, above which they are two paragraphs."""
 
 
 @dataclass(slots=True)
@@ -114,9 +120,9 @@ def _starts_new(lines: list[Line], right: float, line: Line, style: Style) -> bo
         return abs(drop) > 0.6 * max(before.size, line.size)
     if drop < -style.size:  # the next column: the sentence may go on there
         return bool(_SENTENCE_END.search(before.text)) or not line.text[:1].islower()
-    if drop > 1.3 * leading:
+    if drop > _APART * leading:
         return True
-    if _BULLET.match(line.text):
+    if _BULLET.match(line.text) or (line.bold and _LABELLED.match(line.text)):
         return True
     indented = line.left > before.left + 0.8 * style.size and len(lines) > 1 and before.left <= lines[0].left + 1
     short = before.right < right - 3 * style.size
@@ -127,12 +133,13 @@ def _is_heading(lines: list[Line], index: int, groups: list[list[Line]], style: 
     """Whether a paragraph is a heading: short, and larger than the text, or bold and standing by itself."""
     text = " ".join(line.text for line in lines)
     letters = sum(char.isalpha() for char in text)
-    if len(lines) > _MOST_LINES or len(text) > _MAX_HEADING:
+    last = index == len(groups) - 1
+    if len(lines) > _MOST_LINES or len(text) > (_MAX_TITLE if last and above_table else _MAX_HEADING):
         return False
     if letters < 3 or letters < 0.5 * len(text.replace(" ", "")):
         return False
-    last = index == len(groups) - 1
-    if text[-1] in ".,;" or text[0].islower() or (last and not above_table):
+    labelled = bool(_LABELLED.match(text))
+    if (text[-1] in ".,;" and not labelled) or text[0].islower() or (last and not above_table):
         return False
     ratio = min(line.size for line in lines) / max(style.size, 0.1)
     bold = all(line.bold for line in lines)
@@ -140,11 +147,17 @@ def _is_heading(lines: list[Line], index: int, groups: list[list[Line]], style: 
         return True
     if not bold or ratio < 0.97:
         return False
-    if last:
+    if last or labelled:
         return True
     follower = groups[index + 1][0]
     if follower.bold:
         return False
     above = groups[index - 1][-1].top - lines[0].top if index else float("inf")
-    stands_alone = above > 1.4 * style.leading or above < 0
-    return bool(NUMBERED.match(text)) or (stands_alone and lines[0].left <= follower.left + style.size)
+    stands_alone = above > _APART * style.leading or above < 0
+    left = min(line.left for line in lines)
+    is_centred = all(abs(_middle(line) - _middle(follower)) <= style.size for line in lines)
+    return bool(NUMBERED.match(text)) or (stands_alone and (left <= follower.left + style.size or is_centred))
+
+
+def _middle(line: Line) -> float:
+    return (line.left + line.right) / 2

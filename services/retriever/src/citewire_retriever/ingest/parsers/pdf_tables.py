@@ -97,15 +97,39 @@ def _distance(above: Row, below: Row) -> float:
 
 
 def _with_heads(area: Area, start: int, end: int, least: int) -> int:
-    """The first of the rows above that name columns: they stand to the right of what the rows begin with."""
-    labels = [row[0].right for row in area[start:end] if not is_number(row[0].text)]
+    """The first of the rows above that name columns: they stand to the right of what the rows begin with, over columns.
+
+    A title set in the middle of the page is none of them, nor is what stands above it.
+    """
+    rows = area[start:end]
+    labels = [row[0].right for row in rows if not is_number(row[0].text)]
     edge = median(labels) if labels else float("inf")
     first = start
     while first > max(least, start - _MOST_HEADS) and area[first - 1][0].left > edge:
+        if _is_title(area[first - 1], rows, edge):
+            break
         if _distance(area[first - 1], area[first]) > area[first][0].size:
             break
         first -= 1
     return first
+
+
+def _is_title(row: Row, rows: Area, edge: float) -> bool:
+    """Whether a row above a table is what the table is called: in the middle of all of it, and not of its columns.
+
+    Args:
+        row: What stands above.
+        rows: The table's.
+        edge: Where the rows' labels end.
+    """
+    columns = [cell for each in rows for cell in each if cell.left > edge]
+    if len(row) > 1 or not columns:
+        return False
+    middle = (row[0].left + row[0].right) / 2
+    left, right = min(cell.left for cell in columns), max(cell.right for cell in columns)
+    whole = (min(each[0].left for each in rows) + max(each[-1].right for each in rows)) / 2
+    near = 2 * row[0].size
+    return middle < left or (row[0].bold and abs(middle - whole) < near < abs(middle - (left + right) / 2))
 
 
 def _table(rows: Area, core: Area) -> Table | None:
