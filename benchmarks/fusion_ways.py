@@ -87,5 +87,6 @@ class Library:
 
     def _candidate(self, place: int, cosine: float, lexical_score: float | None) -> Candidate:
         passage = self.passages[place]
-        ratio = len(passage.body) / max(passage.tokens, 1)
+        digits = sum(char in "0123456789" for char in passage.body)
+        ratio = len(passage.body) / max(passage.tokens, 1) if digits <= 0.1 * len(passage.body) else 0.0
         return Candidate(place, passage.document, b"", cosine, lexical_score=lexical_score, chars_per_token=ratio)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psycopg
 import pytest
 from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import retriever_pb2 as pb
@@ -14,6 +15,7 @@ from citewire.retriever.v1 import retriever_pb2 as pb
 from citewire_kit.errors import CitewireError, Code
 from citewire_kit.tenant import Tenant
 from citewire_retriever.lexical import count_question, weigh_chunk
+from citewire_retriever.store.rows import KEYS
 from corpus_rows import MODEL, REVISION, CorpusRows, NewDocument
 from retriever_process import Caller
 
@@ -188,6 +190,19 @@ async def test_where_pages_share_their_words_a_model_that_knows_the_language_dec
     corpus.run(f"UPDATE corpus.chunks SET token_count = {tokens}")  # noqa: S608 # the test's own text
     results = await both(me, "net revenue of the year", keep_duplicates=True)
     assert results[0].chunk.title == first
+
+
+def test_the_length_of_a_texts_tokens_is_read_unless_it_is_one_of_numbers(database: Database) -> None:
+    texts = {
+        "Net sales grew by 12 % in all of the regions.": 4.5,
+        "Net sales\t5,363\t4,869\t5,058": 0.0,
+        "売上高は増えた。": 0.8,
+    }
+    names = "(chunk_id, document_id, content_hash, text, token_count)"
+    read = f"SELECT {KEYS.columns} FROM (VALUES (1, 2, ''::bytea, %s::text, 10)) c {names}"  # noqa: S608 # our columns
+    with psycopg.connect(database.owner_dsn) as connection:
+        rows = [connection.execute(read, (text,)).fetchone() for text in texts]
+    assert [KEYS.read(row, 0.5).chars_per_token for row in rows if row] == pytest.approx(list(texts.values()))
 
 
 async def test_hybrid_sums_reciprocal_ranks_if_asked(me: Caller, corpus: CorpusRows) -> None:

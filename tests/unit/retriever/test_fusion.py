@@ -136,6 +136,16 @@ def test_a_language_counts_as_covered_only_where_the_best_of_both_legs_are(other
     assert compare(*mixed, by_document=False, ideal=10.0).coverage == 0
 
 
+@pytest.mark.parametrize(("chars_per_token", "coverage"), [(ENGLISH, 1.0), (SPANISH, 0.0)])
+def test_rows_of_numbers_say_nothing_of_the_language(chars_per_token: float, coverage: float) -> None:
+    dense, lexical = disagreeing(chars_per_token)
+    numbers = [each._replace(chars_per_token=0.0) for each in dense]
+    for rows in (numbers, [*numbers[:7], *dense[7:]]):
+        assert compare(rows, lexical, by_document=False, ideal=10.0).coverage == coverage
+    silent = [each._replace(chars_per_token=0.0) for each in lexical]
+    assert compare(numbers, silent, by_document=False, ideal=10.0).coverage == 0
+
+
 def pages_of_one_filing(chars_per_token: float) -> list[int]:
     """Forty pages with the question's words, most of all page 1; what is asked stands on page 30."""
     words = {page: 2.0 - page / 400 for page in range(1, 41)}

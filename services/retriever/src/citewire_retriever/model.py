@@ -241,7 +241,8 @@ class Candidate(NamedTuple):
     chunk: pb.Chunk | None = None
     """None while only its key was read."""
     chars_per_token: float = 0.0
-    """Code points of its text for each token of the embedding model; 0 if that wasn't read."""
+    """Code points of its text for each token of the embedding model; 0 if that wasn't read, or if more than a tenth of
+    them are digits: numbers have short tokens in any language."""
 
     @property
     def whole(self) -> pb.Chunk:

@@ -180,7 +180,7 @@ def compare(
         shares=tuple(words.get(key, lowest_words) / scale for key in results),
         in_dense=tuple(key in in_dense for key in results),
         in_words=tuple(key in words for key in results),
-        coverage=min(_coverage(dense), _coverage(lexical)),
+        coverage=_coverage(dense, lexical),
     )
 
 
@@ -221,12 +221,14 @@ def agreement(legs: Legs) -> float:
     return fmean(max(0.0, _correlation(scores[:, those])) for those in np.array((legs.in_dense, legs.in_words), bool))
 
 
-def _coverage(leg: Sequence[Candidate]) -> float:
-    """How far the model's vocabulary covers the best texts of a leg; half of them may be in another language."""
-    if not leg:
-        return 1.0
-    ratio = median(candidate.chars_per_token for candidate in leg[:_FIRST])
-    return _ramp(ratio, _UNCOVERED, _COVERED) if ratio <= _UNREAD else 0.0
+def _coverage(*legs: Sequence[Candidate]) -> float:
+    """How far the model's vocabulary covers the best texts of the leg that it covers less.
+
+    Half of a leg's may be in another language. Texts of numbers say nothing of it; 0 if all are such.
+    """
+    read = ([each.chars_per_token for each in leg[:_FIRST] if each.chars_per_token] for leg in legs)
+    ratios = [median(leg) for leg in read if leg]
+    return min((_ramp(ratio, _UNCOVERED, _COVERED) if ratio <= _UNREAD else 0.0 for ratio in ratios), default=0.0)
 
 
 def _ramp(value: float, low: float, high: float) -> float:

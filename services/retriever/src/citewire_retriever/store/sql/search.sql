@@ -12,7 +12,9 @@ JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
 JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id
 
 -- name: key_columns
-c.chunk_id, c.document_id, c.content_hash, length(c.text)::real / greatest(c.token_count, 1)
+c.chunk_id, c.document_id, c.content_hash,
+CASE WHEN length(translate(c.text, '0123456789', '')) < 0.9 * length(c.text) THEN 0
+     ELSE length(c.text)::real / greatest(c.token_count, 1) END
 
 -- name: key_sources
 JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
