@@ -58,12 +58,12 @@ async def test_a_search_gives_hits_with_their_place(gateway: Gateway) -> None:
             },
         ],
         "off_topic": False,
-        "mode": "dense",
+        "mode": "hybrid",
         "usage": {"embedding_tokens": 9},
     }
     asked = gateway.fakes.retriever.searches[0]
     assert (asked.mode, asked.top_k, asked.min_score, asked.group_by) == (
-        retriever_pb2.SEARCH_MODE_DENSE,
+        retriever_pb2.SEARCH_MODE_HYBRID,
         2,
         0.1,
         retriever_pb2.GROUP_BY_DOCUMENT,
@@ -200,7 +200,7 @@ async def test_bad_searches(gateway: Gateway, subtests: pytest.Subtests) -> None
 
 async def test_an_empty_selection_finds_nothing_and_asks_nobody(gateway: Gateway) -> None:
     response = await gateway.http.post("/v1/search", json={"query": "x", "document_ids": []})
-    assert response.json() == {"results": [], "off_topic": False, "mode": "dense", "usage": {"embedding_tokens": 0}}
+    assert response.json() == {"results": [], "off_topic": False, "mode": "hybrid", "usage": {"embedding_tokens": 0}}
     assert gateway.fakes.embedder.requests == []
 
 

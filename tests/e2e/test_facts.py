@@ -116,7 +116,7 @@ FACTS = (
 
 async def rank(api: httpx.AsyncClient, fact: Fact, documents: dict[str, int]) -> int:
     """The rank of the first result that is at a fact's place, among all of the files; 0 if none of the first is."""
-    body = {"query": fact.question, "top_k": MOST, "document_ids": list(documents.values()), "mode": "hybrid"}
+    body = {"query": fact.question, "top_k": MOST, "document_ids": list(documents.values())}
     response = await api.post("/v1/search", json=body)
     assert response.status_code == 200, response.text
     results = response.json()["results"]

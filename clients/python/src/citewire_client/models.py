@@ -2675,7 +2675,16 @@ class SearchBody(Model):
     ] = None
     """Lowest cosine similarity of a result."""
 
-    mode: Literal['dense', 'lexical', 'hybrid'] | str | None = None
+    mode: Annotated[
+        Literal['dense', 'lexical', 'hybrid'] | str | None,
+        Field(
+            description=(
+                'By meaning, by words, or by both; `dense` alone is the fastest.'
+            )
+        ),
+    ] = None
+    """By meaning, by words, or by both; `dense` alone is the fastest."""
+
     query: str
     rerank: Annotated[
         bool | None,

@@ -24,7 +24,9 @@ class SearchBody(SearchOptions, ScopeFields):
 
     query: StrictStr = Field(examples=["revenue growth"])
     top_k: Annotated[StrictInt, Field(ge=1, le=200)] = 10
-    mode: SearchModeName = "dense"
+    mode: SearchModeName = Field(
+        default="hybrid", description="By meaning, by words, or by both; `dense` alone is the fastest."
+    )
     group_by: Literal["document"] | None = Field(
         default=None, description="`document`: the best chunk of each document; `top_k` counts documents."
     )
@@ -120,7 +122,7 @@ class SearchResults(ResponseModel):
         "deviations; `off_topic` is true below 0. Absent in `lexical`, and where it can't be told.",
         examples=[5.1],
     )
-    mode: SearchModeName = Field(examples=["dense"])
+    mode: SearchModeName = Field(examples=["hybrid"])
     rerank: RerankSummary | MISSING = Field(default=MISSING, description="With `rerank`.")
     usage: SearchUsage
 
