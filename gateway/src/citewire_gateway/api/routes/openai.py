@@ -17,9 +17,8 @@ from citewire_dialects.events import Citation
 from citewire_dialects.openai_chat import OpenAiAnswer, OpenAiStream
 from citewire_dialects.openai_requests import read_completion
 from citewire_dialects.profile import Persist
-from citewire_dialects.schemas.openai import (
-    Completion,
-    CompletionRequest,
+from citewire_dialects.schemas.openai import Completion, CompletionRequest
+from citewire_dialects.schemas.vectors import (
     Embedding,
     Embeddings,
     EmbeddingsRequest,
