@@ -91,7 +91,8 @@ def _outside(
     """What may be reached beyond the namespace, and from there."""
     for port in (53, 443):
         beyond = (TenantProviderSettings, CommandSettings)  # providers; sources of documents
-        providers = issubclass(settings, beyond) or _set(env, "oidc_issuers")
+        fetches = "fetch" in settings.model_fields and env.get("CITEWIRE_RETRIEVER_FETCH") != "false"
+        providers = issubclass(settings, beyond) or _set(env, "oidc_issuers") or fetches
         needed = port == 53 or providers  # DNS
         to = _DNS if port == 53 else None  # DNS
         there = {"k8s-app": "kube-dns"}
@@ -101,7 +102,7 @@ def _outside(
         if open_ != needed:
             yield f"{name}: {'may not' if needed else 'may'} reach {'DNS' if to else 'public addresses'} on {port}"
     for address in ("10.0.0.1", "172.16.0.1", "192.168.0.1", "169.254.169.254", "fd00::1"):
-        if _reaches(policies, labels, address, 443):
+        if any(_reaches(policies, labels, address, port) for port in (80, 443)):
             yield f"{name}: may reach {address}, which is nobody's provider"
     if "OTEL_EXPORTER_OTLP_ENDPOINT" in env and not _lets(policies, "egress", labels, {}, _METRICS_FROM, 4317):
         yield f"{name}: may not reach the collector of its traces"

@@ -121,6 +121,20 @@ POLICY_FAULTS: list[tuple[str, Rule, str, Change, str]] = [
         "gateway: may reach public addresses on 443",
     ),
     (
+        "a retriever that fetches files and can't reach them",
+        policies_are_the_picture,
+        "url-uploads",
+        lambda all_: all_.remove(find(all_, "NetworkPolicy", "url-uploads")),
+        "retriever: may not reach public addresses on 443",
+    ),
+    (
+        "a retriever that reaches out though it fetches nothing",
+        policies_are_the_picture,
+        "url-uploads",
+        lambda all_: find(all_, "ConfigMap", "citewire-retriever")["data"].update(CITEWIRE_RETRIEVER_FETCH="false"),
+        "retriever: may reach public addresses on 443",
+    ),
+    (
         "traces that go nowhere",
         policies_are_the_picture,
         "own-database-watched",
