@@ -263,7 +263,7 @@ class ChatPipeline:
             run.embedding_tokens,
             spent.prompt_tokens,
             spent.completion_tokens,
-            cached_prompt_tokens=spent.cached_prompt_tokens,
+            cached_tokens=spent.cached_prompt_tokens,
         )
         return replace(usage, path=run.path, cost_usd=run.cost_usd) if run.chat.profile.full_usage else usage
 

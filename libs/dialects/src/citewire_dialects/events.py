@@ -200,7 +200,7 @@ class Usage:
     path: str | None = None
     """The context path that was taken, and the cost: only where the profile shows them."""
     cost_usd: float | None = None
-    cached_prompt_tokens: int = 0
+    cached_tokens: int = 0
     """Those of the prompt that the provider read from its cache."""
 
 
