@@ -9,7 +9,7 @@ import pytest
 from pydantic import AliasChoices, BaseModel
 
 from citewire_dialects import filters, options, schemas
-from citewire_dialects.schemas import openai, questions
+from citewire_dialects.schemas import questions, vectors
 from citewire_egress import bodies
 from citewire_embedder.providers import remote_embedding, remote_rerank
 from citewire_gateway.api import forms
@@ -105,8 +105,8 @@ EXPECTED: dict[str, list[int]] = {
     "`document_ids`": [schemas.MAX_DOCUMENT_IDS],
     "filter": [filters.MAX_NODES, filters.MAX_DEPTH, filters.MAX_LIST],
     "instructions": [options.MAX_INSTRUCTIONS_BYTES // KIB],
-    "inputs of `/v1/embeddings`": [openai.MAX_INPUTS],
-    "texts of `/v1/rerank`": [openai.MAX_TEXTS],
+    "inputs of `/v1/embeddings`": [vectors.MAX_INPUTS],
+    "texts of `/v1/rerank`": [vectors.MAX_TEXTS],
     "answer": [default(GeneratorSettings, "max_completion_tokens")],
     "whole chat": [default(GatewaySettings, "chat_seconds")],
     "`Idempotency-Key`": [parameters.MAX_KEY],
