@@ -15,6 +15,7 @@ from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError
 from citewire_kit.service_health import ServiceHealth
 from echo_service import EchoServicer, running_echo_service
+from waiting import BUSY_SECONDS
 
 SERVING = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
 
@@ -58,7 +59,7 @@ async def test_where_all_replicas_stand_still_the_service_is_not_ready() -> None
     async with standing_still() as still:
         channel = open_channel(f"127.0.0.1:{still}")
         try:
-            async with asyncio.timeout(3):
+            async with asyncio.timeout(BUSY_SECONDS):
                 with pytest.raises(CitewireError):
                     await ServiceHealth(channel).serving()
         finally:

@@ -115,14 +115,20 @@ def attack(target: Target, *, probe_from: str = "127.0.0.2") -> Generator[Cost]:
 
 
 def status_of(made: socket.socket) -> bytes:
-    """The status of the answer; b"" if the connection ended without one."""
+    """The status of an answer, which is read whole; b"" if the connection ended without one."""
     received = b""
     try:
-        while b"\r\n" not in received and (chunk := made.recv(65_536)):
+        while not _is_whole(received) and (chunk := made.recv(65_536)):
             received += chunk
     except OSError:
         pass
     return received[9:12]
+
+
+def _is_whole(received: bytes) -> bool:
+    head, end, body = received.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)content-length: (\d+)", head)
+    return bool(end) and len(body) >= int(length[1] if length else 0)
 
 
 def send(made: socket.socket, data: bytes, times: int = 1) -> int:
