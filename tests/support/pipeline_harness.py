@@ -49,7 +49,7 @@ class FakeRecords(ChatStore):
         await asyncio.sleep(0)
         await self.log.note("open")
 
-    async def history(self, exchange: Exchange, most: int) -> Sequence[tuple[int, str, str]]:
+    async def history(self, tenant: Tenant, conversation_id: UUID, most: int) -> Sequence[tuple[int, str, str]]:
         await self.log.note("history")
         return [(1, "user", "Earlier?"), (2, "assistant", "Yes.")]
 

@@ -301,11 +301,11 @@ async def _find_file(services: Services, file_id: str, *, collection: str | None
     document = None if number is None else await services.corpus.get(number)
     if document is None or collection not in (None, document.collection):
         raise NotFound(f"there is no file {file_id[:64]}", reason="DOCUMENT_NOT_FOUND")
+    touch(f"document:{number}")
     return document
 
 
 async def _update(services: Services, document: corpus_pb2.Document, *paths: str) -> corpus_pb2.Document:
-    touch(f"document:{document.document_id}")
     request = corpus_pb2.UpdateDocumentRequest(document=document, update_mask=FieldMask(paths=paths))
     return await services.corpus.update(request)
 
