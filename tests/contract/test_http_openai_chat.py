@@ -170,29 +170,28 @@ def test_every_parameter_of_the_client_has_a_row_here_and_in_the_docs() -> None:
     assert not [name for name in ours if f"`{name}`" not in docs]
 
 
-@pytest.mark.parametrize("name", [*HONOURED, *WITH_TOOLS])
-async def test_parameters_are_honoured(gateway: Gateway, client: openai.AsyncOpenAI, name: str) -> None:
-    value, field = HONOURED.get(name) or WITH_TOOLS[name]
-    asked: dict[str, Any] = {"model": "grounded", "messages": MESSAGES, name: value}
-    if name in WITH_TOOLS:
-        asked["tools"] = [TOOL]
-    await client.chat.completions.create(**asked)
-    sent = gateway.fakes.generator.requests[-1]
-    outer, _, inner = (field or "question").partition(".")
-    assert sent.HasField(outer) if outer in ("format", "tools", "sampling") else getattr(sent, outer)
-    if inner:
-        assert inner in [descriptor.name for descriptor, _ in getattr(sent, outer).ListFields()]
-    if field is None:
-        assert not sent.HasField("sampling")
-
-
-@pytest.mark.parametrize("name", [*REFUSED])
-async def test_other_values_are_refused_by_name(client: openai.AsyncOpenAI, name: str) -> None:
-    asked: dict[str, Any] = {"model": "grounded", "messages": MESSAGES, "extra_body": {name: REFUSED[name]}}
-    with pytest.raises((openai.UnprocessableEntityError, openai.BadRequestError)) as caught:
+async def test_parameters_are_honoured(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
+    for name, (value, field) in {**HONOURED, **WITH_TOOLS}.items():
+        asked: dict[str, Any] = {"model": "grounded", "messages": MESSAGES, name: value}
+        if name in WITH_TOOLS:
+            asked["tools"] = [TOOL]
         await client.chat.completions.create(**asked)
-    assert name in f"{caught.value.param} {caught.value.message}"
-    assert caught.value.type == "invalid_request_error"
+        sent = gateway.fakes.generator.requests[-1]
+        outer, _, inner = (field or "question").partition(".")
+        assert sent.HasField(outer) if outer in ("format", "tools", "sampling") else getattr(sent, outer), name
+        if inner:
+            assert inner in [descriptor.name for descriptor, _ in getattr(sent, outer).ListFields()], name
+        if field is None:
+            assert not sent.HasField("sampling"), name
+
+
+async def test_other_values_are_refused_by_name(client: openai.AsyncOpenAI) -> None:
+    for name, value in REFUSED.items():
+        asked: dict[str, Any] = {"model": "grounded", "messages": MESSAGES, "extra_body": {name: value}}
+        with pytest.raises((openai.UnprocessableEntityError, openai.BadRequestError)) as caught:
+            await client.chat.completions.create(**asked)
+        assert name in f"{caught.value.param} {caught.value.message}"
+        assert caught.value.type == "invalid_request_error"
 
 
 async def test_what_a_provider_does_not_have_is_refused_by_openais_name(
@@ -343,11 +342,11 @@ WRONG: Mapping[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("why", [*WRONG])
-async def test_messages_that_make_no_sense_are_named(client: openai.AsyncOpenAI, why: str) -> None:
-    with pytest.raises(openai.UnprocessableEntityError, match=why) as caught:
-        await client.chat.completions.create(model="grounded", messages=WRONG[why])
-    assert str(caught.value.param).startswith("messages")
+async def test_messages_that_make_no_sense_are_named(client: openai.AsyncOpenAI) -> None:
+    for why, messages in WRONG.items():
+        with pytest.raises(openai.UnprocessableEntityError, match=why) as caught:
+            await client.chat.completions.create(model="grounded", messages=messages)
+        assert str(caught.value.param).startswith("messages")
 
 
 async def test_pictures_go_to_the_model(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
