@@ -117,7 +117,9 @@ async def test_whole_streams_say_what_was_recorded(
                     continue
                 answer = transcript.expected_answer()
                 assert text == answer.text, transcript.name
-                assert end == End(answer.reason, answer.usage), transcript.name
+                # These requests name no tools, so a call of one is left out, and the answer ends as any other.
+                reason = FinishReason.STOP if answer.reason is FinishReason.TOOL_CALLS else answer.reason
+                assert end == End(reason, answer.usage), transcript.name
             counts[transcript.kind] = counts.get(transcript.kind, 0) + 1
     assert counts[ANTHROPIC] >= 30
     assert counts["openai"] >= 20

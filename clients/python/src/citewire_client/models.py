@@ -1025,7 +1025,7 @@ class EmbeddingsRequest(Model):
     dimensions: int | None = None
     encoding_format: Literal['float', 'base64'] | str | None = None
     input: Annotated[
-        str | list[str] | list[int] | list[list[int]],
+        str | list[str | int | list[int]],
         Field(
             description=(
                 "One text or up to 2,048, none empty; or token ids, one array or"

@@ -517,7 +517,7 @@ class Operations:
 
     def embed(
         self,
-        input: str | Sequence[str] | Sequence[int] | Sequence[Sequence[int]],
+        input: str | Sequence[str | int | Sequence[int]],
         *,
         dimensions: int | NotGiven | None = NOT_GIVEN,
         encoding_format: Literal["float", "base64"] | NotGiven = NOT_GIVEN,

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, cast
 
-from pydantic import MISSING, Discriminator, Field, StrictBool, StrictInt, StrictStr, Tag
+from pydantic import MISSING, Discriminator, Field, JsonValue, StrictBool, StrictInt, StrictStr, Tag
 
 from citewire_dialects.schemas.openai import Unread
 from citewire_dialects.token_texts import decode_tokens
@@ -22,6 +22,16 @@ def _kind_of_input(value: object) -> str:
     return "arrays of tokens" if isinstance(first, list) else "tokens" if isinstance(first, int) else "texts"
 
 
+def _describe_input(schema: dict[str, JsonValue]) -> None:
+    """One kind of array in the document: generators of clients confuse those of a choice between several."""
+    token = {"type": "integer"}
+    elements = {"anyOf": [{"type": "string"}, token, {"type": "array", "items": token}]}
+    schema.pop("oneOf")
+    schema["anyOf"] = cast(
+        "JsonValue", [{"type": "string"}, {"type": "array", "items": elements, "minItems": 1, "maxItems": 8192}]
+    )
+
+
 class EmbeddingsRequest(RequestModel):
     """Texts to embed."""
 
@@ -32,8 +42,9 @@ class EmbeddingsRequest(RequestModel):
         | Annotated[list[TokenIds], Field(min_length=1, max_length=MAX_INPUTS), Tag("arrays of tokens")],
         Discriminator(_kind_of_input),
     ] = Field(
+        json_schema_extra=_describe_input,
         description="One text or up to 2,048, none empty; or token ids, one array or several, in the model's encoding "
-        "(`cl100k_base` where it isn't one of OpenAI's), with the extra `citewire-gateway[tokens]`."
+        "(`cl100k_base` where it isn't one of OpenAI's), with the extra `citewire-gateway[tokens]`.",
     )
     model: Annotated[StrictStr, Field(max_length=200)] | None = Field(
         default=None, description="An embedding model; absent or empty means the caller's default."
