@@ -33,13 +33,7 @@ class AnthropicStream(AnswerReader):
 
     def __init__(self, provider: str, redact: Redaction | None = None) -> None:
         super().__init__(SseDecoder(), provider, redact)
-        self._finish: FinishReason | None = None
         self._counts: dict[str, int] = {}
-
-    @property
-    def finish_reason(self) -> FinishReason:
-        """Why the answer ended."""
-        return self._finish or FinishReason.STOP
 
     def _event(self, event: Mapping[str, object], texts: list[str]) -> None:
         kind = event.get("type")

@@ -26,12 +26,6 @@ class OllamaStream(AnswerReader):
 
     def __init__(self, provider: str, redact: Redaction | None = None) -> None:
         super().__init__(LineDecoder(), provider, redact)
-        self._finish = FinishReason.STOP
-
-    @property
-    def finish_reason(self) -> FinishReason:
-        """Why the answer ended."""
-        return self._finish
 
     def _whole(self, answer: Mapping[str, object], texts: list[str]) -> None:
         self._event(answer, texts)

@@ -40,20 +40,11 @@ class OpenAiStream(AnswerReader):
 
     def __init__(self, provider: str, redact: Redaction | None = None) -> None:
         super().__init__(SseDecoder(), provider, redact)
-        self._finish: FinishReason | None = None
-        self._refused = False
 
     @property
     def finished(self) -> bool:
         """Whether the answer's end was read; usage may follow."""
         return self.done or self._finish is not None
-
-    @property
-    def finish_reason(self) -> FinishReason:
-        """Why the answer ended; STOP if only `[DONE]` said so."""
-        if self._refused and self._finish in {None, FinishReason.STOP}:
-            return FinishReason.REFUSAL
-        return self._finish or FinishReason.STOP
 
     def _data(self, data: bytes, texts: list[str]) -> None:
         if data.strip() == b"[DONE]":

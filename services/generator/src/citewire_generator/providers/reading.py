@@ -48,6 +48,8 @@ class AnswerReader(ABC):
         self._redact = redact or Redaction()
         self._high = ""
         self._failure: CitewireError | None = None
+        self._finish: FinishReason | None = None
+        self._refused = False
         self.done = False
         """Whether the stream's last event was read."""
         self.usage: Usage | None = None
@@ -63,9 +65,11 @@ class AnswerReader(ABC):
         return self.done
 
     @property
-    @abstractmethod
     def finish_reason(self) -> FinishReason:
-        """Why the answer ended."""
+        """Why the answer ended; STOP if only the stream's last event said so."""
+        if self._refused and self._finish in {None, FinishReason.STOP}:
+            return FinishReason.REFUSAL
+        return self._finish or FinishReason.STOP
 
     def feed(self, chunk: bytes) -> list[str]:
         """Takes the next bytes and returns the texts that they complete.

@@ -30,15 +30,6 @@ class ResponsesStream(AnswerReader):
 
     def __init__(self, provider: str, redact: Redaction | None = None) -> None:
         super().__init__(SseDecoder(), provider, redact)
-        self._finish: FinishReason | None = None
-        self._refused = False
-
-    @property
-    def finish_reason(self) -> FinishReason:
-        """Why the answer ended."""
-        if self._refused and self._finish in {None, FinishReason.STOP}:
-            return FinishReason.REFUSAL
-        return self._finish or FinishReason.STOP
 
     def _event(self, event: Mapping[str, object], texts: list[str]) -> None:
         kind = event.get("type")
