@@ -277,6 +277,16 @@ class CorpusClient:
         """Lists collections by name."""
         return await self._calls.unary(self._stub.ListCollections, request, timeout=self._seconds)
 
+    async def find_collection(self, name: str) -> corpus_pb2.Collection | None:
+        """Returns the collection of that name; None if the caller sees none."""
+        request = corpus_pb2.ListCollectionsRequest(q=name[:200], page_size=1000)
+        while True:
+            listed = await self.list_collections(request)
+            match = next((entry for entry in listed.collections if entry.name == name), None)
+            if match is not None or not listed.next_page_token:
+                return match
+            request.page_token = listed.next_page_token
+
     async def create_collection(self, request: corpus_pb2.CreateCollectionRequest) -> corpus_pb2.Collection:
         """Creates a collection."""
         return (await self._calls.unary(self._stub.CreateCollection, request, timeout=self._seconds)).collection

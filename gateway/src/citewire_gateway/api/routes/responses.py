@@ -5,7 +5,6 @@ from typing import Annotated
 from uuid import UUID
 
 from citewire.generator.v1 import generator_pb2
-from citewire.retriever.v1 import corpus_pb2
 from fastapi import APIRouter, Depends, Response
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate
@@ -169,9 +168,7 @@ def _persisting(profile: Profile, native: ChatRequest, body: ResponsesRequest) -
 async def _check_stores(services: Services, names: list[str]) -> None:
     """Refuses vector stores that the caller hasn't; one alone the search refuses by itself."""
     for number, name in enumerate(names if len(names) > 1 else ()):
-        request = corpus_pb2.ListCollectionsRequest(q=name[:200], page_size=1000)
-        listed = await services.corpus.list_collections(request)
-        if name not in {collection.name for collection in listed.collections}:
+        if await services.corpus.find_collection(name) is None:
             raise NotFound(
                 f"there is no collection {name!r}",
                 reason="COLLECTION_NOT_FOUND",

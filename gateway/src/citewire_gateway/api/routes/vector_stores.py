@@ -284,15 +284,10 @@ def _header(form: Form, document_id: int | None) -> corpus_pb2.UploadHeader:
 
 async def _find_store(services: Services, name: str) -> corpus_pb2.Collection:
     """Finds a collection that the caller may see."""
-    request = corpus_pb2.ListCollectionsRequest(q=name[:200], page_size=_PAGE)
-    while True:
-        listed = await services.corpus.list_collections(request)
-        match = next((entry for entry in listed.collections if entry.name == name), None)
-        if match is not None:
-            return match
-        if not listed.next_page_token:
-            raise NotFound(f"there is no vector store {name[:128]!r}", reason="COLLECTION_NOT_FOUND")
-        request.page_token = listed.next_page_token
+    store = await services.corpus.find_collection(name)
+    if store is None:
+        raise NotFound(f"there is no vector store {name[:128]!r}", reason="COLLECTION_NOT_FOUND")
+    return store
 
 
 async def _find_file(services: Services, file_id: str, *, collection: str | None = None) -> corpus_pb2.Document:
