@@ -13,7 +13,8 @@ from citewire_dialects.events import Citation, Citations, Done, Event, Outcome, 
 from citewire_dialects.native import NativeDialect
 from citewire_dialects.openai_chat import OpenAiAnswer, OpenAiStream
 from citewire_dialects.openai_responses import ResponsesStream, ResponseWriter
-from citewire_dialects.schemas.responses import ResponseSettings, ResponsesRequest
+from citewire_dialects.schemas.response_answers import ResponseSettings
+from citewire_dialects.schemas.responses import ResponsesRequest
 from citewire_dialects.self_rag import SelfRagDialect
 from citewire_dialects.simple import SimpleDialect
 from citewire_dialects.ui_message import UiMessageDialect

@@ -4473,11 +4473,11 @@ class MessagesRequest(Model):
         Field(
             description=(
                 'A profile, such as `grounded`; a chat model may follow a slash:'
-                ' `grounded/anthropic/claude-5`.'
+                ' `grounded/openai/gpt-4.1`.'
             )
         ),
     ]
-    """A profile, such as `grounded`; a chat model may follow a slash: `grounded/anthropic/claude-5`."""
+    """A profile, such as `grounded`; a chat model may follow a slash: `grounded/openai/gpt-4.1`."""
 
     output_config: Any | None = None
     output_format: Any | None = None

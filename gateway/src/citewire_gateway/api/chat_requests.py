@@ -1,29 +1,29 @@
 """From what a route has read to a running chat: the one way for all dialects."""
 
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from citewire.generator.v1 import generator_pb2
-from fastapi import Response
+from fastapi import Depends, Request, Response
 
+from citewire_accounts.api.dependencies import TenantDep
 from citewire_accounts.tenants.providers import CHAT_NEEDS
+from citewire_dialects.asked import Asked
 from citewire_dialects.dialect import AnswerDialect, ChatDialect
-from citewire_dialects.events import PRELIMINARY, Done, Event
-from citewire_dialects.openai_requests import Asked
+from citewire_dialects.events import PRELIMINARY, Citation, Done, Event
 from citewire_dialects.options import MAX_INSTRUCTIONS_BYTES, changed
 from citewire_dialects.profile import EventType, Persist, Profile
 from citewire_dialects.run_codec import EVENT_CODEC
-from citewire_dialects.schemas.anthropic import MessageParam
-from citewire_dialects.schemas.openai import Extras
-from citewire_dialects.schemas.questions import ChatMessage, ChatRequest
-from citewire_dialects.schemas.responses import InputItem
-from citewire_gateway.api.dependencies import Services
+from citewire_dialects.schemas.questions import ChatRequest
+from citewire_gateway.api.dependencies import Services, ServicesDep
 from citewire_gateway.chat.run import ChatInput
 from citewire_gateway.chat.store import chat_message
 from citewire_gateway.settings import GatewaySettings
+from citewire_http.api.parameters import IdempotencyDep
+from citewire_http.api.schemas import RequestModel
 from citewire_http.idempotency import Claim, hash_json
 from citewire_http.streams import NO_HEADERS, EventBody, EventStream, StreamControl
 from citewire_kit.deadline import remaining
@@ -38,12 +38,7 @@ def make_chat_input(
     tenant: Tenant,
     dialect: str,
     settings: GatewaySettings,
-    *,
     asked: Asked | None = None,
-    question_at: str | None = None,
-    instructions: str = "",
-    max_tokens: int | None = None,
-    temperature: float | None = None,
 ) -> ChatInput:
     """Checks a request against its profile.
 
@@ -53,27 +48,20 @@ def make_chat_input(
         tenant: Who asks.
         dialect: Name of the wire format.
         settings: The gateway's.
-        asked: The conversation as OpenAI's clients have it, with what else they ask; then `body` has none.
-        question_at: The field that the question stood in, for errors; None: that of the native form.
-        instructions: What the caller tells the model beyond our own prompt.
-        max_tokens: Most tokens of the answer; None: the profile's.
-        temperature: 0–2; None: the provider's.
+        asked: The conversation as another API's clients have it, with what else they ask; then `body` has none.
 
     Raises:
         InvalidArgument: Every field that is wrong is named.
     """
-    if asked is None:
-        messages = tuple(chat_message(message.role, message.content) for message in body.messages or ())
-    else:
-        messages, instructions, question_at = tuple(asked.messages), asked.instructions, asked.question_at
+    asked = asked or _asked(body)
+    messages = tuple(asked.messages)
     question = messages[-1].content if messages else body.question
     include = body.events()
     violations = Violations()
     if question is None:
         violations.add("question", "is required (or messages)")
     else:
-        at = question_at or (f"messages.{len(messages) - 1}.content" if messages else "question")
-        _check_question(violations, at, question, settings)
+        _check_question(violations, asked.question_at, question, settings)
     top_k = profile.top_k.default if body.top_k is None else body.top_k
     violations.require(
         profile.top_k.minimum <= top_k <= profile.top_k.maximum,
@@ -96,7 +84,7 @@ def make_chat_input(
         f"holds events that profile {profile.name} doesn't have",
     )
     violations.require(
-        len(instructions.encode()) <= MAX_INSTRUCTIONS_BYTES,
+        len(asked.instructions.encode()) <= MAX_INSTRUCTIONS_BYTES,
         "instructions",
         f"must be at most {MAX_INSTRUCTIONS_BYTES} bytes long",
     )
@@ -109,7 +97,7 @@ def make_chat_input(
     scope.types.extend(profile.types)
     return ChatInput(
         tenant=tenant,
-        profile=_with_options(profile, body, instructions, max_tokens),
+        profile=_with_options(profile, body, asked),
         question=question or "",
         scope=scope,
         top_k=top_k,
@@ -119,30 +107,15 @@ def make_chat_input(
         messages=messages,
         conversation_id=body.conversation_id,
         model=body.model or "",
-        temperature=temperature,
-        passed_on=generator_pb2.GenerateRequest() if asked is None else asked.passed_on,
+        temperature=asked.temperature,
+        passed_on=asked.passed_on,
         keep=bool(body.keep),
         min_score_calibrated=profile.min_score_calibrated and body.min_score is None,
         time_zone=body.time_zone or "",
         shown=shown_events(profile, include),
         grace_seconds=body.patience,
+        request=asked.request,
     )
-
-
-def compatible_request(
-    model: str, messages: Iterable[MessageParam | InputItem], extras: Extras, *, keep: bool | None = None
-) -> tuple[str, ChatRequest]:
-    """Returns the profile that another API's model names, "" for the default, and the conversation as our own has it.
-
-    A chat model may follow the profile after a slash. Nothing is checked twice. `keep` is as in `ChatRequest`.
-    """
-    profile, _, chat_model = model.partition("/")
-    conversation = [
-        ChatMessage.model_construct(role=message.role, content=message.text)
-        for message in messages
-        if message.role in ("user", "assistant")
-    ]
-    return profile, ChatRequest.model_construct(messages=conversation, model=chat_model, keep=keep, **dict(extras))
 
 
 def shown_events(profile: Profile, include: Collection[EventType]) -> frozenset[EventType]:
@@ -150,41 +123,50 @@ def shown_events(profile: Profile, include: Collection[EventType]) -> frozenset[
     return profile.events | (profile.optional_events & set(include))
 
 
-async def respond(
-    services: Services,
-    chat: ChatInput,
-    dialect: ChatDialect,
-    *,
-    key: str | None = None,
-    body: Mapping[str, Any] | None = None,
-) -> Response:
-    """Runs the chat into its dialect; with an Idempotency-Key `key`, at most once for the same `body`."""
-    chat = replace(chat, route=await services.providers.route(chat.tenant, CHAT_NEEDS), kept_for_key=key is not None)
-    held: Claim | _Earlier | None = None
-    if key is not None:
-        held = await _claim(services, chat, key, f"chat:{type(dialect).__name__}", hash_json(dict(body or {})))
+@dataclass(frozen=True, slots=True)
+class ChatCall:
+    """A call of a route that answers with a chat: who asks, of what, and with which Idempotency-Key."""
 
-    def run(control: StreamControl) -> AsyncGenerator[Event, None]:
-        if isinstance(held, _Earlier):
-            return held.events()
-        events = services.pipeline.run(chat, control)
-        return events if held is None else _answering(events, held, chat.run_id)
+    request: Request
+    tenant: TenantDep
+    services: ServicesDep
+    key: IdempotencyDep = None
 
-    run_id = held.run_id if isinstance(held, _Earlier) else chat.run_id
-    dialect.identify(run_id or chat.run_id)
-    more = {"citewire-run": str(run_id)} if run_id is not None else NO_HEADERS
-    rules, grace = services.stream_rules, chat.grace_seconds
-    if isinstance(dialect, AnswerDialect):
-        return EventBody(run, dialect=dialect, tenant=chat.tenant, rules=rules, grace_seconds=grace, more_headers=more)
-    return EventStream(
-        run,
-        dialect=dialect,
-        preliminary=PRELIMINARY,
-        tenant=chat.tenant,
-        rules=rules,
-        grace_seconds=grace,
-        more_headers=more,
-    )
+    async def find_profile(self, name: str | None) -> Profile:
+        """Returns a profile, the default where there is no name. Raises `NotFound`."""
+        return await self.services.profiles.find(self.tenant, name or self.services.settings.default_profile)
+
+    async def answer(
+        self,
+        body: RequestModel,
+        profile: Profile,
+        native: ChatRequest,
+        dialect: ChatDialect,
+        asked: Asked | None = None,
+    ) -> Response:
+        """Answers a body, of which `native` and `asked` are what it means: see `make_chat_input`."""
+        chat = make_chat_input(native, profile, self.tenant, dialect.name, self.services.settings, asked)
+        return await self.respond(body, chat, dialect)
+
+    async def respond(self, body: RequestModel, chat: ChatInput, dialect: ChatDialect) -> Response:
+        """Runs the chat into its dialect; with an Idempotency-Key, at most once for the same body."""
+        operation = f"chat:{type(dialect).__name__}"
+        chat = replace(
+            chat,
+            route=await self.services.providers.route(chat.tenant, CHAT_NEEDS),
+            kept_for_key=self.key is not None,
+        )
+        held: Claim | _Earlier | None = None
+        if self.key is not None:
+            held = await _claim(self.services, chat, self.key, operation, hash_json(body.model_dump(mode="json")))
+        return _running(self.services, chat, dialect, held)
+
+    def url_of(self, citation: Citation) -> str:
+        """Returns where a citation's original can be opened, as the caller reaches us."""
+        return citation.url if citation.chunk.url else str(self.request.base_url).rstrip("/") + citation.url
+
+
+ChatCallDep = Annotated[ChatCall, Depends()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +204,32 @@ async def _claim(
     return await _claim(services, chat, key, operation, request_hash)
 
 
+def _running(services: Services, chat: ChatInput, dialect: ChatDialect, held: Claim | _Earlier | None) -> Response:
+    """The answer: what was answered with the key before, or the chat as it runs."""
+
+    def run(control: StreamControl) -> AsyncGenerator[Event, None]:
+        if isinstance(held, _Earlier):
+            return held.events()
+        events = services.pipeline.run(chat, control)
+        return events if held is None else _answering(events, held, chat.run_id)
+
+    run_id = held.run_id if isinstance(held, _Earlier) else chat.run_id
+    dialect.identify(run_id or chat.run_id)
+    more = {"citewire-run": str(run_id)} if run_id is not None else NO_HEADERS
+    rules, grace = services.stream_rules, chat.grace_seconds
+    if isinstance(dialect, AnswerDialect):
+        return EventBody(run, dialect=dialect, tenant=chat.tenant, rules=rules, grace_seconds=grace, more_headers=more)
+    return EventStream(
+        run,
+        dialect=dialect,
+        preliminary=PRELIMINARY,
+        tenant=chat.tenant,
+        rules=rules,
+        grace_seconds=grace,
+        more_headers=more,
+    )
+
+
 async def _answering(events: AsyncGenerator[Event, None], claim: Claim, run_id: UUID) -> AsyncGenerator[Event, None]:
     """Passes a chat's events on; has its key answered with them when it is done, and given back when it isn't."""
     answered = False
@@ -237,21 +245,29 @@ async def _answering(events: AsyncGenerator[Event, None], claim: Claim, run_id: 
             await claim.release()
 
 
-def _with_options(profile: Profile, body: ChatRequest, instructions: str, max_tokens: int | None) -> Profile:
+def _asked(body: ChatRequest) -> Asked:
+    """What our own API's request asks."""
+    messages = [chat_message(message.role, message.content) for message in body.messages or ()]
+    return Asked(messages, f"messages.{len(messages) - 1}.content" if messages else "question")
+
+
+def _with_options(profile: Profile, body: ChatRequest, asked: Asked) -> Profile:
     """The profile with what this request changes of it."""
     include, answer = body.events(), dict[str, Any]()
     if EventType.CITATION in include:
         answer["verify_citations"] = True
     if EventType.UNCITED in include:
         answer["flag_uncited"] = True
-    if instructions:
-        answer["instructions"] = instructions
+    if asked.instructions:
+        answer["instructions"] = asked.instructions
+    if asked.cited_beside:
+        answer |= {"marker_style": generator_pb2.MARKER_STYLE_REMOVE, "verify_citations": True}
     return replace(
         profile,
         assess=profile.assess or EventType.ASSESSMENT in include,
         answer=changed(profile.answer, **answer),
         full_usage=profile.full_usage or "cost" in body.include,
-        max_completion_tokens=profile.max_completion_tokens if max_tokens is None else max_tokens,
+        max_completion_tokens=profile.max_completion_tokens if asked.max_tokens is None else asked.max_tokens,
     )
 
 

@@ -20,7 +20,8 @@ from citewire_dialects.dialect import AnswerDialect, ChatStreamDialect, UrlOf, q
 from citewire_dialects.events import Citation, Citations, Done, Event, Tokens, ToolCall, Usage, VerifiedCitation
 from citewire_dialects.openai_requests import openai_param
 from citewire_dialects.schemas import chat as schemas
-from citewire_dialects.schemas.openai import (
+from citewire_dialects.schemas.openai import FunctionCall, ToolCallParam
+from citewire_dialects.schemas.openai_answers import (
     Annotation,
     AnswerMessage,
     ChunkChoice,
@@ -30,10 +31,8 @@ from citewire_dialects.schemas.openai import (
     CompletionFault,
     CompletionUsage,
     Delta,
-    FunctionCall,
     FunctionChunk,
     ToolCallChunk,
-    ToolCallParam,
     UrlCitation,
 )
 from citewire_http.api.schemas import OpenAiError

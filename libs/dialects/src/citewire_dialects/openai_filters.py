@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from citewire_dialects.filters import MAX_DEPTH
-from citewire_dialects.schemas.openai import Extras
+from citewire_dialects.schemas.compatible import Extras
 from citewire_dialects.schemas.responses import FileSearchTool
 from citewire_kit.errors import FieldViolation, InvalidArgument, invalid_field
 

@@ -3,11 +3,11 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from citewire.generator.v1 import generator_pb2
 
+from citewire_dialects.asked import ROLES, Asked
 from citewire_dialects.schemas.openai import (
     CompletionMessage,
     CompletionRequest,
@@ -17,11 +17,6 @@ from citewire_dialects.schemas.openai import (
     ToolParam,
 )
 
-_ROLES: Final = {
-    "user": generator_pb2.ROLE_USER,
-    "assistant": generator_pb2.ROLE_ASSISTANT,
-    "tool": generator_pb2.ROLE_TOOL,
-}
 _MODES: Final = {
     "none": generator_pb2.TOOL_MODE_NONE,
     "auto": generator_pb2.TOOL_MODE_AUTO,
@@ -41,25 +36,12 @@ _PARAMS: Final = (
 """What the generator's fields are called in OpenAI's requests; a prefix each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A conversation, and what else is asked of its answer."""
-
-    messages: Sequence[generator_pb2.Message]
-    """Oldest first, the question last."""
-    question_at: str
-    """The field of the question."""
-    instructions: str
-    passed_on: generator_pb2.GenerateRequest
-    """What goes to the generator as it is: format, tools, what followed the question, sampling, pictures."""
-
-
 def read_completion(body: CompletionRequest) -> Asked:
     """Returns what a request asks."""
     last = max(place for place, message in enumerate(body.messages) if message.role == "user")
-    talk = [_message(message) for message in body.messages[: last + 1] if message.role in _ROLES]
+    talk = [_message(message) for message in body.messages[: last + 1] if message.role in ROLES]
     passed_on = generator_pb2.GenerateRequest(
-        continuation=[_message(message) for message in body.messages[last + 1 :] if message.role in _ROLES],
+        continuation=[_message(message) for message in body.messages[last + 1 :] if message.role in ROLES],
         images=talk[-1].images,
     )
     if body.tools:
@@ -70,7 +52,14 @@ def read_completion(body: CompletionRequest) -> Asked:
     if sampling.ByteSize():
         passed_on.sampling.CopyFrom(sampling)
     rules = [message.text for message in body.messages if message.role in ("system", "developer")]
-    return Asked(talk, f"messages.{last}.content", "\n\n".join(rules), passed_on)
+    return Asked(
+        talk,
+        f"messages.{last}.content",
+        "\n\n".join(rules),
+        passed_on,
+        max_tokens=body.max_completion_tokens or body.max_tokens,
+        temperature=body.temperature,
+    )
 
 
 def openai_param(field: str) -> str:
@@ -88,7 +77,7 @@ def _message(message: CompletionMessage) -> generator_pb2.Message:
         for call in message.tool_calls or ()
     ]
     return generator_pb2.Message(
-        role=_ROLES[message.role],
+        role=ROLES[message.role],
         content=message.text,
         tool_calls=calls,
         tool_call_id=message.tool_call_id or "",

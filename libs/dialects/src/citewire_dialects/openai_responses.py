@@ -15,7 +15,7 @@ from citewire_dialects import events
 from citewire_dialects.dialect import AnswerDialect, ChatStreamDialect, quoted
 from citewire_dialects.events import Citation, Citations, ConversationCreated, Done, Event, Outcome, Tokens, Usage
 from citewire_dialects.json_values import attributes_of
-from citewire_dialects.schemas import responses as schemas
+from citewire_dialects.schemas import response_answers as schemas
 from citewire_dialects.schemas.chat import Verdict, VerifiedCitation
 from citewire_kit.errors import CitewireError, Code
 

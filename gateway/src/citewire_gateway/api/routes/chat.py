@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate
 from citewire_dialects.dialect import ChatDialect
@@ -15,11 +15,10 @@ from citewire_dialects.schemas.questions import ChatRequest
 from citewire_dialects.self_rag import SelfRagAnswer, SelfRagDialect, SelfRagJsonAnswer, SelfRagRequest
 from citewire_dialects.simple import SimpleAnswer, SimpleDialect, SimpleJsonAnswer, SimpleRequest
 from citewire_dialects.ui_message import UiMessageDialect
-from citewire_gateway.api.chat_requests import make_chat_input, respond, shown_events
+from citewire_gateway.api.chat_requests import ChatCall, ChatCallDep, make_chat_input, shown_events
 from citewire_gateway.api.dependencies import ServicesDep
 from citewire_gateway.profiles.builtin import SELF_RAG, SIMPLE
 from citewire_http.api.openapi import event_stream, problems, streamed
-from citewire_http.api.parameters import IdempotencyDep
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_kit.errors import invalid_field
@@ -52,14 +51,12 @@ DialectName = Annotated[
     },
 )
 async def chat(
-    tenant: TenantDep,
-    services: ServicesDep,
-    key: IdempotencyDep,
+    call: ChatCallDep,
     body: Annotated[ChatRequest, Depends(JsonBody(ChatRequest))],
     dialect: DialectName = None,
 ) -> Response:
     """Answers from the caller's documents, as a stream of events or as one JSON body."""
-    profile = await services.profiles.find(tenant, body.profile or services.settings.default_profile)
+    profile = await call.find_profile(body.profile)
     if body.options is not None:
         profile = apply_changes(profile, body.options, "options")
         check_possible(profile, "options")
@@ -72,11 +69,11 @@ async def chat(
         answer = UiMessageDialect(shown, f"msg_{current_request_id()}") if ui else NativeDialect(shown)
     elif dialect is not None:
         raise invalid_field("dialect", "is for streams; leave it out with stream: false")
-    chat = make_chat_input(body, profile, tenant, answer.name, services.settings)
+    chat = make_chat_input(body, profile, call.tenant, answer.name, call.services.settings)
     if isinstance(answer, UiMessageDialect) and isinstance(body.id, str) and chat.persists and not chat.conversation_id:
-        conversation_id, exists = await services.chats.find_chat(tenant, body.id)
+        conversation_id, exists = await call.services.chats.find_chat(call.tenant, body.id)
         chat = replace(chat, conversation_id=conversation_id, creates=not exists)
-    return await respond(services, chat, answer, key=key, body=body.model_dump(mode="json"))
+    return await call.respond(body, chat, answer)
 
 
 @router.post(
@@ -91,15 +88,9 @@ async def chat(
     ),
 )
 @router.post("/api/chat", include_in_schema=False)
-async def simple_chat(
-    tenant: TenantDep,
-    services: ServicesDep,
-    key: IdempotencyDep,
-    body: Annotated[SimpleRequest, Depends(JsonBody(SimpleRequest))],
-) -> Response:
+async def simple_chat(call: ChatCallDep, body: Annotated[SimpleRequest, Depends(JsonBody(SimpleRequest))]) -> Response:
     """Streams tokens, then the sources."""
-    chat = make_chat_input(body.native(), SIMPLE, tenant, SimpleDialect.name, services.settings)
-    return await respond(services, chat, SimpleDialect(), key=key, body=body.model_dump(mode="json"))
+    return await call.answer(body, SIMPLE, body.native(), SimpleDialect())
 
 
 @router.post(
@@ -109,15 +100,9 @@ async def simple_chat(
     response_description="The answer.",
     responses=problems(402, 404, 503),
 )
-async def simple_query(
-    tenant: TenantDep,
-    services: ServicesDep,
-    key: IdempotencyDep,
-    body: Annotated[SimpleRequest, Depends(JsonBody(SimpleRequest))],
-) -> Response:
+async def simple_query(call: ChatCallDep, body: Annotated[SimpleRequest, Depends(JsonBody(SimpleRequest))]) -> Response:
     """Returns the answer and its sources."""
-    chat = make_chat_input(body.native(), SIMPLE, tenant, SimpleJsonAnswer.name, services.settings)
-    return await respond(services, chat, SimpleJsonAnswer(), key=key, body=body.model_dump(mode="json"))
+    return await call.answer(body, SIMPLE, body.native(), SimpleJsonAnswer())
 
 
 @router.post(
@@ -128,14 +113,10 @@ async def simple_query(
     responses=problems(402, 404, 503),
 )
 async def self_rag_query(
-    tenant: TenantDep,
-    services: ServicesDep,
-    key: IdempotencyDep,
-    body: Annotated[SelfRagRequest, Depends(JsonBody(SelfRagRequest))],
+    call: ChatCallDep, body: Annotated[SelfRagRequest, Depends(JsonBody(SelfRagRequest))]
 ) -> Response:
     """Decides, retrieves, answers with `[ref:N]`, and judges the answer; stateless."""
-    chat = make_chat_input(body.native(), _self_rag(body), tenant, SelfRagJsonAnswer.name, services.settings)
-    return await respond(services, chat, SelfRagJsonAnswer(), key=key, body=body.model_dump(mode="json"))
+    return await call.answer(body, _self_rag(body), body.native(), SelfRagJsonAnswer())
 
 
 @router.post(
@@ -150,11 +131,14 @@ async def self_rag_query(
     ),
 )
 async def self_rag_chat(
-    tenant: TenantDep, services: ServicesDep, body: Annotated[SelfRagRequest, Depends(JsonBody(SelfRagRequest))]
+    request: Request,
+    tenant: TenantDep,
+    services: ServicesDep,
+    body: Annotated[SelfRagRequest, Depends(JsonBody(SelfRagRequest))],
 ) -> Response:
     """Decides, retrieves, answers with `[ref:N]`, and judges the answer; stateless."""
-    chat = make_chat_input(body.native(), _self_rag(body), tenant, SelfRagDialect.name, services.settings)
-    return await respond(services, chat, SelfRagDialect())
+    call = ChatCall(request, tenant, services)
+    return await call.answer(body, _self_rag(body), body.native(), SelfRagDialect())
 
 
 def _self_rag(body: SelfRagRequest) -> Profile:

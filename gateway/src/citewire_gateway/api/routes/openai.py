@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import Annotated
 
 from citewire.embedder.v1 import embedder_pb2
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Response
 from fastapi.responses import JSONResponse
 from pydantic import MISSING
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate
 from citewire_accounts.tenants.providers import ProviderType
-from citewire_dialects.dialect import ChatDialect, UrlOf
-from citewire_dialects.events import Citation
+from citewire_dialects.dialect import ChatDialect
 from citewire_dialects.openai_chat import OpenAiAnswer, OpenAiStream
 from citewire_dialects.openai_requests import read_completion
 from citewire_dialects.profile import Persist
-from citewire_dialects.schemas.openai import Completion, CompletionRequest
+from citewire_dialects.schemas.openai import CompletionRequest
+from citewire_dialects.schemas.openai_answers import Completion
 from citewire_dialects.schemas.vectors import (
     Embedding,
     Embeddings,
@@ -30,13 +30,12 @@ from citewire_dialects.schemas.vectors import (
     RerankResult,
     RerankResults,
 )
-from citewire_gateway.api.chat_requests import compatible_request, make_chat_input, respond
+from citewire_gateway.api.chat_requests import ChatCallDep
 from citewire_gateway.api.dependencies import ServicesDep
 from citewire_gateway.chat.run import CHARS_PER_TOKEN
 from citewire_gateway.profiles.store import profile_key
 from citewire_http.api.openapi import event_stream, problems
 from citewire_http.api.pages import PagesDep
-from citewire_http.api.parameters import IdempotencyDep
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_kit.plan_limits import Measure
@@ -69,35 +68,19 @@ _CREATED = 1_767_225_600
     },
 )
 async def complete(
-    request: Request,
-    tenant: TenantDep,
-    services: ServicesDep,
-    key: IdempotencyDep,
-    body: Annotated[CompletionRequest, Depends(JsonBody(CompletionRequest))],
+    call: ChatCallDep, body: Annotated[CompletionRequest, Depends(JsonBody(CompletionRequest))]
 ) -> Response:
     """Answers as OpenAI's chat completions do; `model` names a profile, and after a slash a chat model."""
-    name, native = compatible_request(body.model, (), body.citewire, keep=body.store)
-    profile = await services.profiles.find(tenant, name or services.settings.default_profile)
+    profile = await call.find_profile(body.profile)
     if body.store is False:
         profile = replace(profile, persist=Persist.NEVER)
     asked = read_completion(body)
-    completion_id, url_of = f"chatcmpl-{current_request_id()}", urls_at(request)
-    structured = asked.passed_on.HasField("format")
-    dialect: ChatDialect = OpenAiAnswer(completion_id, body.model, url_of, structured=structured)
+    completion_id, structured = f"chatcmpl-{current_request_id()}", asked.passed_on.HasField("format")
+    dialect: ChatDialect = OpenAiAnswer(completion_id, body.model, call.url_of, structured=structured)
     if body.stream:
         usage = body.stream_options.include_usage
-        dialect = OpenAiStream(completion_id, body.model, url_of, include_usage=usage, structured=structured)
-    chat = make_chat_input(
-        native,
-        profile,
-        tenant,
-        dialect.name,
-        services.settings,
-        asked=asked,
-        max_tokens=body.max_completion_tokens or body.max_tokens,
-        temperature=body.temperature,
-    )
-    return await respond(services, chat, dialect, key=key, body=body.model_dump(mode="json"))
+        dialect = OpenAiStream(completion_id, body.model, call.url_of, include_usage=usage, structured=structured)
+    return await call.answer(body, profile, body.native(keep=body.store), dialect, asked)
 
 
 @router.get("/v1/models", summary="List profiles as models (OpenAI)")
@@ -175,16 +158,6 @@ async def order(
         for ranked in response.results
     ]
     return RerankResults(id=current_request_id(), model=body.model or "default", results=results)
-
-
-def urls_at(request: Request) -> UrlOf:
-    """Returns where citations' originals can be opened, as the caller reaches us."""
-    base = str(request.base_url).rstrip("/")
-
-    def url_of(citation: Citation) -> str:
-        return citation.url if citation.chunk.url else base + citation.url
-
-    return url_of
 
 
 def _model(name: str) -> ModelInfo:

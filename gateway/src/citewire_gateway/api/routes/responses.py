@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import Annotated
 from uuid import UUID
 
-from citewire.generator.v1 import generator_pb2
 from fastapi import APIRouter, Depends, Response
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate
+from citewire_dialects.asked import read_response_request
 from citewire_dialects.dialect import ChatDialect
 from citewire_dialects.openai_filters import narrowed
 from citewire_dialects.openai_responses import (
@@ -18,22 +18,15 @@ from citewire_dialects.openai_responses import (
     stored_inputs,
     stored_response,
 )
-from citewire_dialects.options import changed
 from citewire_dialects.profile import History, Persist, Profile
-from citewire_dialects.schemas.questions import ChatMessage, ChatRequest
-from citewire_dialects.schemas.responses import (
-    ResponseBody,
-    ResponseDeleted,
-    ResponseSettings,
-    ResponsesRequest,
-    StoredInputs,
-)
-from citewire_gateway.api.chat_requests import compatible_request, make_chat_input, respond
+from citewire_dialects.schemas.questions import ChatRequest
+from citewire_dialects.schemas.response_answers import ResponseBody, ResponseDeleted, ResponseSettings, StoredInputs
+from citewire_dialects.schemas.responses import ResponsesRequest
+from citewire_gateway.api.chat_requests import ChatCall, ChatCallDep
 from citewire_gateway.api.dependencies import Services, ServicesDep
 from citewire_gateway.chat.context import MOST_MESSAGES
 from citewire_gateway.chat.store import StoredExchange, StoredMessage
 from citewire_http.api.openapi import event_stream, problems
-from citewire_http.api.parameters import IdempotencyDep
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_kit.errors import FailedPrecondition, FieldViolation, NotFound, invalid_field
@@ -63,44 +56,33 @@ router = APIRouter(route_class=CancellingRoute, dependencies=[Depends(authentica
     },
 )
 async def create_response(
-    tenant: TenantDep,
-    services: ServicesDep,
-    key: IdempotencyDep,
-    body: Annotated[ResponsesRequest, Depends(JsonBody(ResponsesRequest))],
+    call: ChatCallDep, body: Annotated[ResponsesRequest, Depends(JsonBody(ResponsesRequest))]
 ) -> Response:
     """Answers as OpenAI's Responses API does; `model` names a profile, and after a slash a chat model."""
-    name, native = compatible_request(body.model, body.messages, body.citewire)
-    profile = await services.profiles.find(tenant, name or services.settings.default_profile)
+    native, asked = body.native(), read_response_request(body)
+    profile = await call.find_profile(body.profile)
     if body.search is not None:
-        await _check_stores(services, body.search.vector_store_ids)
-        extras = narrowed(body.citewire, body.search, profile.top_k.maximum)
-        native = native.model_copy(update=dict(extras))
+        await _check_stores(call.services, body.search.vector_store_ids)
+        native = native.model_copy(update=dict(narrowed(body.citewire, body.search, profile.top_k.maximum)))
     profile, native = _persisting(profile, native, body)
-    continued = await _continued(tenant, services, body)
-    if continued is not None:
-        native = await _continue(tenant, services, native, continued, persists=profile.persist is not Persist.NEVER)
-    if profile.history is None and (continued is not None or len(native.messages or ()) > 1):
+    continued = await _continued(call, body)
+    question = asked.messages[-1].content
+    if profile.history is None and (continued is not None or len(asked.messages) > 1):
         profile = replace(profile, history=_HISTORY)  # else what the request names wouldn't be read
-    # Their citations stand beside the text, so that it needs no markers.
-    policy = changed(profile.answer, marker_style=generator_pb2.MARKER_STYLE_REMOVE, verify_citations=True)
+    if continued is not None and profile.persist is not Persist.NEVER and len(asked.messages) == 1:
+        native = native.model_copy(update={"conversation_id": continued, "question": question})
+        asked = replace(asked, messages=())
+    elif continued is not None:
+        native = native.model_copy(
+            update={"conversation_id": continued if profile.persist is not Persist.NEVER else None}
+        )
+        before = await call.services.reader.history(call.tenant, continued, MOST_MESSAGES)
+        asked = replace(asked, messages=[*before, *asked.messages])
     stored = profile.persist is Persist.ALWAYS or (profile.persist is Persist.ON_REQUEST and bool(native.keep))
     settings = ResponseSettings.of(body, store=stored)
-    question = native.messages[-1].content if native.messages else native.question
-    writer = ResponseWriter(settings, question or "", shows_results=body.shows_results)
+    writer = ResponseWriter(settings, question, shows_results=body.shows_results)
     dialect: ChatDialect = ResponsesStream(writer) if body.stream else ResponsesAnswer(writer)
-    chat = make_chat_input(
-        native,
-        replace(profile, answer=policy),
-        tenant,
-        dialect.name,
-        services.settings,
-        question_at=f"input.{len(body.input) - 1}.content",
-        instructions=body.told,
-        max_tokens=body.max_output_tokens,
-        temperature=body.temperature,
-    )
-    chat = replace(chat, request=settings.members())
-    return await respond(services, chat, dialect, key=key, body=body.model_dump(mode="json"))
+    return await call.answer(body, profile, native, dialect, replace(asked, request=settings.members()))
 
 
 @router.get(
@@ -176,7 +158,7 @@ async def _check_stores(services: Services, names: list[str]) -> None:
             )
 
 
-async def _continued(tenant: Tenant, services: Services, body: ResponsesRequest) -> UUID | None:
+async def _continued(call: ChatCall, body: ResponsesRequest) -> UUID | None:
     """Returns the conversation that a request continues."""
     conversation = body.conversation
     if body.previous_response_id is None:
@@ -185,31 +167,13 @@ async def _continued(tenant: Tenant, services: Services, body: ResponsesRequest)
         raise invalid_field("conversation", "can't be given together with previous_response_id")
     if body.citewire.conversation_id is not None:
         raise invalid_field("citewire.conversation_id", "can't be given together with previous_response_id")
-    _, stored, _ = await _stored(tenant, services, body.previous_response_id, at="previous_response_id")
+    _, stored, _ = await _stored(call.tenant, call.services, body.previous_response_id, at="previous_response_id")
     if not stored.last:
         raise invalid_field(
             "previous_response_id",
             "must be the last response of its conversation: send the messages as input to go on from an earlier one",
         )
     return stored.conversation_id
-
-
-async def _continue(
-    tenant: Tenant, services: Services, native: ChatRequest, conversation_id: UUID, *, persists: bool
-) -> ChatRequest:
-    """Returns a request that continues a conversation, with what was said before where that isn't read by itself."""
-    given = native.messages or []
-    if persists and len(given) == 1:
-        changes = {"conversation_id": conversation_id, "question": given[0].content, "messages": None}
-        return native.model_copy(update=changes)
-    before = [
-        ChatMessage.model_construct(
-            role="user" if message.role == generator_pb2.ROLE_USER else "assistant", content=message.content
-        )
-        for message in await services.reader.history(tenant, conversation_id, MOST_MESSAGES)
-    ]
-    changes = {"conversation_id": conversation_id if persists else None, "messages": [*before, *given]}
-    return native.model_copy(update=changes)
 
 
 async def _stored(

@@ -6,10 +6,19 @@ As with OpenAI's: what would change an answer and isn't done is refused by name;
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, field_validator
+from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from citewire_dialects.schemas.chat import VerifiedCitation
-from citewire_dialects.schemas.openai import NO_SAMPLING, NO_TOOLS, Extras, Unread, absent, only
+from citewire_dialects.schemas.compatible import (
+    NO_SAMPLING,
+    NO_TEMPERATURE,
+    NO_TOOLS,
+    CompatibleRequest,
+    MaxTokens,
+    Unread,
+    absent,
+    only,
+)
 from citewire_dialects.schemas.questions import MAX_MESSAGES
 from citewire_http.api.schemas import Count, RequestModel, ResponseModel
 
@@ -49,20 +58,17 @@ def _ends_with_the_user(messages: list[MessageParam]) -> list[MessageParam]:
     return messages
 
 
-class MessagesRequest(RequestModel):
+class MessagesRequest(CompatibleRequest):
     """A conversation whose last message is the question."""
 
-    model: Annotated[StrictStr, Field(max_length=300)] = Field(
-        description="A profile, such as `grounded`; a chat model may follow a slash: `grounded/anthropic/claude-5`."
-    )
     messages: Annotated[
         list[MessageParam], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_ends_with_the_user)
     ] = Field(description="Oldest first.")
-    max_tokens: Annotated[StrictInt, Field(ge=1, le=32_768)]
+    max_tokens: MaxTokens
     system: StrictStr | list[TextParam] = Field(default="", description="Instructions beyond our own.")
     stream: StrictBool = False
     temperature: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] | None = Field(
-        default=None, description="A provider that takes none says so in a step."
+        default=None, description=NO_TEMPERATURE
     )
     tools: Annotated[Any, only([], why=NO_TOOLS)] = absent()
     tool_choice: Annotated[Any, only({"type": "none"}, {"type": "auto"}, why=NO_TOOLS)] = absent()
@@ -77,12 +83,6 @@ class MessagesRequest(RequestModel):
     service_tier: Annotated[Any, only("auto", "standard_only", why="there is one")] = absent()
     metadata: Unread
     cache_control: Unread
-    citewire: Extras = Field(default_factory=Extras)
-
-    @field_validator("citewire", mode="before")
-    @classmethod
-    def _null_is_absent(cls, value: object) -> object:
-        return {} if value is None else value
 
 
 class CharLocation(ResponseModel):

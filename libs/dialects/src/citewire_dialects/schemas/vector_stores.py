@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictI
 
 from citewire_dialects.json_values import attributes_of
 from citewire_dialects.schemas import CollectionName
-from citewire_dialects.schemas.openai import absent, only
+from citewire_dialects.schemas.compatible import absent, only
 from citewire_dialects.schemas.responses import RankingOptions
 from citewire_http.api.schemas import Count, RequestModel, ResponseModel
 

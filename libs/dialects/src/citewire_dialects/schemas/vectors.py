@@ -4,7 +4,7 @@ from typing import Annotated, Literal, cast
 
 from pydantic import MISSING, Discriminator, Field, JsonValue, StrictBool, StrictInt, StrictStr, Tag
 
-from citewire_dialects.schemas.openai import Unread
+from citewire_dialects.schemas.compatible import Unread
 from citewire_dialects.token_texts import decode_tokens
 from citewire_http.api.schemas import Count, RequestModel, ResponseModel
 

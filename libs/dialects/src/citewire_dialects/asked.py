@@ -1,0 +1,70 @@
+"""What another API's request asks, in the generator's messages."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from citewire.generator.v1 import generator_pb2
+
+from citewire_dialects.schemas.anthropic import MessageParam, MessagesRequest, text_of
+from citewire_dialects.schemas.responses import InputItem, ResponsesRequest
+
+ROLES: Final = {
+    "user": generator_pb2.ROLE_USER,
+    "assistant": generator_pb2.ROLE_ASSISTANT,
+    "tool": generator_pb2.ROLE_TOOL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A conversation, and what else is asked of its answer."""
+
+    messages: Sequence[generator_pb2.Message]
+    """Oldest first, the question last; empty if there is a question alone."""
+    question_at: str
+    """The field of the question."""
+    instructions: str = ""
+    """What the caller tells the model beyond our own prompt."""
+    passed_on: generator_pb2.GenerateRequest = field(default_factory=generator_pb2.GenerateRequest)
+    """What goes to the generator as it is: format, tools, what followed the question, sampling, pictures."""
+    max_tokens: int | None = None
+    """Most tokens of the answer; None: the profile's."""
+    temperature: float | None = None
+    """0–2; None: the provider's."""
+    cited_beside: bool = False
+    """Whether the citations stand beside the text, so that it needs no markers."""
+    request: Mapping[str, Any] | None = None
+    """What the answer says again of the request, to be kept with it; None: nothing."""
+
+
+def read_messages(body: MessagesRequest) -> Asked:
+    """Returns what a request of Anthropic's clients asks."""
+    return Asked(
+        _conversation(body.messages),
+        f"messages.{len(body.messages) - 1}.content",
+        text_of(body.system),
+        max_tokens=body.max_tokens,
+        temperature=body.temperature,
+        cited_beside=True,
+    )
+
+
+def read_response_request(body: ResponsesRequest) -> Asked:
+    """Returns what a request of OpenAI's Responses API asks, without what it continues."""
+    return Asked(
+        _conversation(body.messages),
+        f"input.{len(body.input) - 1}.content",
+        body.told,
+        max_tokens=body.max_output_tokens,
+        temperature=body.temperature,
+        cited_beside=True,
+    )
+
+
+def _conversation(messages: Iterable[MessageParam | InputItem]) -> list[generator_pb2.Message]:
+    return [
+        generator_pb2.Message(role=ROLES[message.role], content=message.text)
+        for message in messages
+        if message.role in ROLES
+    ]

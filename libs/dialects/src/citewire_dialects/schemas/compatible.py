@@ -1,0 +1,89 @@
+"""What the bodies of the compatible APIs share.
+
+What they know of the originals' members is honoured; of the others those values that change nothing are taken, as
+clients send many. Any other value, and any other member, is refused by name: nothing is passed over.
+"""
+
+import json
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr, field_validator
+
+from citewire_dialects.schemas import ScopeFields, Score
+from citewire_dialects.schemas.questions import ChatRequest
+from citewire_http.api.schemas import RequestModel
+
+
+def only(*values: object, why: str) -> BeforeValidator:
+    """Takes a member whose value changes nothing, null among them."""
+
+    def check(value: object) -> object:
+        if value is not None and value not in values:
+            shown = ", ".join(json.dumps(value) for value in values)
+            raise ValueError(f"must be {shown or 'null'} or absent: {why}")
+        return value
+
+    return BeforeValidator(check)
+
+
+def absent() -> Any:  # noqa: ANN401 # as `Field` itself
+    """The default of a member that isn't kept."""
+    return Field(default=None, exclude=True)
+
+
+NO_SAMPLING = "how tokens are chosen is set by temperature alone"
+NO_TOOLS = "answers come from documents, not from tools"
+
+MaxTokens = Annotated[StrictInt, Field(ge=1, le=32_768)]
+Temperature = Annotated[float, Field(strict=True, ge=0, le=2, allow_inf_nan=False)]
+NO_TEMPERATURE = "A provider that takes none says so in a step."
+Unread = Annotated[Any, Field(default=None, description="Not read: it changes no answer.", exclude=True)]
+
+
+class Extras(ScopeFields):
+    """What Citewire takes beyond OpenAI's fields, as `extra_body={"citewire": {…}}`."""
+
+    top_k: StrictInt | None = None
+    min_score: Score | None = None
+    conversation_id: UUID | None = None
+    grace_seconds: Annotated[StrictInt, Field(ge=0, le=60)] = 0
+    detach: StrictBool = False
+
+
+class CompatibleRequest(RequestModel):
+    """What every compatible API takes."""
+
+    model: Annotated[StrictStr, Field(max_length=300)] = Field(
+        description="A profile, such as `grounded`; a chat model may follow a slash: `grounded/openai/gpt-4.1`."
+    )
+    citewire: Extras = Field(default_factory=Extras)
+
+    @field_validator("citewire", mode="before")
+    @classmethod
+    def _no_extras(cls, value: object) -> object:
+        return {} if value is None else value
+
+    @property
+    def profile(self) -> str:
+        """The profile that the model names; "" is the default."""
+        return self.model.partition("/")[0]
+
+    def native(self, *, keep: bool | None = None) -> ChatRequest:
+        """What our own API takes of it, without the conversation. Nothing is checked twice."""
+        model = self.model.partition("/")[2]
+        return ChatRequest.model_construct(model=model, keep=keep, **dict(self.citewire))
+
+
+class OpenAiRequest(CompatibleRequest):
+    """What both of OpenAI's APIs take."""
+
+    temperature: Temperature | None = Field(default=None, description=NO_TEMPERATURE)
+    top_logprobs: Annotated[Any, only(0, why="no provider's are passed on")] = absent()
+    moderation: Annotated[Any, only(why="nothing is moderated here; the model's provider may")] = absent()
+    service_tier: Annotated[Any, only("auto", "default", why="there is one")] = absent()
+    user: Unread
+    safety_identifier: Unread
+    prompt_cache_key: Unread
+    prompt_cache_options: Unread
+    prompt_cache_retention: Unread

@@ -1,0 +1,127 @@
+"""Answers of OpenAI's chat completions, as its clients read them."""
+
+from typing import Literal
+
+from pydantic import MISSING, Field
+
+from citewire_dialects.schemas.chat import VerifiedCitation
+from citewire_dialects.schemas.openai import ToolCallParam
+from citewire_http.api.schemas import Count, OpenAiError, ResponseModel
+
+
+class UrlCitation(ResponseModel):
+    """Where a marker stands in the text, and what it leads to."""
+
+    start_index: Count = Field(examples=[20])
+    end_index: Count = Field(examples=[27])
+    url: str = Field(examples=["http://127.0.0.1:8080/v1/documents/7/content?version=1#page=3"])
+    title: str = Field(examples=["report.pdf § Results"])
+
+
+class Annotation(ResponseModel):
+    """A citation as OpenAI's clients read it."""
+
+    citewire: VerifiedCitation | MISSING = Field(
+        default=MISSING, description="Of a verified sentence; OpenAI's clients don't know it, and pass it on."
+    )
+    type: Literal["url_citation"]
+    url_citation: UrlCitation
+
+
+class CompletionUsage(ResponseModel):
+    """Tokens of the chat model."""
+
+    prompt_tokens: Count = Field(examples=[812])
+    completion_tokens: Count = Field(examples=[44])
+    total_tokens: Count = Field(examples=[856])
+
+
+class AnswerMessage(ResponseModel):
+    """The answer."""
+
+    role: Literal["assistant"]
+    content: str = Field(
+        description="Empty where there is a refusal, or nothing but tool calls.",
+        examples=["Revenue grew by 12 %[ref:1]."],
+    )
+    refusal: str | None = Field(description="Why there is no JSON, with `response_format`.", examples=[None])
+    annotations: list[Annotation]
+    tool_calls: list[ToolCallParam] | MISSING = MISSING
+
+
+class CompletionChoice(ResponseModel):
+    """There is one."""
+
+    index: Count = Field(examples=[0])
+    message: AnswerMessage
+    logprobs: None
+    finish_reason: Literal["stop", "length", "content_filter", "tool_calls"]
+
+
+class Completion(ResponseModel):
+    """A chat completion."""
+
+    id: str = Field(examples=["chatcmpl-0a1b2c"])
+    created: Count = Field(examples=[1768470000])
+    model: str = Field(examples=["grounded"])
+    object: Literal["chat.completion"]
+    choices: list[CompletionChoice]
+    usage: CompletionUsage
+
+
+class FunctionChunk(ResponseModel):
+    """What is new of a call's function."""
+
+    name: str | MISSING = Field(default=MISSING, description="Of a call's first delta.", examples=["weather"])
+    arguments: str = Field(examples=['{"ci'])
+
+
+class ToolCallChunk(ResponseModel):
+    """What is new of a tool call."""
+
+    index: Count = Field(examples=[0])
+    id: str | MISSING = Field(default=MISSING, description="Of a call's first delta.", examples=["call_0a1b2c"])
+    type: Literal["function"] | MISSING = MISSING
+    function: FunctionChunk
+
+
+class Delta(ResponseModel):
+    """What is new."""
+
+    role: Literal["assistant"] | MISSING = MISSING
+    content: str | MISSING = Field(default=MISSING, examples=["Revenue grew"])
+    refusal: str | MISSING = Field(default=MISSING, description="Why there is no JSON, with `response_format`.")
+    tool_calls: list[ToolCallChunk] | MISSING = MISSING
+    annotations: list[Annotation] | MISSING = Field(default=MISSING, description="Of the last delta with a choice.")
+
+
+class ChunkChoice(ResponseModel):
+    """There is one."""
+
+    index: Count = Field(examples=[0])
+    delta: Delta
+    logprobs: None
+    finish_reason: Literal["stop", "length", "content_filter", "tool_calls"] | None = Field(examples=[None])
+
+
+class CompletionChunk(ResponseModel):
+    """A piece of a chat completion."""
+
+    id: str = Field(examples=["chatcmpl-0a1b2c"])
+    created: Count = Field(examples=[1768470000])
+    model: str = Field(examples=["grounded"])
+    object: Literal["chat.completion.chunk"]
+    choices: list[ChunkChoice]
+    usage: CompletionUsage | MISSING | None = Field(
+        default=MISSING,
+        description="With `include_usage`: null, and on the last chunk, which has no choice, the tokens.",
+    )
+
+
+class CompletionFault(ResponseModel):
+    """The end of a stream that failed."""
+
+    error: OpenAiError
+
+
+COMPLETION_STREAM = (CompletionChunk, CompletionFault)
