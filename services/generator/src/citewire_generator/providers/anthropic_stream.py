@@ -9,7 +9,6 @@ from citewire_generator.model import FinishReason, Usage
 from citewire_generator.providers.reading import AnswerReader
 from citewire_remote.failures import as_list, as_mapping, count_of
 from citewire_remote.redaction import Redaction
-from citewire_remote.stream_decoders import SseDecoder
 
 _FINISH = {
     "end_turn": FinishReason.STOP,
@@ -24,15 +23,10 @@ _INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_toke
 
 
 class AnthropicStream(AnswerReader):
-    """Reads one streamed message.
-
-    Args:
-        provider: The provider's name, for errors.
-        redact: Keeps its key and address out of the log.
-    """
+    """Reads one streamed message."""
 
     def __init__(self, provider: str, redact: Redaction | None = None) -> None:
-        super().__init__(SseDecoder(), provider, redact)
+        super().__init__(provider, redact)
         self._counts: dict[str, int] = {}
 
     def _event(self, event: Mapping[str, object], texts: list[str]) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from citewire_generator.model import FinishReason, Usage
 from citewire_generator.providers.reading import AnswerReader
 from citewire_remote.failures import as_list, as_mapping, count_of
-from citewire_remote.redaction import Redaction
 from citewire_remote.stream_decoders import LineDecoder
 
 CONTENT_TYPE = "application/x-ndjson"
@@ -17,15 +16,9 @@ _FINISH = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH, "": FinishR
 
 
 class OllamaStream(AnswerReader):
-    """Reads one streamed answer of `/api/chat` or `/api/generate`.
+    """Reads one streamed answer of `/api/chat` or `/api/generate`."""
 
-    Args:
-        provider: The provider's name, for errors.
-        redact: Keeps its address out of the log.
-    """
-
-    def __init__(self, provider: str, redact: Redaction | None = None) -> None:
-        super().__init__(LineDecoder(), provider, redact)
+    decoder = LineDecoder
 
     def _whole(self, answer: Mapping[str, object], texts: list[str]) -> None:
         self._event(answer, texts)

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from citewire_generator.model import FinishReason, Usage
 from citewire_generator.providers.reading import AnswerReader
 from citewire_remote.failures import as_list, as_mapping, count_of
-from citewire_remote.redaction import Redaction
-from citewire_remote.stream_decoders import SseDecoder
 
 _FINISH = {
     "stop": FinishReason.STOP,
@@ -31,15 +29,7 @@ _REASONING = ("reasoning", "reasoning_content", "reasoning_details", "thinking",
 
 
 class OpenAiStream(AnswerReader):
-    """Reads one streamed completion.
-
-    Args:
-        provider: The provider's name, for errors.
-        redact: Keeps its key and address out of the log.
-    """
-
-    def __init__(self, provider: str, redact: Redaction | None = None) -> None:
-        super().__init__(SseDecoder(), provider, redact)
+    """Reads one streamed completion."""
 
     @property
     def finished(self) -> bool:

@@ -4,7 +4,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Protocol
+from typing import ClassVar, Protocol
 from uuid import uuid4
 
 from citewire.generator.v1 import generator_pb2 as pb
@@ -14,6 +14,7 @@ from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
 from citewire_remote.failures import as_mapping, from_stream, parse_json, read_error, stream_broken
 from citewire_remote.redaction import Redaction
+from citewire_remote.stream_decoders import SseDecoder
 
 log = get_logger(__name__)
 
@@ -37,13 +38,15 @@ class AnswerReader(ABC):
     """Reads one streamed answer.
 
     Args:
-        decoder: Finds the format's events.
         provider: The provider's name, for errors.
         redact: Keeps its key and address out of the log.
     """
 
-    def __init__(self, decoder: Decoder, provider: str, redact: Redaction | None = None) -> None:
-        self._decoder = decoder
+    decoder: ClassVar[type[Decoder]] = SseDecoder
+    """Finds the format's events."""
+
+    def __init__(self, provider: str, redact: Redaction | None = None) -> None:
+        self._decoder = self.decoder()
         self._provider = provider
         self._redact = redact or Redaction()
         self._high = ""

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from citewire_generator.model import FinishReason, Usage
 from citewire_generator.providers.reading import AnswerReader
 from citewire_remote.failures import as_list, as_mapping, count_of
-from citewire_remote.redaction import Redaction
-from citewire_remote.stream_decoders import SseDecoder
 
 _INCOMPLETE = {
     "max_output_tokens": FinishReason.LENGTH,
@@ -21,15 +19,7 @@ _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed
 
 
 class ResponsesStream(AnswerReader):
-    """Reads one streamed response.
-
-    Args:
-        provider: The provider's name, for errors.
-        redact: Keeps its key and address out of the log.
-    """
-
-    def __init__(self, provider: str, redact: Redaction | None = None) -> None:
-        super().__init__(SseDecoder(), provider, redact)
+    """Reads one streamed response."""
 
     def _event(self, event: Mapping[str, object], texts: list[str]) -> None:
         kind = event.get("type")
