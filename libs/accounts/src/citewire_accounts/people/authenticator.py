@@ -4,6 +4,7 @@ import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import Generic, Protocol, TypeVar
 
 from cachetools import TTLCache
 
@@ -12,8 +13,8 @@ from citewire_accounts.people.provider import Provider, issuer_of
 from citewire_accounts.people.sessions import SessionStore, disabled, suspended
 from citewire_accounts.people.sign_in import FRESH, SignIn
 from citewire_accounts.tenants.failed_keys import FailedKeys
-from citewire_accounts.tenants.identity import Caller, IdentityStore, KeyState, hash_key, is_key
-from citewire_accounts.tenants.operators import Operator, OperatorStore, is_operator_key
+from citewire_accounts.tenants.identity import Caller, IdentityStore, KeyOwner, KeyState, hash_key, is_key
+from citewire_accounts.tenants.operators import Operator, OperatorMatch, OperatorStore, is_operator_key
 from citewire_kit.arrivals import overloaded
 from citewire_kit.errors import CitewireError, PermissionDenied, Unauthenticated
 from citewire_kit.fair import FairShares
@@ -33,6 +34,39 @@ _REFUSALS: Mapping[KeyState, tuple[str, str]] = {
     "rotated": ("the API key was rotated: use the one that took its place", "API_KEY_EXPIRED"),
 }
 
+M = TypeVar("M", KeyOwner, OperatorMatch)
+M_co = TypeVar("M_co", bound=KeyOwner | OperatorMatch, covariant=True)
+
+
+class _KeyStore(Protocol[M_co]):
+    """Knows keys by their hashes."""
+
+    async def find(self, key_hash: bytes) -> M_co | None: ...
+    async def touch(self, used: Mapping[bytes, datetime]) -> None: ...
+
+
+class _Keys(Generic[M]):
+    """Keys of one kind, and when they were used since that was written last."""
+
+    def __init__(self, store: _KeyStore[M]) -> None:
+        self.store = store
+        self._used: dict[bytes, datetime] = {}
+
+    def note_use(self, hashed: bytes) -> None:
+        """Notes that a key was used, in memory."""
+        if len(self._used) < _MAX_NOTED or hashed in self._used:
+            self._used[hashed] = datetime.now(UTC)
+
+    async def flush(self) -> None:
+        """Writes what was noted; what can't be written now is kept for the next time."""
+        used, self._used = self._used, {}
+        try:
+            if used:
+                await self.store.touch(used)
+        except CitewireError as exc:
+            self._used = {**used, **self._used}
+            log.warning("key_usage_not_written", keys=len(used), reason=exc.reason)
+
 
 class Authenticator:
     """Finds the tenant of a request.
@@ -51,15 +85,13 @@ class Authenticator:
         sign_in: SignIn | None = None,
         providers: Iterable[Provider] = (),
     ) -> None:
-        self._store = store
-        self._operators = operators
+        self._keys = _Keys[KeyOwner](store)
+        self._operators = _Keys[OperatorMatch](operators)
         self.off = off
         self._sessions = sessions
         self._sign_in = sign_in
         self._bearers = {provider.issuer.issuer: provider for provider in providers if provider.issuer.audience}
         self._verified = TTLCache[bytes, Caller](_MAX_NOTED, FRESH.total_seconds())
-        self._used: dict[bytes, datetime] = {}
-        self._used_by_operators: dict[bytes, datetime] = {}
         self._failed = FailedKeys()
         self._known = TTLCache[bytes, bool](_MAX_NOTED, _KNOWN_SECONDS)
         self._turns = FairShares(_LOOKUPS, lambda _: overloaded())
@@ -81,19 +113,7 @@ class Authenticator:
         token = _jwt_in(authorization) if self._bearers else None
         if token is not None:
             return await self._bearer_of(token, site)
-        hashed = hash_key(_key_in(authorization))
-        async with self._looking_up(hashed, site):
-            owner = await self._store.find(hashed)
-            if owner is None:
-                raise _refused(None)
-            if owner.state == "disabled":
-                raise disabled(owner.caller.tenant.user_id)
-            if owner.state == "suspended":
-                raise suspended(owner.caller.tenant.org_id)
-            if owner.state != "active":
-                raise _refused(owner.state)
-        _note_use(self._used, hashed)
-        return owner.caller
+        return (await self._match(self._keys, _key_in(authorization), site)).caller
 
     def is_operator(self, authorization: str | None) -> bool:
         """Says whether a header has the form of an operator's key, of whom there are none with auth off."""
@@ -106,13 +126,7 @@ class Authenticator:
             Unauthenticated: Reason `API_KEY_INVALID`, `API_KEY_REVOKED` or `API_KEY_EXPIRED`.
             ResourceExhausted: Too many wrong keys came from there.
         """
-        hashed = hash_key(_bearer_in(authorization))
-        async with self._looking_up(hashed, site):
-            match = await self._operators.find(hashed)
-            if match is None or match.state != "active":
-                raise _refused(None if match is None else match.state)
-        _note_use(self._used_by_operators, hashed)
-        return match.operator
+        return (await self._match(self._operators, _bearer_in(authorization), site)).operator
 
     async def caller_of_session(self, cookie: str, site: str = "", *, renew: bool = False) -> Caller:
         """Returns who signed in with this browser.
@@ -132,6 +146,16 @@ class Authenticator:
         async with self._looking_up(hash_key(cookie), site):
             session = await self._sign_in.session_of(cookie, renew=renew)
         return Caller(session.tenant, expires_at=session.expires_at, kind="session")
+
+    async def _match(self, keys: _Keys[M], key: str, site: str) -> M:
+        """Returns whose a key is, and notes its use."""
+        hashed = hash_key(key)
+        async with self._looking_up(hashed, site):
+            match = await keys.store.find(hashed)
+            if match is None or match.state != "active":
+                raise _refused(match)
+        keys.note_use(hashed)
+        return match
 
     @asynccontextmanager
     async def _looking_up(self, hashed: bytes, site: str) -> AsyncGenerator[None]:
@@ -189,24 +213,8 @@ class Authenticator:
 
     async def flush(self) -> None:
         """Writes when keys were last used. What can't be written now is kept for the next time."""
-        used, self._used = self._used, {}
-        used_by_operators, self._used_by_operators = self._used_by_operators, {}
-        try:
-            if used:
-                await self._store.touch(used)
-            if used_by_operators:
-                await self._operators.touch(used_by_operators)
-        except CitewireError as exc:
-            self._used, self._used_by_operators = (
-                {**used, **self._used},
-                {**used_by_operators, **self._used_by_operators},
-            )
-            log.warning("key_usage_not_written", keys=len(used) + len(used_by_operators), reason=exc.reason)
-
-
-def _note_use(used: dict[bytes, datetime], hashed: bytes) -> None:
-    if len(used) < _MAX_NOTED or hashed in used:
-        used[hashed] = datetime.now(UTC)
+        await self._keys.flush()
+        await self._operators.flush()
 
 
 def _key_in(authorization: str | None) -> str:
@@ -233,6 +241,11 @@ def _bearer_in(authorization: str | None) -> str:
     return text.strip() if scheme.lower() == "bearer" else ""
 
 
-def _refused(state: KeyState | None) -> Unauthenticated:
+def _refused(match: KeyOwner | OperatorMatch | None) -> CitewireError:
+    if isinstance(match, KeyOwner) and match.state == "disabled":
+        return disabled(match.caller.tenant.user_id)
+    if isinstance(match, KeyOwner) and match.state == "suspended":
+        return suspended(match.caller.tenant.org_id)
+    state = None if match is None else match.state
     message, reason = _REFUSALS[state] if state is not None else ("the API key is unknown", "API_KEY_INVALID")
     return Unauthenticated(message, reason=reason)
