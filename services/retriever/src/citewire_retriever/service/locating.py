@@ -1,24 +1,22 @@
 """Where a part of a version's text stands in its original."""
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from cachetools import LRUCache
 from citewire.common.v1.place_pb2 import Box, PageBoxes, Place
 
-from citewire_kit.errors import ResourceExhausted, StartupError, Unavailable, invalid_field
-from citewire_kit.fair import FairShares
+from citewire_kit.errors import invalid_field
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.ingest import boxes
 from citewire_retriever.ingest.boxes import MOST_BOXES, SoughtText
 from citewire_retriever.ingest.errors import IngestError
 from citewire_retriever.ingest.sandbox import Sandbox
-from citewire_retriever.ingest.spool import spooled
 from citewire_retriever.model import Original
+from citewire_retriever.service.originals import OriginalReader
 from citewire_retriever.store.content import PostgresContent
 
 log = get_logger(__name__)
@@ -26,28 +24,24 @@ log = get_logger(__name__)
 _AROUND: Final = 200
 """Characters around a text by which it is told apart from the same words elsewhere on the page."""
 _REMEMBERED: Final = 2000
-_MOST_WAITING: Final = 16
-"""Calls of one organisation that wait for their turn."""
 _PDF: Final = "application/pdf"
 
 _Chunks: TypeAlias = Sequence[tuple[int, int, Place]]
 
 
-class Locator:
+class Locator(OriginalReader):
     """Finds spans on the pages of originals, which confined processes read: a file at a time for each organisation.
 
     What was found is remembered, beside who may read it: that is asked with every call.
     """
 
+    most_waiting = 16
+    too_many = "too many quotes are being located at once"
+
     def __init__(
         self, content: PostgresContent, sandbox: Sandbox, folder: Path, *, processes: int, max_bytes: int
     ) -> None:
-        """Takes how many files are read at once, and the largest that is."""
-        self._content = content
-        self._sandbox = sandbox
-        self._folder = folder
-        self._max_bytes = max_bytes
-        self._turns = FairShares(processes, _too_many, most_waiting=_MOST_WAITING)
+        super().__init__(content, sandbox, folder, processes=processes, max_bytes=max_bytes)
         self._places: LRUCache[tuple[str, int, int, int, int], list[Place]] = LRUCache(_REMEMBERED)
 
     async def locate(self, tenant: Tenant, text: Original, start: int, end: int) -> list[Place]:
@@ -72,7 +66,8 @@ class Locator:
         if sought and original is not None and original.media_type == _PDF and original.size_bytes <= self._max_bytes:
             span = _Span(first, stored, start, end)
             try:
-                pages = await self._read(tenant, original, [_sought(place.page, chunks, span) for place in sought])
+                texts = [_sought(place.page, chunks, span) for place in sought]
+                pages = await self._confined(tenant, original, lambda path: self._sandbox.find_boxes(path, texts))
             except IngestError as error:
                 log.warning("span_not_located", document_id=text.document_id, code=error.code.value)
                 return places  # not remembered: it may have been the machine's fault
@@ -80,16 +75,6 @@ class Locator:
                 place.boxes.CopyFrom(_to_proto(page))
         self._places[key] = places
         return places
-
-    async def _read(self, tenant: Tenant, original: Original, sought: Sequence[SoughtText]) -> list[boxes.PageBoxes]:
-        parts = cast("AsyncGenerator[bytes]", self._content.read(tenant, original))
-        async with aclosing(parts), self._turns.hold(tenant.org_id):
-            async with spooled(self._folder, parts, original.sha256) as path:
-                try:
-                    return await self._sandbox.find_boxes(path, sought)
-                except StartupError as error:
-                    log.warning("originals_not_read", error=str(error))
-                    raise Unavailable("originals can't be read here", reason="SERVICE_UNAVAILABLE") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +126,3 @@ def _sought(page: int, chunks: _Chunks, span: _Span) -> SoughtText:
 def _to_proto(page: boxes.PageBoxes) -> PageBoxes:
     shown = [Box(left=box.left, top=box.top, right=box.right, bottom=box.bottom) for box in page.boxes]
     return PageBoxes(width=page.width, height=page.height, boxes=shown)
-
-
-def _too_many(_: str) -> ResourceExhausted:
-    return ResourceExhausted("too many quotes are being located at once", reason="OVERLOADED", retry_after=1)

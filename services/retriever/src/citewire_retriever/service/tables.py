@@ -1,11 +1,10 @@
 """Questions that are computed over the tables of a version's original."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable
 from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 from cachetools import LRUCache
 from citewire.retriever.v1.table_pb2 import (
@@ -17,46 +16,39 @@ from citewire.retriever.v1.table_pb2 import (
     TableQuery,
 )
 
-from citewire_kit.errors import FailedPrecondition, ResourceExhausted, StartupError, Unavailable, invalid_field
-from citewire_kit.fair import FairShares
-from citewire_kit.telemetry import get_logger
+from citewire_kit.errors import FailedPrecondition, invalid_field
 from citewire_kit.tenant import Tenant
 from citewire_retriever.ingest.decode import clean
 from citewire_retriever.ingest.errors import IngestError
 from citewire_retriever.ingest.sandbox import Sandbox
-from citewire_retriever.ingest.spool import spooled
 from citewire_retriever.ingest.tabular import TableQueryError
 from citewire_retriever.model import Original
+from citewire_retriever.service.originals import OriginalReader
 from citewire_retriever.store.content import PostgresContent
 from citewire_retriever.tables import columns
 from citewire_retriever.tables.questions import may_ask
 
-log = get_logger(__name__)
 _T = TypeVar("_T")
 
-_MOST_WAITING: Final = 8
-"""Calls of one organisation that wait for their turn."""
 _REMEMBERED: Final = 200
 _MOST_TEXT: Final = 20_000
 EXTRA: Final = "duckdb"
 """Package that computes."""
 
 
-class TableReader:
+class TableReader(OriginalReader):
     """Has confined processes list tables and answer queries: organisations share them, call by call.
 
     Which tables there are is remembered, beside who may read the document: that is asked with every call.
     """
 
+    most_waiting = 8
+    too_many = "too many tables are being read at once"
+
     def __init__(
         self, content: PostgresContent, sandbox: Sandbox, folder: Path, *, processes: int, max_bytes: int
     ) -> None:
-        """Takes how many originals are read at once, and the largest that is."""
-        self._content = content
-        self._sandbox = sandbox
-        self._folder = folder
-        self._max_bytes = max_bytes
-        self._turns = FairShares(processes, _too_many, most_waiting=_MOST_WAITING)
+        super().__init__(content, sandbox, folder, processes=processes, max_bytes=max_bytes)
         self._tables: LRUCache[tuple[str, int, int], ListTablesResponse] = LRUCache(_REMEMBERED)
 
     async def list(self, tenant: Tenant, original: Original) -> ListTablesResponse:
@@ -112,20 +104,14 @@ class TableReader:
             )
         if original.size_bytes > self._max_bytes:
             raise _not_computed(f"the file is too large to be computed over: at most {self._max_bytes:,} bytes are")
-        parts = cast("AsyncGenerator[bytes]", self._content.read(tenant, original))
         try:
-            async with aclosing(parts), self._turns.hold(tenant.org_id):
-                async with spooled(self._folder, parts, original.sha256) as path:
-                    return await ask(path)
+            return await self._confined(tenant, original, ask)
         except TableQueryError as error:
             if error.field:
                 raise invalid_field(error.field, error.message) from None
             raise _not_computed(error.message) from None
         except IngestError as error:
             raise _not_computed(error.message) from error
-        except StartupError as error:
-            log.warning("originals_not_read", error=str(error))
-            raise Unavailable("originals can't be read here", reason="SERVICE_UNAVAILABLE") from error
 
 
 def _without_values(table: Table, file_name: str) -> columns.Table:
@@ -137,7 +123,3 @@ def _without_values(table: Table, file_name: str) -> columns.Table:
 
 def _not_computed(message: str) -> FailedPrecondition:
     return FailedPrecondition(message, reason="TABLE_NOT_COMPUTED")
-
-
-def _too_many(_: str) -> ResourceExhausted:
-    return ResourceExhausted("too many tables are being read at once", reason="OVERLOADED", retry_after=1)
