@@ -30,11 +30,12 @@ from citewire_dialects.events import (
 from citewire_dialects.filters import parse_filter
 from citewire_dialects.profile import Suggest
 from citewire_dialects.run_codec import EVENT_CODEC
+from citewire_dialects.schemas.openai import CompletionRequest
 from citewire_gateway.chat.run import add_usage
 from citewire_gateway.chat.steps import finish_step, no_match_answer, suggestions_text, truncated_step
 from citewire_gateway.chat.store import title_of
 from citewire_gateway.profiles.builtin import DOCUMENTS
-from citewire_http.bodies import parse_json, unstorable
+from citewire_http.bodies import parse_json, unstorable, validate
 from citewire_http.idempotency import hash_json
 from citewire_kit.errors import InvalidArgument
 from citewire_kit.ids import uuid7
@@ -238,3 +239,22 @@ def test_a_kept_answer_is_replayed_as_it_was() -> None:
     ]
     stored = json.loads(json.dumps(EVENT_CODEC.dump(events)))
     assert list(EVENT_CODEC.load(stored)) == [*events[:3], Tokens(["one", " two", " \ufffdthree"]), *events[5:]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "message"),
+    [
+        ({"stop": 5}, "stop", "Input should be a valid string; or: Input should be a valid list"),
+        ({"stop": ["a", 5]}, "stop.1", "Input should be a valid string"),
+        ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages.0.content.0", "text is required"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages.0.content", "Input should be a valid string"),
+        ({"tool_choice": {"type": "function"}}, "tool_choice.function", "is required"),
+        ({"tool_choice": "some"}, "tool_choice", "Input should be 'none', 'auto' or 'required'"),
+    ],
+)
+def test_a_wrong_field_is_named_once_as_the_body_has_it(changes: dict[str, object], field: str, message: str) -> None:
+    body = {"model": "grounded", "messages": [{"role": "user", "content": "Why?"}], **changes}
+    with pytest.raises(InvalidArgument) as caught:
+        validate(CompletionRequest, body)
+    assert len(caught.value.violations) == 1
+    assert (caught.value.violations[0].field, message in caught.value.violations[0].message) == (field, True)

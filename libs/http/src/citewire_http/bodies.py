@@ -79,8 +79,8 @@ def validate(model: type[M], value: object) -> M:
     try:
         return model.model_validate(value)
     except ValidationError as exc:
-        errors = exc.errors(include_url=False, include_context=False, include_input=False)[:_MAX_VIOLATIONS]
-        raise_violations([_violation(error) for error in errors])
+        errors = exc.errors(include_url=False, include_context=False, include_input=False)
+        raise_violations(_violations(errors[: 4 * _MAX_VIOLATIONS], value)[:_MAX_VIOLATIONS])
 
 
 def raise_violations(violations: Sequence[FieldViolation]) -> NoReturn:
@@ -130,13 +130,39 @@ def _check_text(value: object) -> None:
         raise_violations(violations)
 
 
-def _violation(error: ErrorDetails) -> FieldViolation:
-    field = ".".join(str(part) for part in error["loc"]) or "body"
+def _violations(errors: Sequence[ErrorDetails], body: object) -> list[FieldViolation]:
+    """One for each field. Where a value may be of several types, there is an error for each that it isn't."""
+    messages: dict[str, list[str]] = {}
+    for error in errors:
+        messages.setdefault(_field(error, body), []).append(_message(error))
+    return [
+        FieldViolation(field, "; or: ".join(dict.fromkeys(each)))
+        for field, each in messages.items()
+        if not any(other.startswith(f"{field}.") for other in messages)  # that says it closer
+    ]
+
+
+def _field(error: ErrorDetails, body: object) -> str:
+    """The path of a field in the body: pydantic's has the names of types among it, where there are several."""
+    path, value = list[str](), body
+    for number, part in enumerate(error["loc"]):
+        last = number == len(error["loc"]) - 1
+        if isinstance(value, Mapping) and (number == 0 or part in value or (last and error["type"] == "missing")):
+            value = cast("Mapping[object, object]", value).get(part)
+        elif isinstance(value, list) and isinstance(part, int):
+            value = cast("list[object]", value)[part]
+        else:
+            continue
+        path.append(str(part))
+    return ".".join(path) or "body"
+
+
+def _message(error: ErrorDetails) -> str:
     if error["type"] == "missing":
-        return FieldViolation(field, "is required")
+        return "is required"
     if error["type"] == "extra_forbidden":
-        return FieldViolation(field, "is not a field of this request")
-    return FieldViolation(field, error["msg"].removeprefix("Value error, "))
+        return "is not a field of this request"
+    return error["msg"].removeprefix("Value error, ")
 
 
 def _invalid_json(message: str) -> InvalidArgument:
