@@ -67,6 +67,24 @@ async def test_pages_cover_everything_once_newest_first(me: Caller, them: Caller
     assert seen == [f"Doc {number}" for number in range(6, -1, -1)]
 
 
+async def test_a_list_begins_after_a_document_or_a_name(me: Caller, them: Caller) -> None:
+    ids = [(await me.put(f"Doc {number}", collection="notes")).document_id for number in range(3)]
+    theirs = (await them.put("Theirs")).document_id
+    assert await listed(me, after=ids[1]) == ["Doc 0"]
+    request = pb.ListDocumentsRequest(page_size=1, after=ids[2])
+    first = await me.unary(me.running.corpus.ListDocuments, request)
+    assert [document.title for document in first.documents] == ["Doc 1"]
+    assert await listed(me, page_size=1, after=ids[2], page_token=first.next_page_token) == ["Doc 0"]
+    for unknown in (theirs, 2**53 - 1, 2**53):
+        with pytest.raises(CitewireError) as caught:
+            await listed(me, after=unknown)
+        assert caught.value.violations[0].field == "after"
+    await me.put("More", collection="plans")
+    for after, names in (("", ["notes", "plans"]), ("notes", ["plans"]), ("o", ["plans"]), ("plans", [])):
+        response = await me.unary(me.running.corpus.ListCollections, pb.ListCollectionsRequest(after=after))
+        assert [collection.name for collection in response.collections] == names
+
+
 async def test_page_tokens_belong_to_their_query_and_their_tenant(me: Caller, them: Caller) -> None:
     for caller in (me, them):
         for number in range(3):

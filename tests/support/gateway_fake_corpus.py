@@ -11,7 +11,7 @@ from citewire.common.v1 import common_pb2, place_pb2
 from citewire.retriever.v1 import corpus_pb2, table_pb2
 from google.protobuf import duration_pb2
 
-from citewire_kit.errors import CitewireError, FailedPrecondition, InvalidArgument, NotFound
+from citewire_kit.errors import CitewireError, FailedPrecondition, InvalidArgument, NotFound, invalid_field
 from citewire_kit.tenant import current_tenant
 
 
@@ -111,6 +111,11 @@ class FakeCorpus:
         self.lists.append(request)
         org = current_tenant().org_id
         documents = [stored.document for (owner, _), stored in self.stored.items() if owner == org]
+        if request.after:
+            ids = [document.document_id for document in documents]
+            if request.after not in ids:
+                raise invalid_field("after", "must be the id of a document")
+            documents = documents[ids.index(request.after) + 1 :]
         if request.page_token == "next":  # the first page had all
             documents = []
         return corpus_pb2.ListDocumentsResponse(
@@ -232,8 +237,12 @@ class FakeCorpus:
 
     async def list_collections(self, request: corpus_pb2.ListCollectionsRequest) -> corpus_pb2.ListCollectionsResponse:
         self.collection_lists.append(request)
-        collections = [self._collection(name) for name in self.collections]
-        return corpus_pb2.ListCollectionsResponse(collections=collections)
+        names = sorted(name for name in self.collections if name > request.after)
+        page = names[: request.page_size or None]
+        return corpus_pb2.ListCollectionsResponse(
+            collections=[self._collection(name) for name in page],
+            next_page_token="next" if len(page) < len(names) else "",
+        )
 
     async def create_collection(
         self, request: corpus_pb2.CreateCollectionRequest

@@ -275,7 +275,7 @@ class GetDocumentResponse(_message.Message):
     def __init__(self, document: _Optional[_Union[Document, _Mapping]] = ...) -> None: ...
 
 class ListDocumentsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "collection", "type", "status", "tag", "filter", "q", "as_of", "any_validity")
+    __slots__ = ("page_size", "page_token", "collection", "type", "status", "tag", "filter", "q", "as_of", "any_validity", "after")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     COLLECTION_FIELD_NUMBER: _ClassVar[int]
@@ -286,6 +286,7 @@ class ListDocumentsRequest(_message.Message):
     Q_FIELD_NUMBER: _ClassVar[int]
     AS_OF_FIELD_NUMBER: _ClassVar[int]
     ANY_VALIDITY_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     collection: str
@@ -296,7 +297,8 @@ class ListDocumentsRequest(_message.Message):
     q: str
     as_of: _timestamp_pb2.Timestamp
     any_validity: bool
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., collection: _Optional[str] = ..., type: _Optional[str] = ..., status: _Optional[_Union[DocumentStatus, str]] = ..., tag: _Optional[str] = ..., filter: _Optional[_Union[_filter_pb2.Filter, _Mapping]] = ..., q: _Optional[str] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., any_validity: _Optional[bool] = ...) -> None: ...
+    after: int
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., collection: _Optional[str] = ..., type: _Optional[str] = ..., status: _Optional[_Union[DocumentStatus, str]] = ..., tag: _Optional[str] = ..., filter: _Optional[_Union[_filter_pb2.Filter, _Mapping]] = ..., q: _Optional[str] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., any_validity: _Optional[bool] = ..., after: _Optional[int] = ...) -> None: ...
 
 class ListDocumentsResponse(_message.Message):
     __slots__ = ("documents", "next_page_token")
@@ -501,14 +503,16 @@ class Collection(_message.Message):
     def __init__(self, name: _Optional[str] = ..., documents: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., enrich: _Optional[bool] = ..., access: _Optional[_Union[Access, str]] = ...) -> None: ...
 
 class ListCollectionsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "q")
+    __slots__ = ("page_size", "page_token", "q", "after")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     Q_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     q: str
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., q: _Optional[str] = ...) -> None: ...
+    after: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., q: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
 
 class ListCollectionsResponse(_message.Message):
     __slots__ = ("collections", "next_page_token")

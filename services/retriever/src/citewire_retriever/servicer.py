@@ -117,6 +117,7 @@ class CorpusServicer(CorpusServiceServicer):
             convert.query_from_proto(request),
             convert.page_size_from_proto(request.page_size),
             request.page_token,
+            convert.required_id(request.after, "after") if request.after else 0,
         )
         return corpus_pb2.ListDocumentsResponse(documents=documents, next_page_token=token)
 
@@ -213,6 +214,7 @@ class CorpusServicer(CorpusServiceServicer):
             convert.name_part_from_proto(request),
             convert.page_size_from_proto(request.page_size),
             request.page_token,
+            request.after,
         )
         return corpus_pb2.ListCollectionsResponse(collections=collections, next_page_token=token)
 

@@ -1,8 +1,7 @@
 """`/v1/vector_stores` and `/v1/files`: collections and documents, as untouched clients of OpenAI call them."""
 
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal
 
 from citewire.retriever.v1 import corpus_pb2
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -43,8 +42,6 @@ from citewire_kit.errors import FailedPrecondition, NotFound, Violations, invali
 
 router = APIRouter(route_class=CancellingRoute, dependencies=[Depends(authenticate)])
 
-T = TypeVar("T")
-
 _PAGE = 1000
 _PURPOSES = ("user_data", "assistants")
 After = Annotated[str | None, Query(max_length=200, description="The last entry's id of the page before."), Clean]
@@ -62,14 +59,13 @@ async def list_stores(
     """Returns collections as vector stores, by name."""
     del order
 
-    async def fetch(token: str) -> tuple[Sequence[corpus_pb2.Collection], str]:
-        listed = await services.corpus.list_collections(
-            corpus_pb2.ListCollectionsRequest(page_size=_PAGE, page_token=token)
-        )
-        return listed.collections, listed.next_page_token
-
-    page, more = await _page(fetch, lambda entry: entry.name, after, limit)
-    return VectorStorePage.of([VectorStore.of(entry) for entry in page], has_more=more)
+    if after is not None and await services.corpus.find_collection(after) is None:
+        raise invalid_field("after", "must be the id of a vector store")
+    request = corpus_pb2.ListCollectionsRequest(page_size=limit, after=after)
+    listed = await services.corpus.list_collections(request)
+    return VectorStorePage.of(
+        [VectorStore.of(entry) for entry in listed.collections], has_more=bool(listed.next_page_token)
+    )
 
 
 @router.post("/v1/vector_stores", summary="Create a collection (OpenAI)", tags=["collections"], responses=problems(409))
@@ -308,40 +304,17 @@ async def _update(services: Services, document: corpus_pb2.Document, *paths: str
 async def _documents(
     services: Services, after: str | None, limit: int, *, collection: str = "", status: str | None = None
 ) -> tuple[list[corpus_pb2.Document], bool]:
-    async def fetch(token: str) -> tuple[Sequence[corpus_pb2.Document], str]:
-        listed = await services.corpus.list(
-            corpus_pb2.ListDocumentsRequest(page_size=_PAGE, page_token=token, collection=collection)
-        )
-        return listed.documents, listed.next_page_token
-
-    def matches(document: corpus_pb2.Document) -> bool:
-        return status in (None, file_status(document))
-
-    return await _page(fetch, lambda document: str(document.document_id), after, limit, matches)
-
-
-async def _page(
-    fetch: Callable[[str], Awaitable[tuple[Sequence[T], str]]],
-    id_of: Callable[[T], str],
-    after: str | None,
-    limit: int,
-    matches: Callable[[T], Any] = lambda _: True,
-) -> tuple[list[T], bool]:
-    """Returns the page of a list after an entry, and whether more follow.
-
-    OpenAI's clients name the last entry that they saw, our lists give tokens: what is before that entry is read again.
-    """
-    page, token, seen = list[T](), "", after is None
-    while True:
-        entries, token = await fetch(token)
-        for entry in entries:
-            if seen and matches(entry):
-                page.append(entry)
-            seen = seen or id_of(entry) == after
-            if len(page) > limit:
-                return page[:limit], True
-        if not token:
+    """Returns documents after the one of that id, and whether more follow."""
+    first = 0 if after is None else read_id(after)
+    if first is None:
+        raise invalid_field("after", "must be the id of a file")
+    size = _PAGE if status else min(limit + 1, _PAGE)
+    request = corpus_pb2.ListDocumentsRequest(page_size=size, collection=collection, after=first)
+    documents = list[corpus_pb2.Document]()
+    while len(documents) <= limit:
+        listed = await services.corpus.list(request)
+        documents += [document for document in listed.documents if status in (None, file_status(document))]
+        request.page_token = listed.next_page_token
+        if not request.page_token:
             break
-    if not seen:
-        raise invalid_field("after", "must be the id of an entry of this list")
-    return page, False
+    return documents[:limit], len(documents) > limit

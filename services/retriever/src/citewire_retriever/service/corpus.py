@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import PurePosixPath
 from typing import TypeVar
 
@@ -140,15 +140,23 @@ class CorpusService:
         return _existing(await self._documents.get(tenant, document_id), document_id).document
 
     async def page(
-        self, tenant: Tenant, query: DocumentQuery, page_size: int, page_token: str
+        self, tenant: Tenant, query: DocumentQuery, page_size: int, page_token: str, after_id: int = 0
     ) -> tuple[list[Document], str]:
         """Returns a page of documents, newest first, and the token of the next one ("" on the last page).
 
+        The first page begins after the document `after_id`; 0 is none.
+
         Raises:
-            InvalidArgument: The token isn't one of this query's (reason `INVALID_PAGE_TOKEN`).
+            InvalidArgument: The token isn't one of this query's (reason `INVALID_PAGE_TOKEN`), or there is no document
+                `after_id`.
         """
         bound = paging.fingerprint("documents", tenant.org_id, query)
         after = None
+        if after_id and not page_token:
+            known = await self._documents.get(tenant, after_id)
+            if known is None:
+                raise invalid_field("after", "must be the id of a document")
+            after = DocumentCursor(known.document.created_at.ToDatetime(UTC), after_id)
         if page_token:
             moment, last_id = paging.decode(page_token, bound)
             after = DocumentCursor(datetime.fromisoformat(str(moment)), int(last_id))
@@ -319,14 +327,14 @@ class CorpusService:
         return self._content.read(tenant, original) if original.sha256 else self._content.read_text(tenant, original)
 
     async def collections(
-        self, tenant: Tenant, part: str, page_size: int, page_token: str
+        self, tenant: Tenant, part: str, page_size: int, page_token: str, after: str = ""
     ) -> tuple[list[Collection], str]:
         """Returns a page of collections by name, and the token of the next one ("" on the last page).
 
-        `part`: what their names contain, in any case.
+        `part`: what their names contain, in any case; `after`: the name that the first page begins after.
         """
         bound = paging.fingerprint("collections", tenant.org_id, *([part] if part else []))
-        after = str(paging.decode(page_token, bound)[0]) if page_token else None
+        after = str(paging.decode(page_token, bound)[0]) if page_token else after
         result = await self._collections.page(tenant, part, after, page_size + 1)
         collections = result[:page_size]
         token = paging.encode(bound, [collections[-1].name]) if len(result) > page_size else ""
