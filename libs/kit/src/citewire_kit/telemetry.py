@@ -13,14 +13,13 @@ from collections.abc import MutableMapping
 from typing import Any, TextIO
 from wsgiref.simple_server import WSGIServer
 
-import structlog
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from prometheus_client import REGISTRY, start_http_server
-from structlog.typing import Processor
 
 from citewire_kit.errors import StartupError
 from citewire_kit.metrics import init_process
+from citewire_kit.plain_structlog import structlog
 from citewire_kit.settings import ProcessSettings
 from citewire_kit.tenant import current_request_id
 from citewire_kit.tracing import build_provider, capture_content, current_ids
@@ -90,7 +89,7 @@ def setup(service: str, settings: ProcessSettings) -> Telemetry:
 
 def configure_logging(service: str, *, level: str, log_format: str, stream: TextIO | None = None) -> None:
     """Sends all logging of the process through one pipeline to `stream` (stderr by default)."""
-    shared: list[Processor] = [
+    shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
@@ -156,7 +155,7 @@ def start_metrics_server(settings: ProcessSettings) -> MetricsServer:
     return MetricsServer(server, thread)
 
 
-def _add_context(service: str) -> Processor:
+def _add_context(service: str) -> structlog.typing.Processor:
     def add(_logger: Any, _method: str, event: Event) -> Event:  # noqa: ANN401 # structlog's signature
         event["service"] = service
         request_id = current_request_id()
@@ -171,7 +170,7 @@ def _add_context(service: str) -> Processor:
     return add
 
 
-def _renderers(log_format: str) -> list[Processor]:
+def _renderers(log_format: str) -> list[structlog.typing.Processor]:
     if log_format == "console":
         return [_PLAIN_CONSOLE]
     return [structlog.processors.format_exc_info, _order_keys, structlog.processors.JSONRenderer(default=str)]

@@ -4,8 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-import structlog
-
+from citewire_kit.plain_structlog import structlog
 from citewire_kit.tls_files import Stamp, stamp_of
 
 T = TypeVar("T")
