@@ -24,6 +24,21 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
         yield running
 
 
+async def test_metadata_comes_where_it_is_asked_for(gateway: Gateway) -> None:
+    described = result(1, tags=["finance"])
+    described.chunk.metadata.update({"author": "Kim", "year": 2024, "nested": {"a": [1, None]}})
+    gateway.fakes.retriever.results = [described, result(2)]
+    plain = (await gateway.http.post("/v1/search", json={"query": "revenue"})).json()["results"]
+    assert not any({"metadata", "tags"} & row.keys() for row in plain)
+    body = {"query": "revenue", "include": ["metadata"]}
+    first, second = (await gateway.http.post("/v1/search", json=body)).json()["results"]
+    assert first["metadata"] == {"author": "Kim", "year": 2024, "nested": {"a": [1, None]}}
+    assert (first["tags"], second["tags"]) == (["finance"], [])
+    assert "metadata" not in second
+    refused = await gateway.http.post("/v1/search", json={"query": "revenue", "include": ["vectors"]})
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "include.0")
+
+
 async def test_a_search_gives_hits_with_their_place(gateway: Gateway) -> None:
     gateway.fakes.retriever.results = [result(1, 0.81, section="A", place=Place(page=2)), result(2, 0.5)]
     body = {"query": "revenue", "top_k": 2, "min_score": 0.1, "group_by": "document", "document_ids": [7]}

@@ -2649,6 +2649,14 @@ class SearchBody(Model):
     ] = None
     """`document`: the best chunk of each document; `top_k` counts documents."""
 
+    include: Annotated[
+        list[Literal['metadata']] | None,
+        Field(
+            description="`metadata`: each result says its document's metadata and tags."
+        ),
+    ] = None
+    """`metadata`: each result says its document's metadata and tags."""
+
     keep_duplicates: Annotated[
         bool | None,
         Field(
@@ -2740,6 +2748,17 @@ class SearchResult(Model):
     end_seconds: float | None = None
     file_name: str
     lexical_score: float | None = None
+    metadata: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description=(
+                "The document's, with `include: [metadata]`; left out of results whose"
+                " metadata together with that of those before is over 4 MiB."
+            )
+        ),
+    ] = None
+    """The document's, with `include: [metadata]`; left out of results whose metadata together with that of those before is over 4 MiB."""
+
     page_number: int | None = None
     part: Annotated[
         str | None,
@@ -2801,6 +2820,12 @@ class SearchResult(Model):
         float | None, Field(description='When its first words are said.')
     ] = None
     """When its first words are said."""
+
+    tags: Annotated[
+        list[str] | None,
+        Field(description="The document's, with `include: [metadata]`."),
+    ] = None
+    """The document's, with `include: [metadata]`."""
 
     title: str
     url: str | None = None

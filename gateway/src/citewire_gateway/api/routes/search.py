@@ -1,5 +1,6 @@
 """`POST /v1/search`, chunks by id, and `POST /v1/verify`."""
 
+from functools import partial
 from itertools import chain, repeat
 from typing import Annotated
 
@@ -55,13 +56,14 @@ async def search(
         return _response([], body, Retrieval())
     route = await services.providers.route(tenant, _needed(body))
     retrieval = await embed_and_search(services.embedder, services.retriever, body.to_proto(), body.query, route)
+    read_result = partial(SearchResult.from_proto, described="metadata" in body.include)
     if body.rerank:
         seconds = services.settings.search_rerank_seconds if body.rerank_seconds is None else body.rerank_seconds
         ranking = await rerank(services.embedder, body.query, retrieval.results, body.top_k, route, seconds)
-        results = list(map(SearchResult.from_proto, ranking.results, chain(ranking.scores, repeat(None))))
+        results = list(map(read_result, ranking.results, chain(ranking.scores, repeat(None))))
         summary = RerankSummary(candidates=ranking.candidates, ranked=ranking.scored)
         return _response(results, body, retrieval, summary)
-    results = [SearchResult.from_proto(result) for result in retrieval.results]
+    results = list(map(read_result, retrieval.results))
     return _response(results, body, retrieval)
 
 

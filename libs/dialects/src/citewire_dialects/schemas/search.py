@@ -1,6 +1,6 @@
 """Searches, chunks, and checking answers."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
@@ -9,8 +9,8 @@ from pydantic import MISSING, Field, StrictBool, StrictInt, StrictStr
 from citewire_dialects.options import RerankSeconds, SearchOptions
 from citewire_dialects.schemas import PLACE_NAMES, KnownType, PlaceFields, ScopeFields, Score, Similarity
 from citewire_dialects.schemas.chat import UncitedSentence, VerifiedSentence
-from citewire_http.api.reading import Names
-from citewire_http.api.schemas import Count, Id, RequestModel, ResponseModel, Rounded, Time
+from citewire_http.api.reading import Names, struct_to_json
+from citewire_http.api.schemas import Count, Id, JsonObject, RequestModel, ResponseModel, Rounded, Time
 from citewire_kit.enums import enum_number
 
 _RERANKED = 40
@@ -49,6 +49,9 @@ class SearchBody(SearchOptions, ScopeFields):
         default=False,
         description="Keeps chunks whose text is nearly that of a better one, which else are left out and named by it.",
     )
+    include: tuple[Literal["metadata"], ...] = Field(
+        default=(), description="`metadata`: each result says its document's metadata and tags."
+    )
 
     def to_proto(self) -> retriever_pb2.SearchRequest:
         """Returns the search without its vector."""
@@ -68,7 +71,12 @@ class SearchResult(PlaceFields):
 
     place_after = "section"
     parts = ("chunk",)
-    names: ClassVar[Names] = {**PLACE_NAMES, "content": "text", "similarity": "score"}
+    names: ClassVar[Names] = {
+        **PLACE_NAMES,
+        "content": "text",
+        "similarity": "score",
+        **dict.fromkeys(("metadata", "tags"), "only where they are asked for"),
+    }
 
     chunk_id: Id = Field(examples=[1042])
     document_id: Id = Field(examples=[7])
@@ -89,11 +97,24 @@ class SearchResult(PlaceFields):
     file_name: str = Field(examples=["report.pdf"])
     url: str | MISSING = MISSING
     section: str | MISSING = Field(default=MISSING, examples=["Results"])
+    metadata: JsonObject | MISSING = Field(
+        default=MISSING,
+        description="The document's, with `include: [metadata]`; left out of results whose metadata together with that "
+        "of those before is over 4 MiB.",
+    )
+    tags: list[str] | MISSING = Field(default=MISSING, description="The document's, with `include: [metadata]`.")
 
     @classmethod
-    def from_proto(cls, message: retriever_pb2.SearchResult, rerank_score: Rounded | None = None) -> Self:
-        """As the retriever found it; `rerank_score` is the rerank model's."""
-        return cls.read(message, rerank_score=MISSING if rerank_score is None else rerank_score)
+    def from_proto(
+        cls, message: retriever_pb2.SearchResult, rerank_score: Rounded | None = None, *, described: bool = False
+    ) -> Self:
+        """As the retriever found it; `rerank_score` is the rerank model's, `described` adds the document's metadata."""
+        fields: dict[str, Any] = {"rerank_score": MISSING if rerank_score is None else rerank_score}
+        if described:
+            chunk = message.chunk
+            fields["tags"] = list(chunk.tags)
+            fields["metadata"] = struct_to_json(chunk.metadata) if chunk.HasField("metadata") else MISSING
+        return cls.read(message, **fields)
 
 
 class SearchUsage(ResponseModel):
