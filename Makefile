@@ -7,6 +7,7 @@ BIN := .venv/bin
 SYNCED := .venv/.citewire-synced
 LITELLM := .citewire-bench/litellm.installed
 CHECKOV := .citewire-bench/checkov.installed
+FRAMEWORKS := .citewire-bench/frameworks.installed
 MEMBERS := $(wildcard protos/pyproject.toml libs/*/pyproject.toml services/*/pyproject.toml gateway/pyproject.toml cli/pyproject.toml evaluation/pyproject.toml clients/*/pyproject.toml)
 BENCHMARKS ?= $(filter-out upstream relay_services litellm_environment pdf_peer compare,$(notdir $(basename $(shell grep -l "__main__" benchmarks/[a-z]*.py))))
 
@@ -35,7 +36,7 @@ up: $(SYNCED) ## Start the whole stack here and load the sample library; Ctrl-C 
 
 ##@ Check
 .PHONY: test
-test: $(SYNCED) $(LITELLM) $(CHECKOV) ## Run all tests (ARGS="tests/unit -k name" for some)
+test: $(SYNCED) $(LITELLM) $(CHECKOV) $(FRAMEWORKS) ## Run all tests (ARGS="tests/unit -k name" for some)
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 .PHONY: lint
@@ -50,8 +51,9 @@ lint-style: $(SYNCED)
 	@! git grep -nE '^ +Attributes:$$' -- '*.py' || { echo 'document fields below them, not in a list of attributes'; exit 1; }
 
 .PHONY: lint-types
-lint-types: $(SYNCED)
+lint-types: $(SYNCED) $(FRAMEWORKS)
 	$(BIN)/pyright
+	$(BIN)/pyright --project integrations --pythonpath "$$($(BIN)/python -m scripts.frameworks_environment)"
 
 .PHONY: lint-imports
 lint-imports: $(SYNCED)
@@ -177,6 +179,10 @@ $(LITELLM): benchmarks/litellm-requirements.txt | $(SYNCED)
 # Checkov, which looks at the Kubernetes manifests, in the same way.
 $(CHECKOV): deploy/k8s/tests/checkov-requirements.txt | $(SYNCED)
 	@$(BIN)/python -m scripts.checkov_environment && touch $@ || true
+
+# LangChain, LlamaIndex and Haystack, which the packages of integrations/ are tested with, in the same way.
+$(FRAMEWORKS): integrations/requirements.txt | $(SYNCED)
+	@$(BIN)/python -m scripts.frameworks_environment && touch $@ || true
 
 $(UV): Makefile
 	@if [ -z "$(PYTHON)" ]; then \

@@ -14,21 +14,23 @@ ROOT = Path(__file__).resolve().parent.parent
 HOMES = ROOT / ".citewire-bench"
 
 
-def install_tool(program: str, called: str, requirements: Path) -> Path:
+def install_tool(program: str, called: str, requirements: Path, *, name: str | None = None) -> Path:
     """Installs a tool unless it is there, and returns its program. Processes that ask at once wait for one another.
 
     Args:
         program: The program's name.
         called: What people call it.
         requirements: Its pinned packages; other ones are another environment.
+        name: What its environment is called; None: as the program.
 
     Raises:
         RuntimeError: It can't be installed; the message says what the installer said.
     """
     digest = hashlib.sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:12]
-    home = HOMES / f"{program}-{digest}"
+    name = name or program
+    home = HOMES / f"{name}-{digest}"
     HOMES.mkdir(exist_ok=True)
-    with (HOMES / f"{program}.lock").open("w") as lock:
+    with (HOMES / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (home / ".installed").exists():
             sys.stderr.write(f"installing {called} into {home.relative_to(ROOT)} ...\n")

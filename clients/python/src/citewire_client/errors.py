@@ -31,6 +31,10 @@ class UploadStuckError(CitewireError):
     """A document wasn't ready in the time that it was given; it may be later."""
 
 
+class DocumentFailedError(CitewireError):
+    """A document couldn't be read; the message says why."""
+
+
 class StreamError(CitewireError):
     """A stream that didn't come to its end."""
 

@@ -4248,11 +4248,11 @@ class ChatRequest(Model):
         Field(
             description=(
                 'True keeps the chat as a conversation, where the profile leaves that'
-                ' to the request.'
+                ' to the request; false keeps none.'
             )
         ),
     ] = None
-    """True keeps the chat as a conversation, where the profile leaves that to the request."""
+    """True keeps the chat as a conversation, where the profile leaves that to the request; false keeps none."""
 
     messageId: Annotated[
         Any | None, Field(description="Of AI SDK's clients; not read.")

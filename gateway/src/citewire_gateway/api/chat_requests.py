@@ -55,6 +55,8 @@ def make_chat_input(
     """
     asked = asked or _asked(body)
     messages = tuple(asked.messages)
+    if body.keep is False:
+        profile = replace(profile, persist=Persist.NEVER)
     question = messages[-1].content if messages else body.question
     include = body.events()
     violations = Violations()

@@ -2,7 +2,6 @@
 
 import base64
 import struct
-from dataclasses import replace
 from typing import Annotated
 
 from citewire.embedder.v1 import embedder_pb2
@@ -15,7 +14,6 @@ from citewire_accounts.tenants.providers import ProviderType
 from citewire_dialects.dialect import ChatDialect
 from citewire_dialects.openai_chat import OpenAiAnswer, OpenAiStream
 from citewire_dialects.openai_requests import read_completion
-from citewire_dialects.profile import Persist
 from citewire_dialects.schemas.openai import CompletionRequest
 from citewire_dialects.schemas.openai_answers import Completion
 from citewire_dialects.schemas.vectors import (
@@ -72,8 +70,6 @@ async def complete(
 ) -> Response:
     """Answers as OpenAI's chat completions do; `model` names a profile, and after a slash a chat model."""
     profile = await call.find_profile(body.profile)
-    if body.store is False:
-        profile = replace(profile, persist=Persist.NEVER)
     asked = read_completion(body)
     completion_id, structured = f"chatcmpl-{current_request_id()}", asked.passed_on.HasField("format")
     dialect: ChatDialect = OpenAiAnswer(completion_id, body.model, call.url_of, structured=structured)

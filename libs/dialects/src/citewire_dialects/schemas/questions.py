@@ -84,7 +84,9 @@ class ChatRequest(ScopeFields):
         default=None, description="Changes single fields of the profile for this question, within its limits."
     )
     keep: StrictBool | None = Field(
-        default=None, description="True keeps the chat as a conversation, where the profile leaves that to the request."
+        default=None,
+        description="True keeps the chat as a conversation, where the profile leaves that to the request; false keeps "
+        "none.",
     )
     time_zone: Annotated[StrictStr, Field(max_length=64)] | None = Field(
         default=None,

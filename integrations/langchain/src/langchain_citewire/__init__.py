@@ -1,0 +1,7 @@
+"""Citewire for LangChain: a retriever, a chat model whose answers carry verified citations, and embeddings."""
+
+from langchain_citewire.chat_models import ChatCitewire
+from langchain_citewire.embeddings import CitewireEmbeddings
+from langchain_citewire.retrievers import CitewireRetriever
+
+__all__ = ["ChatCitewire", "CitewireEmbeddings", "CitewireRetriever"]

@@ -1,0 +1,172 @@
+"""A chat model that answers from an organisation's documents, each sentence with its verified citation."""
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, closing
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel, LangSmithParams
+from langchain_core.language_models.chat_models import agenerate_from_stream, generate_from_stream
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from pydantic import ConfigDict, Field
+
+from citewire_client import models
+from citewire_client.adapters import ChatSettings, StopSequences
+from langchain_citewire.chunks import AnswerChunks
+from langchain_citewire.connection import GatewayConnection
+from langchain_citewire.messages import PROVIDER, answer_message, read_question
+
+
+class ChatCitewire(GatewayConnection, BaseChatModel):
+    """Answers questions from the caller's documents.
+
+    `additional_kwargs` of an answer has `citations` (each verified sentence with its quote, in LangChain's own form,
+    which `content_blocks` shows as annotations), `passages` (what the model was given) and `uncited`;
+    `response_metadata` has the rest.
+
+    Example:
+        ```python
+        from langchain_citewire import ChatCitewire
+
+        answer = ChatCitewire(collection="physics").invoke("At how many degrees does water boil?")
+        for citation in answer.additional_kwargs["citations"]:
+            print(citation["extras"]["verdict"], citation["cited_text"])
+        ```
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str = Field(default="grounded", alias="model_name")
+    """A profile; a chat model may follow: `grounded/openai/gpt-4.1`."""
+    collection: str | None = None
+    """Answered from alone; none: all documents that the caller may read."""
+    document_ids: list[int] | None = None
+    """Answered from alone."""
+    filter: Any = None
+    """On the documents' metadata, as `POST /v1/chat` takes it."""
+    top_k: int | None = None
+    """Passages that are searched for; none: the profile's."""
+    min_score: float | None = None
+    """Lowest cosine similarity of a passage; none: the profile's."""
+    max_tokens: int | None = None
+    """Most tokens of an answer; none: the profile's."""
+    stop: list[str] | None = Field(default=None, alias="stop_sequences")
+    """An answer ends where one of these begins. What it cites until then stays."""
+    options: dict[str, Any] = Field(default_factory=dict[str, Any])
+    """Fields of the profile that are changed, such as `answer_language`."""
+    include: list[str] = Field(default_factory=lambda: ["citation"])
+    """Events beyond those that the profile shows: `citation`, `uncited`, `assessment`, `step`, `cost`."""
+    conversation_id: str | None = None
+    """Continues a conversation that the gateway keeps: then only the last message is sent. None: all messages are sent,
+    and nothing is kept unless `keep` says so."""
+    keep: bool = False
+    """Whether question and answer are kept as the profile has it; false: not at all."""
+    streaming: bool = False
+    """Whether `invoke` reads a stream as well, so that callbacks are told each piece."""
+    grace_seconds: int | None = None
+    """How long an answer goes on without a reader: a connection that breaks is opened again."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "chat-citewire"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        return {"model": self.model, "collection": self.collection}
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
+        params = LangSmithParams(
+            ls_provider=PROVIDER, ls_model_name=str(kwargs.get("model", self.model)), ls_model_type="chat"
+        )
+        if (limit := kwargs.get("max_tokens", self.max_tokens)) is not None:
+            params["ls_max_tokens"] = limit
+        if sequences := stop or self.stop:
+            params["ls_stop"] = sequences
+        return params
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        if stop or self.stop:  # so that the model is stopped, too
+            with closing(self._stream(messages, stop, run_manager, **kwargs)) as chunks:
+                return generate_from_stream(chunks)
+        settings = self._settings(kwargs)
+        return _result(self.gateway.chat(**settings.arguments(read_question(messages))), settings.model)
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        if stop or self.stop:
+            async with aclosing(self._astream(messages, stop, run_manager, **kwargs)) as chunks:
+                return await agenerate_from_stream(chunks)
+        settings = self._settings(kwargs)
+        arguments = settings.arguments(read_question(messages))
+        async with self.connected() as client:
+            return _result(await client.chat(**arguments), settings.model)
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Generator[ChatGenerationChunk]:
+        settings = self._settings(kwargs)
+        arguments = settings.arguments(read_question(messages))
+        answer = AnswerChunks(settings.model, StopSequences(stop or self.stop or ()))
+        with self.gateway.stream_chat(**arguments) as events:
+            for event in events:
+                for chunk in answer.read(event):
+                    if run_manager:
+                        run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                    yield chunk
+                if answer.is_over:
+                    return
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncGenerator[ChatGenerationChunk]:
+        settings = self._settings(kwargs)
+        arguments = settings.arguments(read_question(messages))
+        answer = AnswerChunks(settings.model, StopSequences(stop or self.stop or ()))
+        async with self.connected() as client, client.stream_chat(**arguments) as events:
+            async for event in events:
+                for chunk in answer.read(event):
+                    if run_manager:
+                        await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                    yield chunk
+                if answer.is_over:
+                    return
+
+    def _settings(self, told: dict[str, Any]) -> ChatSettings:
+        """What holds for one question: this model's fields, unless `told` says otherwise.
+
+        Raises:
+            ValueError: Something is told that there is no field for.
+        """
+        names = ChatSettings.__dataclass_fields__
+        unknown = sorted(told.keys() - names.keys())
+        if unknown:
+            raise ValueError(f"{', '.join(unknown)} can't be set here; these can: {', '.join(names)}")
+        fields: dict[str, Any] = {name: getattr(self, name) for name in names} | told
+        fields["keep"] = None if fields["keep"] else False
+        return ChatSettings(**fields)
+
+
+def _result(answer: models.ChatAnswer, model: str) -> ChatResult:
+    message = answer_message(answer, model)
+    generation = ChatGeneration(message=message, generation_info={"finish_reason": answer.finish_reason})
+    return ChatResult(generations=[generation], llm_output={"model_name": model})

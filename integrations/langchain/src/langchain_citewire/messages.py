@@ -1,0 +1,128 @@
+"""LangChain's messages as the gateway takes them, and its answers as LangChain's messages."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, UsageMetadata
+from langchain_core.messages.block_translators import register_translator
+from langchain_core.messages.content import Citation, ContentBlock, TextContentBlock
+
+from citewire_client import models
+from citewire_client.adapters import Question, members
+
+PROVIDER: Final = "citewire"
+"""What `response_metadata` names as `model_provider`."""
+_ROLES: Final[Mapping[type[BaseMessage], str]] = {
+    SystemMessage: "system",
+    HumanMessage: "user",
+    AIMessage: "assistant",
+}
+_SPAN: Final = frozenset({"sentence", "quote", "index", "verdict"})
+"""Of a verified citation, what LangChain's own members say."""
+
+
+def read_question(messages: Iterable[BaseMessage]) -> Question:
+    """Reads LangChain's messages.
+
+    Raises:
+        ValueError: One of them can't be sent; the message says which, and why.
+    """
+    return Question.read((_role(message, at), _text(message, at)) for at, message in enumerate(messages))
+
+
+def usage_of(usage: models.TokenUsage) -> UsageMetadata:
+    """Tokens of the chat model, as LangChain counts them."""
+    return UsageMetadata(
+        input_tokens=usage.prompt_tokens,
+        output_tokens=usage.completion_tokens,
+        total_tokens=usage.prompt_tokens + usage.completion_tokens,
+    )
+
+
+def citation_of(verified: models.VerifiedCitation, passages: Sequence[models.Citation]) -> Citation:
+    """What was verified of a sentence, as LangChain has citations; `extras` has the verdict and the place."""
+    passage = next((passage for passage in passages if passage.index == verified.index), None)
+    more = {name: value for name, value in members(verified).items() if name not in _SPAN}
+    citation = Citation(
+        type="citation",
+        start_index=verified.sentence.start,
+        end_index=verified.sentence.end,
+        cited_text=verified.quote,
+        extras={"number": verified.index, "verdict": verified.verdict} | more,
+    )
+    if passage is not None:
+        citation["title"] = passage.title
+        citation["extras"] = citation.get("extras", {}) | {"ref": passage.ref, "file_name": passage.file_name}
+        if passage.url:
+            citation["url"] = passage.url
+    return citation
+
+
+def answer_metadata(model: str, profile: str, **more: object) -> dict[str, Any]:
+    """`response_metadata` of an answer."""
+    known = {name: value for name, value in more.items() if value is not None}
+    return {"model_name": model, "model_provider": PROVIDER, "profile": profile} | known
+
+
+def answer_message(answer: models.ChatAnswer, model: str) -> AIMessage:
+    """A whole answer with its citations."""
+    kwargs: dict[str, Any] = {
+        "citations": [citation_of(verified, answer.citations) for verified in answer.verified or ()],
+        "passages": [members(passage) for passage in answer.citations],
+    }
+    if answer.uncited is not None:
+        kwargs["uncited"] = [members(sentence) for sentence in answer.uncited]
+    metadata = answer_metadata(
+        model,
+        answer.profile,
+        finish_reason=answer.finish_reason,
+        not_found=answer.not_found,
+        provider=answer.provider,
+        chat_model=answer.model,
+        exchange_id=str(answer.exchange_id),
+        conversation_id=None if answer.conversation_id is None else str(answer.conversation_id),
+    )
+    return AIMessage(
+        content=answer.answer,
+        additional_kwargs=kwargs,
+        response_metadata=metadata,
+        usage_metadata=usage_of(answer.usage),
+    )
+
+
+def _role(message: BaseMessage, at: int) -> str:
+    for kind, role in _ROLES.items():
+        if isinstance(message, kind):
+            if isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls):
+                raise ValueError(f"messages.{at}: calls of tools can't be sent")
+            return role
+    raise ValueError(
+        f"messages.{at}: a {type(message).__name__} can't be sent; SystemMessage, HumanMessage and AIMessage can"
+    )
+
+
+def _text(message: BaseMessage, at: int) -> str:
+    blocks = [message.content] if isinstance(message.content, str) else message.content
+    unread = [block.get("type") for block in blocks if not isinstance(block, str) and block.get("type") != "text"]
+    if unread and not isinstance(message, AIMessage):
+        raise ValueError(
+            f"messages.{at}.content: a block of type {unread[0]!r} can't be sent; text can, and files are uploaded: "
+            "see CitewireRetriever.add_documents"
+        )
+    return str(message.text)
+
+
+def _content_blocks(message: AIMessage | AIMessageChunk) -> list[ContentBlock]:
+    """Standard blocks: the text, with the citations as its annotations."""
+    if not isinstance(message.content, str):
+        raise NotImplementedError  # they are blocks already: LangChain's own reading is right
+    citations: list[Citation] = message.additional_kwargs.get("citations") or []
+    if not message.content and not citations:
+        return []
+    block = TextContentBlock(type="text", text=message.content)
+    if citations:
+        block["annotations"] = list(citations)
+    return [block]
+
+
+register_translator(PROVIDER, _content_blocks, _content_blocks)

@@ -1,0 +1,117 @@
+"""A retriever over an organisation's documents."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from pydantic import ConfigDict, Field
+
+from citewire_client import models
+from citewire_client.adapters import document_fields, passage_metadata, require_readable
+from langchain_citewire.connection import GatewayConnection
+
+
+class CitewireRetriever(GatewayConnection, BaseRetriever):
+    """Searches the caller's documents. A result is a passage with its place, scores and its document's metadata.
+
+    Example:
+        ```python
+        from langchain_citewire import CitewireRetriever
+
+        retriever = CitewireRetriever(collection="physics", k=3)
+        for document in retriever.invoke("boiling point"):
+            print(document.metadata["title"], document.metadata["score"])
+        ```
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    k: int = Field(default=4, ge=1, le=200)
+    """Passages of a result, at most."""
+    collection: str | None = None
+    """Searched alone; none: all documents that the caller may read."""
+    document_ids: list[int] | None = None
+    """Searched alone."""
+    filter: Any = None
+    """On the documents' metadata, as `POST /v1/search` takes it."""
+    mode: Literal["dense", "lexical", "hybrid"] = "hybrid"
+    """By meaning, by words, or by both."""
+    rerank: bool = False
+    """Puts the results into the order of a rerank model."""
+    min_score: float | None = None
+    """Lowest cosine similarity of a passage."""
+    search_options: dict[str, Any] = Field(default_factory=dict[str, Any])
+    """Further fields of `POST /v1/search`, such as `max_per_document` or `as_of`."""
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
+        return _documents(self.gateway.search(query, **self._arguments_of_search(kwargs)))
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
+        async with self.connected() as client:
+            return _documents(await client.search(query, **self._arguments_of_search(kwargs)))
+
+    def add_documents(
+        self, documents: Sequence[Document], *, tags: Sequence[str] = (), wait: bool = True, timeout: float = 300.0
+    ) -> list[str]:
+        """Stores what a loader has read, with its metadata, in this retriever's collection; returns the documents' ids.
+
+        Args:
+            documents: Each becomes a document of its own, which is cut into passages by Citewire.
+            tags: Of all of them.
+            wait: Whether to return once they can be found.
+            timeout: Longest wait for each, in seconds.
+
+        Raises:
+            CitewireError: One was refused, isn't ready in time, or couldn't be read; those before it are stored.
+        """
+        client = self.gateway
+        stored = [client.add_document(**fields) for fields in self._uploads(documents, tags)]
+        if wait:
+            stored = [client.wait_for_document(document.id, timeout=timeout) for document in stored]
+        return [str(require_readable(document).id) for document in stored]
+
+    async def aadd_documents(
+        self, documents: Sequence[Document], *, tags: Sequence[str] = (), wait: bool = True, timeout: float = 300.0
+    ) -> list[str]:
+        """Like `add_documents`."""
+        async with self.connected() as client:
+            stored = [await client.add_document(**fields) for fields in self._uploads(documents, tags)]
+            if wait:
+                stored = [await client.wait_for_document(document.id, timeout=timeout) for document in stored]
+        return [str(require_readable(document).id) for document in stored]
+
+    def _uploads(self, documents: Sequence[Document], tags: Sequence[str]) -> Iterable[dict[str, Any]]:
+        more = {"collection": self.collection, "tags": list(tags)}
+        given = {name: value for name, value in more.items() if value}
+        return [document_fields(document.page_content, document.metadata) | given for document in documents]
+
+    def _arguments_of_search(self, told: dict[str, Any]) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            "collection": self.collection,
+            "document_ids": self.document_ids,
+            "filter": self.filter,
+            "min_score": self.min_score,
+        }
+        told = dict(told)
+        return {
+            "top_k": told.pop("k", self.k),
+            "mode": self.mode,
+            "rerank": self.rerank,
+            "include": ["metadata"],
+            **{name: value for name, value in fields.items() if value is not None},
+            **self.search_options,
+            **told,
+        }
+
+
+def _documents(results: models.SearchResults) -> list[Document]:
+    return [
+        Document(page_content=result.content, metadata=passage_metadata(result), id=str(result.chunk_id))
+        for result in results.results
+    ]

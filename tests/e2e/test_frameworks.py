@@ -1,0 +1,83 @@
+"""The packages for LangChain, LlamaIndex and Haystack as their users have them: wheels, against the running stack.
+
+Each framework's own standard tests and ours run in one process, in an environment that has nothing else of this
+repository.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from local_stack import LocalStack
+from scripts.frameworks_environment import install
+
+ROOT = Path(__file__).resolve().parents[2]
+INTEGRATIONS = ROOT / "integrations"
+PACKAGES = sorted(path.parent.name for path in INTEGRATIONS.glob("*/pyproject.toml"))
+EXAMPLES = ROOT / "docs" / "how-to" / "frameworks.md"
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    """A Python that has the frameworks."""
+    return install()
+
+
+@pytest.fixture(scope="module")
+def wheels(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the client and the packages, as their wheels unpack."""
+    uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
+    built, unpacked = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("unpacked")
+    for project in (ROOT / "clients" / "python", *(INTEGRATIONS / name for name in PACKAGES)):
+        subprocess.run([uv, "build", "--quiet", "--wheel", project, "--out-dir", built], check=True, timeout=120)
+    install_wheels = [uv, "pip", "install", "--quiet", "--python", python, "--no-deps", "--target", unpacked]
+    subprocess.run([*install_wheels, *built.glob("*.whl")], check=True, timeout=120)
+    return unpacked
+
+
+def environment(stack: LocalStack, wheels: Path) -> dict[str, str]:
+    """What a user has set; nothing is sent to anybody but the stack."""
+    quiet = {"HAYSTACK_TELEMETRY_ENABLED": "False", "LANGSMITH_TRACING": "false", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(wheels), "CITEWIRE_URL": stack.base_url, **quiet}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_it_passes_its_frameworks_tests_and_ours(
+    package: str, python: Path, wheels: Path, stack: LocalStack, tmp_path: Path
+) -> None:
+    command = [python, "-m", "pytest", "-c", INTEGRATIONS / "pytest.ini", "-q", "--benchmark-disable"]
+    done = subprocess.run(
+        [*command, INTEGRATIONS / package / "tests", "--basetemp", tmp_path / "base"],
+        cwd=tmp_path,
+        env=environment(stack, wheels),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, f"{done.stdout[-8000:]}\n{done.stderr[-2000:]}"
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None, done.stdout[-2000:]
+    assert int(passed[1]) >= 10, done.stdout[-2000:]
+
+
+def test_the_examples_of_the_documentation_run(python: Path, wheels: Path, stack: LocalStack, tmp_path: Path) -> None:
+    examples = re.findall(r"```python\n(.*?)```", EXAMPLES.read_text(encoding="utf-8"), re.DOTALL)
+    assert examples
+    done = subprocess.run(
+        [python, "-c", "\n".join(examples)],
+        cwd=tmp_path,
+        env=environment(stack, wheels),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.count("supported") >= len(PACKAGES), done.stdout
