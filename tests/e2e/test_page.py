@@ -30,6 +30,12 @@ POLICY = f"# Travel\n\n## Meals\n\nNo receipts are needed.\n{QUOTE} Half of it i
 QUESTION = "How much is the meal allowance per day abroad?"
 ANSWER = ("Abroad, the meal allowance ", "is 62 euros per day. [re", "f:1] It is paid in gold on Sundays.")
 KEY = "sk-canary-page-4711"
+COVERED_BADGE = """(() => {
+  const [badge, card] = ['.badge', '.card'].map(each => document.querySelector(each).getBoundingClientRect());
+  const isApart = card.bottom <= badge.top || badge.bottom <= card.top;
+  return isApart && card.top >= 0 && card.bottom <= innerHeight ? '' : JSON.stringify([badge, card]);
+})()"""
+"""Where the badge and its card are if the one covers the other, or the card isn't all in the window."""
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +114,14 @@ async def test_an_answer_with_its_proof(page: DrivenPage) -> None:
     await page.move_to(".badge")
     await page.wait_for("!!document.querySelector('.card')")
     assert await page.run("document.activeElement.className.includes('badge')")
+    for height in (260, 340, 437, 700):  # wherever there is room, the card doesn't cover its badge
+        await page.call(
+            "Emulation.setDeviceMetricsOverride", width=780, height=height, deviceScaleFactor=1, mobile=False
+        )
+        await page.wait_for(f"innerHeight === {height}")
+        await page.run("new Promise(painted => requestAnimationFrame(() => setTimeout(painted)))")
+        assert await page.run(COVERED_BADGE) == "", f"in a window {height} pixels high"
+    await page.call("Emulation.clearDeviceMetricsOverride")
     await page.click(".badge")
     await page.wait_for("document.activeElement.getAttribute('role') === 'dialog'")
     # The stored text beside it, at the quote.

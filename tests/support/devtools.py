@@ -13,11 +13,27 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from waiting import wait_until
 
 Json = dict[str, Any]
 _SECONDS = 60.0
+_STATE = """(() => {
+    const tag = element => element?.outerHTML.slice(0, 200) ?? null;
+    const shown = element => {
+        const {x, y, width, height} = element.getBoundingClientRect();
+        const middle = document.elementFromPoint(x + width / 2, y + height / 2);
+        return {element: tag(element), box: [x, y, width, height].join(" "), at_its_middle: tag(middle)};
+    };
+    return {
+        address: location.href,
+        window: `${innerWidth} ${innerHeight}`,
+        has_focus: document.hasFocus(),
+        active: tag(document.activeElement),
+        shown: [...document.querySelectorAll(".card, dialog, .reader, .toast, .badge")].slice(0, 8).map(shown),
+    };
+})()"""
 
 
 class DrivenPage:
@@ -26,6 +42,7 @@ class DrivenPage:
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
         self._numbers = itertools.count(1)
+        self._mouse: list[str] = []
         self.events: list[Json] = []
         """What the browser has told unasked, of the domains that a test has enabled; oldest first."""
 
@@ -63,12 +80,19 @@ class DrivenPage:
 
     async def wait_for(self, script: str) -> Any:  # noqa: ANN401 # whatever the script says
         """Evaluates an expression until it is true; pages come and go meanwhile."""
-        async with asyncio.timeout(_SECONDS):
-            while True:
-                with contextlib.suppress(AssertionError):
-                    if value := await self.run(script):
-                        return value
-                await asyncio.sleep(0.1)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SECONDS):
+                while True:
+                    with contextlib.suppress(AssertionError):
+                        if value := await self.run(script):
+                            return value
+                    await asyncio.sleep(0.1)
+        pytest.fail(f"not within {_SECONDS:.0f} s: {script}\n{await self._state()}")
+
+    async def _state(self) -> str:
+        """What the page was like when something was waited for in vain."""
+        state: Json = await self.run(_STATE)
+        return json.dumps(state | {"mouse": self._mouse}, indent=1, ensure_ascii=False)
 
     async def press(self, key: str, text: str = "") -> None:
         """Presses and releases a key, as a keyboard does; `text` is what it types."""
@@ -90,6 +114,7 @@ class DrivenPage:
             return [box.x + box.width / 2, box.y + box.height / 2];
         }})()"""
         x, y = await self.run(script)
+        self._mouse = [*self._mouse[-4:], f"{selector} at {x:.0f}, {y:.0f}"]
         await self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
         return x, y
 

@@ -9,13 +9,16 @@ import { apiKey, attempt, client, toast } from "../state";
 import { shortCount, words } from "../words";
 import { quoteSpan, type Span } from "./answer";
 import { hasPages, openBeside } from "./beside";
-import { card, closeCard, hoverOut, keepOpen, type OpenCard } from "./card-state";
+import { card, closeCard, hoverOut, keepOpen, type OpenCard, pin } from "./card-state";
 import { linkTo } from "./cited";
 import { fetchChunk, fetchDocument, locate, spanOf } from "./passages";
 import { atQuote, contentPath, placeText } from "./places";
 
 const CONTEXT = 180; // characters of the passage on either side of the quote
 const EDGE = 12; // between card and window, in pixels
+const GAP = 8; // between card and badge
+const BORDERS = 2; // above and below what scrolls
+const LEAST = 96; // the least height of a card
 
 export function Card() {
   const open = card.value;
@@ -70,7 +73,7 @@ function CardOf({ open }: { open: OpenCard }) {
       tabIndex={-1}
       onPointerEnter={keepOpen}
       onPointerLeave={hoverOut}
-      onFocusIn={() => open.pinned || (card.value = { ...open, pinned: true })}
+      onFocusIn={() => pin(open)}
     >
       <button type="button" class="icon card-close" aria-label={words.value.close} onClick={closeCard}>×</button>
       {citation.type === "repository" ? (
@@ -198,13 +201,14 @@ function CopyLink({ open: { anchor, target } }: { open: OpenCard }) {
   return <button type="button" onClick={() => void copy()}>{words.value.copyLink}</button>;
 }
 
-/** Puts the card under its badge, or above where there is no room; narrow windows show it at the bottom (by CSS). */
+/** Puts the card under its badge, or above where there is more room, and never on it; narrow windows show it at the bottom (by CSS). */
 function placeBy(box: HTMLElement, anchor: HTMLElement): void {
   const at = anchor.getBoundingClientRect();
   const left = Math.min(Math.max(EDGE, at.left + at.width / 2 - box.offsetWidth / 2), innerWidth - box.offsetWidth - EDGE);
-  const below = at.bottom + 8;
-  const fits = below + box.offsetHeight + EDGE <= innerHeight || at.top < box.offsetHeight + EDGE;
+  const below = innerHeight - at.bottom - GAP - EDGE;
+  const above = at.top - GAP - EDGE;
+  const isBelow = box.scrollHeight + BORDERS <= below || below >= above;
+  box.style.setProperty("--room", `${Math.max(LEAST, isBelow ? below : above)}px`); // what is longer scrolls
   box.style.left = `${left}px`;
-  box.style.top = `${fits ? Math.min(below, Math.max(EDGE, innerHeight - box.offsetHeight - EDGE)) : at.top - box.offsetHeight - 8}px`;
+  box.style.top = `${isBelow ? at.bottom + GAP : at.top - GAP - box.offsetHeight}px`;
 }
-

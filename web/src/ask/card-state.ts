@@ -17,6 +17,8 @@ export interface OpenCard {
 
 const OPEN_MS = 120;
 const CLOSE_MS = 220;
+/** Windows whose cards lie at the bottom, maybe over their badge: there only a click opens them. The style sheet says the same. */
+const NARROW = "(max-width: 46rem)";
 export const card = signal<OpenCard | null>(null);
 let timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -75,7 +77,7 @@ effect(() => {
 function hoverIn(event: PointerEvent, anchor: HTMLElement, target: BadgeTarget): void {
   if (event.pointerType !== "mouse" || placeOf(event) === pointer) return;
   clearTimeout(timer);
-  if (card.value?.pinned) return;
+  if (card.value?.pinned || matchMedia(NARROW).matches) return;
   timer = setTimeout(() => (card.value = { anchor, target, pinned: false }), OPEN_MS);
 }
 
@@ -87,6 +89,12 @@ export function hoverOut(): void {
 /** The mouse is on the card itself. */
 export function keepOpen(): void {
   clearTimeout(timer);
+}
+
+/** Its reader went into the card: it stays, also if the mouse has just left it. */
+export function pin(open: OpenCard): void {
+  clearTimeout(timer);
+  if (!open.pinned) card.value = { ...open, pinned: true };
 }
 
 function togglePinned(anchor: HTMLElement, target: BadgeTarget): void {
