@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 from citewire_accounts.tenants.identity import IdentityStore, make_key
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import Plan
+from operator_commands import run_command
 
 if TYPE_CHECKING:
     from databases import Database
@@ -27,14 +27,7 @@ async def key_for(database: Database, org: str, user: str, plan: Plan = "pro") -
 def keys(database: Database, *arguments: str, owner: bool = True) -> subprocess.CompletedProcess[str]:
     """Runs a keys command as an operator would."""
     name, dsn = ("MIGRATE_DSN", database.owner_dsn) if owner else ("DSN", database.dsn("citewire_chat"))
-    return subprocess.run(
-        [sys.executable, "-m", "citewire_gateway", "keys", *arguments],
-        env={f"CITEWIRE_GATEWAY_{name}": dsn},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_command(("keys", *arguments), {f"CITEWIRE_GATEWAY_{name}": dsn})
 
 
 def bearer(key: str) -> dict[str, str]:
