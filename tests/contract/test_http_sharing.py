@@ -9,7 +9,8 @@ from uuid import UUID
 import pytest
 
 from citewire_gateway.chat.reading import WITHHELD, withheld_answers
-from citewire_gateway.chat.store import AnswerSources, ChatStore, Readers
+from citewire_gateway.chat.records import AnswerSources, Readers
+from citewire_gateway.chat.store import ChatStore
 from citewire_kit.errors import NotFound
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import Tenant

@@ -17,8 +17,9 @@ from citewire_dialects.profile import Profile
 from citewire_dialects.run_codec import EVENT_CODEC
 from citewire_gateway.api.answer_details import answer_details
 from citewire_gateway.chat.pipeline import ChatPipeline
+from citewire_gateway.chat.records import AnswerSources, Closing, Exchange
 from citewire_gateway.chat.run import ChatInput
-from citewire_gateway.chat.store import AnswerSources, ChatStore, Closing, Exchange
+from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.profiles.builtin import DOCUMENTS
 from citewire_http.background import BackgroundTasks
 from citewire_http.runs.live import LiveRuns

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 from starlette.requests import ClientDisconnect
 
-from citewire_gateway.api.forms import upload_header
+from citewire_gateway.api.uploads import upload_header
 from citewire_http.api.reading import struct_to_json
 from citewire_http.multipart import receive_form
 from citewire_kit.errors import Aborted, CitewireError, InvalidArgument, Unavailable

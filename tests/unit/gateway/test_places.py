@@ -9,8 +9,7 @@ from citewire.retriever.v1 import retriever_pb2
 
 from citewire_cli.sources import place as place_in_words
 from citewire_dialects import events
-from citewire_dialects.schemas import chat, search
-from citewire_gateway.api.schemas import library
+from citewire_dialects.schemas import chat, library, search
 from citewire_gateway.chat.answer import passage_messages
 
 CELLS = Place(row=5, sheet="Preise & Größen", cell_range="A5:D5")

@@ -13,8 +13,8 @@ from citewire_dialects.native import JsonAnswer, NativeDialect
 from citewire_dialects.profile import EventType
 from citewire_dialects.run_codec import EVENT_CODEC
 from citewire_dialects.schemas.chat import AnswerDetails
+from citewire_dialects.schemas.library import Document
 from citewire_dialects.simple import SimpleJsonAnswer
-from citewire_gateway.api.schemas.library import Document
 
 # Written by the code of commit d5bce88: events of a chat, what is stored with its answer, and what was sent of both.
 PREVIOUS: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "stored_by_d5bce88.json").read_text("utf-8"))

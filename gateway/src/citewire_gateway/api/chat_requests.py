@@ -7,9 +7,8 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from citewire.generator.v1 import generator_pb2
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Response
 
-from citewire_accounts.api.dependencies import TenantDep
 from citewire_accounts.tenants.providers import CHAT_NEEDS
 from citewire_dialects.asked import Asked
 from citewire_dialects.dialect import AnswerDialect, ChatDialect
@@ -18,11 +17,10 @@ from citewire_dialects.options import MAX_INSTRUCTIONS_BYTES, changed
 from citewire_dialects.profile import EventType, Persist, Profile
 from citewire_dialects.run_codec import EVENT_CODEC
 from citewire_dialects.schemas.questions import ChatRequest
-from citewire_gateway.api.dependencies import Services, ServicesDep
+from citewire_gateway.api.dependencies import Call, Services
 from citewire_gateway.chat.run import ChatInput
 from citewire_gateway.chat.store import chat_message
 from citewire_gateway.settings import GatewaySettings
-from citewire_http.api.parameters import IdempotencyDep
 from citewire_http.api.schemas import RequestModel
 from citewire_http.idempotency import Claim, hash_json
 from citewire_http.streams import NO_HEADERS, EventBody, EventStream, StreamControl
@@ -126,13 +124,8 @@ def shown_events(profile: Profile, include: Collection[EventType]) -> frozenset[
 
 
 @dataclass(frozen=True, slots=True)
-class ChatCall:
-    """A call of a route that answers with a chat: who asks, of what, and with which Idempotency-Key."""
-
-    request: Request
-    tenant: TenantDep
-    services: ServicesDep
-    key: IdempotencyDep = None
+class ChatCall(Call):
+    """A call of a route that answers with a chat."""
 
     async def find_profile(self, name: str | None) -> Profile:
         """Returns a profile, the default where there is no name. Raises `NotFound`."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from citewire_accounts.api.dependencies import AccountServices
+from citewire_accounts.api.dependencies import AccountServices, TenantDep
 from citewire_dialects.events import Event
 from citewire_gateway.chat.erasing import QuoteEraser
 from citewire_gateway.chat.pipeline import ChatPipeline
@@ -16,6 +16,7 @@ from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.retriever import CorpusClient, Retriever
 from citewire_gateway.profiles.store import Profiles
 from citewire_gateway.settings import GatewaySettings
+from citewire_http.api.parameters import IdempotencyDep
 from citewire_http.api.schemas import MAX_ID
 from citewire_http.idempotency import IdempotencyStore
 from citewire_http.runs.live import LiveRuns
@@ -24,6 +25,7 @@ from citewire_http.runs.store import RunStore
 from citewire_http.server import Drain
 from citewire_http.upload_places import UploadPlaces
 from citewire_kit.audit import AuditTrail
+from citewire_kit.errors import NotFound
 from citewire_kit.service_health import Health
 
 
@@ -63,7 +65,32 @@ async def get_services(request: Request) -> Services:
 ServicesDep = Annotated[Services, Depends(get_services)]
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request that is done once: who sends it, to what, and with which Idempotency-Key."""
+
+    request: Request
+    tenant: TenantDep
+    services: ServicesDep
+    key: IdempotencyDep = None
+
+
 def read_id(text: str) -> int | None:
     """Reads the id of a document or chunk; None if it can't be one."""
     number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 16 else 0
     return number if 1 <= number <= MAX_ID else None
+
+
+def document_number(text: str) -> int:
+    """Reads a document's id; what can't be one doesn't exist."""
+    number = read_id(text)
+    if number is None:
+        raise no_document(text)
+    return number
+
+
+def no_document(text: str) -> NotFound:
+    """Returns the error for a document that doesn't exist."""
+    return NotFound(
+        f"there is no document {text[:64]}", reason="DOCUMENT_NOT_FOUND", metadata={"document_ids": text[:64]}
+    )

@@ -9,13 +9,13 @@ from citewire_accounts.api.operators import authenticate_operator
 from citewire_accounts.people.cookies import SESSION_COOKIE
 from citewire_dialects.schemas.anthropic import MESSAGE_EVENTS
 from citewire_dialects.schemas.chat import CHAT_EVENTS
+from citewire_dialects.schemas.library import PROGRESS_EVENTS, AddressBody, DocumentBody, DocumentForm
 from citewire_dialects.schemas.openai_answers import COMPLETION_STREAM
 from citewire_dialects.schemas.response_answers import RESPONSE_EVENTS
 from citewire_dialects.schemas.vector_stores import FileForm
 from citewire_dialects.self_rag import SELF_RAG_EVENTS
 from citewire_dialects.simple import SIMPLE_STREAM
 from citewire_dialects.ui_message import UI_STREAM
-from citewire_gateway.api.schemas.library import PROGRESS_EVENTS, AddressBody, DocumentBody, DocumentForm
 from citewire_http.api import openapi
 from citewire_http.api.openapi import Events
 

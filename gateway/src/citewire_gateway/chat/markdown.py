@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from citewire_accounts.tenants.feedback import Feedback
-from citewire_gateway.chat.store import Conversation, StoredMessage
+from citewire_gateway.chat.records import Conversation, StoredMessage
 
 _ENDS: Mapping[str, str] = {
     "cancelled": "_This answer was broken off by who asked._",

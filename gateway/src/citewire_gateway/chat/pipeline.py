@@ -29,10 +29,11 @@ from citewire_dialects.profile import EventType, NoMatch, ProfileModels
 from citewire_gateway.chat.answer import AnswerWriter, Reflection, passage_messages
 from citewire_gateway.chat.context import ContextFinder
 from citewire_gateway.chat.filled_libraries import is_narrowed
+from citewire_gateway.chat.records import Closing, State
 from citewire_gateway.chat.retrieval import Retrieval, both
 from citewire_gateway.chat.run import CHARS_PER_TOKEN, ChatInput, ChatRun
 from citewire_gateway.chat.steps import no_match_answer
-from citewire_gateway.chat.store import ChatStore, Closing, State
+from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.retriever import Retriever

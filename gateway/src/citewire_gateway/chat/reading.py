@@ -9,15 +9,8 @@ from uuid import UUID
 from citewire.generator.v1 import generator_pb2
 
 from citewire_accounts.tenants.feedback import RatedAnswer
-from citewire_gateway.chat.store import (
-    AnswerSources,
-    AskedAnswer,
-    ChatStore,
-    Conversation,
-    StoredExchange,
-    StoredMessage,
-    chat_message,
-)
+from citewire_gateway.chat.records import AnswerSources, AskedAnswer, Conversation, StoredExchange, StoredMessage
+from citewire_gateway.chat.store import ChatStore, chat_message
 from citewire_gateway.clients.retriever import Retriever
 from citewire_kit.errors import NotFound
 from citewire_kit.tenant import Tenant

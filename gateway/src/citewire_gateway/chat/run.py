@@ -24,8 +24,8 @@ from citewire_dialects.events import (
     VerifiedCitation,
 )
 from citewire_dialects.profile import EventType, Persist, Profile
+from citewire_gateway.chat.records import Exchange
 from citewire_gateway.chat.steps import path_step
-from citewire_gateway.chat.store import Exchange
 from citewire_gateway.metrics import CITATIONS, FIRST_TEXT, UNCITED_SENTENCES, profile_label
 from citewire_http.runs.recorder import Recorder
 from citewire_http.streams import StreamControl

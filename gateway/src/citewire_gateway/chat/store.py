@@ -4,18 +4,28 @@ import base64
 import binascii
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID, uuid5
 
 from citewire.generator.v1 import generator_pb2
 from psycopg.types.json import Jsonb
 
 from citewire_accounts.tenants.feedback import Feedback, conversation_not_found
+from citewire_gateway.chat.records import (
+    AnswerSources,
+    AskedAnswer,
+    Closing,
+    Conversation,
+    Exchange,
+    Readers,
+    StoredExchange,
+    StoredMessage,
+)
 from citewire_http.metrics import RUNS
 from citewire_http.runs.store import SQL as RUNS_SQL
-from citewire_http.runs.store import Batch, add_batch, no_such_run, run_lost
+from citewire_http.runs.store import add_batch, no_such_run, run_lost
 from citewire_kit.errors import FieldViolation, InvalidArgument
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
 from citewire_kit.telemetry import get_logger
@@ -24,127 +34,9 @@ from citewire_kit.tenant import Tenant
 SQL = load_queries("citewire_gateway.chat", "chats.sql")
 log = get_logger(__name__)
 
-State = Literal["done", "cancelled", "failed"]
 _TITLE_CHARS = 80
 _CHAT_IDS = UUID("8f0cfe5e-2a39-4b7c-9d0b-7c35a5a8c1de")
 """Namespace of conversations that a client's chat ids stand for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """One chat."""
-
-    exchange_id: UUID
-    tenant: Tenant
-    profile: str
-    dialect: str
-    request_id: str
-    question: str
-    conversation_id: UUID | None
-    """The conversation it belongs to; None if its profile keeps none."""
-    creates: bool
-    """Whether it begins that conversation."""
-    lease_seconds: float
-    """After which it counts as lost if nobody closed it."""
-    shown: Sequence[str] | None = None
-    """Names of the events that readers are shown, where its events are stored."""
-    keep_seconds: float = 0.0
-    """How long they are kept after its end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Closing:
-    """How an exchange ended."""
-
-    state: State
-    reason: str | None = None
-    """Why it was cancelled or failed; None if it is done."""
-    ordinal: int | None = None
-    """Of the answer in its conversation; None if the conversation has not been begun."""
-    discard: bool = False
-    """Whether the question is to go, with the conversation that it created: nothing came of it, and the caller was
-    told so by an HTTP error."""
-    answer: str = ""
-    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What is kept with the answer, as JSON."""
-    provider: str = ""
-    model: str = ""
-    embedding_model: str = ""
-    embedding_tokens: int = 0
-    usage: generator_pb2.TokenUsage = field(default_factory=generator_pb2.TokenUsage)
-    first_token_ms: int | None = None
-    """Milliseconds from the request to the first token; None if there was none."""
-    events: Sequence[Batch] = ()
-    """The last events of a stored run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """A conversation without its messages."""
-
-    conversation_id: UUID
-    title: str
-    profile: str
-    created_at: datetime
-    updated_at: datetime
-    user_id: str
-    """Whose it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerSources:
-    """What an answer was written from."""
-
-    ordinal: int
-    history: int | None
-    """Messages of the conversation that its model had read; None in an answer of a version that didn't note it."""
-    document_ids: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Readers:
-    """Who may read a conversation beside its user."""
-
-    users: Sequence[str] = ()
-    groups: Sequence[str] = ()
-    organisation: bool = False
-    """Whether everybody in the organisation may."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
-    """A question or an answer. `details` of an answer: citations, usage, steps, model."""
-
-    ordinal: int
-    role: str
-    content: str
-    state: str
-    details: dict[str, Any]
-    created_at: datetime
-    exchange_id: UUID
-    feedback: Feedback | None = None
-    """What the conversation's user thinks of the answer; None for every other reader."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredExchange:
-    """What was asked and answered in one exchange."""
-
-    conversation_id: UUID
-    question: str
-    answer: StoredMessage | None
-    """None until it has ended."""
-    last: bool
-    """Whether nothing was asked after it."""
-
-
-@dataclass(frozen=True, slots=True)
-class AskedAnswer:
-    """An answer with what was asked."""
-
-    profile: str
-    question: str
-    message: StoredMessage
 
 
 class ChatStore:
@@ -188,29 +80,24 @@ class ChatStore:
         return derived, await self._has(tenant, derived)
 
     async def _has(self, tenant: Tenant, conversation_id: UUID) -> bool:
-        values = _names(tenant) | {"conversation": conversation_id}
-        async with tenant_transaction(self._pool, tenant) as connection:
-            return await (await connection.execute(SQL["has_conversation"], values)).fetchone() is not None
+        return bool(await self._rows(tenant, "has_conversation", conversation=conversation_id))
 
     async def history(self, tenant: Tenant, conversation_id: UUID, most: int) -> Sequence[tuple[int, str, str]]:
         """Returns the last complete messages of a conversation of the user's own, oldest first.
 
         Of each: its ordinal, its role and its text.
         """
-        values = _names(tenant) | {"conversation": conversation_id, "most": most}
-        async with tenant_transaction(self._pool, tenant) as connection:
-            rows = await (await connection.execute(SQL["history"], values)).fetchall()
+        rows = await self._rows(tenant, "history", conversation=conversation_id, most=most)
         return [(ordinal, role, content) for ordinal, role, content in reversed(rows)]
 
     async def answer_sources(
         self, tenant: Tenant, conversation_ids: Collection[UUID]
     ) -> dict[UUID, list[AnswerSources]]:
         """Returns what the answers of conversations were written from, in their order; the caller may read them."""
-        values = _names(tenant) | {"conversations": list(conversation_ids)}
-        async with tenant_transaction(self._pool, tenant) as connection:
-            rows = await (await connection.execute(SQL["answer_sources"], values)).fetchall()
         sources: dict[UUID, list[AnswerSources]] = {}
-        for conversation_id, *columns in rows:
+        for conversation_id, *columns in await self._rows(
+            tenant, "answer_sources", conversations=list(conversation_ids)
+        ):
             sources.setdefault(conversation_id, []).append(AnswerSources(*columns))
         return sources
 
@@ -218,19 +105,18 @@ class ChatStore:
         """Writes the question into its conversation, which is created if need be; returns the answer's ordinal."""
         if exchange.conversation_id is None:
             raise ValueError("the exchange has no conversation")
-        values = _names(exchange.tenant) | {
-            "exchange": exchange.exchange_id,
-            "conversation": exchange.conversation_id,
-            "profile": exchange.profile,
-            "title": title_of(exchange.question),
-            "content": exchange.question,
-        }
-        async with tenant_transaction(self._pool, exchange.tenant) as connection:
-            query = SQL["begin_new"] if exchange.creates else SQL["begin_next"]
-            row = await (await connection.execute(query, values)).fetchone()
-        if row is None:  # deleted since the exchange was opened
+        rows = await self._rows(
+            exchange.tenant,
+            "begin_new" if exchange.creates else "begin_next",
+            exchange=exchange.exchange_id,
+            conversation=exchange.conversation_id,
+            profile=exchange.profile,
+            title=title_of(exchange.question),
+            content=exchange.question,
+        )
+        if not rows:  # deleted since the exchange was opened
             raise conversation_not_found(exchange.conversation_id)
-        return int(row[0])
+        return int(rows[0][0])
 
     async def close(self, exchange: Exchange, closing: Closing) -> None:
         """Closes the exchange, stores its last events and writes the answer, in one transaction.
@@ -279,15 +165,8 @@ class ChatStore:
             page_token: Of the page before.
         """
         before, before_id = _read_cursor(page_token)
-        values = _names(tenant) | {
-            "before": before,
-            "before_id": before_id,
-            "part": part,
-            "limit": page_size + 1,
-        }
-        async with tenant_transaction(self._pool, tenant) as connection:
-            query = SQL["list_shared_conversations" if shared else "list_conversations"]
-            rows = await (await connection.execute(query, values)).fetchall()
+        query = "list_shared_conversations" if shared else "list_conversations"
+        rows = await self._rows(tenant, query, before=before, before_id=before_id, part=part, limit=page_size + 1)
         page = [Conversation(*row) for row in rows[:page_size]]
         return page, _cursor(page[-1]) if len(rows) > page_size else ""
 
@@ -312,9 +191,7 @@ class ChatStore:
         Raises:
             NotFound: There is none that is kept (`RUN_NOT_FOUND`).
         """
-        values = _names(tenant) | {"exchange": exchange_id}
-        async with tenant_transaction(self._pool, tenant) as connection:
-            rows = await (await connection.execute(SQL["get_exchange"], values)).fetchall()
+        rows = await self._rows(tenant, "get_exchange", exchange=exchange_id)
         if not rows:
             raise no_such_run(exchange_id)
         (conversation_id, last), messages = rows[0][:2], [StoredMessage(*row[2:]) for row in rows]
@@ -343,22 +220,16 @@ class ChatStore:
         self, tenant: Tenant, answers: Collection[tuple[UUID, int]]
     ) -> dict[tuple[UUID, int], AskedAnswer]:
         """Returns answers by conversation and ordinal, of anybody in the organisation, without those that are gone."""
-        values = _names(tenant) | {
-            "conversations": [each for each, _ in answers],
-            "ordinals": [at for _, at in answers],
-        }
-        async with tenant_transaction(self._pool, tenant) as connection:
-            rows = await (await connection.execute(SQL["list_answers"], values)).fetchall()
+        conversations, ordinals = [each for each, _ in answers], [at for _, at in answers]
+        rows = await self._rows(tenant, "list_answers", conversations=conversations, ordinals=ordinals)
         return {(row[0], row[3]): AskedAnswer(row[1], row[2], StoredMessage(*row[3:])) for row in rows}
 
     async def rename_conversation(self, tenant: Tenant, conversation_id: UUID, title: str) -> Conversation:
         """Changes a conversation's title."""
-        values = _names(tenant) | {"conversation": conversation_id, "title": title}
-        async with tenant_transaction(self._pool, tenant) as connection:
-            row = await (await connection.execute(SQL["rename_conversation"], values)).fetchone()
-        if row is None:
+        rows = await self._rows(tenant, "rename_conversation", conversation=conversation_id, title=title)
+        if not rows:
             raise conversation_not_found(conversation_id)
-        return Conversation(*row)
+        return Conversation(*rows[0])
 
     async def readers(self, tenant: Tenant, conversation_id: UUID) -> Readers:
         """Returns who may read a conversation of the user's."""
@@ -387,6 +258,11 @@ class ChatStore:
             if await (await connection.execute(SQL["delete_conversation"], values)).fetchone() is None:
                 raise conversation_not_found(conversation_id)
             await connection.execute(RUNS_SQL["delete_conversation_events"], values)
+
+    async def _rows(self, tenant: Tenant, query: str, **values: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401 # of any type
+        """What a query gives, in a transaction of the tenant's."""
+        async with tenant_transaction(self._pool, tenant) as connection:
+            return await (await connection.execute(SQL[query], _names(tenant) | values)).fetchall()
 
     async def sweep(self, most: int = 1000) -> None:
         """Closes exchanges that lost their gateway, and forgets old answers."""

@@ -1,25 +1,22 @@
 """`POST /v1/documents:batch`: many changes of documents in one request, each with its own result."""
 
-from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Annotated
 
-from citewire.retriever.v1 import corpus_pb2
 from fastapi import APIRouter, Depends, Response
 from pydantic import MISSING, Field
 
-from citewire_accounts.api.dependencies import TenantDep, authenticate
-from citewire_gateway.api.dependencies import Services, ServicesDep
+from citewire_accounts.api.dependencies import authenticate
+from citewire_dialects.schemas.library import Document, DocumentPatch, FileBody, is_address
 from citewire_gateway.api.routes import documents
-from citewire_gateway.api.schemas.library import Document, DocumentPatch, FileBody, is_address
+from citewire_gateway.api.uploads import UploadCall, UploadCallDep
 from citewire_http.api.batches import Batch, Operation, attempt
 from citewire_http.api.openapi import problems
-from citewire_http.api.parameters import IdempotencyDep
 from citewire_http.api.schemas import Problem, ResponseModel
 from citewire_http.bodies import JsonBody, validate
 from citewire_http.departures import CancellingRoute
 from citewire_http.idempotency import hash_json
 from citewire_kit.plan_limits import Measure
-from citewire_kit.tenant import Tenant
 
 router = APIRouter(route_class=CancellingRoute, tags=["documents"], dependencies=[Depends(authenticate)])
 
@@ -39,50 +36,33 @@ class BatchResults(ResponseModel):
 
 
 @router.post("/v1/documents:batch", summary="Change many documents", responses=problems(413, 415))
-async def change_many(
-    tenant: TenantDep, services: ServicesDep, key: IdempotencyDep, batch: Annotated[Batch, Depends(JsonBody(Batch))]
-) -> BatchResults:
+async def change_many(call: UploadCallDep, batch: Annotated[Batch, Depends(JsonBody(Batch))]) -> BatchResults:
     """Does operations one after another. One that fails hinders no other; its result has the error."""
     results: list[OperationResult] = []
     done: dict[int, Document | None] = {}
 
     async def do(operation: Operation) -> None:
         if results:  # the first counts as the request itself
-            await services.limiter.take(tenant, Measure.REQUESTS)
-        done[len(results)] = await _do(tenant, services, operation)
+            await call.services.limiter.take(call.tenant, Measure.REQUESTS)
+        done[len(results)] = await _do(replace(call, key=operation.key), operation)
 
-    for number, operation in enumerate(batch.keyed(key)):
+    for number, operation in enumerate(batch.keyed(call.key)):
         status, problem = await attempt(number, operation, do)
         document = done.get(number) or MISSING
         results.append(OperationResult(status=status, document=document, error=problem or MISSING))
     return BatchResults(results=results)
 
 
-async def _do(tenant: Tenant, services: Services, operation: Operation) -> Document | None:
+async def _do(call: UploadCall, operation: Operation) -> Document | None:
     given, name = operation.document or {}, str(operation.id)
     match operation.op:
         case "update":
-            return await documents.patch_document(name, services, validate(DocumentPatch, given))
+            return await documents.patch_document(name, call.services, validate(DocumentPatch, given))
         case "retry":
-            return await documents.retry_document(name, Response(), services)
+            return await documents.retry_document(name, Response(), call.services)
         case "delete":
-            return await documents.delete_document(name, tenant, services)
+            return await documents.delete_document(name, call.tenant, call.services)
         case _ if "file_name" in given and not is_address(given):
-            return await _store_file(tenant, services, operation, validate(FileBody, given))
+            return await call.store_file(operation.id, validate(FileBody, given), hash_json(given))
         case _:
-            return await documents.store_json(tenant, services, operation.key, operation.id, given)
-
-
-async def _store_file(tenant: Tenant, services: Services, operation: Operation, file: FileBody) -> Document:
-    await documents.take_upload(services, tenant, len(file.content))
-    header = file.to_message(corpus_pb2.UploadHeader, document_id=operation.id)
-
-    async def data() -> AsyncGenerator[bytes, None]:
-        yield file.content
-
-    async def upload(request_id: str) -> corpus_pb2.Document:
-        header.request_id = request_id
-        return await services.corpus.upload(header, data())
-
-    digest = hash_json(operation.document)
-    return await documents.store_once(tenant, services, operation.key, operation.id, digest, upload)
+            return await call.store_json(operation.id, given)

@@ -9,6 +9,15 @@ from citewire.retriever.v1 import corpus_pb2
 from fastapi import APIRouter, Depends, Query
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate, require_admin
+from citewire_dialects.schemas.library import (
+    Collection,
+    CollectionBody,
+    CollectionDeleted,
+    CollectionList,
+    CollectionPatch,
+    GrantList,
+    GrantsBody,
+)
 from citewire_dialects.schemas.spaces import (
     CalibrationBody,
     PrepareBody,
@@ -19,15 +28,6 @@ from citewire_dialects.schemas.spaces import (
     SwitchBody,
 )
 from citewire_gateway.api.dependencies import ServicesDep
-from citewire_gateway.api.schemas.library import (
-    Collection,
-    CollectionBody,
-    CollectionDeleted,
-    CollectionList,
-    CollectionPatch,
-    GrantList,
-    GrantsBody,
-)
 from citewire_http.api.openapi import problems
 from citewire_http.api.pages import PagesDep
 from citewire_http.api.parameters import PageSize, PageToken, SearchText

@@ -1,7 +1,7 @@
 """`/v1/conversations`: what was asked and answered, each user's own."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -13,7 +13,7 @@ from citewire_accounts.api.schemas.feedback import FeedbackInfo
 from citewire_accounts.tenants.feedback import Feedback, conversation_not_found
 from citewire_dialects.schemas.chat import AnswerDetails
 from citewire_gateway.api.dependencies import ServicesDep
-from citewire_gateway.chat import store
+from citewire_gateway.chat import records
 from citewire_gateway.chat.markdown import markdown
 from citewire_http.api.openapi import deleted, problems
 from citewire_http.api.parameters import PageSize, PageToken, SearchText
@@ -87,6 +87,11 @@ class Sharing(RequestModel):
     groups: list[Reader] = Field(default_factory=list, max_length=200, examples=[["finance"]])
     organisation: StrictBool = Field(default=False, description="Whether everybody in the organisation may.")
 
+    @classmethod
+    def of(cls, readers: records.Readers) -> Self:
+        """Describes them."""
+        return cls(users=list(readers.users), groups=list(readers.groups), organisation=readers.organisation)
+
 
 Message = Annotated[UserMessage | StoredAnswer, Field(discriminator="role")]
 
@@ -125,7 +130,7 @@ async def list_conversations(
 ) -> ConversationList:
     """Returns the caller's conversations, latest first; `q` looks into titles and, of the caller's own, messages."""
     page, next_token = await services.chats.list_conversations(
-        tenant, shared=shared, part=q or "", page_size=_page_size(page_size), page_token=page_token or ""
+        tenant, shared=shared, part=q or "", page_size=page_size or 50, page_token=page_token or ""
     )
     return ConversationList(
         conversations=[_conversation(conversation, tenant) for conversation in page], next_page_token=next_token
@@ -149,7 +154,7 @@ async def get_conversation(
     """Returns a conversation with its messages, oldest first; long ones come in pages."""
     after = _ordinal(page_token or "")
     conversation, messages, more = await services.reader.get(
-        tenant, _id(conversation_id), page_size=_page_size(page_size, default=200), after=after
+        tenant, _id(conversation_id), page_size=page_size or _PAGE, after=after
     )
     run = await services.run_store.find_running(tenant, conversation.conversation_id)
     more_members = {} if run is None else {"run_id": str(run.run_id)}
@@ -208,8 +213,7 @@ async def rename_conversation(
 )
 async def get_sharing(conversation_id: str, tenant: TenantDep, services: ServicesDep) -> Sharing:
     """Returns who may read one of the caller's conversations."""
-    readers = await services.chats.readers(tenant, _id(conversation_id))
-    return Sharing(users=list(readers.users), groups=list(readers.groups), organisation=readers.organisation)
+    return Sharing.of(await services.chats.readers(tenant, _id(conversation_id)))
 
 
 @router.put("/v1/conversations/{conversation_id}/sharing", summary="Share a conversation", responses=problems(404))
@@ -229,9 +233,9 @@ async def put_sharing(
     for number, group in enumerate(body.groups):
         violations.require(group.isprintable(), f"groups[{number}]", "must be 1-200 printable characters")
     violations.raise_if_any()
-    readers = store.Readers(sorted(set(body.users)), sorted(set(body.groups)), body.organisation)
+    readers = records.Readers(sorted(set(body.users)), sorted(set(body.groups)), body.organisation)
     await services.chats.share(tenant, _id(conversation_id), readers)
-    return Sharing(users=list(readers.users), groups=list(readers.groups), organisation=readers.organisation)
+    return Sharing.of(readers)
 
 
 @router.delete("/v1/conversations/{conversation_id}", summary="Delete a conversation", **deleted(404))
@@ -240,7 +244,7 @@ async def delete_conversation(conversation_id: str, tenant: TenantDep, services:
     await services.chats.delete_conversation(tenant, _id(conversation_id))
 
 
-def _conversation(conversation: store.Conversation, tenant: Tenant) -> Conversation:
+def _conversation(conversation: records.Conversation, tenant: Tenant) -> Conversation:
     return Conversation(
         id=str(conversation.conversation_id),
         title=conversation.title,
@@ -253,8 +257,8 @@ def _conversation(conversation: store.Conversation, tenant: Tenant) -> Conversat
 
 def _stored(
     tenant: Tenant,
-    conversation: store.Conversation,
-    messages: Sequence[store.StoredMessage],
+    conversation: records.Conversation,
+    messages: Sequence[records.StoredMessage],
     headers: dict[str, str] | None = None,
     **more: str,
 ) -> Response:
@@ -267,7 +271,7 @@ def _stored(
     return JSONResponse(body, headers=headers)
 
 
-def message_body(message: store.StoredMessage, feedback: Feedback | None) -> dict[str, Any]:
+def message_body(message: records.StoredMessage, feedback: Feedback | None) -> dict[str, Any]:
     """Returns a message as JSON's values, with feedback on it; what is stored with an answer is sent as it is."""
     head: dict[str, Any] = {
         "role": message.role,
@@ -296,7 +300,3 @@ def _ordinal(token: str) -> int:
     if not token.isdecimal() or len(token) > 9:
         raise invalid_field("page_token", "must be the next_page_token of the page before")
     return int(token)
-
-
-def _page_size(given: int | None, *, default: int = 50) -> int:
-    return given or default

@@ -1,54 +1,40 @@
 """`/v1/documents` and below."""
 
-import hashlib
-import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any, ClassVar
 from urllib.parse import quote
 
 from citewire.retriever.v1 import corpus_pb2
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Response
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate
 from citewire_dialects.filters import parse_filter
 from citewire_dialects.profile import DocumentType
 from citewire_dialects.schemas import StreamError
-from citewire_gateway.api.dependencies import Services, ServicesDep, read_id
-from citewire_gateway.api.forms import upload_header
-from citewire_gateway.api.schemas.library import (
+from citewire_dialects.schemas.library import (
     PROGRESS_EVENTS,
     STATUSES,
-    AddressBody,
     Document,
-    DocumentBody,
     DocumentList,
     DocumentPatch,
     DocumentProgress,
     DocumentStatus,
     SpanPlaces,
-    is_address,
 )
+from citewire_gateway.api.dependencies import Services, ServicesDep, document_number
+from citewire_gateway.api.uploads import UploadCallDep
 from citewire_http.api.openapi import REF, deleted, problems, streamed
-from citewire_http.api.parameters import Clean, IdempotencyDep, PageSize, PageToken, SearchText
+from citewire_http.api.parameters import Clean, PageSize, PageToken, SearchText
 from citewire_http.api.schemas import Nothing, ResponseModel
 from citewire_http.api.times import Moment
-from citewire_http.bodies import JsonBody, parse_json, require_json, unsupported_media_type, validate
+from citewire_http.bodies import JsonBody, parse_json
 from citewire_http.departures import CancellingRoute
-from citewire_http.idempotency import StoredAnswer, hash_json
-from citewire_http.multipart import Form, receive_form
 from citewire_http.streams import ByteStream, EventStream, StreamDialect
 from citewire_kit.audit import touch
-from citewire_kit.errors import CitewireError, NotFound, invalid_field
-from citewire_kit.limiter import Taken
-from citewire_kit.pace import paced
-from citewire_kit.plan_limits import Measure
-from citewire_kit.tenant import Tenant
+from citewire_kit.errors import CitewireError, invalid_field
 
 router = APIRouter(route_class=CancellingRoute, tags=["documents"], dependencies=[Depends(authenticate)])
-
-_LEASE_SECONDS = 120.0
-"""How long an Idempotency-Key of an upload is held for a gateway that died: the body is complete by then."""
 
 Name = Annotated[str | None, Query(min_length=1, max_length=128), Clean]
 Version = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
@@ -72,24 +58,15 @@ _UPLOAD: dict[str, Any] = {
 
 
 @router.post("/v1/documents", summary="Add a document", **_UPLOAD)
-async def add_document(
-    request: Request, response: Response, tenant: TenantDep, services: ServicesDep, key: IdempotencyDep
-) -> Document:
+async def add_document(call: UploadCallDep, response: Response) -> Document:
     """Stores a file, a text, or what is fetched from an address. When this answers, it is durable; it is then read."""
-    return _accepted(response, await _store(request, tenant, services, key, None))
+    return _accepted(response, await call.store(None))
 
 
 @router.put("/v1/documents/{document_id}", summary="Add a new version", **_UPLOAD)
-async def replace_document(
-    document_id: str,
-    request: Request,
-    response: Response,
-    tenant: TenantDep,
-    services: ServicesDep,
-    key: IdempotencyDep,
-) -> Document:
+async def replace_document(document_id: str, call: UploadCallDep, response: Response) -> Document:
     """Stores a new version; the present one goes on serving until the new one is ready."""
-    return _accepted(response, await _store(request, tenant, services, key, document_number(document_id)))
+    return _accepted(response, await call.store(document_number(document_id)))
 
 
 @router.get("/v1/documents", summary="List documents")
@@ -275,146 +252,10 @@ async def _progress(services: Services, document_id: int) -> AsyncGenerator[Resp
     yield Nothing()
 
 
-async def _store(
-    request: Request, tenant: Tenant, services: Services, key: str | None, document_id: int | None
-) -> Document:
-    """Takes a form or a JSON body and hands it to the retriever; with a key, at most once."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type == "multipart/form-data":
-        return await store_file(request, tenant, services, key, document_id)
-    if media_type not in ("", "application/json"):
-        raise unsupported_media_type(media_type, "multipart/form-data or application/json")
-    require_json(request)
-    return await store_json(tenant, services, key, document_id, parse_json(await request.body()))
-
-
-async def store_json(
-    tenant: Tenant, services: Services, key: str | None, document_id: int | None, given: object
-) -> Document:
-    """Hands a text to the retriever, or an address that it fetches a file from; with a key, at most once."""
-    if is_address(given):
-        return await _fetch(tenant, services, key, document_id, validate(AddressBody, given))
-    return await store_text(tenant, services, key, document_id, validate(DocumentBody, given))
-
-
-async def _fetch(
-    tenant: Tenant, services: Services, key: str | None, document_id: int | None, body: AddressBody
-) -> Document:
-    header = body.to_proto(document_id)
-    taken = await take_upload(services, tenant, 0)
-
-    async def fetch(request_id: str) -> corpus_pb2.Document:
-        header.request_id = request_id
-        document = await services.corpus.fetch(header)
-        await services.limiter.settle(taken, document.size_bytes)
-        return document
-
-    return await store_once(tenant, services, key, document_id, hash_json(body.model_dump(mode="json")), fetch)
-
-
-async def store_text(
-    tenant: Tenant, services: Services, key: str | None, document_id: int | None, body: DocumentBody
-) -> Document:
-    """Hands a text to the retriever; with a key, at most once."""
-    if not body.content.strip():
-        raise invalid_field("content", "must not be empty")
-    message = body.to_proto(document_id)
-    await take_upload(services, tenant, len(body.content.encode()))
-
-    async def put(request_id: str) -> corpus_pb2.Document:
-        message.request_id = request_id
-        return await services.corpus.put(message)
-
-    return await store_once(tenant, services, key, document_id, hash_json(body.model_dump(mode="json")), put)
-
-
-async def store_file(
-    request: Request,
-    tenant: Tenant,
-    services: Services,
-    key: str | None,
-    document_id: int | None,
-    *,
-    read: Callable[[Form, int | None], corpus_pb2.UploadHeader] = upload_header,
-) -> Document:
-    """Hands a form's file to the retriever; with a key, at most once. `read` makes its header of the form's fields."""
-    media_type = request.headers.get("content-type", "")
-    if not media_type.lower().startswith("multipart/form-data"):
-        raise unsupported_media_type(media_type, "multipart/form-data")
-    declared = request.headers.get("content-length", "")
-    taken = await take_upload(services, tenant, int(declared) if declared.isdecimal() else 0)
-    with services.uploads.hold_for(tenant.org_id, request.scope) as place:
-        async with receive_form(
-            paced(request.stream(), services.settings.upload_pace(), place),
-            request.headers["content-type"],
-            max_file_bytes=services.settings.max_upload_bytes,
-            folder=services.settings.spool_dir,
-        ) as form:
-            await services.limiter.settle(taken, form.size)
-            header = read(form, document_id)
-
-            async def upload(request_id: str) -> corpus_pb2.Document:
-                header.request_id = request_id
-                return await services.corpus.upload(header, form.data())
-
-            return await store_once(tenant, services, key, document_id, form.digest, upload)
-
-
-async def take_upload(services: Services, tenant: Tenant, size: int) -> Taken:
-    """Counts an upload and its bytes before it is read; returns what it took of the bytes."""
-    await services.limiter.take(tenant, Measure.UPLOADS)
-    return await services.limiter.take(tenant, Measure.UPLOAD_BYTES, size)
-
-
-async def store_once(
-    tenant: Tenant,
-    services: Services,
-    key: str | None,
-    document_id: int | None,
-    digest: bytes,
-    store: Callable[[str], Awaitable[corpus_pb2.Document]],
-) -> Document:
-    """Has a document stored; with a key, at most once: what is the same has the same digest."""
-    if key is None:
-        return Document.read(await store(""))
-    operation = "documents" if document_id is None else f"documents/{document_id}"
-    request_hash = hashlib.sha256(digest).digest()
-    held = await services.idempotency.claim(
-        tenant, key, operation=operation, request_hash=request_hash, lease_seconds=_LEASE_SECONDS
-    )
-    if isinstance(held, StoredAnswer):
-        if not await services.reader.may_read([int(held.response["id"])]):
-            raise _no_document(str(held.response["id"]))  # it was deleted since, or hidden from who saved it
-        return Document.model_validate(held.response)
-    # The retriever keeps it with what it makes: where its answer was lost, the same request doesn't make it twice.
-    named = json.dumps([tenant.user_id, operation, key, request_hash.hex()]).encode()
-    try:
-        document = Document.read(await store(hashlib.sha256(named).hexdigest()))
-    except BaseException:
-        await held.release()
-        raise
-    await held.answer(document.stored())
-    return document
-
-
 def _accepted(response: Response, document: Document) -> Document:
     touch(f"document:{document.id}")
     response.headers["Location"] = f"/v1/documents/{document.id}"
     return document
-
-
-def document_number(text: str) -> int:
-    """Reads a document's id; what can't be one doesn't exist."""
-    number = read_id(text)
-    if number is None:
-        raise _no_document(text)
-    return number
-
-
-def _no_document(text: str) -> NotFound:
-    return NotFound(
-        f"there is no document {text[:64]}", reason="DOCUMENT_NOT_FOUND", metadata={"document_ids": text[:64]}
-    )
 
 
 def _presentation(media_type: str) -> tuple[str, str, str]:

@@ -25,7 +25,7 @@ from citewire_dialects.schemas.responses import ResponsesRequest
 from citewire_gateway.api.chat_requests import ChatCall, ChatCallDep
 from citewire_gateway.api.dependencies import Services, ServicesDep
 from citewire_gateway.chat.context import MOST_MESSAGES
-from citewire_gateway.chat.store import StoredExchange, StoredMessage
+from citewire_gateway.chat.records import StoredExchange, StoredMessage
 from citewire_http.api.openapi import event_stream, problems
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute

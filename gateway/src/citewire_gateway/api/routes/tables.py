@@ -7,8 +7,8 @@ from fastapi import APIRouter, Depends
 
 from citewire_accounts.api.dependencies import authenticate
 from citewire_dialects.schemas.tables import DocumentTables, TableAnswer, TableQueryBody
-from citewire_gateway.api.dependencies import ServicesDep
-from citewire_gateway.api.routes.documents import Version, document_number
+from citewire_gateway.api.dependencies import ServicesDep, document_number
+from citewire_gateway.api.routes.documents import Version
 from citewire_http.api.openapi import problems
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute

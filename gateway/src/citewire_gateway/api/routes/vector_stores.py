@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Annotated, Literal
 
 from citewire.retriever.v1 import corpus_pb2
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Response
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate
@@ -28,12 +28,12 @@ from citewire_dialects.schemas.vector_stores import (
     file_status,
 )
 from citewire_gateway.api.dependencies import Services, ServicesDep, read_id
-from citewire_gateway.api.forms import upload_header
 from citewire_gateway.api.routes import collections, documents
 from citewire_gateway.api.routes.search import require_query
+from citewire_gateway.api.uploads import UploadCallDep, upload_header
 from citewire_gateway.chat.retrieval import embed_and_search
 from citewire_http.api.openapi import REF, problems
-from citewire_http.api.parameters import Clean, IdempotencyDep
+from citewire_http.api.parameters import Clean
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_http.multipart import Form
@@ -219,11 +219,11 @@ async def delete_store(name: str, tenant: TenantDep, services: ServicesDep) -> G
         }
     },
 )
-async def create_file(request: Request, tenant: TenantDep, services: ServicesDep, key: IdempotencyDep) -> FileObject:
+async def create_file(call: UploadCallDep) -> FileObject:
     """Stores a file as a document; further fields are those of `POST /v1/documents`, `collection` among them."""
-    stored = await documents.store_file(request, tenant, services, key, None, read=_header)
+    stored = await call.store_form(None, read=_header)
     touch(f"document:{stored.id}")
-    return FileObject.of(await services.corpus.get(stored.id))
+    return FileObject.of(await call.services.corpus.get(stored.id))
 
 
 @router.get("/v1/files", summary="List documents (OpenAI)", tags=["documents"])

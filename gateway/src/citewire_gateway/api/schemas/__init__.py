@@ -1,4 +1,4 @@
-"""Bodies of the gateway's own routes; those of chats are the dialects'."""
+"""Bodies of the gateway's own routes; those of chats, documents and search are the dialects'."""
 
 from typing import Literal
 
