@@ -7,21 +7,18 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, TypedDict
 
-import aiohttp
 import anthropic
 import httpx2
 from anthropic import RequestOptions
 from citewire.generator.v1 import generator_pb2 as pb
 
-from citewire_generator.model import Message, ModelInfo, Role
+from citewire_generator.model import Message, Role
 from citewire_generator.providers.anthropic_stream import AnthropicStream
 from citewire_generator.providers.base import ChatTask, Feature
 from citewire_generator.providers.reading import AnswerReader
-from citewire_generator.providers.remote import RemoteChat, SdkErrors, call_headers, http_client
+from citewire_generator.providers.remote import RemoteChat, SdkErrors, call_headers
 from citewire_generator.tokens import estimate_messages
 from citewire_kit.telemetry import get_logger
-from citewire_remote.redaction import Redaction
-from citewire_remote.stall_timeout import TimeLimits
 
 PROVIDER: Final = "anthropic"
 MAX_TOKENS: Final = 2048
@@ -51,36 +48,16 @@ class Turn(TypedDict):
 
 
 class AnthropicMessages(RemoteChat):
-    """Streams answers.
+    """Streams answers."""
 
-    Args:
-        session: Made by `open_session`; closed by `close`.
-        api_base: Base URL that ends in `/v1`.
-        api_key: The key.
-        models: What it offers, the default first.
-        limits: Time limits.
-        name: The provider's name.
-    """
-
+    provider = PROVIDER
     takes: ClassVar[frozenset[Feature]] = frozenset(
         {Feature.TOOLS, Feature.IMAGES, Feature.STOP, Feature.REASONING_EFFORT}
     )
     sdk_errors = SdkErrors(anthropic.APIStatusError, anthropic.APIConnectionError)
 
-    def __init__(
-        self,
-        session: aiohttp.ClientSession,
-        *,
-        api_base: str,
-        api_key: str | None,
-        models: tuple[ModelInfo, ...],
-        limits: TimeLimits | None = None,
-        name: str = PROVIDER,
-    ) -> None:
-        key = api_key or ""
-        super().__init__(
-            session, models=models, limits=limits or TimeLimits(), name=name, redact=Redaction(key, api_base)
-        )
+    def open_sdk(self, api_base: str, key: str, client: httpx2.AsyncClient) -> None:
+        """See `RemoteChat.open_sdk`."""
         self._authorization = f"Bearer {key}" if key else anthropic.omit
         self._sdk = anthropic.AsyncAnthropic(
             api_key=key,
@@ -89,7 +66,7 @@ class AnthropicMessages(RemoteChat):
             max_retries=0,
             timeout=None,
             open_telemetry=False,
-            http_client=http_client(session),
+            http_client=client,
         )
 
     async def send(

@@ -4,20 +4,17 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-import aiohttp
 import httpx2
 import openai
 from citewire.generator.v1 import generator_pb2 as pb
 from openai import RequestOptions
 
-from citewire_generator.model import Message, ModelInfo
+from citewire_generator.model import Message
 from citewire_generator.providers.base import ChatTask, Feature
 from citewire_generator.providers.ollama_stream import CONTENT_TYPE, OllamaStream
 from citewire_generator.providers.openai_stream import OpenAiStream
 from citewire_generator.providers.reading import AnswerReader
-from citewire_generator.providers.remote import RemoteChat, SdkErrors, call_headers, http_client
-from citewire_remote.redaction import Redaction
-from citewire_remote.stall_timeout import TimeLimits
+from citewire_generator.providers.remote import RemoteChat, SdkErrors, call_headers
 
 PROVIDER: Final = "openai-compatible"
 SCHEMA_NAME: Final = "answer"
@@ -30,42 +27,22 @@ _TOOL_CHOICES: Final = {
 
 
 class OpenAiCompatible(RemoteChat):
-    """Streams answers from one base URL.
+    """Streams answers from one base URL."""
 
-    Args:
-        session: Made by `open_session`; closed by `close`.
-        api_base: Base URL that ends in `/v1`.
-        api_key: Sent as a bearer token; None sends none (Ollama, vLLM without one).
-        models: What it offers, the default first.
-        limits: Time limits.
-        name: The provider's name; the protocol is one, those who speak it are many.
-    """
-
+    provider = PROVIDER
     takes_temperature: ClassVar[bool] = True
     takes: ClassVar[frozenset[Feature]] = frozenset(Feature)
     sdk_errors = SdkErrors(openai.APIStatusError, openai.APIConnectionError)
 
-    def __init__(
-        self,
-        session: aiohttp.ClientSession,
-        *,
-        api_base: str,
-        api_key: str | None,
-        models: tuple[ModelInfo, ...],
-        limits: TimeLimits | None = None,
-        name: str = PROVIDER,
-    ) -> None:
-        key = api_key or ""
-        super().__init__(
-            session, models=models, limits=limits or TimeLimits(), name=name, redact=Redaction(key, api_base)
-        )
+    def open_sdk(self, api_base: str, key: str, client: httpx2.AsyncClient) -> None:
+        """See `RemoteChat.open_sdk`."""
         self._authorization = f"Bearer {key}" if key else openai.omit
         self._sdk = openai.AsyncOpenAI(
             api_key=key or "none",
             base_url=api_base,
             max_retries=0,
             timeout=None,
-            http_client=http_client(session),
+            http_client=client,
         )
 
     async def send(

@@ -66,12 +66,15 @@ class RemoteChat(ChatProvider):
 
     Args:
         session: Made by `open_session`; closed by `close`.
+        api_base: Base URL that ends in `/v1`.
+        api_key: Sent as a bearer token; None sends none (Ollama, vLLM without one).
         models: What it offers, the default first.
         limits: Time limits.
-        name: The provider's name.
-        redact: Keeps its key and address out of the log.
+        name: The provider's name; a protocol is one, those who speak it are many.
     """
 
+    provider: ClassVar[str]
+    """The name of one that has no other."""
     sdk_errors: ClassVar[SdkErrors]
     """Those of the SDK that `send` calls."""
 
@@ -79,16 +82,19 @@ class RemoteChat(ChatProvider):
         self,
         session: aiohttp.ClientSession,
         *,
+        api_base: str,
+        api_key: str | None,
         models: tuple[ModelInfo, ...],
-        limits: TimeLimits,
-        name: str,
-        redact: Redaction,
+        limits: TimeLimits | None = None,
+        name: str = "",
     ) -> None:
+        key = api_key or ""
         self._session = session
         self._models = models
-        self._limits = limits
-        self._name = name
-        self._redact = redact
+        self._limits = limits or TimeLimits()
+        self._name = name or self.provider
+        self._redact = Redaction(key, api_base)
+        self.open_sdk(api_base, key, http_client(session))
 
     @property
     def name(self) -> str:
@@ -99,6 +105,10 @@ class RemoteChat(ChatProvider):
     def models(self) -> tuple[ModelInfo, ...]:
         """The configured models."""
         return self._models
+
+    @abstractmethod
+    def open_sdk(self, api_base: str, key: str, client: httpx2.AsyncClient) -> None:
+        """Makes the client of the provider's SDK; `key` is "" where there is none."""
 
     @abstractmethod
     async def send(
