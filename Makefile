@@ -40,7 +40,7 @@ test: $(SYNCED) $(LITELLM) $(CHECKOV) $(FRAMEWORKS) ## Run all tests (ARGS="test
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 .PHONY: lint
-lint: lint-style lint-types lint-imports lint-protos lint-openapi lint-spelling lint-lock lint-web lint-workflows ## Check style, types, import boundaries, contracts and spelling
+lint: lint-style lint-types lint-imports lint-protos lint-openapi lint-clients lint-spelling lint-lock lint-web lint-workflows ## Check style, types, import boundaries, contracts and spelling
 
 .PHONY: lint-style
 lint-style: $(SYNCED)
@@ -65,11 +65,16 @@ lint-protos: $(SYNCED)
 	$(BIN)/buf format protos --diff --exit-code
 	$(BIN)/buf breaking protos --against baseline/protos.binpb
 	$(BIN)/python scripts/proto.py --check
+	$(BIN)/python -m scripts.service_clients --check
 
 .PHONY: lint-openapi
 lint-openapi: $(SYNCED)
 	$(BIN)/python scripts/openapi.py --check
 	$(BIN)/python -m scripts.python_client --check
+
+.PHONY: lint-clients
+lint-clients: $(SYNCED)
+	$(BIN)/python scripts/client_table.py --check
 
 .PHONY: lint-spelling
 lint-spelling: $(SYNCED)
@@ -98,11 +103,16 @@ lint-commits: $(SYNCED) ## Check the messages of new commits (COMMITS="main..HEA
 proto: $(SYNCED) ## Generate the stubs beside the contracts
 	@$(BIN)/buf format protos --write
 	@$(BIN)/python scripts/proto.py
+	@$(BIN)/python -m scripts.service_clients
 
 .PHONY: openapi
 openapi: $(SYNCED) ## Write docs/reference/openapi.json, and the Python client's part that is made of it
 	@$(BIN)/python scripts/openapi.py
 	@$(BIN)/python -m scripts.python_client
+
+.PHONY: clients
+clients: $(SYNCED) ## Write docs/clients.md from the tests of clients
+	@$(BIN)/python scripts/client_table.py
 
 .PHONY: web
 web: $(SYNCED) ## Check, test and build the page of web/ into the gateway's package

@@ -18,6 +18,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.workermanage import WorkerController
 
+import client_rows
 from benchmarks.tables import format_table
 from bytecode import keep_bytecode
 from citewire_kit import metrics as kit_metrics
@@ -61,6 +62,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Reads what the run is told, then forgets the environment before any module can read it."""
+    config.pluginmanager.register(client_rows)
     told = getattr(config, "workerinput", {}).get(_TOLD_FORBID_SKIPS)  # what the run on several cores was told
     asked = os.environ.get("CITEWIRE_FORBID_SKIPS", "") not in {"", "0"}
     config.stash[_FORBID_SKIPS] = asked if told is None else bool(told)

@@ -64,6 +64,7 @@ def wire_format(schema: dict[str, Any]) -> Any:  # noqa: ANN401 # what the clien
     return {"type": "json_schema", "json_schema": {"name": "generated", "schema": schema, "strict": True}}
 
 
+@pytest.mark.client("openai", "Structured output for any strict schema, whole and streamed")
 async def test_json_of_any_strict_schema_arrives_whole_and_streamed(
     database: Database, proof: ProofScale, print_table: PrintTable
 ) -> None:
@@ -90,6 +91,7 @@ async def test_json_of_any_strict_schema_arrives_whole_and_streamed(
     )
 
 
+@pytest.mark.client("openai", "Structured output without a model, of quotations")
 async def test_quotations_fill_a_model_of_the_client(database: Database) -> None:
     async with client_of(database, Extractive()) as client:
         answer = await client.chat.completions.parse(model="grounded", messages=MESSAGES, response_format=Growth)

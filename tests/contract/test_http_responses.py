@@ -75,6 +75,7 @@ def is_cited(response: Response) -> None:
     assert (extra["quote"], extra["document_start"], extra["verdict"]) == (SENTENCE, 40, "supported")
 
 
+@pytest.mark.client("openai", "Responses, whole, with citations and usage")
 async def test_a_whole_response_has_text_citations_and_usage(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     response = await client.responses.create(
         model="grounded", input=QUESTION, instructions="Be brief.", max_output_tokens=90, metadata={"team": "a"}
@@ -90,6 +91,7 @@ async def test_a_whole_response_has_text_citations_and_usage(gateway: Gateway, c
     assert request.policy.marker_style == generator_pb2.MARKER_STYLE_REMOVE
 
 
+@pytest.mark.client("openai", "Responses, streamed, with the documented events")
 async def test_a_stream_has_the_documented_events_in_their_order(client: openai.AsyncOpenAI) -> None:
     stream = await client.responses.create(
         model="grounded", input=QUESTION, tools=SEARCH, include=["file_search_call.results"], stream=True
@@ -123,6 +125,7 @@ async def test_a_stream_has_the_documented_events_in_their_order(client: openai.
     assert (final.output[0].queries, passage.file_id, passage.text) == ([QUESTION], "7", SENTENCE)
 
 
+@pytest.mark.client("openai", "Responses by its stream helper")
 async def test_its_stream_helper_gathers_the_same(client: openai.AsyncOpenAI) -> None:
     async with client.responses.stream(model="grounded", input=QUESTION) as stream:
         kinds = {event.type async for event in stream}
@@ -132,6 +135,7 @@ async def test_its_stream_helper_gathers_the_same(client: openai.AsyncOpenAI) ->
     is_cited(final)
 
 
+@pytest.mark.client("openai", "A broken stream of a response fails")
 async def test_a_broken_stream_fails_and_is_never_complete(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     async def breaks(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
         yield started((1, 0))
@@ -172,6 +176,7 @@ async def test_an_answer_that_is_cut_is_incomplete(
         assert response.incomplete_details.reason == told
 
 
+@pytest.mark.client("openai", "Responses kept, read, continued by `previous_response_id`, deleted")
 async def test_a_response_is_kept_read_continued_and_deleted(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     first = await client.responses.create(model="documents", input=QUESTION, metadata={"n": "1"}, tools=SEARCH)
     read = await client.responses.retrieve(first.id)
@@ -242,6 +247,7 @@ async def test_items_are_a_conversation_and_an_answer_comes_back_as_it_was(
     assert request.policy.instructions == "Be brief."
 
 
+@pytest.mark.client("openai", "`file_search` with vector stores and filters")
 async def test_a_vector_store_is_a_collection_and_its_filters_are_ours(
     gateway: Gateway, client: openai.AsyncOpenAI
 ) -> None:
@@ -339,6 +345,7 @@ REFUSED: dict[str, Any] = {
 }
 
 
+@pytest.mark.client("openai", "Responses, each parameter honoured or refused by its name")
 async def test_every_parameter_of_the_installed_client_is_honoured_or_refused_by_name(
     client: openai.AsyncOpenAI,
 ) -> None:

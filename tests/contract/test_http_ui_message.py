@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import subprocess
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
@@ -17,11 +16,11 @@ from citewire_kit.errors import Unavailable
 from gateway_fake_servers import running_fakes
 from gateway_fakes import completed, delta, result, started
 from gateway_process import Gateway, rows, running_gateway, until_rows
+from npm_clients import npm_folder
 
 if TYPE_CHECKING:
     from databases import Database
 
-AI_SDK = "7.0.173"
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCRIPT = ROOT / "tests" / "support" / "ai_sdk_client.mjs"
 RESUME = ROOT / "tests" / "support" / "ai_sdk_resume.mjs"
@@ -106,18 +105,11 @@ async def test_a_dialect_is_for_streams_and_must_be_known(gateway: Gateway) -> N
 
 @pytest.fixture(scope="session")
 def ai_sdk() -> Path:
-    """A folder where the `ai` package is installed, kept between runs."""
-    home = ROOT / ".citewire-bench" / f"ai-{AI_SDK}"
-    if not (home / "done").exists():
-        shutil.rmtree(home, ignore_errors=True)
-        home.mkdir(parents=True)
-        (home / "package.json").write_text('{"private": true}')
-        command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", f"ai@{AI_SDK}"]
-        subprocess.run(command, cwd=home, check=True, timeout=240)
-        (home / "done").touch()
-    return home
+    """A folder where the `ai` package is installed."""
+    return npm_folder("ai")
 
 
+@pytest.mark.client("ai", "UI message stream: text, sources and citations as parts")
 @pytest.mark.system(program="npm", package="npm")
 async def test_the_ai_package_reads_the_stream(gateway: Gateway, ai_sdk: Path) -> None:
     process = await asyncio.create_subprocess_exec(
@@ -139,6 +131,7 @@ async def test_the_ai_package_reads_the_stream(gateway: Gateway, ai_sdk: Path) -
     assert [entry["index"] for entry in parts["data-citations"][0]["data"]["citations"]] == [1, 2]
 
 
+@pytest.mark.client("ai", "A fault in the stream is its error")
 @pytest.mark.system(program="npm", package="npm")
 async def test_the_ai_package_hears_of_a_fault(gateway: Gateway, ai_sdk: Path) -> None:
     gateway.fakes.generator.script = breaks
@@ -155,6 +148,7 @@ async def test_the_ai_package_hears_of_a_fault(gateway: Gateway, ai_sdk: Path) -
     assert "the model provider went away" in (out + err).decode()
 
 
+@pytest.mark.client("ai", "Resumes a stream; a chat id is a conversation")
 @pytest.mark.system(program="npm", package="npm")
 async def test_the_ai_package_comes_back_and_its_chat_is_a_conversation(
     gateway: Gateway, ai_sdk: Path, database: Database

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anthropic
 import openai
@@ -41,6 +42,7 @@ async def _cites(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_p
     yield completed(cited_numbers=[1])
 
 
+@pytest.mark.client("openai", "Chat completions, streamed, with annotations and usage")
 async def test_it_streams_and_reads_annotations(client: openai.AsyncOpenAI) -> None:
     text, usage = "", None
     annotations: list[Any] = []
@@ -58,6 +60,7 @@ async def test_it_streams_and_reads_annotations(client: openai.AsyncOpenAI) -> N
     assert usage.total_tokens == 120
 
 
+@pytest.mark.client("openai", "Chat completions by its stream helper")
 async def test_its_stream_helper_gathers_the_same(client: openai.AsyncOpenAI) -> None:
     async with client.chat.completions.stream(model="grounded", messages=MESSAGES) as stream:
         final = await stream.get_final_completion()
@@ -67,6 +70,7 @@ async def test_its_stream_helper_gathers_the_same(client: openai.AsyncOpenAI) ->
     assert final.choices[0].finish_reason == "stop"
 
 
+@pytest.mark.client("openai", "Chat completions, whole, with typed annotations")
 async def test_it_reads_a_whole_answer_with_typed_annotations(client: openai.AsyncOpenAI) -> None:
     answer = await client.chat.completions.create(model="grounded", messages=MESSAGES)
     annotations = answer.choices[0].message.annotations
@@ -75,6 +79,7 @@ async def test_it_reads_a_whole_answer_with_typed_annotations(client: openai.Asy
     assert (cited.start_index, cited.end_index, cited.url) == (7, 14, "https://example.org/report")
 
 
+@pytest.mark.client("openai", "A stream that breaks is its error, never a short answer")
 async def test_a_stream_that_breaks_is_an_error_to_it(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     async def breaks(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
         yield started((1, 0))
@@ -88,16 +93,19 @@ async def test_a_stream_that_breaks_is_an_error_to_it(gateway: Gateway, client: 
             pass
 
 
+@pytest.mark.client("openai", "An unknown model is its `NotFoundError`")
 async def test_an_unknown_model_is_not_found_to_it(client: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.NotFoundError, match="gpt-99"):
         await client.chat.completions.create(model="gpt-99", messages=MESSAGES)
 
 
+@pytest.mark.client("openai", "Embeddings, in base64")
 async def test_it_embeds_in_the_format_that_it_prefers(client: openai.AsyncOpenAI) -> None:
     embeddings = await client.embeddings.create(model="", input=["a"])  # it asks for base64 by itself
     assert embeddings.data[0].embedding == [0.5] * 4
 
 
+@pytest.mark.client("openai", "Models")
 async def test_it_lists_models(client: openai.AsyncOpenAI) -> None:
     assert "grounded" in [model.id async for model in client.models.list()]
 
@@ -128,6 +136,7 @@ async def claude(gateway: Gateway) -> AsyncIterator[anthropic.AsyncAnthropic]:
         yield made
 
 
+@pytest.mark.client("anthropic", "Messages, streamed, with citations")
 async def test_anthropics_client_gathers_blocks_with_citations(claude: anthropic.AsyncAnthropic) -> None:
     async with claude.messages.stream(model="grounded", max_tokens=100, messages=MESSAGES) as stream:
         events = [event.type async for event in stream]
@@ -138,6 +147,7 @@ async def test_anthropics_client_gathers_blocks_with_citations(claude: anthropic
     _is_cited(final)
 
 
+@pytest.mark.client("anthropic", "Messages, whole, with citations and a system prompt")
 async def test_anthropics_client_reads_a_whole_answer(claude: anthropic.AsyncAnthropic, gateway: Gateway) -> None:
     system: list[Any] = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
     final = await claude.messages.create(model="grounded", max_tokens=100, messages=MESSAGES, system=system)
@@ -162,6 +172,7 @@ def _is_cited(message: anthropic.types.Message) -> None:
     assert message.stop_reason == "end_turn"
 
 
+@pytest.mark.client("anthropic", "An answer sent back as a message, with all that it came with")
 async def test_an_answer_goes_back_to_us_as_anthropics_client_keeps_it(
     claude: anthropic.AsyncAnthropic, gateway: Gateway
 ) -> None:
@@ -171,14 +182,12 @@ async def test_an_answer_goes_back_to_us_as_anthropics_client_keeps_it(
     assert gateway.fakes.generator.requests[-1].question
 
 
+@pytest.mark.client("anthropic", "Errors of its own kinds, before and in a stream")
 async def test_anthropics_client_gets_errors_of_its_own_kinds(
     claude: anthropic.AsyncAnthropic, gateway: Gateway
 ) -> None:
     with pytest.raises(anthropic.NotFoundError, match="gpt-99"):
         await claude.messages.create(model="gpt-99", max_tokens=100, messages=MESSAGES)
-    tool: Any = {"name": "weather", "input_schema": {"type": "object"}}
-    with pytest.raises(anthropic.UnprocessableEntityError, match="tools"):
-        await claude.messages.create(model="grounded", max_tokens=100, messages=MESSAGES, tools=[tool])
 
     async def breaks(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
         yield started((1, 0))
@@ -189,3 +198,134 @@ async def test_anthropics_client_gets_errors_of_its_own_kinds(
     with pytest.raises(anthropic.APIStatusError, match="the model provider went away"):
         async with claude.messages.stream(model="grounded", max_tokens=100, messages=MESSAGES) as stream:
             await stream.get_final_message()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(
+            {"n": 2},
+            marks=pytest.mark.client(
+                "openai", "Chat completions, `n` above 1", refused="n: must be 1 or absent: there is one answer"
+            ),
+        ),
+        pytest.param(
+            {"logprobs": True},
+            marks=pytest.mark.client(
+                "openai",
+                "Chat completions, `logprobs`",
+                refused="logprobs: must be false or absent: no provider's are passed on",
+            ),
+        ),
+        pytest.param(
+            {"web_search_options": {}},
+            marks=pytest.mark.client(
+                "openai",
+                "Chat completions, `web_search_options`",
+                refused="web_search_options: must be null or absent: answers come from documents",
+            ),
+        ),
+        pytest.param(
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [{"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}}],
+                    }
+                ]
+            },
+            marks=pytest.mark.client(
+                "openai",
+                "Chat completions, sound in messages",
+                refused="a part of type input_audio can't be read: add it to the library with POST /v1/documents",
+            ),
+        ),
+    ],
+)
+async def test_openais_chat_is_refused_with_what_to_do(
+    client: openai.AsyncOpenAI, changes: dict[str, Any], refusal: str
+) -> None:
+    asked: dict[str, Any] = {"model": "grounded", "messages": MESSAGES, **changes}
+    with pytest.raises(openai.UnprocessableEntityError, match=refusal):
+        await client.chat.completions.create(**asked)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(
+            {"background": True},
+            marks=pytest.mark.client(
+                "openai",
+                "Responses, `background`",
+                refused="background: must be false or absent: an answer is streamed, or waited for",
+            ),
+        ),
+        pytest.param(
+            {"tools": [{"type": "web_search"}]},
+            marks=pytest.mark.client(
+                "openai",
+                "Responses, `web_search`",
+                refused="tools.0.type: must be file_search: answers come from documents",
+            ),
+        ),
+    ],
+)
+async def test_openais_responses_are_refused_with_what_to_do(
+    client: openai.AsyncOpenAI, changes: dict[str, Any], refusal: str
+) -> None:
+    asked: dict[str, Any] = {"model": "grounded", "input": "How much did it grow?", **changes}
+    with pytest.raises(openai.UnprocessableEntityError, match=refusal):
+        await client.responses.create(**asked)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(
+            {"tools": [{"name": "weather", "input_schema": {"type": "object"}}]},
+            marks=pytest.mark.client(
+                "anthropic", "Tools", refused="tools: must be [] or absent: answers come from documents, not from tools"
+            ),
+        ),
+        pytest.param(
+            {"stop_sequences": ["x"]},
+            marks=pytest.mark.client(
+                "anthropic",
+                "`stop_sequences`",
+                refused="stop_sequences: must be [] or absent: an answer ends where its model ends it",
+            ),
+        ),
+        pytest.param(
+            {"thinking": {"type": "enabled", "budget_tokens": 2000}},
+            marks=pytest.mark.client(
+                "anthropic",
+                "`thinking`",
+                refused='thinking: must be {"type": "disabled"} or absent: it is the operator\'s to set',
+            ),
+        ),
+        pytest.param(
+            {"output_config": {"format": {"type": "json_schema", "schema": {}}}},
+            marks=pytest.mark.client(
+                "anthropic",
+                "`output_config`",
+                refused="output_config: must be {} or absent: an answer is text with citations",
+            ),
+        ),
+        pytest.param(
+            {"messages": [*MESSAGES, {"role": "assistant", "content": "{"}]},
+            marks=pytest.mark.client(
+                "anthropic",
+                "An answer begun for the model",
+                refused="messages: the last message must be the user's: answers can't be begun for the model",
+            ),
+        ),
+    ],
+)
+async def test_anthropics_messages_are_refused_with_what_to_do(
+    claude: anthropic.AsyncAnthropic, changes: dict[str, Any], refusal: str
+) -> None:
+    asked: dict[str, Any] = {"model": "grounded", "max_tokens": 100, "messages": MESSAGES, **changes}
+    with pytest.raises(anthropic.UnprocessableEntityError) as caught:
+        await claude.messages.create(**asked)
+    assert re.search(refusal, str(cast("dict[str, Any]", caught.value.body)["detail"]))

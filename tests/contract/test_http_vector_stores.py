@@ -36,6 +36,7 @@ async def client(gateway: Gateway) -> AsyncIterator[openai.AsyncOpenAI]:
         yield made
 
 
+@pytest.mark.client("openai", "Files, from upload to deletion")
 async def test_a_file_is_a_document_from_upload_to_deletion(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     made = await client.files.create(file=FILE, purpose="assistants", extra_body={"tags": "2025"})
     assert (made.filename, made.bytes, made.status, made.object) == ("report.txt", len(FILE[1]), "uploaded", "file")
@@ -77,6 +78,7 @@ async def test_an_upload_that_is_none_is_refused_by_name(gateway: Gateway, clien
     assert gateway.fakes.corpus.uploads == 0
 
 
+@pytest.mark.client("openai", "Vector stores")
 async def test_a_vector_store_is_a_collection_by_its_name(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     store = await client.vector_stores.create(name="reports/2025")
     assert (store.id, store.name, store.status) == ("reports/2025", "reports/2025", "completed")
@@ -97,6 +99,7 @@ async def test_a_vector_store_is_a_collection_by_its_name(gateway: Gateway, clie
     assert missing.value.code == "collection_not_found"
 
 
+@pytest.mark.client("openai", "Files of vector stores")
 async def test_files_come_into_a_vector_store_and_leave_it(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     for name in ("reports", "notes"):
         await client.vector_stores.create(name=name)
@@ -126,6 +129,7 @@ async def test_files_come_into_a_vector_store_and_leave_it(gateway: Gateway, cli
     assert (await client.files.retrieve(made.id)).id == made.id
 
 
+@pytest.mark.client("openai", "Search of vector stores, filtered")
 async def test_a_search_is_of_the_collection_and_filtered(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     metadata = struct_pb2.Struct()
     metadata.update({"year": 2025, "parts": ["a"], "team": "a"})

@@ -41,6 +41,7 @@ def test_each_service_has_a_short_client_and_a_call_by_buf() -> None:
         assert port in CURLS[number]
 
 
+@pytest.mark.client("grpcio", "Embed, store, search, generate by the stubs alone ([examples](how-to/grpc.md))")
 def test_the_examples_run_as_printed(stack: LocalStack) -> None:
     embedded, searched, generated = (run(stack, sys.executable, "-c", client) for client in CLIENTS)
     assert re.fullmatch(r"all-MiniLM-L6-v2 384 1536\n", embedded)
@@ -56,6 +57,7 @@ def test_the_examples_run_as_printed(stack: LocalStack) -> None:
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha"])
+@pytest.mark.client("buf", "Embed, search, generate, with the schema from the servers")
 def test_the_schema_comes_from_every_server_as_well(stack: LocalStack, version: str) -> None:
     reflected = [line.replace("--schema protos", f"--reflect-protocol grpc-{version}") for line in CURLS]
     answers = [run(stack, "bash", "-c", line) for line in reflected]

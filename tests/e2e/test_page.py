@@ -244,6 +244,7 @@ async def test_a_reload_a_deep_link_and_the_history(page: DrivenPage, stack: Loc
     await page.wait_for("!location.hash.startsWith('#/c/') && !!document.querySelector('.hello')")
 
 
+@pytest.mark.client("chromium", "Reads a run from its first event, without a gap")
 async def test_a_reload_in_the_middle_of_an_answer_goes_on(page: DrivenPage, model: ScriptedModel) -> None:
     model.say("Word after word, ", endless=True)
     await page.run("document.querySelector('#question').focus()")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from npm_clients import npm_folder
 from scripts.tool_environment import install_tool
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "reference" / "openapi.json"  # `make lint` holds it to what the gateway serves
-PACKAGES = ("openapi-typescript@7.13.0", "typescript@5.9.3")
 USE = """
 import type { components, paths } from "./api";
 type Schemas = components["schemas"];
@@ -34,18 +33,11 @@ export function read(event: Schemas["ChatEvent"]): string {
 
 @pytest.fixture(scope="session")
 def typescript() -> Path:
-    """A folder with the generator and the compiler, kept between runs."""
-    home = ROOT / ".citewire-bench" / "-".join(name.replace("@", "-") for name in PACKAGES)
-    if not (home / "done").exists():
-        shutil.rmtree(home, ignore_errors=True)
-        home.mkdir(parents=True)
-        (home / "package.json").write_text('{"private": true}')
-        command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", *PACKAGES]
-        subprocess.run(command, cwd=home, check=True, timeout=240)
-        (home / "done").touch()
-    return home / "node_modules" / ".bin"
+    """A folder with the generator and the compiler."""
+    return npm_folder("openapi-typescript", "typescript") / "node_modules" / ".bin"
 
 
+@pytest.mark.client("openapi-typescript", "Types of all routes, strict, with the events of a chat told apart")
 @pytest.mark.system(program="npm", package="npm")
 def test_types_for_typescript_are_strict(typescript: Path, tmp_path: Path) -> None:
     subprocess.run([typescript / "openapi-typescript", DOCUMENT, "-o", tmp_path / "api.d.ts"], check=True, timeout=60)
@@ -61,6 +53,7 @@ def test_types_for_typescript_are_strict(typescript: Path, tmp_path: Path) -> No
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.client("openapi-python-client", "A client of all routes that passes pyright")
 def test_a_python_client_passes_pyright(tmp_path: Path) -> None:
     requirements = Path(__file__).parent / "python-client-requirements.txt"
     generator = install_tool("openapi-python-client", "openapi-python-client", requirements)
