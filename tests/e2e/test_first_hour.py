@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,6 +24,7 @@ from pathlib import Path
 
 import pytest
 
+from embedded_postgres import link_tree
 from proof_scale import ProofScale
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,6 +89,7 @@ class Newcomer:
         self.home = folder / "home"
         self.log = folder / "log.txt"
         self.port = _free_port()
+        self._bytecode = self.home / "bytecode"  # ends with the clone
         self._stack: subprocess.Popen[bytes] | None = None
 
     def clone_repository(self) -> None:
@@ -105,6 +108,20 @@ class Newcomer:
             mark = self.clone / ".citewire-bench" / f"{name}.installed"
             mark.parent.mkdir(exist_ok=True)
             mark.touch()
+        self._bring_bytecode()
+
+    def _bring_bytecode(self) -> None:
+        """Brings what this run has compiled already: it is most of what a first start computes, and no page's matter.
+
+        Python takes only what was compiled from a file of the same size and time, as the clone's are.
+        """
+        if sys.pycache_prefix is None:
+            return
+        library = Path(sysconfig.get_path("stdlib"))
+        for source, target in ((ROOT, self.clone), (library, library)):
+            compiled = Path(sys.pycache_prefix).joinpath(*source.parts[1:])
+            if compiled.is_dir():
+                link_tree(compiled, self._bytecode.joinpath(*target.parts[1:]))
 
     def furnish(self) -> None:
         """Fills the handbook that the pages speak of."""
@@ -119,7 +136,7 @@ class Newcomer:
         names = ("GATEWAY", "EMBEDDER", "RETRIEVER", "GENERATOR", "WORKER")
         own |= {f"CITEWIRE_{name}_METRICS_PORT": "0" for name in names}
         own |= {"CITEWIRE_GATEWAY_PORT": str(self.port), "HOME": str(self.home), "ARGS": ""}
-        own |= {"PYTHONPYCACHEPREFIX": str(self.home / "bytecode")}  # ends with the clone
+        own |= {"PYTHONPYCACHEPREFIX": str(self._bytecode)}
         # What is installed comes from uv's cache, which has it: this environment was made from it.
         caches = {"UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or str(Path("~/.cache/uv").expanduser())}
         interpreter = {"PYTHON": getattr(sys, "_base_executable", sys.executable)}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -23,8 +21,10 @@ from citewire_kit.ids import uuid7
 from citewire_kit.postgres import Pool, open_pool, transaction
 from citewire_kit.tenant import Tenant
 from gateway_process import rows
+from operator_commands import run_command
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
     from databases import Database
@@ -57,14 +57,8 @@ async def trail(pool: Pool) -> AuditTrail:
 
 
 def verify(database: Database, *arguments: str, role: str = "postgres") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "citewire_gateway", "audit", "verify", *arguments],
-        env={**os.environ, "CITEWIRE_GATEWAY_MIGRATE_DSN": database.dsn(role)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    environ = {**os.environ, "CITEWIRE_GATEWAY_MIGRATE_DSN": database.dsn(role)}
+    return run_command(("audit", "verify", *arguments), environ)
 
 
 def problems(database: Database, *arguments: str) -> list[str]:

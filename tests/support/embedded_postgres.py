@@ -264,14 +264,15 @@ def _binaries_for(account: _Account, home: Path) -> Path:
         return package / "pginstall18"
     # The wheel keeps shared libraries in a folder beside the package and finds them by relative path.
     copy = home / "wheel" / package.name
-    _copy_tree(package / "pginstall18", copy / "pginstall18")
+    link_tree(package / "pginstall18", copy / "pginstall18")
     libraries = package.with_name(f"{package.name}.libs")
     if libraries.is_dir():
-        _copy_tree(libraries, copy.with_name(libraries.name))
+        link_tree(libraries, copy.with_name(libraries.name))
     return copy / "pginstall18"
 
 
-def _copy_tree(source: Path, target: Path) -> None:
+def link_tree(source: Path, target: Path) -> None:
+    """Copies a folder by hard links, or its content where there can be none."""
     try:
         shutil.copytree(source, target, copy_function=os.link, symlinks=True)
     except shutil.Error:  # another file system: no hard links
