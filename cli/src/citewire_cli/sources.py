@@ -26,9 +26,10 @@ def place(source: JsonObject) -> str:
         parts.append(f"slide {slide}")
     if section := get_str(source, "section"):
         parts.append(f"§ {one_line(section, 100)}")
-    if sheet := get_str(source, "sheet"):
-        parts.append(one_line(f"{sheet}!{cells}" if (cells := get_str(source, "cell_range")) else sheet, 100))
-    elif row is not None:
+    sheet, cells = get_str(source, "sheet"), get_str(source, "cell_range")
+    if sheet:
+        parts.append(one_line(f"{sheet}!{cells}" if cells else sheet, 100))
+    if row is not None and not cells:
         last = get_int(source, "end_row_number")
         parts.append(f"row {row}" if last is None else f"rows {row}–{last}")
     elif (cell := get_int(source, "cell")) is not None:

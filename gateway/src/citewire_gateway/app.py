@@ -184,6 +184,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         calls,
         plan_seconds=settings.plan_seconds,
         search_seconds=settings.search_seconds,
+        tables_seconds=settings.tables_seconds,
         request_seconds=settings.request_seconds,
     )
     generator = Generator(

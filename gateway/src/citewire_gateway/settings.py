@@ -109,6 +109,9 @@ class GatewaySettings(HttpSettings, AccountSettings, CallerSettings, LimitStoreS
     search_seconds: float = Field(default=2.0, gt=0)
     """Longest `Search`."""
 
+    tables_seconds: float = Field(default=5.0, gt=0)
+    """Longest that a chat waits for an answer computed over tables (`AnswerFromTables`); without one it goes on."""
+
     rerank_seconds: float = Field(default=0.3, gt=0, le=20)
     """Longest `Rerank` of a chat. What it had no time for follows in the first order, and a step says so."""
 

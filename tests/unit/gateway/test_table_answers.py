@@ -81,9 +81,23 @@ async def test_its_citation_opens_at_the_rows_and_quotes_nothing() -> None:
 
 async def test_without_rows_among_the_results_no_table_is_asked() -> None:
     asked = Asked()
-    asked.retriever.results = [result(1)]
+    asked.retriever.results = [result(1, verbatim=True)]
     await asked.events()
     assert asked.retriever.table_questions == []
+
+
+async def test_rows_of_a_text_are_known_by_their_number_in_the_table_or_by_their_words() -> None:
+    asked = Asked()
+    place = Place(sheet="Table 1", row=3)
+    asked.retriever.results = [
+        result(1, document_id=5, verbatim=True),
+        result(2, document_id=7, verbatim=True, place=place),
+        result(3, document_id=8, verbatim=False, place=Place(start_line=9, end_line=9)),
+    ]
+    await asked.events()
+    assert [list(each.document_ids) for each in asked.retriever.table_questions] == [[7, 8]]
+    labels = [passage.place_label for passage in asked.generator.requests[-1].passages]
+    assert "Table 1, row 3" in labels
 
 
 async def test_more_tables_than_can_be_asked_are_not() -> None:

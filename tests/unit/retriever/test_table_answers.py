@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("duckdb")
 
+from citewire.common.v1.place_pb2 import Place
 from citewire.retriever.v1 import table_pb2 as pb
 
 from citewire_retriever.ingest.document import ParseLimits
@@ -99,6 +100,42 @@ def test_a_ranking_with_too_many_ties_is_none() -> None:
     rows = [(number, "2026-01-01", "Acme", "North", "5", "0%") for number in range(1, 200)]
     with pytest.raises(TableQueryError, match="equal"):
         answer("Top 2 orders by revenue", rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "lines", "place"),
+    [
+        (
+            "costs.html",
+            b"<body><p>Costs</p><table><tr><th>Firm<th>Cost<tr><td>Total Energies<td>1.5<tr><td>Shell<td>2</table>",
+            [
+                "Sum of Cost: 3.5.",
+                "Computed for “What is the total cost?” from rows 2–3 of Table 1 of costs.html.",
+            ],
+            {"sheet": "Table 1", "row": 2, "end_row": 3},
+        ),
+        (
+            "costs.md",
+            b"# Costs\n\n| Firm | Cost |\n|---|---|\n| Eni | 1.5 |\n| Shell | 2 |\n",
+            ["Sum of Cost: 3.5.", "Computed for “What is the total cost?” from lines 5–6 of costs.md."],
+            {"start_line": 5, "end_line": 6},
+        ),
+    ],
+)
+def test_a_table_of_a_text_is_asked_like_any_other(
+    name: str, data: bytes, lines: list[str], place: dict[str, object]
+) -> None:
+    tables = read_tables(data, name, "", ParseLimits(), None)
+    computed = answer_question(connect(), tables, name, "What is the total cost?", TODAY)
+    assert computed.text.splitlines() == lines
+    assert computed.place == Place(**place)
+
+
+def test_a_table_of_a_text_that_was_cut_has_no_number() -> None:
+    cut = b"<body><table><tr><th>Firm<th>Cost<tr><td>Eni<td>1<tr><td rowspan=5000>Shell<td>2</table>"
+    tables = read_tables(cut, "costs.html", "", ParseLimits(), None)
+    with pytest.raises(TableQueryError, match="more of it was written"):
+        answer_question(connect(), tables, "costs.html", "What is the total cost?", TODAY)
 
 
 def test_a_row_with_totals_is_left_out_and_said() -> None:

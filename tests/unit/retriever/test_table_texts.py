@@ -7,7 +7,8 @@ import re
 import pytest
 from citewire.retriever.v1 import table_pb2 as pb
 
-from citewire_retriever.ingest.document import ParseLimits
+from citewire_retriever.ingest.document import BlockKind, ParseLimits
+from citewire_retriever.ingest.parsers import parse
 from citewire_retriever.ingest.tabular import TableQueryError
 from citewire_retriever.ingest.tabular.engine import answer, connect
 from citewire_retriever.ingest.tabular.table import Table
@@ -152,3 +153,20 @@ def test_tables_of_word_documents() -> None:
     assert (third.header_row, sum_of(third)) == (1, "4")
     (fourth,) = read(docx(word_table(rows, header=True)), "a.docx")
     assert (sum_of(fourth), fourth.column(2).skipped) == ("13", (4, 5, 6))
+
+
+def test_a_row_is_found_where_it_is_computed_from() -> None:
+    """The place of a row that search finds is the number by which a computed answer names it."""
+    html = page(
+        "<table><tr><th colspan=2>Title<tr><th>Item<th>Cost<tr><td>a<td>1<tr><td><td><tr><td>b<td>2</table><p>Then</p>",
+        "<table><thead><tr><td>Item<td>Cost</thead><tfoot><tr><td>Sum<td>7</tfoot><tr><td>a<td>3<tr><td>b<td>4</table>",
+    )
+    rows = [[text("Item"), text("Cost")], [text("a"), text("1")], [text("b"), text("2")]]
+    body = text("Before") + word_table(rows, header=True) + text("Then") + word_table(rows[:2], header=False)
+    for data, name in ((html, "a.html"), (docx(body), "a.docx")):
+        placed = [
+            (block.place.sheet, block.place.row) for block in parse(data, name).blocks if block.kind is BlockKind.ROW
+        ]
+        counted = [(each.sheet, row) for each in read(data, name) for row in sorted([*each.rows, *each.excluded])]
+        assert placed == counted
+        assert len(counted) >= 2

@@ -28,9 +28,10 @@ export function contentPath(citation: Citation): string {
   if (citation.record_path !== undefined) return `${path}#path=${encodeURIComponent(citation.record_path)}`;
   if (citation.start_seconds !== undefined) return `${path}#t=${citation.start_seconds}`;
   if (citation.slide !== undefined) return `${path}#slide=${citation.slide}`;
-  if (citation.sheet !== undefined) return `${path}#sheet=${encodeURIComponent(citation.sheet)}&range=${citation.cell_range ?? ""}`;
-  if (citation.row_number === undefined) return path;
-  return `${path}#row=${citation.row_number}${citation.end_row_number === undefined ? "" : `-${citation.end_row_number}`}`;
+  const rows = citation.row_number === undefined ? "" : `row=${citation.row_number}${citation.end_row_number === undefined ? "" : `-${citation.end_row_number}`}`;
+  if (citation.sheet === undefined) return rows === "" ? path : `${path}#${rows}`;
+  const inside = citation.cell_range === undefined ? rows : `range=${citation.cell_range}`;
+  return `${path}#sheet=${encodeURIComponent(citation.sheet)}&${inside}`;
 }
 
 /** A time from the beginning, as players show it. */
@@ -48,8 +49,8 @@ export function placeText(citation: Citation): string {
   const parts = [citation.file_name && citation.file_name !== citation.title ? nameText(citation.file_name) : "", nameText(citation.part ?? ""), section === citation.sheet ? "" : section];
   if (citation.page_number !== undefined) parts.push(words.value.page(citation.page_number));
   else if (citation.slide !== undefined) parts.push(words.value.slide(citation.slide));
-  else if (citation.sheet !== undefined) parts.push(citation.cell_range === undefined ? citation.sheet : `${citation.sheet}!${citation.cell_range}`);
-  else if (citation.row_number !== undefined) parts.push(rowText(citation.row_number, citation.end_row_number ?? citation.row_number));
+  else if (citation.sheet !== undefined && citation.cell_range !== undefined) parts.push(`${citation.sheet}!${citation.cell_range}`);
+  else if (citation.row_number !== undefined) parts.push(nameText(citation.sheet ?? ""), rowText(citation.row_number, citation.end_row_number ?? citation.row_number));
   else if (citation.cell !== undefined) parts.push(words.value.cell(citation.cell));
   else if (citation.record_path !== undefined) parts.push(citation.record_path === ROOT ? "" : citation.record_path);
   else if (citation.start_seconds !== undefined) parts.push(clock(citation.start_seconds));

@@ -296,15 +296,19 @@ def _place_label(chunk: retriever_pb2.Chunk) -> str:
     return f"{chunk.place.part}, {inner}" if chunk.place.part and inner else chunk.place.part or inner
 
 
+def _rows(place: place_pb2.Place) -> str:
+    return f"rows {place.row}–{place.end_row}" if place.HasField("end_row") else f"row {place.row}"
+
+
 def _inner_label(place: place_pb2.Place) -> str:
     if place.HasField("page"):
         return f"p. {place.page}"
     if place.HasField("slide"):
         return f"slide {place.slide}"
     if place.HasField("sheet"):
-        return f"{place.sheet}!{place.cell_range}" if place.HasField("cell_range") else place.sheet
+        return f"{place.sheet}!{place.cell_range}" if place.HasField("cell_range") else f"{place.sheet}, {_rows(place)}"
     if place.HasField("row"):
-        return f"rows {place.row}–{place.end_row}" if place.HasField("end_row") else f"row {place.row}"
+        return _rows(place)
     if place.HasField("cell"):
         return f"cell {place.cell}"
     if place.HasField("record_path"):

@@ -127,7 +127,7 @@ class ContextFinder:
 
     async def _compute(self, run: ChatRun, question: str, results: Results) -> Results:
         """A passage with the answer, where the question is computed over a table of what was found; else none."""
-        chunks = {result.chunk.document_id: result.chunk for result in results if result.chunk.place.HasField("row")}
+        chunks = {result.chunk.document_id: result.chunk for result in results if _is_rows(result.chunk)}
         if not 1 <= len(chunks) <= _MOST_TABLES:
             return ()
         request = table_pb2.AnswerFromTablesRequest(
@@ -254,6 +254,11 @@ class ContextFinder:
         relevant = (result for index, result in enumerate(similar) if index not in irrelevant or result.recency_rank)
         latest = (result for result in retrieval.results if result.recent)
         return replace(retrieval, results=(*relevant, *latest))
+
+
+def _is_rows(chunk: retriever_pb2.Chunk) -> bool:
+    """Whether it is rows of a table; only those whose text isn't the document's, as in Markdown, have no number."""
+    return chunk.place.HasField("row") or not chunk.verbatim
 
 
 def _budget(run: ChatRun) -> int | None:

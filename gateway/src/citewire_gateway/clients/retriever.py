@@ -35,6 +35,7 @@ class Retriever:
         *,
         plan_seconds: float,
         search_seconds: float,
+        tables_seconds: float,
         request_seconds: float,
     ) -> None:
         """Takes the longest calls; a call never gets more than its request has left."""
@@ -43,6 +44,7 @@ class Retriever:
         self._corpus = corpus_pb2_grpc.CorpusServiceStub(channel)
         self._plan_seconds = plan_seconds
         self._search_seconds = search_seconds
+        self._tables_seconds = tables_seconds
         self._request_seconds = request_seconds
 
     async def plan(self, request: retriever_pb2.PlanRequest) -> retriever_pb2.PlanResponse:
@@ -62,7 +64,7 @@ class Retriever:
         self, request: table_pb2.AnswerFromTablesRequest
     ) -> table_pb2.AnswerFromTablesResponse:
         """Answers a plain question over the one table that it fits."""
-        return await self._calls.unary(self._corpus.AnswerFromTables, request, timeout=self._search_seconds)
+        return await self._calls.unary(self._corpus.AnswerFromTables, request, timeout=self._tables_seconds)
 
     async def get_context(
         self, request: retriever_pb2.GetContextRequest

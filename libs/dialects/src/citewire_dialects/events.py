@@ -78,15 +78,16 @@ class Citation:
             return f"{url}#page={place.page}"
         if place.HasField("slide"):
             return f"{url}#slide={place.slide}"
+        rows = f"{place.row}-{place.end_row}" if place.HasField("end_row") else place.row
         if place.HasField("sheet"):
-            return f"{url}#sheet={quote(place.sheet, safe='')}&range={place.cell_range}"
+            inside = f"range={place.cell_range}" if place.HasField("cell_range") else f"row={rows}"
+            return f"{url}#sheet={quote(place.sheet, safe='')}&{inside}"
         if place.HasField("cell"):
             return f"{url}#cell={place.cell}"
         if place.HasField("record_path"):
             return f"{url}#path={quote(place.record_path, safe='')}"
         if place.HasField("start_seconds"):  # a media fragment
             return f"{url}#t={place.start_seconds:g}"
-        rows = f"{place.row}-{place.end_row}" if place.HasField("end_row") else place.row
         return f"{url}#row={rows}" if place.HasField("row") else url  # RFC 7111
 
     @property

@@ -111,7 +111,7 @@ def _read_markdown(file: _File) -> ParsedDocument:
 def _read_html(file: _File) -> ParsedDocument:
     from citewire_retriever.ingest.parsers.html import parse_html_page
 
-    return parse_html_page(file.text(), file.limits)
+    return parse_html_page(file.text(), file.limits, is_file=True)
 
 
 def _read_sheet(file: _File) -> ParsedDocument:

@@ -16,7 +16,7 @@ from citewire_retriever.ingest.parsers.docx_text import Paragraph, children, fin
 from citewire_retriever.ingest.parsers.lxml_facade import Element
 from citewire_retriever.ingest.parsers.package import Package, attribute, local
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
-from citewire_retriever.ingest.parsers.tables import Cell, Grid, add_rows, mark_header
+from citewire_retriever.ingest.parsers.tables import Cell, Grid, add_rows, mark_header, table_name
 
 MEDIA_TYPE: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _MOST_COLUMNS: Final = 1000
@@ -68,6 +68,7 @@ class _Reader:
             for note in children(package.related_tree(main, f"{kind}s"))
         }
         self.tables: list[_Grid] = []
+        self.table_count = 0
         self.title: str | None = None
         self.first_heading: str | None = None
 
@@ -107,7 +108,9 @@ class _Reader:
         notes = [note for row in _below(table, "tr") for note in grid.add(row)]
         if self.keep_tables:
             self.tables.append(grid)
-        add_rows(self.builder, mark_header(grid.rows, grid.header_rows))
+        self.table_count += 1
+        marked = mark_header(grid.rows, grid.header_rows)
+        add_rows(self.builder, marked, name=table_name(self.table_count))
         for note in notes:
             for each in children(self.notes.pop(note, None)):
                 self._paragraphs(read_paragraphs(each))

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from citewire.common.v1.place_pb2 import Place
+
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.html_measures import LISTS, Measures, measure
@@ -10,25 +12,25 @@ from citewire_retriever.ingest.parsers.html_tables import is_data_table, read_gr
 from citewire_retriever.ingest.parsers.html_text import BLOCKS, is_skipped, visible_text
 from citewire_retriever.ingest.parsers.lxml_facade import Element, parse_html, walk
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
-from citewire_retriever.ingest.parsers.tables import Grid
+from citewire_retriever.ingest.parsers.tables import Grid, place_in, table_name
 
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _MAIN_SHARE = 0.5
 _SPACES = re.compile(r"[^\S\n]*\n\s*|[^\S\n]+")
 
 
-def parse_html_page(text: str, limits: ParseLimits) -> ParsedDocument:
+def parse_html_page(text: str, limits: ParseLimits, *, is_file: bool = False) -> ParsedDocument:
     """Parses decoded HTML.
 
     Left out: scripts, styles, navigation, controls and what is hidden. If the page marks a main part that holds at
     least half of its text, only that is read. Headings keep their levels, preformatted text its lines; a row of a data
-    table becomes ``column: value`` pairs under the table's header.
+    table becomes ``column: value`` pairs under the table's header; in a file of its own it has its place.
 
     Raises:
         IngestError: EMPTY or NO_TEXT if nothing is left; TOO_LARGE.
     """
     root = _root(text)
-    reader = _Reader(limits, measure(root))
+    reader = _Reader(limits, measure(root), places_rows=is_file)
     reader.read(_main_part(root))
     if not reader.builder.blocks:
         raise IngestError(IngestCode.NO_TEXT, "The page holds no visible text.")
@@ -55,8 +57,9 @@ def _root(text: str) -> Element:
 class _Reader:
     """Collects inline text until a block starts or ends, then writes it as one block."""
 
-    def __init__(self, limits: ParseLimits, measures: dict[Element, Measures]) -> None:
+    def __init__(self, limits: ParseLimits, measures: dict[Element, Measures], *, places_rows: bool = False) -> None:
         self.measures = measures
+        self.places_rows = places_rows
         self.builder = TextBuilder(limits)
         self.tables: list[Element] = []
         self.inline: list[str] = []
@@ -105,8 +108,10 @@ class _Reader:
             caption, rows = read_table(element)
             if caption:
                 self._write(BlockKind.PARAGRAPH, caption)
+            name = table_name(len(self.tables))
             for row in rows:
-                self._write(BlockKind.PARAGRAPH if row.wide else BlockKind.ROW, row.text)
+                place = place_in(name, row) if self.places_rows else None
+                self._write(BlockKind.PARAGRAPH if row.wide else BlockKind.ROW, row.text, place=place)
             return True
         return False
 
@@ -127,10 +132,10 @@ class _Reader:
             )
             self.item = False
 
-    def _write(self, kind: BlockKind, text: str, *, separator: str = "\n\n") -> None:
+    def _write(self, kind: BlockKind, text: str, *, separator: str = "\n\n", place: Place | None = None) -> None:
         if text.strip():
             start, end = self.builder.write(text, separator=separator)
-            self.builder.add(Block(kind, start, end))
+            self.builder.add(Block(kind, start, end, place=place or Place()))
 
 
 def _is_link_list(measures: Measures) -> bool:

@@ -39,6 +39,8 @@ class TableRow:
     """``column: value`` pairs, or values."""
     wide: bool
     """Whether it is one cell across the table: a title, not data."""
+    number: int = 0
+    """Which of the table's rows it is, from 1; of a header that stands alone its first."""
 
 
 def table_rows(grid: list[list[Cell]]) -> list[TableRow]:
@@ -49,9 +51,10 @@ def table_rows(grid: list[list[Cell]]) -> list[TableRow]:
     else its values.
     """
     first, depth, header = split_header(grid)
-    rows = [_row(header, cells) for cells in [*grid[:first], *grid[first + depth :]]]
+    numbered = [(number, cells) for number, cells in enumerate(grid, start=1) if not first < number <= first + depth]
+    rows = [_row(number, header, cells) for number, cells in numbered]
     if depth and not any(row.text for row in rows):
-        rows = [TableRow(" | ".join(name for name in header if name), wide=False)]
+        rows = [TableRow(" | ".join(name for name in header if name), wide=False, number=first + 1)]
     return [row for row in rows if row.text]
 
 
@@ -76,12 +79,22 @@ def mark_header(grid: list[list[Cell]], depth: int) -> list[list[Cell]]:
     return [[marked.get(id(cell), cell) for cell in row] if index < depth else row for index, row in enumerate(grid)]
 
 
-def add_rows(builder: TextBuilder, grid: list[list[Cell]], place: Place | None = None) -> None:
-    """Adds a table's rows, each a block of its own."""
+def add_rows(builder: TextBuilder, grid: list[list[Cell]], place: Place | None = None, name: str = "") -> None:
+    """Adds a table's rows, each a block of its own; with a name of the table, each with its place in it."""
     for row in table_rows(grid):
         start, end = builder.write(row.text)
         kind = BlockKind.PARAGRAPH if row.wide else BlockKind.ROW
-        builder.add(Block(kind, start, end, place=place or Place()))
+        builder.add(Block(kind, start, end, place=place_in(name, row) if name else place or Place()))
+
+
+def table_name(number: int) -> str:
+    """What a table of a text goes by, from 1."""
+    return f"Table {number}"
+
+
+def place_in(name: str, row: TableRow) -> Place:
+    """Where a row stands that is counted in its table; a title across a table is no row of it."""
+    return Place() if row.wide else Place(sheet=name, row=row.number)
 
 
 def is_wide(cells: list[Cell]) -> bool:
@@ -89,17 +102,17 @@ def is_wide(cells: list[Cell]) -> bool:
     return all(cell is cells[0] for cell in cells)
 
 
-def _row(header: list[str], cells: list[Cell]) -> TableRow:
+def _row(number: int, header: list[str], cells: list[Cell]) -> TableRow:
     if is_wide(cells):
-        return TableRow(cells[0].text, wide=True)
+        return TableRow(cells[0].text, wide=True, number=number)
     if header:
-        return TableRow(pairs(header, [cell.text for cell in cells]), wide=False)
+        return TableRow(pairs(header, [cell.text for cell in cells]), wide=False, number=number)
     texts = [
         cell.text for index, cell in enumerate(cells) if cell.text and (index == 0 or cell is not cells[index - 1])
     ]
     if len(texts) > 1 and (cells[0].head or texts[0].endswith(":")):
-        return TableRow(f"{texts[0].removesuffix(':')}: {' | '.join(texts[1:])}", wide=False)
-    return TableRow(" | ".join(texts), wide=False)
+        return TableRow(f"{texts[0].removesuffix(':')}: {' | '.join(texts[1:])}", wide=False, number=number)
+    return TableRow(" | ".join(texts), wide=False, number=number)
 
 
 def _header_depth(grid: list[list[Cell]]) -> int:

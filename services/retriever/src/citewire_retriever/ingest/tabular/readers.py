@@ -15,7 +15,7 @@ from citewire_retriever.ingest.parsers.ods import ods_sheets
 from citewire_retriever.ingest.parsers.package import Package
 from citewire_retriever.ingest.parsers.pairs import one_line
 from citewire_retriever.ingest.parsers.sheet import sheet_records
-from citewire_retriever.ingest.parsers.tables import Cell, Grid, is_wide, split_header
+from citewire_retriever.ingest.parsers.tables import Cell, Grid, is_wide, split_header, table_name
 from citewire_retriever.ingest.parsers.workbook import Row, Sheet, Typed, cut_tables
 from citewire_retriever.ingest.parsers.xlsx import xlsx_sheets
 from citewire_retriever.ingest.tabular.collector import Collector
@@ -123,7 +123,7 @@ def _read_markdown(source: Source) -> Iterator[RowSource]:
 def _numbered(grids: Iterator[Grid]) -> Iterator[RowSource]:
     """Tables in a text go by their number in it, and their rows by theirs in the table."""
     for number, grid in enumerate(grids, start=1):
-        yield from _grid(f"Table {number}", grid, range(1, len(grid.rows) + 1))
+        yield from _grid(table_name(number), grid, range(1, len(grid.rows) + 1))
 
 
 def _grid(name: str, grid: Grid, numbers: Sequence[int], *, by_lines: bool = False) -> Iterator[RowSource]:
