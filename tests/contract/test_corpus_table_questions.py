@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from citewire.retriever.v1 import corpus_pb2, table_pb2
 
@@ -23,7 +25,7 @@ async def upload(me: Caller, name: str, data: bytes) -> int:
     return (await me.upload(corpus_pb2.UploadHeader(file_name=name), data)).document_id
 
 
-async def ask(me: Caller, question: str, *document_ids: int, **fields: str) -> table_pb2.AnswerFromTablesResponse:
+async def ask(me: Caller, question: str, *document_ids: int, **fields: Any) -> table_pb2.AnswerFromTablesResponse:  # noqa: ANN401 # fields of the request
     request = table_pb2.AnswerFromTablesRequest(question=question, document_ids=document_ids, **fields)
     return await me.unary(me.running.corpus.AnswerFromTables, request)
 
@@ -47,6 +49,25 @@ async def test_it_is_not_answered_where_two_tables_fit_or_one_cannot_be_read(me:
     text = await upload(me, "notes.txt", b"Revenue in North was fine.")
     assert not (await ask(me, question, first, text)).HasField("computed")
     assert not (await ask(me, "What does the warranty cover?", first)).HasField("computed")
+
+
+async def test_tables_in_reach_are_described_and_a_query_of_them_is_computed(me: Caller) -> None:
+    sales = await upload(me, "Sales.csv", SALES)
+    question = "How much revenue came from outside of North?"
+    assert not (await ask(me, question, sales)).tables
+    (reached,) = (await ask(me, question, sales, describe=True)).tables
+    assert (reached.document_id, reached.file_name, reached.table.row_count) == (sales, "Sales.csv", 3)
+    assert not (await ask(me, "Where is the revenue report?", sales, describe=True)).tables
+    query = table_pb2.TableQuery(
+        filters=[table_pb2.TableFilter(column="Region", op=table_pb2.TABLE_OPERATOR_NE, values=["North"])],
+        aggregates=[table_pb2.TableAggregate(function=table_pb2.TABLE_FUNCTION_SUM, column="Revenue")],
+    )
+    computed = (await ask(me, question, sales, query=query)).computed
+    assert (computed.document_id, computed.answer.rows[0].values[0].text) == (sales, "20")
+    query.aggregates[0].column = "Profit"
+    with pytest.raises(CitewireError, match="must be one of the table's columns") as error:
+        await ask(me, question, sales, query=query)
+    assert error.value.code is Code.INVALID_ARGUMENT
 
 
 async def test_what_is_wrong_with_a_request_is_named(me: Caller) -> None:

@@ -238,6 +238,8 @@ class FakeRetriever(Retriever):
         self.search_errors: list[CitewireError] = []
         self.computed: table_pb2.ComputedAnswer | CitewireError | None = None
         """What a question to tables has for an answer."""
+        self.tables: list[table_pb2.TableInReach] = []
+        """What a model may read it as a query of, where that is asked for; `computed` then answers its query."""
         self.table_questions: list[table_pb2.AnswerFromTablesRequest] = []
         self.tenants: list[Tenant | None] = []
 
@@ -273,7 +275,9 @@ class FakeRetriever(Retriever):
     async def answer_from_tables(
         self, request: table_pb2.AnswerFromTablesRequest
     ) -> table_pb2.AnswerFromTablesResponse:
-        self.table_questions.append(request)
+        self.table_questions.append(table_pb2.AnswerFromTablesRequest.FromString(request.SerializeToString()))
+        if request.describe and self.tables and not request.HasField("query"):
+            return table_pb2.AnswerFromTablesResponse(tables=self.tables)
         if isinstance(self.computed, CitewireError):
             raise self.computed
         return table_pb2.AnswerFromTablesResponse(computed=self.computed)
@@ -347,6 +351,8 @@ class FakeGenerator(Generator):
         self.verify_requests: list[generator_pb2.VerifyRequest] = []
         self.rewritten: generator_pb2.RewriteResponse | None = None
         self.rewrites: list[generator_pb2.RewriteRequest] = []
+        self.filled: generator_pb2.FillTableQueryResponse | CitewireError = generator_pb2.FillTableQueryResponse()
+        self.fills: list[generator_pb2.FillTableQueryRequest] = []
         self.assessed: list[generator_pb2.AssessRequest] = []
         self.relevance = generator_pb2.JudgeRelevanceResponse()
         self.judged: list[generator_pb2.JudgeRelevanceRequest] = []
@@ -398,6 +404,15 @@ class FakeGenerator(Generator):
             return self.rewritten
         usage = generator_pb2.TokenUsage(prompt_tokens=12, completion_tokens=3)
         return generator_pb2.RewriteResponse(text=f"{request.question} (rewritten)", usage=usage)
+
+    async def fill_table_query(
+        self, request: generator_pb2.FillTableQueryRequest
+    ) -> generator_pb2.FillTableQueryResponse:
+        self.fills.append(request)
+        await self.log.note("fill_table_query")
+        if isinstance(self.filled, CitewireError):
+            raise self.filled
+        return self.filled
 
     async def suggest_questions(
         self, request: generator_pb2.SuggestQuestionsRequest

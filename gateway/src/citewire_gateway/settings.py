@@ -122,7 +122,7 @@ class GatewaySettings(HttpSettings, AccountSettings, CallerSettings, LimitStoreS
     """Longest `SuggestQuestions`."""
 
     judge_seconds: float = Field(default=10.0, gt=0)
-    """Longest `Decide`, `Assess` or `Rewrite`."""
+    """Longest `Decide`, `Assess`, `Rewrite` or `FillTableQuery`."""
 
     provider_test_seconds: float = Field(default=25.0, gt=0)
     """Longest that saving a tenant's own provider may take, its test call included."""

@@ -242,6 +242,7 @@ CHANGES: dict[str, tuple[str, object, dict[str, object]]] = {
     "decide": ("grounded", True, {"decide": True}),
     "assess": ("grounded", True, {"assess": True}),
     "judge_relevance": ("grounded", True, {"judge_relevance": True}),
+    "fill_table_query": ("grounded", True, {"fill_table_query": True}),
     "speculate": ("self-rag", True, {"speculate": True}),
     "answer_language": ("grounded", "Spanish", {"answer_language": "Spanish"}),
     "not_found_sentence": ("grounded", "Nada.", {"not_found_sentence": "Nada."}),

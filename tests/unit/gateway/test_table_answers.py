@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from citewire.common.v1.place_pb2 import Place
 from citewire.generator.v1 import generator_pb2
@@ -9,7 +11,8 @@ from citewire.retriever.v1 import retriever_pb2, table_pb2
 
 from citewire_dialects.events import Citations, Step, VerifiedCitation
 from citewire_dialects.schemas import chat as schemas
-from citewire_kit.errors import Unavailable
+from citewire_gateway.profiles.builtin import DOCUMENTS
+from citewire_kit.errors import InvalidArgument, Unavailable
 from gateway_fakes import completed, delta, result, started
 from pipeline_harness import PipelineHarness
 
@@ -115,3 +118,56 @@ async def test_without_an_answer_the_chat_goes_on_as_before(failure: Unavailable
     events = await asked.events()
     assert not any(isinstance(event, Step) for event in events)
     assert [passage.computed for passage in asked.generator.requests[-1].passages] == [False, False]
+
+
+class Filled(Asked):
+    """A library whose table no rule reads the question as a query of, and a model that does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        table = table_pb2.Table(sheet="Q1", header_row=1, columns=[table_pb2.TableColumn(name="Amount")])
+        self.retriever.tables = [table_pb2.TableInReach(document_id=7, file_name="Sales.xlsx", table=table)]
+        query = table_pb2.TableQuery(
+            aggregates=[table_pb2.TableAggregate(function=table_pb2.TABLE_FUNCTION_SUM, column="Amount")]
+        )
+        usage = generator_pb2.TokenUsage(prompt_tokens=40, completion_tokens=9)
+        self.query = query
+        self.generator.filled = generator_pb2.FillTableQueryResponse(table=1, query=query, usage=usage)
+
+    async def events_filled(self) -> list[object]:
+        return list(await self.events(replace(DOCUMENTS, fill_table_query=True)))
+
+
+async def test_a_model_reads_what_the_rules_do_not_and_the_step_says_so() -> None:
+    asked = Filled()
+    events = await asked.events_filled()
+    first, second = asked.retriever.table_questions
+    assert (first.describe, first.HasField("query")) == (True, False)
+    assert (second.query, list(second.document_ids)) == (asked.query, [7])
+    assert [each.tables[0].file_name for each in asked.generator.fills] == ["Sales.xlsx"]
+    step = next(event for event in events if isinstance(event, Step))
+    assert step.text.endswith("where Region = North. The query is the model's reading of the question.")
+    assert asked.generator.requests[-1].passages[0].computed
+    assert asked.records.closings[0].usage.prompt_tokens == 140
+
+
+@pytest.mark.parametrize("failure", ["none", "away", "wrong"])
+async def test_without_a_query_that_fits_the_chat_goes_on_as_before(failure: str) -> None:
+    asked = Filled()
+    if failure == "none":
+        asked.generator.filled = generator_pb2.FillTableQueryResponse(no_model=True)
+    elif failure == "away":
+        asked.generator.filled = Unavailable("away", reason="PROVIDER_UNAVAILABLE")
+    else:
+        asked.retriever.computed = InvalidArgument("query.columns[0]: is no column", reason="INVALID_FIELD")
+    asked.messages = [started((1, 0)), delta("It is 40.75."), completed()]
+    events = await asked.events_filled()
+    assert not any(isinstance(event, Step) for event in events)
+    assert [passage.computed for passage in asked.generator.requests[-1].passages] == [False, False]
+
+
+async def test_no_model_is_asked_where_the_profile_does_not_say_so() -> None:
+    asked = Filled()
+    await asked.events()
+    assert asked.generator.fills == []
+    assert [each.describe for each in asked.retriever.table_questions] == [False]

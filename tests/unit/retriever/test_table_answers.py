@@ -15,9 +15,10 @@ from citewire.retriever.v1 import table_pb2 as pb
 
 from citewire_retriever.ingest.document import ParseLimits
 from citewire_retriever.ingest.tabular import TableQueryError
-from citewire_retriever.ingest.tabular.by_rules import answer_question
+from citewire_retriever.ingest.tabular.by_rules import answer_filled, answer_question
 from citewire_retriever.ingest.tabular.engine import connect
 from citewire_retriever.ingest.tabular.tables import read_tables
+from citewire_retriever.tables.questions import asks_to_compute
 from citewire_retriever.tables.vocabulary import LANGUAGES, answer_words
 from citewire_verify import Passage, Verdict, verify
 
@@ -112,23 +113,21 @@ def test_a_ranking_with_too_many_ties_is_none() -> None:
                 "Sum of Cost: 3.5.",
                 "Computed for “What is the total cost?” from rows 2–3 of Table 1 of costs.html.",
             ],
-            {"sheet": "Table 1", "row": 2, "end_row": 3},
+            Place(sheet="Table 1", row=2, end_row=3),
         ),
         (
             "costs.md",
             b"# Costs\n\n| Firm | Cost |\n|---|---|\n| Eni | 1.5 |\n| Shell | 2 |\n",
             ["Sum of Cost: 3.5.", "Computed for “What is the total cost?” from lines 5–6 of costs.md."],
-            {"start_line": 5, "end_line": 6},
+            Place(start_line=5, end_line=6),
         ),
     ],
 )
-def test_a_table_of_a_text_is_asked_like_any_other(
-    name: str, data: bytes, lines: list[str], place: dict[str, object]
-) -> None:
+def test_a_table_of_a_text_is_asked_like_any_other(name: str, data: bytes, lines: list[str], place: Place) -> None:
     tables = read_tables(data, name, "", ParseLimits(), None)
     computed = answer_question(connect(), tables, name, "What is the total cost?", TODAY)
     assert computed.text.splitlines() == lines
-    assert computed.place == Place(**place)
+    assert computed.place == place
 
 
 def test_a_table_of_a_text_that_was_cut_has_no_number() -> None:
@@ -205,6 +204,57 @@ def test_the_number_is_supported_by_the_text_and_no_other_is() -> None:
         ("Der Gesamtumsatz in North beträgt 41,75 [1].", Verdict.UNSUPPORTED),
     ):
         assert [each.verdict for each in verify(sentence, [Passage(text)]).citations] == [verdict]
+
+
+def filled(query: pb.TableQuery, question: str = "Which region sells best?") -> pb.ComputedAnswer:
+    out = io.StringIO()
+    csv.writer(out).writerows([HEADER, *ROWS])
+    tables = read_tables(out.getvalue().encode(), "Orders.csv", "text/csv", ParseLimits(), None)
+    return answer_filled(connect(), tables, "Orders.csv", question, query)
+
+
+def test_a_model_s_query_is_computed_and_its_text_says_whose_it_is() -> None:
+    query = pb.TableQuery(
+        group_by=[pb.TableGroup(column="region")],
+        aggregates=[pb.TableAggregate(function=pb.TABLE_FUNCTION_SUM, column="Revenue")],
+        order_by=[pb.TableOrder(index=2, descending=True)],
+        limit=1,
+    )
+    computed = filled(query)
+    assert computed.text.splitlines() == [
+        "Sum of Revenue by Region; ordered by sum of Revenue, greatest first: North: 40.75.",
+        "Computed from rows 2–6 of Orders.csv; a model wrote the query.",
+    ]
+    assert (computed.place.row, computed.place.end_row) == (2, 6)
+    assert filled(query, "Welche Region hat den höchsten Umsatz?").text.splitlines()[1].endswith("Modell geschrieben.")
+
+
+def test_a_model_s_query_that_matches_nothing_or_does_not_fit_gives_no_number() -> None:
+    total = pb.TableAggregate(function=pb.TABLE_FUNCTION_SUM, column="Revenue")
+    west = pb.TableFilter(column="Region", op=pb.TABLE_OPERATOR_EQ, values=["West"])
+    assert filled(pb.TableQuery(aggregates=[total], filters=[west])) == pb.ComputedAnswer()
+    for wrong in (
+        pb.TableQuery(aggregates=[pb.TableAggregate(function=pb.TABLE_FUNCTION_SUM, column="Region")]),
+        pb.TableQuery(aggregates=[total], group_by=[pb.TableGroup(column="Country")]),
+    ):
+        with pytest.raises(TableQueryError) as error:
+            filled(wrong)
+        assert error.value.field
+
+
+@pytest.mark.parametrize(
+    ("question", "language"),
+    [
+        ("How many customers came back?", "en"),
+        ("And the combined revenue of both?", "en"),
+        ("Durchschnittsumsatz der Kunden?", "de"),
+        ("Wie viele Kunden kamen wieder?", "de"),
+        ("What does the warranty cover?", None),
+        ("Wo liegt der Vertrag?", None),
+    ],
+)
+def test_what_asks_to_compute_is_told_by_its_words(question: str, language: str | None) -> None:
+    assert asks_to_compute(question) == language
 
 
 def test_a_text_question_is_none() -> None:

@@ -107,6 +107,7 @@ EXPECTED: dict[str, list[int]] = {
     "inputs of `/v1/embeddings`": [vectors.MAX_INPUTS],
     "texts of `/v1/rerank`": [vectors.MAX_TEXTS],
     "answer": [default(GeneratorSettings, "max_completion_tokens")],
+    "answer computed over tables, in a chat": [default(GatewaySettings, "tables_seconds")],
     "whole chat": [default(GatewaySettings, "chat_seconds")],
     "`Idempotency-Key`": [parameters.MAX_KEY],
     "head of a request (address and headers)": [default(GatewaySettings, "max_header_bytes") // KIB],

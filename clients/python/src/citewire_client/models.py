@@ -1963,6 +1963,16 @@ class ProfileInfo(Model):
     """What `document_ids: []` means."""
 
     events: list[str]
+    fill_table_query: Annotated[
+        bool,
+        Field(
+            description=(
+                'Whether the model reads what asks to compute as a query of a table.'
+            )
+        ),
+    ]
+    """Whether the model reads what asks to compute as a query of a table."""
+
     fuse_by_rank: Annotated[
         bool, Field(description='Whether `hybrid` fuses by reciprocal rank alone.')
     ]
@@ -2116,6 +2126,17 @@ class ProfileOptions(Model):
         Field(description='What `document_ids: []` means.'),
     ] = None
     """What `document_ids: []` means."""
+
+    fill_table_query: Annotated[
+        bool | None,
+        Field(
+            description=(
+                'Lets the model read a question that asks to compute as a query of a'
+                ' table, where no rule does.'
+            )
+        ),
+    ] = None
+    """Lets the model read a question that asks to compute as a query of a table, where no rule does."""
 
     fuse_by_rank: Annotated[
         bool | None,

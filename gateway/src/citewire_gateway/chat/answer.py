@@ -9,7 +9,7 @@ from typing import Any
 
 from citewire.common.v1 import place_pb2
 from citewire.generator.v1 import generator_pb2
-from citewire.retriever.v1 import retriever_pb2
+from citewire.retriever.v1 import retriever_pb2, table_pb2
 
 from citewire_dialects.events import (
     Citation,
@@ -187,6 +187,19 @@ class Reflection:
             log.warning("rewrite_failed", kind=kind_text, reason=exc.reason, error=exc.message)
             return None
         return response if response.text.strip() else None
+
+    async def fill_table_query(
+        self, chat: ChatInput, question: str, tables: Sequence[table_pb2.TableInReach]
+    ) -> generator_pb2.FillTableQueryResponse:
+        """Returns the query of one of the tables that the model reads the question as; an empty message without one."""
+        request = generator_pb2.FillTableQueryRequest(
+            question=question, tables=tables, time_zone=chat.time_zone, **_model_fields(chat)
+        )
+        try:
+            return await self._generator.fill_table_query(request)
+        except CitewireError as exc:
+            log.warning("table_query_not_filled", reason=exc.reason, error=exc.message)
+            return generator_pb2.FillTableQueryResponse()
 
 
 def _model_fields(chat: ChatInput) -> dict[str, Any]:

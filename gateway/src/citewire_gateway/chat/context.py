@@ -131,10 +131,14 @@ class ContextFinder:
         if not 1 <= len(chunks) <= _MOST_TABLES:
             return ()
         request = table_pb2.AnswerFromTablesRequest(
-            question=question[:_MOST_QUESTION], document_ids=chunks, time_zone=run.chat.time_zone
+            question=question[:_MOST_QUESTION],
+            document_ids=chunks,
+            time_zone=run.chat.time_zone,
+            describe=run.chat.profile.fill_table_query,
         )
         try:
             response = await self._retriever.answer_from_tables(request)
+            by_model = len(response.tables) > 0 and await self._fill(run, request, response)
         except CitewireError as exc:
             # The passages are there all the same, and the model may read the rows that it is given.
             log.warning("tables_not_asked", reason=exc.reason, error=exc.message)
@@ -147,8 +151,25 @@ class ContextFinder:
             chunk.ClearField(name)
         chunk.MergeFrom(retriever_pb2.Chunk(text=computed.text, version=computed.version, place=computed.place))
         chunk.label, chunk.computed = chunk.file_name or chunk.title, True
-        run.steps.append(computed_step(chunk.label, computed.answer))
+        run.steps.append(computed_step(chunk.label, computed.answer, by_model=by_model))
         return (retriever_pb2.SearchResult(chunk=chunk),)
+
+    async def _fill(
+        self,
+        run: ChatRun,
+        request: table_pb2.AnswerFromTablesRequest,
+        response: table_pb2.AnswerFromTablesResponse,
+    ) -> bool:
+        """Has a model read the question as a query, and the answer to that computed, if it gives one."""
+        await run.decided.wait()  # a question that needs no retrieval isn't to pay for this
+        filled = await self._reflection.fill_table_query(run.chat, request.question, response.tables)
+        run.add_usage(filled.usage)
+        if not filled.table:
+            return False
+        request.document_ids[:] = [response.tables[filled.table - 1].document_id]
+        request.query.CopyFrom(filled.query)
+        response.CopyFrom(await self._retriever.answer_from_tables(request))
+        return True
 
     async def _search_narrowed(
         self, run: ChatRun, request: retriever_pb2.SearchRequest, question: str, text: str

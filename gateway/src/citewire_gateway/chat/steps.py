@@ -76,10 +76,11 @@ def filter_dropped_step(phrases: Sequence[str]) -> Step:
     return Step("filter_dropped", f"Nothing matches {', '.join(phrases)}: everything in scope was searched instead.")
 
 
-def computed_step(document: str, answer: table_pb2.TableAnswer) -> Step:
-    """Says what was computed over a document's table for the question."""
+def computed_step(document: str, answer: table_pb2.TableAnswer, *, by_model: bool) -> Step:
+    """Says what was computed over a document's table for the question, and whether a model has written the query."""
     sheet = f", sheet {answer.sheet}" if answer.sheet else ""
-    return Step("table_computed", f"Computed over {document}{sheet}: {answer.understood}.")
+    origin = " The query is the model's reading of the question." if by_model else ""
+    return Step("table_computed", f"Computed over {document}{sheet}: {answer.understood}.{origin}")
 
 
 def reranked_step(ranking: Reranking, seconds: float) -> Step:

@@ -77,6 +77,12 @@ class Generator:
         """Rewrites a question."""
         return await self._ask(self._stub.Rewrite, request, self._judge_seconds)
 
+    async def fill_table_query(
+        self, request: generator_pb2.FillTableQueryRequest
+    ) -> generator_pb2.FillTableQueryResponse:
+        """Reads a question as a query of a table."""
+        return await self._ask(self._stub.FillTableQuery, request, self._judge_seconds)
+
     async def verify(self, request: generator_pb2.VerifyRequest) -> generator_pb2.VerifyResponse:
         """Verifies an answer that any system wrote against the passages that it cites."""
         return await self._ask(self._stub.Verify, request, self._chat_seconds)

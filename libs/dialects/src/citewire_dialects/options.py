@@ -34,6 +34,7 @@ _IN_PROFILE = (
     "decide",
     "assess",
     "judge_relevance",
+    "fill_table_query",
     "speculate",
     "max_completion_tokens",
 )
@@ -143,6 +144,10 @@ class ProfileOptions(SearchOptions):
     assess: StrictBool | None = Field(default=None, description="Lets the model judge its answer.")
     judge_relevance: StrictBool | None = Field(
         default=None, description="Lets the model leave out passages that have nothing to do with the question."
+    )
+    fill_table_query: StrictBool | None = Field(
+        default=None,
+        description="Lets the model read a question that asks to compute as a query of a table, where no rule does.",
     )
     speculate: StrictBool | None = Field(default=None, description="Begins the answer before that decision.")
     answer_language: Annotated[StrictStr, Field(max_length=64)] | None = None

@@ -179,6 +179,8 @@ class Profile:
     judge_relevance: bool = False
     """Whether the model judges the passages that were found, and those that have nothing to do with the question are
     left out."""
+    fill_table_query: bool = False
+    """Whether the model reads a question that asks to compute as a query of a table, where the rules read none."""
     speculate: bool = False
     """Whether the answer is begun before that decision, and dropped where it says no."""
     max_completion_tokens: int | None = None

@@ -32,6 +32,7 @@ AUDITED_RPCS: Final[dict[str, Action]] = {
     _GENERATOR + "Assess": Action.MODEL_CALL,
     _GENERATOR + "JudgeRelevance": Action.MODEL_CALL,
     _GENERATOR + "Rewrite": Action.MODEL_CALL,
+    _GENERATOR + "FillTableQuery": Action.MODEL_CALL,
     _GENERATOR + "SuggestQuestions": Action.MODEL_CALL,
     _GENERATOR + "Enrich": Action.MODEL_CALL,
     _GENERATOR + "SealProvider": Action.PROVIDER_SET,

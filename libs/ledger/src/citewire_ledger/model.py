@@ -24,6 +24,7 @@ class Purpose(StrEnum):
     DECISION = "decision"
     REWRITING = "rewriting"
     RELEVANCE = "relevance"
+    TABLE_QUERY = "table_query"
     RERANK = "rerank"
     GENERATION = "generation"
     ASSESSMENT = "assessment"

@@ -1,6 +1,7 @@
 import datetime
 
 from citewire.common.v1 import common_pb2 as _common_pb2
+from citewire.retriever.v1 import table_pb2 as _table_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -627,6 +628,38 @@ class RewriteResponse(_message.Message):
     heuristic: bool
     failure: JudgementFailure
     def __init__(self, text: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., fallback: _Optional[bool] = ..., heuristic: _Optional[bool] = ..., failure: _Optional[_Union[JudgementFailure, _Mapping]] = ...) -> None: ...
+
+class FillTableQueryRequest(_message.Message):
+    __slots__ = ("question", "tables", "time_zone", "model", "provider", "fallbacks")
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    FALLBACKS_FIELD_NUMBER: _ClassVar[int]
+    question: str
+    tables: _containers.RepeatedCompositeFieldContainer[_table_pb2.TableInReach]
+    time_zone: str
+    model: str
+    provider: _common_pb2.ProviderRef
+    fallbacks: _containers.RepeatedCompositeFieldContainer[Fallback]
+    def __init__(self, question: _Optional[str] = ..., tables: _Optional[_Iterable[_Union[_table_pb2.TableInReach, _Mapping]]] = ..., time_zone: _Optional[str] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., fallbacks: _Optional[_Iterable[_Union[Fallback, _Mapping]]] = ...) -> None: ...
+
+class FillTableQueryResponse(_message.Message):
+    __slots__ = ("table", "query", "usage", "fallback", "no_model", "failure")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_FIELD_NUMBER: _ClassVar[int]
+    NO_MODEL_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    table: int
+    query: _table_pb2.TableQuery
+    usage: TokenUsage
+    fallback: bool
+    no_model: bool
+    failure: JudgementFailure
+    def __init__(self, table: _Optional[int] = ..., query: _Optional[_Union[_table_pb2.TableQuery, _Mapping]] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., fallback: _Optional[bool] = ..., no_model: _Optional[bool] = ..., failure: _Optional[_Union[JudgementFailure, _Mapping]] = ...) -> None: ...
 
 class SuggestQuestionsRequest(_message.Message):
     __slots__ = ("question", "passages", "count", "language", "model", "provider", "minimum")

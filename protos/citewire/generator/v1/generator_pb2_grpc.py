@@ -65,6 +65,11 @@ class GeneratorServiceStub:
                 request_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.RewriteRequest.SerializeToString,
                 response_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.RewriteResponse.FromString,
                 _registered_method=True)
+        self.FillTableQuery = channel.unary_unary(
+                '/citewire.generator.v1.GeneratorService/FillTableQuery',
+                request_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.FillTableQueryRequest.SerializeToString,
+                response_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.FillTableQueryResponse.FromString,
+                _registered_method=True)
         self.SuggestQuestions = channel.unary_unary(
                 '/citewire.generator.v1.GeneratorService/SuggestQuestions',
                 request_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.SuggestQuestionsRequest.SerializeToString,
@@ -145,6 +150,13 @@ class GeneratorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FillTableQuery(self, request, context):
+        """Reads a question as a query of one of some tables, by a model.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SuggestQuestions(self, request, context):
         """Suggests questions that the passages answer: a model's, or else from the passages' topics.
         """
@@ -219,6 +231,11 @@ def add_GeneratorServiceServicer_to_server(servicer, server):
                     servicer.Rewrite,
                     request_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.RewriteRequest.FromString,
                     response_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.RewriteResponse.SerializeToString,
+            ),
+            'FillTableQuery': grpc.unary_unary_rpc_method_handler(
+                    servicer.FillTableQuery,
+                    request_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.FillTableQueryRequest.FromString,
+                    response_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.FillTableQueryResponse.SerializeToString,
             ),
             'SuggestQuestions': grpc.unary_unary_rpc_method_handler(
                     servicer.SuggestQuestions,
@@ -414,6 +431,33 @@ class GeneratorService:
             '/citewire.generator.v1.GeneratorService/Rewrite',
             citewire_dot_generator_dot_v1_dot_generator__pb2.RewriteRequest.SerializeToString,
             citewire_dot_generator_dot_v1_dot_generator__pb2.RewriteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FillTableQuery(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.generator.v1.GeneratorService/FillTableQuery',
+            citewire_dot_generator_dot_v1_dot_generator__pb2.FillTableQueryRequest.SerializeToString,
+            citewire_dot_generator_dot_v1_dot_generator__pb2.FillTableQueryResponse.FromString,
             options,
             channel_credentials,
             insecure,

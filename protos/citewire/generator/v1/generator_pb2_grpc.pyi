@@ -37,6 +37,8 @@ class GeneratorServiceStub:
     """Judges which passages have to do with a question."""
     Rewrite: aio.UnaryUnaryMultiCallable[generator_pb2.RewriteRequest, generator_pb2.RewriteResponse]
     """Rewrites a question: condenses a follow-up with its history, or writes a hypothetical answer (HyDE)."""
+    FillTableQuery: aio.UnaryUnaryMultiCallable[generator_pb2.FillTableQueryRequest, generator_pb2.FillTableQueryResponse]
+    """Reads a question as a query of one of some tables, by a model."""
     SuggestQuestions: aio.UnaryUnaryMultiCallable[generator_pb2.SuggestQuestionsRequest, generator_pb2.SuggestQuestionsResponse]
     """Suggests questions that the passages answer: a model's, or else from the passages' topics."""
     Enrich: aio.UnaryUnaryMultiCallable[generator_pb2.EnrichRequest, generator_pb2.EnrichResponse]
@@ -104,6 +106,14 @@ class GeneratorServiceServicer(metaclass=abc_1.ABCMeta):
         context: aio.ServicerContext[generator_pb2.RewriteRequest, generator_pb2.RewriteResponse],
     ) -> abc.Awaitable[generator_pb2.RewriteResponse]:
         """Rewrites a question: condenses a follow-up with its history, or writes a hypothetical answer (HyDE)."""
+
+    @abc_1.abstractmethod
+    def FillTableQuery(
+        self,
+        request: generator_pb2.FillTableQueryRequest,
+        context: aio.ServicerContext[generator_pb2.FillTableQueryRequest, generator_pb2.FillTableQueryResponse],
+    ) -> abc.Awaitable[generator_pb2.FillTableQueryResponse]:
+        """Reads a question as a query of one of some tables, by a model."""
 
     @abc_1.abstractmethod
     def SuggestQuestions(

@@ -245,20 +245,36 @@ class TableAnswer(_message.Message):
     def __init__(self, sheet: _Optional[str] = ..., header_row: _Optional[int] = ..., last_row: _Optional[int] = ..., columns: _Optional[_Iterable[_Union[TableColumn, _Mapping]]] = ..., rows: _Optional[_Iterable[_Union[TableAnswerRow, _Mapping]]] = ..., total_rows: _Optional[int] = ..., understood: _Optional[str] = ..., excluded_rows: _Optional[_Iterable[int]] = ..., skipped_values: _Optional[int] = ..., skipped_rows: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class AnswerFromTablesRequest(_message.Message):
-    __slots__ = ("question", "document_ids", "time_zone")
+    __slots__ = ("question", "document_ids", "time_zone", "describe", "query")
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_IDS_FIELD_NUMBER: _ClassVar[int]
     TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    DESCRIBE_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
     question: str
     document_ids: _containers.RepeatedScalarFieldContainer[int]
     time_zone: str
-    def __init__(self, question: _Optional[str] = ..., document_ids: _Optional[_Iterable[int]] = ..., time_zone: _Optional[str] = ...) -> None: ...
+    describe: bool
+    query: TableQuery
+    def __init__(self, question: _Optional[str] = ..., document_ids: _Optional[_Iterable[int]] = ..., time_zone: _Optional[str] = ..., describe: _Optional[bool] = ..., query: _Optional[_Union[TableQuery, _Mapping]] = ...) -> None: ...
+
+class TableInReach(_message.Message):
+    __slots__ = ("document_id", "file_name", "table")
+    DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    FILE_NAME_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    document_id: int
+    file_name: str
+    table: Table
+    def __init__(self, document_id: _Optional[int] = ..., file_name: _Optional[str] = ..., table: _Optional[_Union[Table, _Mapping]] = ...) -> None: ...
 
 class AnswerFromTablesResponse(_message.Message):
-    __slots__ = ("computed",)
+    __slots__ = ("computed", "tables")
     COMPUTED_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
     computed: ComputedAnswer
-    def __init__(self, computed: _Optional[_Union[ComputedAnswer, _Mapping]] = ...) -> None: ...
+    tables: _containers.RepeatedCompositeFieldContainer[TableInReach]
+    def __init__(self, computed: _Optional[_Union[ComputedAnswer, _Mapping]] = ..., tables: _Optional[_Iterable[_Union[TableInReach, _Mapping]]] = ...) -> None: ...
 
 class ComputedAnswer(_message.Message):
     __slots__ = ("document_id", "version", "query", "answer", "text", "place")

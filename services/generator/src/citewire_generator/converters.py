@@ -38,6 +38,7 @@ MAX_TITLE = 500
 MAX_URL = 2048
 MAX_LABELS = 100
 MAX_LABEL = 128
+MAX_TABLES = 10
 CHAT = (ProviderType.CHAT,)
 _ROUNDING = 1e-6
 """How far a similarity may lie outside 0–1: float32 vectors aren't exactly of length 1."""
@@ -49,6 +50,7 @@ RoutedRequest: TypeAlias = (
     | pb.AssessRequest
     | pb.JudgeRelevanceRequest
     | pb.RewriteRequest
+    | pb.FillTableQueryRequest
     | pb.EnrichRequest
 )
 """Requests that name the model that serves them."""
@@ -158,6 +160,23 @@ def rewrite_from_proto(request: pb.RewriteRequest) -> tuple[Sequence[Message], M
     route = _route_from_proto(v, request)
     v.raise_if_any()
     return history, route
+
+
+def table_query_from_proto(request: pb.FillTableQueryRequest) -> ModelRoute:
+    """Checks a request of FillTableQuery and returns its models.
+
+    Raises:
+        InvalidArgument: Names every field that is wrong.
+    """
+    v = Violations()
+    _check_question(v, request.question)
+    v.require(1 <= len(request.tables) <= MAX_TABLES, "tables", f"must be 1 to {MAX_TABLES}")
+    for index, each in enumerate(request.tables[:MAX_TABLES]):
+        v.require(len(each.table.columns) > 0, f"tables[{index}].table.columns", "must hold at least one column")
+    v.require(find_time_zone(request.time_zone) is not None, "time_zone", "must be an IANA name such as Europe/Berlin")
+    route = _route_from_proto(v, request)
+    v.raise_if_any()
+    return route
 
 
 def enrich_from_proto(request: pb.EnrichRequest) -> ModelRoute:

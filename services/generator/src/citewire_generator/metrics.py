@@ -33,11 +33,11 @@ for _cause in ("fault", "time", "limit"):
 
 JUDGEMENTS = Counter(
     "citewire_generator_judgements_total",
-    "Decisions, assessments, judgements of relevance, rewritings and enrichments by a language model, by whether it "
+    "Decisions, assessments, judgements of relevance, rewritings, table queries and enrichments by a model: whether it "
     "gave one that could be read (judged) or the documented default stood in (fallback).",
     ["purpose", "outcome"],
 )
-for _purpose in ("decision", "assessment", "relevance", "rewriting", "enrichment"):
+for _purpose in ("decision", "assessment", "relevance", "rewriting", "table_query", "enrichment"):
     for _outcome in ("judged", "fallback"):
         JUDGEMENTS.labels(_purpose, _outcome)
 

@@ -69,6 +69,9 @@ class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
     async def Rewrite(self, request: pb.RewriteRequest, context: Context) -> pb.RewriteResponse:
         return await self._reflector.rewrite(request, *converters.rewrite_from_proto(request))
 
+    async def FillTableQuery(self, request: pb.FillTableQueryRequest, context: Context) -> pb.FillTableQueryResponse:
+        return await self._reflector.fill_table_query(request, converters.table_query_from_proto(request))
+
     async def SuggestQuestions(
         self, request: pb.SuggestQuestionsRequest, context: Context
     ) -> pb.SuggestQuestionsResponse:

@@ -202,8 +202,11 @@ class CorpusServicer(CorpusServiceServicer):
     async def AnswerFromTables(
         self, request: table_pb2.AnswerFromTablesRequest, context: Context
     ) -> table_pb2.AnswerFromTablesResponse:
+        question, document_ids, today = convert_tables.table_question_from_proto(request)
+        if request.HasField("query"):
+            return await self._service.answer_table_query(current_tenant(), question, document_ids[0], request.query)
         return await self._service.answer_from_tables(
-            current_tenant(), *convert_tables.table_question_from_proto(request)
+            current_tenant(), question, document_ids, today, describe=request.describe
         )
 
     async def ListCollections(

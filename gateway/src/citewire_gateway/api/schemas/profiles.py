@@ -97,6 +97,9 @@ class ProfileInfo(ResponseModel):
     judge_relevance: bool = Field(
         description="Whether the model leaves out what has nothing to do with the question.", examples=[False]
     )
+    fill_table_query: bool = Field(
+        description="Whether the model reads what asks to compute as a query of a table.", examples=[False]
+    )
     speculate: bool = Field(examples=[False])
     max_completion_tokens: int | None = Field(examples=[None])
     events: list[str] = Field(examples=[["citations", "token", "usage", "done"]])

@@ -29,7 +29,7 @@ NUMBER_TOKENS = 4
 HISTORY_TOKENS = 2_000
 """Most tokens of all of them: a follow-up refers to what was said last."""
 
-_TAG = re.compile(r"<(?=/?(?:message|answer|conversation|question|document|labels|origin)\b)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=/?(?:message|answer|conversation|question|document|labels|origin|tables)\b)", re.IGNORECASE)
 _MARKER_NUMBER = re.compile(r"\[(?:ref:|SOURCE )(\d{1,4})\]")
 
 DECISION_SCHEMA: Mapping[str, object] = {

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
@@ -34,10 +35,12 @@ from citewire_generator.reflection.reading import (
     read_passage,
     read_relevance,
 )
+from citewire_generator.reflection.table_queries import read_table_query, table_query_prompt
 from citewire_generator.registry import Chain, ChatModel, ModelRoute, Registry
 from citewire_kit import deadline
 from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
+from citewire_kit.time_zones import find_time_zone
 from citewire_kit.turns import in_turn
 from citewire_ledger import Purpose
 
@@ -56,7 +59,7 @@ _UNREADABLE = "The model's decision could not be read{}, so the saved content is
 _TOO_LATE = "PROVIDER_TIMEOUT"
 _NO_REASON = "The model gave no reason."
 
-R = TypeVar("R", pb.DecideResponse, pb.AssessResponse, pb.RewriteResponse)
+R = TypeVar("R", pb.DecideResponse, pb.AssessResponse, pb.RewriteResponse, pb.FillTableQueryResponse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ class _Reply:
 
 
 class Reflector:
-    """Decides, assesses, judges relevance, rewrites.
+    """Decides, assesses, judges relevance, rewrites, reads questions as queries of tables.
 
     Args:
         registry: The models.
@@ -186,6 +189,27 @@ class Reflector:
         _count(Purpose.REWRITING, fallback=not text)
         return pb.RewriteResponse(
             text=text or question, usage=reply.usage.to_proto(), fallback=not text, failure=reply.failure
+        )
+
+    async def fill_table_query(
+        self, request: pb.FillTableQueryRequest, route: ModelRoute | None = None
+    ) -> pb.FillTableQueryResponse:
+        """Reads a question as a query of one of some tables; none where no valid one is written.
+
+        Raises:
+            CitewireError: There is no such model, or the call isn't paid for.
+        """
+        today = datetime.now(find_time_zone(request.time_zone) or UTC).date()
+        async with self._registry.open_chain(route or ModelRoute()) as chain:
+            prompt = await in_turn(table_query_prompt, request, chain, today)
+            reply = await self._ask(chain, Purpose.TABLE_QUERY, prompt)
+        if reply.by_rule:
+            return _with_failure(pb.FillTableQueryResponse(usage=pb.TokenUsage(), no_model=True), reply)
+        filled = None if reply.text is None else read_table_query(reply.text, request.tables)
+        _count(Purpose.TABLE_QUERY, fallback=filled is None)
+        table, query = filled or (0, None)
+        return pb.FillTableQueryResponse(
+            table=table, query=query, usage=reply.usage.to_proto(), fallback=filled is None, failure=reply.failure
         )
 
     async def _ask(self, chain: Chain, purpose: Purpose, prompt: Prompt) -> _Reply:

@@ -34,8 +34,13 @@ def table_query_from_proto(request: pb.QueryTableRequest) -> tuple[int, int | No
     """Reads a document's id, the version that is wanted, if one is named, and a query."""
     violations = Violations()
     document_id, version = check_version(violations, request)
-    query = request.query
     violations.require(request.HasField("query"), "query", "is required")
+    _check_query(violations, request.query)
+    violations.raise_if_any()
+    return document_id, version, request.query
+
+
+def _check_query(violations: Violations, query: pb.TableQuery) -> None:
     violations.require(query.ByteSize() <= MOST_BYTES, "query", f"must have at most {MOST_BYTES:,} bytes in all")
     _check_counts(violations, query)
     for index, name in enumerate(query.columns):
@@ -53,8 +58,6 @@ def table_query_from_proto(request: pb.QueryTableRequest) -> tuple[int, int | No
     check_text(violations, "query.sheet", query.sheet, longest=_MOST_NAME)
     violations.require(query.limit <= MOST_ROWS, "query.limit", f"must be at most {MOST_ROWS:,}")
     violations.require(query.header_row <= _MOST_LINE, "query.header_row", "must be the line of a table's header")
-    violations.raise_if_any()
-    return document_id, version, query
 
 
 def table_question_from_proto(request: pb.AnswerFromTablesRequest) -> tuple[str, list[int], date]:
@@ -67,6 +70,9 @@ def table_question_from_proto(request: pb.AnswerFromTablesRequest) -> tuple[str,
         check_id(violations, f"document_ids[{index}]", document_id)
     zone = find_time_zone(request.time_zone)
     violations.require(zone is not None, "time_zone", "must be an IANA name such as Europe/Berlin")
+    if request.HasField("query"):
+        violations.require(count == 1, "document_ids", "must be one with a query")
+        _check_query(violations, request.query)
     violations.raise_if_any()
     return request.question, list(dict.fromkeys(request.document_ids)), datetime.now(zone or UTC).date()
 

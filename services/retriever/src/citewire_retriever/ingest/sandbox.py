@@ -206,6 +206,12 @@ class Sandbox:
         job = {"question": question, "today": today.isoformat()}
         return await self._ask_tables(path, file_name, media_type, None, pb.ComputedAnswer, **job)
 
+    async def answer_filled(
+        self, path: Path, file_name: str, media_type: str, question: str, query: pb.TableQuery
+    ) -> pb.ComputedAnswer:
+        """Answers a question by a query that a model filled; empty if no row matches. Raises as `query_table`."""
+        return await self._ask_tables(path, file_name, media_type, query, pb.ComputedAnswer, question=question)
+
     async def _ask_tables(  # what a query and where it is asked are
         self, path: Path, file_name: str, media_type: str, query: pb.TableQuery | None, kind: type[_Answer], **more: str
     ) -> _Answer:

@@ -22,6 +22,7 @@ from citewire.retriever.v1.table_pb2 import (
     ComputedAnswer,
     ListTablesResponse,
     QueryTableResponse,
+    TableInReach,
     TableQuery,
 )
 
@@ -55,6 +56,8 @@ from citewire_retriever.store.storage import PostgresStorage
 from citewire_retriever.store.watch import PostgresProgressFeed
 
 log = get_logger(__name__)
+_MOST_IN_REACH = 10
+"""Tables that are described for a model."""
 _State = TypeVar("_State", WatchDocumentResponse, Stored)
 
 
@@ -292,23 +295,47 @@ class CorpusService:
         return await self._tables.query(tenant, await self.find_original(tenant, document_id, version), query)
 
     async def answer_from_tables(
-        self, tenant: Tenant, question: str, document_ids: Sequence[int], today: date
+        self, tenant: Tenant, question: str, document_ids: Sequence[int], today: date, *, describe: bool
     ) -> AnswerFromTablesResponse:
         """Answers a plain question over the one table of the documents that it fits; with nothing if that isn't sure.
+
+        Where none fits, it describes those that a model may read the question as a query of, if that is wanted.
 
         Raises:
             NotFound: There is no such document for the caller.
         """
         answers: list[ComputedAnswer] = []
+        in_reach: list[TableInReach] = []
         for document_id in document_ids:
             original = await self.find_original(tenant, document_id, None)
             try:
                 answer = await self._tables.answer(tenant, original, question, today)
+                if describe:
+                    in_reach += await self._tables.in_reach(tenant, original, question)
             except (FailedPrecondition, ResourceExhausted, Unavailable) as exc:
                 log.info("tables_not_asked", document_id=document_id, reason=exc.reason, error=exc.message)
                 return AnswerFromTablesResponse()  # it may be this one that fits
             answers += [answer] if answer is not None else []
+        if not answers:
+            return AnswerFromTablesResponse(tables=in_reach if len(in_reach) <= _MOST_IN_REACH else None)
         return AnswerFromTablesResponse(computed=answers[0] if len(answers) == 1 else None)
+
+    async def answer_table_query(
+        self, tenant: Tenant, question: str, document_id: int, query: TableQuery
+    ) -> AnswerFromTablesResponse:
+        """Answers a question by the query that a model has read it as; with nothing if no exact answer can be given.
+
+        Raises:
+            NotFound: There is no such document for the caller.
+            InvalidArgument: The query doesn't fit its tables.
+        """
+        original = await self.find_original(tenant, document_id, None)
+        try:
+            computed = await self._tables.answer_filled(tenant, original, question, query)
+        except (FailedPrecondition, ResourceExhausted, Unavailable) as exc:
+            log.info("table_not_computed", document_id=document_id, reason=exc.reason, error=exc.message)
+            return AnswerFromTablesResponse()
+        return AnswerFromTablesResponse(computed=computed)
 
     async def _existing_version(
         self, tenant: Tenant, document_id: int, version: int | None, original: Original | None

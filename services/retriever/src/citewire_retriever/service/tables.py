@@ -1,6 +1,6 @@
 """Questions that are computed over the tables of a version's original."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +13,7 @@ from citewire.retriever.v1.table_pb2 import (
     ListTablesResponse,
     QueryTableResponse,
     Table,
+    TableInReach,
     TableQuery,
 )
 
@@ -26,7 +27,7 @@ from citewire_retriever.model import Original
 from citewire_retriever.service.originals import OriginalReader
 from citewire_retriever.store.content import PostgresContent
 from citewire_retriever.tables import columns
-from citewire_retriever.tables.questions import may_ask
+from citewire_retriever.tables.questions import asks_to_compute, may_ask
 
 _T = TypeVar("_T")
 
@@ -91,11 +92,29 @@ class TableReader(OriginalReader):
             original,
             lambda path: self._sandbox.answer_question(path, original.file_name, original.media_type, question, today),
         )
-        if not answer.HasField("answer"):
-            return None
-        answer.document_id, answer.version = original.document_id, original.version
-        answer.text = clean(answer.text)[:_MOST_TEXT]
-        return answer
+        return _of_version(answer, original)
+
+    async def in_reach(self, tenant: Tenant, original: Original, question: str) -> Sequence[TableInReach]:
+        """The tables of a version that a question which asks to compute names something of. Raises as `query`."""
+        if not asks_to_compute(question):
+            return []
+        listed = await self.list(tenant, original)
+        return [
+            TableInReach(document_id=original.document_id, file_name=original.file_name, table=table)
+            for table in listed.tables
+            if not table.refusal and may_ask(question, _without_values(table, original.file_name))
+        ]
+
+    async def answer_filled(
+        self, tenant: Tenant, original: Original, question: str, query: TableQuery
+    ) -> ComputedAnswer | None:
+        """The answer to the query that a model has read a question as; None if no row matches. Raises as `query`."""
+        answer = await self._read(
+            tenant,
+            original,
+            lambda path: self._sandbox.answer_filled(path, original.file_name, original.media_type, question, query),
+        )
+        return _of_version(answer, original)
 
     async def _read(self, tenant: Tenant, original: Original, ask: Callable[[Path], Awaitable[_T]]) -> _T:
         if find_spec(EXTRA) is None:
@@ -112,6 +131,14 @@ class TableReader(OriginalReader):
             raise _not_computed(error.message) from None
         except IngestError as error:
             raise _not_computed(error.message) from error
+
+
+def _of_version(answer: ComputedAnswer, original: Original) -> ComputedAnswer | None:
+    if not answer.HasField("answer"):
+        return None
+    answer.document_id, answer.version = original.document_id, original.version
+    answer.text = clean(answer.text)[:_MOST_TEXT]
+    return answer
 
 
 def _without_values(table: Table, file_name: str) -> columns.Table:

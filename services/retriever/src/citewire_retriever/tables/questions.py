@@ -29,6 +29,11 @@ _FUNCTIONS: Final = {
     "max": pb.TABLE_FUNCTION_MAX,
     "median": pb.TABLE_FUNCTION_MEDIAN,
 }
+_COMPUTED: Final = (
+    *("much", "count", "distinct", "most", "fewest", "top", "largest"),
+    *(form for name in _FUNCTIONS for form in (name, f"{name}_of")),
+)
+"""Phrases of what is computed."""
 _OF_DATES: Final = {"earliest": pb.TABLE_FUNCTION_MIN, "latest": pb.TABLE_FUNCTION_MAX}
 
 
@@ -64,6 +69,21 @@ def may_ask(question: str, table: Table) -> bool:
     return any(
         any(names.columns(at, nouns=True)) or any(names.rows(at)) for names in readers for at in range(len(tokens))
     )
+
+
+def asks_to_compute(question: str) -> str | None:
+    """The language in which a question asks for something that is computed, however it says it; None if in none."""
+    tokens = tokenise(question[: LONGEST_QUESTION + 1])
+    if len(question) > LONGEST_QUESTION:
+        return None
+    for language in LANGUAGES:
+        words = load_words(language)
+        prefixes = tuple(prefix for name in _FUNCTIONS for prefix in words.prefixes(f"{name}_prefix"))
+        for start, token in enumerate(tokens):
+            computes = any(any(words.ends(tokens, start, name)) for name in _COMPUTED)
+            if computes or (prefixes and token.key.startswith(prefixes)):
+                return language
+    return None
 
 
 def preload() -> None:

@@ -10,7 +10,7 @@ from citewire.retriever.v1 import table_pb2 as pb
 
 from citewire_retriever.ingest.document import ParseLimits
 from citewire_retriever.ingest.tabular import TableQueryError
-from citewire_retriever.ingest.tabular.by_rules import answer_question
+from citewire_retriever.ingest.tabular.by_rules import answer_filled, answer_question
 from citewire_retriever.ingest.tabular.engine import Connection, answer, connect, used_names
 from citewire_retriever.ingest.tabular.query import NUMBERS, REPEATED
 from citewire_retriever.ingest.tabular.table import Table
@@ -29,15 +29,15 @@ _SAMPLE_CHARS: Final = 100
 def answer_about_tables(
     data: bytes | mmap, job: dict[str, Any], limits: ParseLimits, connection: Connection
 ) -> dict[str, str]:
-    """Does a job of `Sandbox.list_tables`, `query_table` or `answer_question`, and returns what `decode_tables` reads.
+    """Does a job of `Sandbox.list_tables`, `query_table` or `answer_…`, and returns what `decode_tables` reads.
 
     Raises:
         IngestError: The file can't be read.
     """
     try:
+        message: pb.TableAnswer | pb.ListTablesResponse | pb.ComputedAnswer
         if job["query"] is None:
             tables = read_tables(data, job["file_name"], job["media_type"], limits, None)
-            message: pb.TableAnswer | pb.ListTablesResponse | pb.ComputedAnswer
             if "question" in job:
                 today = date.fromisoformat(job["today"])
                 message = answer_question(connection, tables, job["file_name"], job["question"], today)
@@ -46,7 +46,10 @@ def answer_about_tables(
         else:
             query = pb.TableQuery.FromString(bytes.fromhex(job["query"]))
             tables = read_tables(data, job["file_name"], job["media_type"], limits, used_names(query))
-            message = answer(connection, tables, query)
+            if "question" in job:
+                message = answer_filled(connection, tables, job["file_name"], job["question"], query)
+            else:
+                message = answer(connection, tables, query)
     except TableQueryError as error:
         return {"field": error.field, "refusal": error.message}
     return {"message": message.SerializeToString().hex()}

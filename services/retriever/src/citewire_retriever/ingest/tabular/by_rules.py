@@ -1,4 +1,4 @@
-"""Answers a plain question over the one table of a file that it fits, with a text and a place to cite."""
+"""Answers a question over a table of a file, with a text and a place to cite: by rules, or by a model's query."""
 
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -9,11 +9,11 @@ from citewire.retriever.v1 import table_pb2 as pb
 
 from citewire_retriever.ingest.cells import column_name
 from citewire_retriever.ingest.tabular import TableQueryError
-from citewire_retriever.ingest.tabular.engine import Connection, answer
+from citewire_retriever.ingest.tabular.engine import Connection, answer, choose
 from citewire_retriever.ingest.tabular.table import Table
 from citewire_retriever.ingest.tabular.wording import Wording
 from citewire_retriever.tables import columns as known
-from citewire_retriever.tables.questions import read_question
+from citewire_retriever.tables.questions import asks_to_compute, read_question
 
 _MOST_VALUES: Final = 20_000
 """Different values of a column by which a question may name rows; a column with more has no such."""
@@ -46,15 +46,39 @@ def answer_question(
         raise TableQueryError("", "the question fits several tables")
     table, (query, language) = fitting[0]
     query.sheet, query.header_row = table.sheet, table.header_row
+    return _answer(connection, table, query, file_name, Wording(language), question)
+
+
+def answer_filled(
+    connection: Connection, tables: Sequence[Table], file_name: str, question: str, query: pb.TableQuery
+) -> pb.ComputedAnswer:
+    """The answer to the query that a model has read a question as; an empty message if no row matches.
+
+    Its text doesn't repeat the question, as nothing says that the query has taken up all of its words.
+
+    Raises:
+        TableQueryError: The query doesn't fit the tables, or no exact answer can be given.
+    """
+    table = choose(tables, query)
+    query.sheet, query.header_row = table.sheet, table.header_row
+    result = _answer(connection, table, query, file_name, Wording(asks_to_compute(question) or "en"), "")
+    matched = any(row.row_count for row in result.answer.rows)
+    return result if matched else pb.ComputedAnswer()
+
+
+def _answer(  # what an answer is made of
+    connection: Connection, table: Table, query: pb.TableQuery, file_name: str, wording: Wording, question: str
+) -> pb.ComputedAnswer:
     asked = pb.TableQuery()
     asked.CopyFrom(query)
-    if query.limit:
+    ranked = bool(query.limit and query.order_by)
+    if ranked:
         asked.limit = query.limit + _MOST_TIED
     result = answer(connection, [table], asked)
-    if query.limit:
+    if ranked:
         _cut_ranking(result, query)
-    place = _place(table, result, ranked=bool(query.limit))
-    text = Wording(language).answer(question, query, table, result, place, file_name)
+    place = _place(table, result, ranked=ranked)
+    text = wording.answer(question, query, table, result, place, file_name)
     return pb.ComputedAnswer(query=query, answer=result, place=place, text=text)
 
 

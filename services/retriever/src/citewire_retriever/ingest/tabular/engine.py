@@ -57,7 +57,7 @@ def answer(connection: Connection, tables: Sequence[Table], query: pb.TableQuery
     Raises:
         TableQueryError: None has them, or several have; the query doesn't fit it; or no exact answer can be given.
     """
-    table = _choose(tables, query)
+    table = choose(tables, query)
     if table.refusal:
         raise TableQueryError("", f"the table at row {table.header_row} isn't computed over: {table.refusal}")
     compiler = Compiler(table, query)
@@ -75,7 +75,7 @@ def answer(connection: Connection, tables: Sequence[Table], query: pb.TableQuery
         raise TableQueryError("", "the query needs more memory than is allowed: ask for less at once") from None
 
 
-def _choose(tables: Sequence[Table], query: pb.TableQuery) -> Table:
+def choose(tables: Sequence[Table], query: pb.TableQuery) -> Table:
     """The table that a query is about."""
     if not tables:
         raise TableQueryError("", "the document has no table with a row of columns' names")

@@ -69,13 +69,14 @@ class Wording:
     ) -> str:
         """`Sum of Amount, where Region = North: 12.5 €.`, or groups line by line; then from which rows.
 
-        With the question, whose every word the query has taken up: an answer in its words is supported by them.
+        With the question, whose every word the query has taken up: an answer in its words is supported by them. Without
+        one, a model has filled the query, and that is said.
         """
         where = file_name
         if table.sheet:
             where = self._say("sheet" if table.is_sheet else "part", table.sheet, file_name)
         asked = " ".join(question.split())
-        origin = self._say("computed", asked, self._rows(query, result, place, where))
+        origin = self._say("computed" if asked else "computed_by_model", asked, self._rows(query, result, place, where))
         head = self.query(query, table)
         return "\n".join([*self._shown(head[:1].upper() + head[1:], query, result), origin, *self._notes(result)])
 
