@@ -69,8 +69,8 @@ def test_old_office_documents_say_what_to_do() -> None:
     with pytest.raises(IngestError, match=r"an old Word document: save it as \.docx or PDF") as caught:
         detect(OLE, "letter.doc")
     assert caught.value.code is IngestCode.UNSUPPORTED_FORMAT
-    with pytest.raises(IngestError, match=r"an old Excel workbook: save it as \.xlsx") as caught:
-        detect(OLE + "Workbook".encode("utf-16-le"), "letter.docx")
+    with pytest.raises(IngestError, match=r"an old PowerPoint presentation: save it as \.pptx") as caught:
+        detect(OLE + "PowerPoint Document".encode("utf-16-le"), "letter.docx")
     assert caught.value.code is IngestCode.UNSUPPORTED_FORMAT
 
 

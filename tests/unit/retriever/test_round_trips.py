@@ -1,7 +1,7 @@
 """Of office documents, the text at a quote's place, taken from the original by another library, contains the quote.
 
-Quotes are lines of chunks as they are cited. Other libraries: python-docx, python-pptx, openpyxl, and Python's own
-XML parser for the rest.
+Quotes are lines of chunks as they are cited. Other libraries: python-docx, python-pptx, openpyxl, xlrd, and Python's
+own XML parser for the rest.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import re
 import zipfile
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from xml.etree import ElementTree as ET
 
 import docx
 import openpyxl
 import pytest
+import xlrd
+import xlwt
 from citewire.common.v1.place_pb2 import Place
 from pptx import Presentation
 from pptx.util import Inches
@@ -96,6 +98,49 @@ def from_xlsx(data: bytes, each: Chunk) -> str:
             value = forms.get(cell.number_format, f"{value:g}")
         heads = [sheet.cell(row, cell.column).value for row in range(1, cell.row)]
         shown += [f"{head}: {value}" for head in heads] + [str(value)]
+    return "\n".join(shown)
+
+
+def style(code: str) -> Any:  # noqa: ANN401 # xlwt has no types
+    return cast("Any", xlwt).easyxf(num_format_str=code)
+
+
+def made_xls() -> bytes:
+    book: Any = xlwt.Workbook()
+    for name in ("Preise", "Größen & Maße"):
+        sheet = book.add_sheet(name)
+        for column, head in enumerate(["Name", "Euros", "Share", "Since", "Whole"]):
+            sheet.write(0, column, head)
+        for row in range(40):
+            sheet.write(row + 1, 0, sentence(row))
+            sheet.write(row + 1, 1, row * 1234.5, style("#,##0.00"))
+            sheet.write(row + 1, 2, row / 64, style("0.0%"))
+            since = date(2024, 1, 1) + timedelta(days=row)
+            sheet.write(row + 1, 3, since, style("YYYY-MM-DD"))
+            sheet.write(row + 1, 4, row * 10**8)
+    data = io.BytesIO()
+    book.save(data)
+    return data.getvalue()
+
+
+def from_xls(data: bytes, each: Chunk) -> str:
+    """By xlrd, which knows the numbers of formats."""
+    book: Any = xlrd.open_workbook(file_contents=data, formatting_info=True)
+    sheet = book.sheet_by_name(each.place.sheet)
+    if not each.place.cell_range:
+        return str(sheet.name)
+    first, _, last = each.place.cell_range.partition(":")
+    shown: list[str] = []
+    for column in range(ord(first[0]) - ord("A"), ord((last or first)[0]) - ord("A") + 1):
+        cell = sheet.cell(each.place.row - 1, column)
+        code = book.format_map[book.xf_list[cell.xf_index].format_key].format_str
+        value = cell.value
+        if code == "YYYY-MM-DD":
+            value = xlrd.xldate_as_datetime(value, book.datemode).strftime("%Y-%m-%d")
+        elif isinstance(value, float):
+            forms = {"#,##0.00": f"{value:,.2f}", "0.0%": f"{100 * value + 1e-9:.1f}%"}
+            value = forms.get(code, f"{value:.15g}")
+        shown += [f"{sheet.cell(0, column).value}: {value}", str(value)]
     return "\n".join(shown)
 
 
@@ -187,6 +232,7 @@ MADE: dict[str, tuple[bytes, Taken]] = {
     "a.docx": (made_docx(), from_docx),
     "a.pptx": (made_pptx(), from_pptx),
     "a.xlsx": (made_xlsx(), from_xlsx),
+    "a.xls": (made_xls(), from_xls),
     "a.odt": (made_odf("text"), from_odf),
     "a.ods": (made_odf("spreadsheet"), from_odf),
     "a.odp": (made_odf("presentation"), from_odf),

@@ -11,6 +11,7 @@ from citewire_retriever.ingest.kinds import (
     BY_SUFFIX,
     BZIP2,
     GZIP,
+    HAS_XLS,
     HTML,
     JPEG,
     KINDS,
@@ -24,6 +25,7 @@ from citewire_retriever.ingest.kinds import (
     TEXT,
     TIFF,
     WEBP,
+    XLS,
     XZ,
     ZIP,
     Kind,
@@ -44,6 +46,7 @@ BINARY_MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"OggS", "an audio or video file"),
     (b"ID3", "an audio file"),
 )
+_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _MESSAGE_STREAM = "__properties_version1.0".encode("utf-16-le")
 _OLD_OFFICE = {
     ".doc": ("an old Word document", ".docx"), ".dot": ("an old Word document", ".docx"),
@@ -169,6 +172,8 @@ def _package(head: bytes, suffix: str, media_type: str) -> Kind | None:
     if head.startswith(_OLE):
         if suffix in OUTLOOK.suffixes or _MESSAGE_STREAM in head:
             return OUTLOOK
+        if HAS_XLS and _is_xls(head, suffix):
+            return XLS
         _refuse_ole(head, suffix, named)
     if not head.startswith(_ZIP):
         if named is not None and suffix in named.suffixes:
@@ -194,10 +199,18 @@ def _by_magic(head: bytes) -> Kind | None:
     return next((each for magic, each in (*_ARCHIVES, *_IMAGES) if head.startswith(magic)), None)
 
 
+def _is_xls(head: bytes, suffix: str) -> bool:
+    """Whether an OLE file is an old workbook, and none that is encrypted or in a document of another kind."""
+    streams = [old for name, old in _OLE_STREAMS.items() if name.encode("utf-16-le") in head]
+    if _ENCRYPTED in head or (streams and ".xls" not in streams):
+        return False
+    return suffix in XLS.suffixes or (bool(streams) and suffix not in _OLD_OFFICE and ".doc" not in streams)
+
+
 def _refuse_ole(head: bytes, suffix: str, named: Kind | None) -> None:
     """Says which old Office document a file is, or that it is a newer one behind a password."""
     stream = next((old for name, old in _OLE_STREAMS.items() if name.encode("utf-16-le") in head), None)
-    if stream is None and (named is not None or "EncryptedPackage".encode("utf-16-le") in head):
+    if stream is None and (named is not None or _ENCRYPTED in head):
         raise IngestError(
             IngestCode.PASSWORD_REQUIRED,
             "The document is protected by a password: save it without one and upload it again.",

@@ -20,6 +20,7 @@ class Format(StrEnum):
     CODE = "code"
     DOCX = "docx"
     WORKBOOK = "workbook"
+    OLD_WORKBOOK = "old workbook"
     SLIDES = "slides"
     NOTEBOOK = "notebook"
     DATA = "data"

@@ -1,6 +1,7 @@
 """The kinds of files that are read, source code apart: a row for each, with what tells it from the others."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Final
 
 from citewire_retriever.ingest.document import Format
@@ -28,6 +29,11 @@ _OOXML: Final = "application/vnd.openxmlformats-officedocument"
 _ODF: Final = "application/vnd.oasis.opendocument"
 PDF: Final = Kind("PDF", Format.PDF, ("application/pdf",), (".pdf",))
 RTF: Final = Kind("RTF", Format.RTF, ("application/rtf", "text/rtf"), (".rtf",), may_be_html=False)
+XLS: Final = Kind(
+    "old Excel (XLS)", Format.OLD_WORKBOOK, ("application/vnd.ms-excel",), (".xls", ".xlt"), may_be_html=False
+)
+HAS_XLS: Final = find_spec("python_calamine") is not None
+"""Whether old workbooks are read here: by an optional package, `pip install 'citewire-retriever[xls]'`."""
 HTML: Final = Kind("HTML", Format.HTML, ("text/html", "application/xhtml+xml"), (".html", ".htm", ".xhtml"))
 OUTLOOK: Final = Kind("e-mails (EML, MSG)", Format.MAIL, ("application/vnd.ms-outlook",), (".msg",), may_be_html=False)
 TEXT: Final = Kind(
@@ -89,6 +95,7 @@ KINDS: Final = (
     JPEG,
     TIFF,
     WEBP,
+    *((XLS,) if HAS_XLS else ()),
     TEXT,
 )  # fmt: skip
 """In the order in which messages list them."""
@@ -109,5 +116,6 @@ PACKAGES: Final = frozenset(
 )
 """Formats of files that are ZIP archives."""
 
-BY_SUFFIX: Final = {suffix: kind for kind in KINDS for suffix in kind.suffixes}
-BY_MEDIA_TYPE: Final = {media_type: kind for kind in KINDS for media_type in kind.media_types}
+_BY_NAME: Final = [kind for kind in KINDS if kind is not XLS]  # what is called so is often a page or a table of texts
+BY_SUFFIX: Final = {suffix: kind for kind in _BY_NAME for suffix in kind.suffixes}
+BY_MEDIA_TYPE: Final = {media_type: kind for kind in _BY_NAME for media_type in kind.media_types}

@@ -10,6 +10,7 @@ from citewire_retriever.ingest.decode import decode, is_utf8
 from citewire_retriever.ingest.detect import HEAD_BYTES, Detected, detect
 from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits, SheetPosition, too_much_text
 from citewire_retriever.ingest.errors import HOW_TO_HAVE_IT, IngestCode, IngestError
+from citewire_retriever.ingest.kinds import HAS_XLS
 from citewire_retriever.ingest.parsers.nesting import Inside
 
 _BYTES_PER_CHAR = 4
@@ -86,7 +87,8 @@ def preload() -> None:
     """Imports all that `parse` may need, for processes that can't open files any more: it reads a file of each kind."""
     samples = import_module("citewire_retriever.ingest.parsers.samples")
     for name, data in samples.FILES.items():
-        parse(data, name)
+        if name != samples.XLS or HAS_XLS:
+            parse(data, name)
 
 
 def _nothing_in_it() -> IngestError:
@@ -134,6 +136,12 @@ def _read_workbook(file: _File) -> ParsedDocument:
     from citewire_retriever.ingest.parsers.xlsx import parse_xlsx
 
     return parse_xlsx(file.data, file.limits)
+
+
+def _read_old_workbook(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.xls import parse_xls
+
+    return parse_xls(file.data, file.limits)
 
 
 def _read_slides(file: _File) -> ParsedDocument:
@@ -246,6 +254,7 @@ _READERS: Final[Mapping[Format, Callable[[_File], ParsedDocument]]] = {
     Format.CODE: _read_code,
     Format.DOCX: _read_docx,
     Format.WORKBOOK: _read_workbook,
+    Format.OLD_WORKBOOK: _read_old_workbook,
     Format.SLIDES: _read_slides,
     Format.NOTEBOOK: _read_notebook,
     Format.DATA: _read_data,

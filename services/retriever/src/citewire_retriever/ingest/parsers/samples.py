@@ -112,6 +112,16 @@ v~@K_Ww+lE@t;TJvS<!6993YORX8P4y!6%%XLg`sO()=z_1yvxh1_jSs$!Q_4R!vG*k>LnVbN%!sRn^}
 UXS;#mIg^IuRCH_5h-_^qSCm8;Z{zCk_8T^>{`q;Ag$3MkCOXLcD=W)Q!0P`~bu6kP-
 |0KizT?+Z%+xyh_zdi;(A!E>(Z^<&*)cAM%#@__7`At?RzUF%eh{(OclsVFEdu{(k@~`y{RTekI"""
 """A message of Outlook with an attachment, compressed."""
+_OLD_WORKBOOK = """c-rk)OK4L;6g~6u(k7wJr?yHfgb--e+DgTZn>H%du2QNl{8ZG$W+9bSLN~gxTC)@cSBjfLTX0i#;|FcgoeLqN3qcSP#g!{T!9|
++qz4yJ)m?|Wo0cFl(?%cU^?tI?N-1m8v3+3nTcNI{DA-GVoylAShDN5dQAqc9sELO|8hmxi7Pr>V<g=});N$bmIUPE5*0u0<Up
+OXYWP&$G07@bO|A`Qeo8AC$x7zRly+$M`3oieI6k!M715P4UaPetw#%QcaM#LcVY$i+r`cRRcIs1cPqKe*k8;`2@{JJEp`yo)b
+gS2ov;y_vI#bB(A7n=P0Jt-?quoyu_8iv^g#z>b0Luo=K2e84e6e>~nlJe)^6xz6L86#>4M&*ig-wl~(UK=$v|_J!Zr7uVTu7_
+`PSuujW1&r*n8cG(-_a1oopy33Bf2}(&K6)}C%$H7<*Z}6wX+bWy7h2#VRqK9N_2Pr%k?|gY3PmaY-iDgCtwjI{Hc?_^{nLWta
+FEwtF%<UDqUE~#Mb+hPQB6(hv_l$Ko%7IzoT$S1$>SveWO>9erzLoUs=Yx;J*^jYpq%VyWF19bdjm;rS_h5qj`I<$a>QlFFG9J
+guxpG3ldy$>%!hy#KI%Bt-XIB8Le0=OD7r`zmDk+Drs`$&)2irmzH#p=(b37+z8sfRebQ>P$9^3V<U-ayfdS<QATwPAj%r>joE
+5tU1&5Tb}Qp7i<&mp4?54aHua%=EGLqkJDLqkJDL!%}r=LMf%Pfh2QpFbm-o&P$kluG(H$$yJOn4)W%K1uf@O?d_v>e@dW;a26
+gRE<96|AmYr)O!Y#NXj@S>)yZg8K^4fQ?q06&mEz9`!Cfq&cEFM5B*@m`v"""
+"""An old workbook, compressed."""
 _NOTEBOOK = """{"nbformat": 4, "cells": [{"cell_type": "markdown", "source": "# T"}, {"cell_type": "code",
 "source": "1 + 1", "outputs": [{"data": {"text/plain": "2"}}]}, {"cell_type": "raw", "source": "r"}]}
 """
@@ -143,7 +153,10 @@ _EBOOK = {
 
 _ARCHIVED = {"a.txt": "Text.", "b.md": _MARKDOWN}
 
+XLS = "a.xls"
+"""Needs an optional package."""
 FILES: dict[str, bytes] = {
+    XLS: zlib.decompress(b85decode("".join(_OLD_WORKBOOK.split()))),
     "a.md": _MARKDOWN.encode(),
     "a.html": _HTML.encode(),
     "a.csv": b'a;b\n1;"x;y"\n',

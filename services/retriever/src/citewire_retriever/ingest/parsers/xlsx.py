@@ -126,14 +126,7 @@ class _Reader:
         if not isfinite(number):
             return value, None
         code = self._formats.get(cell.get("s", "0"), "General")
-        kind, currency = number_kind(code)
-        shown = general(number) if code == "General" else show(number, code, from_1904=self._from_1904)
-        if kind == "time":
-            return shown, None
-        if kind != "date":
-            return shown, Typed(kind, _as_kept(value, number), currency)
-        moment = to_moment(number, from_1904=self._from_1904)
-        return shown, None if moment is None else Typed("date", moment.isoformat())
+        return read_number(value, number, code, from_1904=self._from_1904)
 
     def _read_shared(self, part: str | None) -> list[str]:
         """The texts that cells refer to by number."""
@@ -146,6 +139,25 @@ class _Reader:
                 if left < 0:
                     raise self._package.too_large()
         return results
+
+
+def read_number(value: str, number: float, code: str, *, from_1904: bool) -> tuple[str, Typed | None]:
+    """What a number shows by its format, and what it is.
+
+    Args:
+        value: As the file says it, in decimal.
+        number: The same.
+        code: Its format.
+        from_1904: Whether dates are counted from 1904.
+    """
+    kind, currency = number_kind(code)
+    shown = general(number) if code == "General" else show(number, code, from_1904=from_1904)
+    if kind == "time":
+        return shown, None
+    if kind != "date":
+        return shown, Typed(kind, _as_kept(value, number), currency)
+    moment = to_moment(number, from_1904=from_1904)
+    return shown, None if moment is None else Typed("date", moment.isoformat())
 
 
 def _as_kept(value: str, number: float) -> str:

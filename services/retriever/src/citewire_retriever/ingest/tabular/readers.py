@@ -17,13 +17,15 @@ from citewire_retriever.ingest.parsers.pairs import one_line
 from citewire_retriever.ingest.parsers.sheet import sheet_records
 from citewire_retriever.ingest.parsers.tables import Cell, Grid, is_wide, split_header, table_name
 from citewire_retriever.ingest.parsers.workbook import Row, Sheet, Typed, cut_tables
+from citewire_retriever.ingest.parsers.xls import xls_sheets
 from citewire_retriever.ingest.parsers.xlsx import xlsx_sheets
 from citewire_retriever.ingest.tabular.collector import Collector
 from citewire_retriever.ingest.tabular.values import is_number
 
 _BYTES_PER_CHAR: Final = 4
 _FORMATS: Final = (
-    "answers are computed over workbooks (XLSX, ODS), CSV, TSV, and tables in HTML, Markdown and Word documents (DOCX)"
+    "answers are computed over workbooks (XLSX, XLS, ODS), CSV, TSV, and tables in HTML, Markdown and Word documents "
+    "(DOCX)"
 )
 _PDF: Final = (
     f"{_FORMATS}; a PDF doesn't say which words are cells of a table: add the table as a workbook or as CSV, if there "
@@ -85,6 +87,10 @@ def _read_records(source: Source) -> Iterator[RowSource]:
 
 def _read_workbook(source: Source) -> Iterator[RowSource]:
     return map(_sheet, xlsx_sheets(Package(source.data, "workbook"), source.limits))
+
+
+def _read_old_workbook(source: Source) -> Iterator[RowSource]:
+    return map(_sheet, xls_sheets(source.data))
 
 
 def _read_open_workbook(source: Source) -> Iterator[RowSource]:
@@ -191,6 +197,7 @@ def _names_columns(header: list[str], rows: list[list[Cell]]) -> bool:
 READERS: Final[Mapping[Format, Callable[[Source], Iterator[RowSource]]]] = {
     Format.SHEET: _read_records,
     Format.WORKBOOK: _read_workbook,
+    Format.OLD_WORKBOOK: _read_old_workbook,
     Format.OPEN_WORKBOOK: _read_open_workbook,
     Format.HTML: _read_html,
     Format.MARKDOWN: _read_markdown,
