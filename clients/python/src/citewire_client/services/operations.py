@@ -1117,6 +1117,17 @@ class AsyncGeneratorClient(AsyncServiceClient):
         """Rewrites a question: condenses a follow-up with its history, or writes a hypothetical answer (HyDE)."""
         return await self._reply("Rewrite", request, self._how(timeout, caller, request_id))
 
+    async def fill_table_query(
+        self,
+        request: generator_pb2.FillTableQueryRequest,
+        *,
+        timeout: float | None = None,
+        caller: Caller | None = None,
+        request_id: str = "",
+    ) -> generator_pb2.FillTableQueryResponse:
+        """Reads a question as a query of one of some tables, by a model."""
+        return await self._reply("FillTableQuery", request, self._how(timeout, caller, request_id))
+
     async def suggest_questions(
         self,
         request: generator_pb2.SuggestQuestionsRequest,
@@ -1265,6 +1276,17 @@ class GeneratorClient(ServiceClient):
     ) -> generator_pb2.RewriteResponse:
         """Rewrites a question: condenses a follow-up with its history, or writes a hypothetical answer (HyDE)."""
         return self._reply("Rewrite", request, self._how(timeout, caller, request_id))
+
+    def fill_table_query(
+        self,
+        request: generator_pb2.FillTableQueryRequest,
+        *,
+        timeout: float | None = None,
+        caller: Caller | None = None,
+        request_id: str = "",
+    ) -> generator_pb2.FillTableQueryResponse:
+        """Reads a question as a query of one of some tables, by a model."""
+        return self._reply("FillTableQuery", request, self._how(timeout, caller, request_id))
 
     def suggest_questions(
         self,
