@@ -167,6 +167,6 @@ def test_a_row_is_found_where_it_is_computed_from() -> None:
         placed = [
             (block.place.sheet, block.place.row) for block in parse(data, name).blocks if block.kind is BlockKind.ROW
         ]
-        counted = [(each.sheet, row) for each in read(data, name) for row in sorted([*each.rows, *each.excluded])]
-        assert placed == counted
-        assert len(counted) >= 2
+        answering = [(each.sheet, row) for each in read(data, name) for row in sorted([*each.rows, *each.excluded])]
+        assert placed == answering
+        assert len(answering) >= 2
