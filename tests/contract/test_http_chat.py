@@ -15,7 +15,7 @@ from citewire.generator.v1 import generator_pb2
 from citewire_kit.errors import FailedPrecondition, Unavailable
 from gateway_fake_servers import running_fakes
 from gateway_fakes import NOT_FOUND, completed, delta, result, started
-from gateway_process import Gateway, rows, running_gateway, text_of
+from gateway_process import Gateway, rows, running_gateway, text_of, until_rows
 
 if TYPE_CHECKING:
     from databases import Database
@@ -152,6 +152,16 @@ async def test_a_history_is_not_sent_to_the_model(gateway: Gateway) -> None:
     assert asked.question == "How much did it grow?"
     assert len(asked.history) == 0
     assert list(gateway.fakes.embedder.requests[0].inputs) == ["How much did it grow?"]
+
+
+async def test_a_chat_that_is_not_to_be_kept_leaves_no_conversation(gateway: Gateway, database: Database) -> None:
+    body = {"question": "How much did it grow?", "stream": False}
+    await gateway.http.post("/v1/chat", json=body)
+    answer = (await gateway.http.post("/v1/chat", json=body | {"keep": False})).json()
+    assert answer["answer"]
+    assert "conversation_id" not in answer
+    await until_rows(database, "SELECT count(*) FROM chat.exchanges WHERE ended_at IS NOT NULL", [(2,)])
+    assert rows(database, "SELECT count(*) FROM chat.conversations") == [(1,)]
 
 
 async def test_without_a_stream_it_is_one_body(gateway: Gateway) -> None:

@@ -96,7 +96,7 @@ class ChatCitewire(GatewayConnection, BaseChatModel):
             with closing(self._stream(messages, stop, run_manager, **kwargs)) as chunks:
                 return generate_from_stream(chunks)
         settings = self._settings(kwargs)
-        return _result(self.gateway.chat(**settings.arguments(read_question(messages))), settings.model)
+        return _result(self.gateway.blocking.chat(**settings.arguments(read_question(messages))), settings.model)
 
     async def _agenerate(
         self,
@@ -110,7 +110,7 @@ class ChatCitewire(GatewayConnection, BaseChatModel):
                 return await agenerate_from_stream(chunks)
         settings = self._settings(kwargs)
         arguments = settings.arguments(read_question(messages))
-        async with self.connected() as client:
+        async with self.gateway.awaiting() as client:
             return _result(await client.chat(**arguments), settings.model)
 
     def _stream(
@@ -123,7 +123,7 @@ class ChatCitewire(GatewayConnection, BaseChatModel):
         settings = self._settings(kwargs)
         arguments = settings.arguments(read_question(messages))
         answer = AnswerChunks(settings.model, StopSequences(stop or self.stop or ()))
-        with self.gateway.stream_chat(**arguments) as events:
+        with self.gateway.blocking.stream_chat(**arguments) as events:
             for event in events:
                 for chunk in answer.read(event):
                     if run_manager:
@@ -142,7 +142,7 @@ class ChatCitewire(GatewayConnection, BaseChatModel):
         settings = self._settings(kwargs)
         arguments = settings.arguments(read_question(messages))
         answer = AnswerChunks(settings.model, StopSequences(stop or self.stop or ()))
-        async with self.connected() as client, client.stream_chat(**arguments) as events:
+        async with self.gateway.awaiting() as client, client.stream_chat(**arguments) as events:
             async for event in events:
                 for chunk in answer.read(event):
                     if run_manager:

@@ -1,13 +1,9 @@
 """The connection to a gateway that the retriever, the chat model and the embeddings share."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Any
-
 from langchain_core.utils import from_env, secret_from_env
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
 
-from citewire_client import AsyncCitewire, Citewire
+from citewire_client import AsyncCitewire, Citewire, adapters
 
 
 class GatewayConnection(BaseModel):
@@ -27,26 +23,18 @@ class GatewayConnection(BaseModel):
     """A client of your own, which you close; none: one that is kept as long as this object."""
     async_client: AsyncCitewire | None = Field(default=None, exclude=True, repr=False)
     """A client of your own, which you close; none: one for each call, as it belongs to one event loop."""
-    _client: Citewire | None = PrivateAttr(default=None)
+    _connection: adapters.GatewayConnection | None = PrivateAttr(default=None)
 
     @property
-    def gateway(self) -> Citewire:
-        """The client for calls that block."""
-        if self.client is not None:
-            return self.client
-        if self._client is None:
-            self._client = Citewire(**self._arguments())
-        return self._client
-
-    @asynccontextmanager
-    async def connected(self) -> AsyncGenerator[AsyncCitewire]:
-        """The client for calls that await."""
-        if self.async_client is not None:
-            yield self.async_client
-            return
-        async with AsyncCitewire(**self._arguments()) as client:
-            yield client
-
-    def _arguments(self) -> dict[str, Any]:
-        key = None if self.api_key is None else self.api_key.get_secret_value()
-        return {"url": self.base_url, "api_key": key, "retries": self.max_retries, "timeout": self.timeout}
+    def gateway(self) -> adapters.GatewayConnection:
+        """The clients; made when they are needed, and kept."""
+        if self._connection is None:
+            self._connection = adapters.GatewayConnection(
+                self.base_url,
+                None if self.api_key is None else self.api_key.get_secret_value(),
+                timeout=self.timeout,
+                retries=self.max_retries,
+                client=self.client,
+                async_client=self.async_client,
+            )
+        return self._connection

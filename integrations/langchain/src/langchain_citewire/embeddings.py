@@ -29,22 +29,24 @@ class CitewireEmbeddings(GatewayConnection, Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Returns a vector for each text."""
-        answers = [self.gateway.embed(batch, input_type="document", **self._choice()) for batch in batches(texts)]
+        answers = [
+            self.gateway.blocking.embed(batch, input_type="document", **self._choice()) for batch in batches(texts)
+        ]
         return [vector for answer in answers for vector in vectors(answer)]
 
     def embed_query(self, text: str) -> list[float]:
         """Returns the vector of a question."""
-        return vectors(self.gateway.embed([text], input_type="query", **self._choice()))[0]
+        return vectors(self.gateway.blocking.embed([text], input_type="query", **self._choice()))[0]
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """Returns a vector for each text."""
-        async with self.connected() as client:
+        async with self.gateway.awaiting() as client:
             answers = [await client.embed(batch, input_type="document", **self._choice()) for batch in batches(texts)]
         return [vector for answer in answers for vector in vectors(answer)]
 
     async def aembed_query(self, text: str) -> list[float]:
         """Returns the vector of a question."""
-        async with self.connected() as client:
+        async with self.gateway.awaiting() as client:
             return vectors(await client.embed([text], input_type="query", **self._choice()))[0]
 
     def _choice(self) -> dict[str, Any]:

@@ -48,12 +48,12 @@ class CitewireRetriever(GatewayConnection, BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        return _documents(self.gateway.search(query, **self._arguments_of_search(kwargs)))
+        return _documents(self.gateway.blocking.search(query, **self._arguments_of_search(kwargs)))
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        async with self.connected() as client:
+        async with self.gateway.awaiting() as client:
             return _documents(await client.search(query, **self._arguments_of_search(kwargs)))
 
     def add_documents(
@@ -70,7 +70,7 @@ class CitewireRetriever(GatewayConnection, BaseRetriever):
         Raises:
             CitewireError: One was refused, isn't ready in time, or couldn't be read; those before it are stored.
         """
-        client = self.gateway
+        client = self.gateway.blocking
         stored = [client.add_document(**fields) for fields in self._uploads(documents, tags)]
         if wait:
             stored = [client.wait_for_document(document.id, timeout=timeout) for document in stored]
@@ -80,7 +80,7 @@ class CitewireRetriever(GatewayConnection, BaseRetriever):
         self, documents: Sequence[Document], *, tags: Sequence[str] = (), wait: bool = True, timeout: float = 300.0
     ) -> list[str]:
         """Like `add_documents`."""
-        async with self.connected() as client:
+        async with self.gateway.awaiting() as client:
             stored = [await client.add_document(**fields) for fields in self._uploads(documents, tags)]
             if wait:
                 stored = [await client.wait_for_document(document.id, timeout=timeout) for document in stored]

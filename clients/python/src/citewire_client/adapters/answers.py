@@ -1,0 +1,122 @@
+"""Answers as frameworks take them: whole, or while they are written."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from citewire_client import models
+from citewire_client.adapters.passages import members
+from citewire_client.events import ChatEvent
+
+
+class StopSequences:
+    """Ends a streamed text where one of some sequences begins."""
+
+    def __init__(self, sequences: Iterable[str]) -> None:
+        """Empty sequences stop nothing."""
+        self._sequences = [sequence for sequence in sequences if sequence]
+        self._held = ""
+        self.reached = False
+        """Whether one was found: nothing may follow."""
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to look for."""
+        return bool(self._sequences)
+
+    def feed(self, text: str) -> str:
+        """Takes a piece, and returns what can be shown; the beginning of a sequence is held back."""
+        self._held += text
+        starts = [place for sequence in self._sequences if (place := self._held.find(sequence)) >= 0]
+        if starts:
+            self.reached = True
+            shown, self._held = self._held[: min(starts)], ""
+            return shown
+        length = max((self._overlap(sequence) for sequence in self._sequences), default=0)
+        end = len(self._held) - length
+        shown, self._held = self._held[:end], self._held[end:]
+        return shown
+
+    def rest(self) -> str:
+        """What was held back, once the text has ended."""
+        rest, self._held = self._held, ""
+        return rest
+
+    def _overlap(self, sequence: str) -> int:
+        lengths = range(min(len(sequence) - 1, len(self._held)), 0, -1)
+        return next((length for length in lengths if self._held.endswith(sequence[:length])), 0)
+
+
+def cited_sentence(verified: models.VerifiedCitation, passages: Sequence[models.Citation]) -> dict[str, Any]:
+    """What was verified of a sentence: its span in the answer, the quote, the verdict, and where the quote stands."""
+    fields = members(verified)
+    sentence = fields.pop("sentence")
+    passage = next((passage for passage in passages if passage.index == verified.index), None)
+    document: dict[str, Any] = {}
+    if passage is not None:
+        document = {"title": passage.title, "file_name": passage.file_name, "ref": passage.ref, "url": passage.url}
+    named = {name: value for name, value in document.items() if value}
+    return {"start": sentence["start"], "end": sentence["end"]} | named | fields
+
+
+class AnswerReader:
+    """Gathers an answer from its events."""
+
+    def __init__(self, model: str, stop: Iterable[str] = ()) -> None:
+        """`model` is named as it was asked for; a sequence of `stop` ends the text."""
+        self._stop = StopSequences(stop)
+        self._passages: Sequence[models.Citation] = ()
+        self.text = ""
+        """So far."""
+        self.details: dict[str, Any] = {"model": model, "citations": [], "passages": []}
+        """What else is known so far: as `answer_details` has it, without what streams don't say."""
+        self.is_over = False
+        """Whether nothing follows: the answer is whole, or a stop sequence was reached."""
+
+    def read(self, event: ChatEvent) -> str:
+        """Takes an event, and returns what it adds to the text."""
+        piece = ""
+        match event:
+            case models.ConversationEvent(data=data):
+                self.details["conversation_id"] = str(data.conversation_id)
+            case models.CitationsEvent(data=data):
+                self._passages = data.citations
+                self.details["passages"] = [members(passage) for passage in data.citations]
+            case models.TokenEvent(data=data):
+                piece = self._stop.feed(data.text)
+                self.is_over = self._stop.reached
+            case models.CitationEvent(data=data):
+                self.details["citations"] = [*self.details["citations"], cited_sentence(data, self._passages)]
+            case models.UncitedEvent(data=data):
+                self.details["uncited"] = [*self.details.get("uncited", []), members(data)]
+            case models.UsageEvent(data=data):
+                self.details["usage"] = usage_counts(data)
+            case models.DoneEvent():
+                piece = self._stop.rest()
+                self.is_over = True
+            case _:
+                pass
+        self.text += piece
+        return piece
+
+
+def answer_details(answer: models.ChatAnswer, model: str) -> dict[str, Any]:
+    """What is known of a whole answer besides its text; `model` is named as it was asked for."""
+    details: dict[str, Any] = {
+        "model": model,
+        "citations": [cited_sentence(verified, answer.citations) for verified in answer.verified or ()],
+        "passages": [members(passage) for passage in answer.citations],
+        "usage": usage_counts(answer.usage),
+        "finish_reason": answer.finish_reason,
+        "not_found": answer.not_found,
+        "provider": answer.provider,
+        "chat_model": answer.model,
+        "exchange_id": str(answer.exchange_id),
+        "conversation_id": None if answer.conversation_id is None else str(answer.conversation_id),
+        "uncited": None if answer.uncited is None else [members(sentence) for sentence in answer.uncited],
+    }
+    return {name: value for name, value in details.items() if value is not None}
+
+
+def usage_counts(usage: models.TokenUsage) -> dict[str, int]:
+    """Tokens of the chat model, as most frameworks name them."""
+    read, written = usage.prompt_tokens, usage.completion_tokens
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}

@@ -1,0 +1,90 @@
+"""Passages, documents and vectors as frameworks take them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from citewire_client import models
+from citewire_client.base import Model
+from citewire_client.errors import DocumentFailedError
+
+_CONTENT: Final = frozenset({"content", "metadata", "similarity", "duplicate_chunk_ids"})
+"""Of a search result, what isn't about its place."""
+_TITLE_CHARACTERS: Final = 100
+_BATCH: Final = 256
+
+
+def members(model: Model) -> dict[str, Any]:
+    """What a model says, as JSON has it, without what is null."""
+    return model.model_dump(mode="json", exclude_none=True, by_alias=True)
+
+
+def passage_metadata(result: models.SearchResult) -> dict[str, Any]:
+    """What is said about a passage: its document, its place, its scores, and the document's own metadata.
+
+    The document's own metadata keeps its names. Where one of these is ours as well, ours is `citewire_NAME`.
+    """
+    own = result.metadata or {}
+    ours = {name: value for name, value in members(result).items() if name not in _CONTENT and value not in ("", [])}
+    return own | {f"citewire_{name}" if name in own else name: value for name, value in ours.items()}
+
+
+def document_fields(text: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `add_document` for a text that a loader has read, with the metadata that it gave.
+
+    Title and address are what loaders call `title`, `file_name`, `url` and `source`.
+    """
+    named = {name: value for name in ("title", "file_name", "url", "source") if (value := _text(metadata.get(name)))}
+    source = named.get("source", "")
+    title = named.get("title") or named.get("file_name") or os.path.basename(source.rstrip("/\\")) or _first_line(text)  # noqa: PTH119 # it may be an address
+    fields: dict[str, Any] = {"content": text, "title": title, "type": "article"}
+    address = next((value for name in ("url", "source") if _is_address(value := named.get(name, ""))), None)
+    if address is not None:
+        fields["url"] = address
+    if metadata:
+        fields["metadata"] = dict(metadata)
+    return fields
+
+
+def batches(texts: Sequence[str]) -> list[list[str]]:
+    """Texts of one request of embeddings each."""
+    return [list(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
+
+
+def embedding_choice(model: str | None, dimensions: int | None) -> dict[str, Any]:
+    """The arguments of `embed` that choose; what is None is the caller's default."""
+    choice: dict[str, Any] = {"model": model, "dimensions": dimensions}
+    return {name: value for name, value in choice.items() if value is not None}
+
+
+def vectors(answer: models.Embeddings) -> list[list[float]]:
+    """The vectors, in the texts' order."""
+    ordered = sorted(answer.data, key=lambda entry: entry.index)
+    return [entry.embedding for entry in ordered if not isinstance(entry.embedding, str)]
+
+
+def require_readable(document: models.Document) -> models.Document:
+    """Returns a document that could be read, or is still to be.
+
+    Raises:
+        DocumentFailedError: It couldn't.
+    """
+    if document.status == "failed":
+        why = "" if document.error is None else f": {document.error.message}"
+        raise DocumentFailedError(f"document {document.id} ({document.title}) couldn't be read{why}")
+    return document
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _is_address(value: str) -> bool:
+    parts = urlsplit(value)
+    return parts.scheme in {"http", "https"} and bool(parts.netloc)
+
+
+def _first_line(text: str) -> str:
+    line = next((line.strip("# \t") for line in text.splitlines() if line.strip("# \t")), "")
+    return line[:_TITLE_CHARACTERS] or "Untitled"
