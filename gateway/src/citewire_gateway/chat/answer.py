@@ -40,6 +40,11 @@ log = get_logger(__name__)
 FALLBACK_UTILITY = 0.7
 """Utility of an answer that could not be assessed."""
 
+_OF_CHUNK = sorted(
+    {*generator_pb2.Passage.DESCRIPTOR.fields_by_name} & {*retriever_pb2.Chunk.DESCRIPTOR.fields_by_name}
+)
+"""What a passage says of its chunk, by the same name."""
+
 Results = tuple[retriever_pb2.SearchResult, ...]
 
 
@@ -282,22 +287,10 @@ def passage_messages(results: Sequence[retriever_pb2.SearchResult]) -> list[gene
     """Returns search results as the generator reads them, in the same order."""
     return [
         generator_pb2.Passage(
-            chunk_id=result.chunk.chunk_id,
-            document_id=result.chunk.document_id,
-            text=result.chunk.text,
-            title=result.chunk.title,
-            file_name=result.chunk.file_name,
-            section=result.chunk.section,
-            type=result.chunk.type,
-            url=result.chunk.url,
+            **{name: getattr(result.chunk, name) for name in _OF_CHUNK},
             place_label=_place_label(result.chunk),
             similarity=result.score if result.HasField("score") else None,
-            token_count=result.chunk.token_count,
             saved_at=result.chunk.created_at if result.chunk.HasField("created_at") else None,
-            tags=result.chunk.tags,
-            entity_type=result.chunk.entity_type,
-            category=result.chunk.category,
-            computed=result.chunk.computed,
         )
         for result in results
     ]
