@@ -2,14 +2,15 @@
 
 A pronoun makes a follow-up only where the question itself holds nothing that it could stand for, so most of the rules
 say what is none: a question that stands alone must stay as it is. What a language's words are is data
-(`follow_up_words`); a language that isn't there has no follow-ups.
+(`follow_up_words`, `follow_up_scripts`); a language that isn't there has no follow-ups.
 """
 
 import re
 from collections.abc import Sequence
 from typing import Final
 
-from citewire_verify.text.follow_up_words import BY_SCRIPT, LATIN, UNSPACED, Language, Unspaced
+from citewire_verify.text.follow_up_scripts import BY_SCRIPT, UNSPACED, Unspaced
+from citewire_verify.text.follow_up_words import LATIN, Language
 from citewire_verify.text.languages import detect_language
 from citewire_verify.text.small_talk import is_small_talk
 from citewire_verify.text.stop_words import STOP_WORDS_BY_LANGUAGE
