@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from citewire_kit.telemetry import get_logger
 from citewire_kit.tracing import get_tracer
 from citewire_retriever.headings import heading, named
 from citewire_retriever.ingest import metrics
+from citewire_retriever.ingest.batches import Batch, batches_of, grouped
 from citewire_retriever.ingest.chunker import check_chunks, chunk
 from citewire_retriever.ingest.chunks import Chunk, embedding_input, input_hash
 from citewire_retriever.ingest.document import ParsedDocument, SheetPosition
@@ -33,13 +34,11 @@ from citewire_retriever.ingest.settings import WorkerSettings
 from citewire_retriever.ingest.spool import spooled
 from citewire_retriever.ingest.store import PostgresJobStore
 from citewire_retriever.ingest.turn import Turn
-from citewire_retriever.store.vectors import Float32
 
 log = get_logger(__name__)
 _tracer: Final = get_tracer(__name__)
 _MAX_TITLE: Final = 500
 _BETWEEN_PARTS: Final = "\n\n"
-_MAX_BATCH_BYTES: Final = 768 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +266,7 @@ class Pipeline:
         # A new version is embedded only where it differs from the live one.
         inputs = [input_hash(each) for each in chunks[first:]] if job.version > 1 else []
         live = await self._store.live_inputs(job, inputs) if inputs else {}
-        batches = [_Batch.of(group, live) for group in _batches(chunks[first:], self._settings.batch_chunks)]
+        batches = [Batch.of(group, live) for group in batches_of(chunks[first:], self._settings.batch_chunks)]
         step = self._settings.stream_batches
         stop = asyncio.Event()
         for start in range(0, len(batches), step):
@@ -318,35 +317,6 @@ class _Original:
         self._path = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """Chunks that are stored together."""
-
-    chunks: list[Chunk]
-    live: list[int | None]
-    """Of each the chunk of the live version that was embedded as it is, if there is one."""
-    texts: list[str]
-    """What is embedded for the others."""
-
-    @classmethod
-    def of(cls, chunks: list[Chunk], live: Mapping[bytes, int]) -> "_Batch":
-        known = [live.get(input_hash(each)) if live else None for each in chunks]
-        texts = [embedding_input(c.header, c.text) for c, earlier in zip(chunks, known, strict=True) if earlier is None]
-        return cls(chunks, known, texts)
-
-    def merged(self, vectors: Iterable[Float32]) -> list[Float32 | int]:
-        """Of each chunk its vector, or the chunk that has it."""
-        fresh = iter(vectors)
-        return [next(fresh) if earlier is None else earlier for earlier in self.live]
-
-    def count(self, turn: Turn) -> None:
-        """Counts what was embedded, and what needn't be."""
-        fresh = [c.token_count for c, earlier in zip(self.chunks, self.live, strict=True) if earlier is None]
-        metrics.CHUNKS.inc(len(fresh))
-        metrics.REUSED.inc(len(self.chunks) - len(fresh))
-        turn.embedded(sum(fresh))
-
-
 def _no_provider(version: VersionToIngest) -> str:
     if version.own is None or version.space is None:
         return (
@@ -375,34 +345,6 @@ def _moved(each: Chunk, chunks: int, chars: int) -> Chunk:
     if not chunks and not chars:
         return each
     return replace(each, index=each.index + chunks, char_start=each.char_start + chars, char_end=each.char_end + chars)
-
-
-def _batches(chunks: Sequence[Chunk], most: int) -> list[list[Chunk]]:
-    """Chunks in groups that fit one request of the embedder."""
-    groups: list[list[Chunk]] = []
-    size = 0
-    for each in chunks:
-        length = len(embedding_input(each.header, each.text).encode("utf-8"))
-        if not groups or len(groups[-1]) == most or size + length > _MAX_BATCH_BYTES:
-            groups.append([])
-            size = 0
-        groups[-1].append(each)
-        size += length
-    return groups
-
-
-def grouped(texts: Sequence[str]) -> list[list[str]]:
-    """Texts in groups that fit one request of the embedder."""
-    groups: list[list[str]] = []
-    size = 0
-    for text in texts:
-        length = len(text.encode("utf-8"))
-        if not groups or size + length > _MAX_BATCH_BYTES:
-            groups.append([])
-            size = 0
-        groups[-1].append(text)
-        size += length
-    return groups
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from citewire_kit.errors import FailedPrecondition, NotFound, Unavailable
-from citewire_kit.postgres import Connection, Pool, load_queries
+from citewire_kit.postgres import Connection, Pool
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Plan, Tenant
 from citewire_retriever.headings import named
@@ -30,13 +30,13 @@ from citewire_retriever.ingest.model import (
     VectorTable,
     VersionToIngest,
 )
+from citewire_retriever.ingest.publishing import SQL, OtherSpaceError, held, job_key, publish, written
 from citewire_retriever.ingest.transactions import STATEMENT_SECONDS, own_embedding, shared, under_tenant
 from citewire_retriever.model import Space, Stage
 from citewire_retriever.store.vectors import Float32, half_vector
 
 log = get_logger(__name__)
 
-_SQL: Final = load_queries("citewire_retriever.ingest", "queries.sql")
 _CHANNEL: Final = "citewire_corpus_jobs"
 _LISTENER: Final = {"application_name": "citewire-worker-listen", "connect_timeout": 5}
 _PARTS_AT_ONCE: Final = 4
@@ -91,7 +91,7 @@ class PostgresJobStore:
             "advance": CLAIM_SECONDS,
         }
         async with shared(self._pool) as connection:
-            cursor = await connection.execute(_SQL["claim"], values)
+            cursor = await connection.execute(SQL["claim"], values)
             row = await cursor.fetchone()
         if row is None:
             return None
@@ -114,39 +114,39 @@ class PostgresJobStore:
         """Charges organisations for seconds of work beyond those that their claims were charged in advance."""
         values = {"org_ids": sorted(spent), "seconds": [spent[org_id] for org_id in sorted(spent)]}
         async with shared(self._pool) as connection:
-            await connection.execute(_SQL["charge"], values)
+            await connection.execute(SQL["charge"], values)
 
     async def is_waited_for(self, job: Job) -> bool:
         """Says whether others wait for the job's place."""
         async with shared(self._pool) as connection:
-            row = await (await connection.execute(_SQL["is_waited_for"], _key(job))).fetchone()
+            row = await (await connection.execute(SQL["is_waited_for"], job_key(job))).fetchone()
         return bool(row and row[0])
 
     async def pass_on(self, job: Job) -> None:
         """Queues a job that has had its turn again: what it has stored stays, and the attempt doesn't count."""
         async with self._holding(job, "lock_version", {}) as connection:
-            await connection.execute(_SQL["pass_on"], _key(job))
+            await connection.execute(SQL["pass_on"], job_key(job))
 
     async def requeue_expired(self) -> int:
         """Queues jobs again whose lease has passed; returns how many."""
         async with shared(self._pool) as connection:
-            return (await connection.execute(_SQL["requeue_expired"])).rowcount
+            return (await connection.execute(SQL["requeue_expired"])).rowcount
 
     async def release_all(self, worker: str) -> int:
         """Queues again whatever a worker that ends still holds; returns how many."""
         async with shared(self._pool) as connection:
-            return (await connection.execute(_SQL["release_all"], {"worker": worker})).rowcount
+            return (await connection.execute(SQL["release_all"], {"worker": worker})).rowcount
 
     async def renew(self, job: Job, *, lease_seconds: float) -> bool:
         """Extends a lease; False if the job isn't held any more."""
         async with shared(self._pool) as connection:
-            cursor = await connection.execute(_SQL["renew"], {**_key(job), "lease_seconds": lease_seconds})
+            cursor = await connection.execute(SQL["renew"], {**job_key(job), "lease_seconds": lease_seconds})
             return cursor.rowcount == 1
 
     async def begin(self, job: Job) -> VersionToIngest:
         """Marks the version as processing, and reads what is known of it."""
         async with self._holding(job, "begin_version", {"attempt": job.attempt}) as connection:
-            cursor = await connection.execute(_SQL["version_to_ingest"], _key(job))
+            cursor = await connection.execute(SQL["version_to_ingest"], job_key(job))
             row = await cursor.fetchone()
             own, only_own = await own_embedding(connection, job.tenant)
         if row is None:
@@ -160,8 +160,8 @@ class PostgresJobStore:
         while position < size_bytes:
             # A transaction for a few parts: parsing and spooling hold no connection.
             async with under_tenant(self._pool, job) as connection:
-                values = {**_key(job), "first": first, "end": first + _PARTS_AT_ONCE}
-                cursor = await connection.execute(_SQL["read_parts"], values, binary=True)
+                values = {**job_key(job), "first": first, "end": first + _PARTS_AT_ONCE}
+                cursor = await connection.execute(SQL["read_parts"], values, binary=True)
                 parts: list[bytes] = [row[0] for row in await cursor.fetchall()]
             if not parts:
                 raise LeaseLostError  # deleted meanwhile
@@ -189,20 +189,20 @@ class PostgresJobStore:
         """
         stage = {} if part else {"stage": "chunk", "done": 0, "total": 0}
         async with self._holding(job, "lock_version" if part else "progress", stage) as connection:
-            await connection.execute(_SQL["delete_text"], {**_key(job), "part": part})
+            await connection.execute(SQL["delete_text"], {**job_key(job), "part": part})
             parts = [
-                {**_key(job), "part": number, "char_start": first + start, "body": text[start : start + _TEXT_PART]}
+                {**job_key(job), "part": number, "char_start": first + start, "body": text[start : start + _TEXT_PART]}
                 for number, start in enumerate(range(0, len(text), _TEXT_PART), start=part)
             ]
-            await connection.cursor().executemany(_SQL["insert_text"], parts)
+            await connection.cursor().executemany(SQL["insert_text"], parts)
         return part + len(parts)
 
     async def ensure_space(self, space: Space) -> VectorTable:
         """Finds a space's table, or makes it."""
         values = {"model": space.model, "revision": space.revision, "dimensions": space.dimensions}
         async with shared(self._pool) as connection:
-            await connection.execute(_SQL["ensure_space"], values)
-            row = await (await connection.execute(_SQL["space_table"], values)).fetchone()
+            await connection.execute(SQL["ensure_space"], values)
+            row = await (await connection.execute(SQL["space_table"], values)).fetchone()
         if row is None:
             raise NotFound("the embedding space no longer exists", reason="SPACE_NOT_FOUND")
         return VectorTable(*row)
@@ -210,21 +210,21 @@ class PostgresJobStore:
     async def staged(self, job: Job, table: VectorTable, first: int = 0, most: int | None = None) -> list[StagedChunk]:
         """Reads what an earlier attempt has stored of the version's chunks, in order: so many at most, from one on."""
         async with under_tenant(self._pool, job) as connection:
-            values = {**_key(job), "first": first, "most": most}
-            cursor = await connection.execute(_with_table(_SQL["staged"], table), values, binary=True)
+            values = {**job_key(job), "first": first, "most": most}
+            cursor = await connection.execute(_with_table(SQL["staged"], table), values, binary=True)
             return [StagedChunk(*row) for row in await cursor.fetchall()]
 
     async def clear(self, job: Job, first: int = 0) -> None:
         """Removes the version's chunks from one on, with their vectors."""
         values = {"stage": "embed", "done": 0, "total": 0}
         async with self._holding(job, "progress", values, statement_seconds=_LONG_STATEMENT) as connection:
-            await connection.execute(_SQL["delete_chunks"], {**_key(job), "first": first})
+            await connection.execute(SQL["delete_chunks"], {**job_key(job), "first": first})
 
     async def live_inputs(self, job: Job, hashes: Sequence[bytes]) -> dict[bytes, int]:
         """Which of these `input_hash`es chunks of the live version have, with one chunk's id for each."""
         async with under_tenant(self._pool, job, statement_seconds=_LONG_STATEMENT) as connection:
-            values = {**_key(job), "hashes": list(hashes)}
-            cursor = await connection.execute(_SQL["live_inputs"], values, binary=True)
+            values = {**job_key(job), "hashes": list(hashes)}
+            cursor = await connection.execute(SQL["live_inputs"], values, binary=True)
             return dict(await cursor.fetchall())
 
     async def stage(
@@ -249,20 +249,20 @@ class PostgresJobStore:
         """
         done = chunks[-1].index + 1
         async with self._holding(job, "progress", {"stage": "embed", "done": done, "total": total}) as connection:
-            cursor = await connection.execute(_SQL["insert_chunks"], {**_key(job), **chunk_columns(chunks)})
+            cursor = await connection.execute(SQL["insert_chunks"], {**job_key(job), **chunk_columns(chunks)})
             ids: dict[int, int] = dict(await cursor.fetchall())
-            await connection.execute(_SQL["insert_terms"], {**_key(job), **chunk_terms(chunks, ids)})
+            await connection.execute(SQL["insert_terms"], {**job_key(job), **chunk_terms(chunks, ids)})
             rows: list[dict[str, Any]] = []
             copies: dict[int, int] = {}
             for chunk, vector in zip(chunks, vectors, strict=True):
                 if isinstance(vector, int):
                     copies[ids[chunk.index]] = vector
                 else:
-                    rows.append({**_key(job), "chunk_id": ids[chunk.index], "embedding": half_vector(vector)})
-            await connection.cursor().executemany(_with_table(_SQL["insert_vector"], table), rows)
+                    rows.append({**job_key(job), "chunk_id": ids[chunk.index], "embedding": half_vector(vector)})
+            await connection.cursor().executemany(_with_table(SQL["insert_vector"], table), rows)
             if copies:
-                values = {**_key(job), "chunk_ids": list(copies), "from_chunk_ids": list(copies.values())}
-                cursor = await connection.execute(_with_table(_SQL["copy_vectors"], table), values)
+                values = {**job_key(job), "chunk_ids": list(copies), "from_chunk_ids": list(copies.values())}
+                cursor = await connection.execute(_with_table(SQL["copy_vectors"], table), values)
                 if cursor.rowcount != len(copies):
                     raise FailedPrecondition("another version of the document went live", reason="WRONG_STATE")
 
@@ -273,17 +273,17 @@ class PostgresJobStore:
         """
         try:
             async with under_tenant(self._pool, job, statement_seconds=_LONG_STATEMENT) as connection:
-                return await _publish(connection, job, publication)
-        except _OtherSpaceError:
+                return await publish(connection, job, publication)
+        except OtherSpaceError:
             return Published.OTHER_SPACE
 
     async def fail(self, job: Job, error: IngestError) -> None:
         """Marks the version as failed for good, removes what was staged, and ends the job. The live version stays."""
         values = {"code": error.code.value, "message": error.message}
         async with self._holding(job, "version_failed", values, statement_seconds=_LONG_STATEMENT) as connection:
-            await connection.execute(_SQL["delete_chunks"], {**_key(job), "first": 0})
-            await connection.execute(_SQL["delete_text"], {**_key(job), "part": 0})
-            await connection.execute(_SQL["end_job"], {**_key(job), "state": "failed"})
+            await connection.execute(SQL["delete_chunks"], {**job_key(job), "first": 0})
+            await connection.execute(SQL["delete_text"], {**job_key(job), "part": 0})
+            await connection.execute(SQL["end_job"], {**job_key(job), "state": "failed"})
 
     async def retry(self, job: Job, *, delay_seconds: float, uncount: bool = False) -> None:
         """Queues the job again.
@@ -295,13 +295,15 @@ class PostgresJobStore:
         """
         first = "version_pending" if job.kind == "ingest" else "lock_version"
         async with self._holding(job, first, {}) as connection:
-            await connection.execute(_SQL["requeue"], {**_key(job), "delay_seconds": delay_seconds, "uncount": uncount})
+            await connection.execute(
+                SQL["requeue"], {**job_key(job), "delay_seconds": delay_seconds, "uncount": uncount}
+            )
 
     async def live(self, job: Job) -> LiveVersion | None:
         """Reads the job's version; None if it isn't the live one any more."""
         async with under_tenant(self._pool, job) as connection:
-            result = await (await connection.execute(_SQL["lock_live"], _key(job))).fetchone()
-            row = await (await connection.execute(_SQL["version_to_ingest"], _key(job))).fetchone()
+            result = await (await connection.execute(SQL["lock_live"], job_key(job))).fetchone()
+            row = await (await connection.execute(SQL["version_to_ingest"], job_key(job))).fetchone()
             _, only_own = await own_embedding(connection, job.tenant)
         if result is None or row is None:
             return None
@@ -311,37 +313,37 @@ class PostgresJobStore:
     async def unembedded(self, job: Job, table: VectorTable, most: int) -> list[StoredChunk]:
         """Reads chunks of the version, in order, that have no vector in a space."""
         async with under_tenant(self._pool, job) as connection:
-            values = {**_key(job), "most": most}
-            cursor = await connection.execute(_with_table(_SQL["unembedded"], table), values, binary=True)
+            values = {**job_key(job), "most": most}
+            cursor = await connection.execute(_with_table(SQL["unembedded"], table), values, binary=True)
             return [StoredChunk(*row) for row in await cursor.fetchall()]
 
     async def add_vectors(self, job: Job, table: VectorTable, chunk_ids: Sequence[int], vectors: Vectors) -> None:
         """Stores vectors of a live version in a space; those that are there already stay."""
         async with self._holding(job, "lock_live", {}) as connection:
             rows = [
-                {**_key(job), "chunk_id": chunk_id, "embedding": half_vector(vector)}
+                {**job_key(job), "chunk_id": chunk_id, "embedding": half_vector(vector)}
                 for chunk_id, vector in zip(chunk_ids, vectors, strict=True)
             ]
-            await connection.cursor().executemany(_with_table(_SQL["insert_missing_vector"], table), rows)
+            await connection.cursor().executemany(_with_table(SQL["insert_missing_vector"], table), rows)
 
     async def end_embedding(self, job: Job, tables: Sequence[VectorTable], *, failed: bool = False) -> None:
         """Ends a job of the kind embed; from now on the organisation's searches may use these spaces."""
         async with self._holding(job, "lock_version", {}) as connection:
             for table in tables:
-                await connection.execute(_SQL["add_further_space"], {**_key(job), "space_id": table.space_id})
-            await connection.execute(_SQL["end_job"], {**_key(job), "state": "failed" if failed else "done"})
+                await connection.execute(SQL["add_further_space"], {**job_key(job), "space_id": table.space_id})
+            await connection.execute(SQL["end_job"], {**job_key(job), "state": "failed" if failed else "done"})
 
     async def sweep(self, job: Job) -> None:
         """Forgets a superseded version: bytes, text, chunks. Does nothing to one that is live or may become so."""
         async with self._holding(job, "lock_version", {}, statement_seconds=_LONG_STATEMENT) as connection:
-            forgotten = (await connection.execute(_SQL["forget_version"], _key(job))).rowcount
+            forgotten = (await connection.execute(SQL["forget_version"], job_key(job))).rowcount
             if not forgotten:  # it is live after all; else the job is gone with the version
-                await connection.execute(_SQL["end_job"], {**_key(job), "state": "done"})
+                await connection.execute(SQL["end_job"], {**job_key(job), "state": "done"})
 
     async def queue_state(self) -> QueueState:
         """Measures the queue of ingest jobs."""
         async with shared(self._pool) as connection:
-            row = await (await connection.execute(_SQL["queue_state"])).fetchone()
+            row = await (await connection.execute(SQL["queue_state"])).fetchone()
         return QueueState(0, 0.0) if row is None else QueueState(row[0], max(0.0, row[1]))
 
     async def wake_ups(self) -> AsyncGenerator[None]:
@@ -367,76 +369,9 @@ class PostgresJobStore:
             LeaseLostError: It isn't any more, or the version was deleted; nothing is written.
         """
         async with under_tenant(self._pool, job, statement_seconds=statement_seconds) as connection:
-            await _written(connection, first, {**_key(job), **values})
-            await _held(connection, job)
+            await written(connection, first, {**job_key(job), **values})
+            await held(connection, job)
             yield connection
-
-
-class _OtherSpaceError(Exception):
-    """Rolls the publishing transaction back."""
-
-
-async def _publish(connection: Connection, job: Job, publication: Publication) -> Published:
-    row = await (await connection.execute(_SQL["lock_document"], _key(job))).fetchone()
-    if row is None:
-        raise LeaseLostError
-    overtaken = row[0] is not None and row[0] > job.version
-    values = {
-        **_key(job),
-        "title": publication.title,
-        "media_type": publication.media_type,
-        "pages": publication.pages,
-        "chunks": publication.chunks,
-        "tokens": publication.tokens,
-        "overtaken": overtaken,
-        "space_id": publication.table.space_id,
-    }
-    await _written(connection, "version_ready", values)
-    await _held(connection, job)
-    await connection.execute(_SQL["claim_space"], values)
-    live = await (await connection.execute(_SQL["live_space"], values)).fetchone()
-    if live is None or live[0] != publication.table.space_id:
-        raise _OtherSpaceError
-    if overtaken:
-        await connection.execute(_SQL["drop_vectors"], values)
-    else:
-        await connection.execute(_SQL["document_live"], values)
-        await _supersede(connection, job, publication.keep_seconds)
-        if publication.further:
-            await connection.execute(_SQL["queue_embed"], values)
-    await connection.execute(_SQL["end_job"], {**_key(job), "state": "done"})
-    return Published.OVERTAKEN if overtaken else Published.LIVE
-
-
-async def _written(connection: Connection, query: str, values: dict[str, Any]) -> None:
-    if (await connection.execute(_SQL[query], values)).rowcount != 1:
-        raise LeaseLostError
-
-
-async def _held(connection: Connection, job: Job) -> None:
-    if await (await connection.execute(_SQL["hold_job"], _key(job))).fetchone() is None:
-        raise LeaseLostError
-
-
-async def _supersede(connection: Connection, job: Job, keep_seconds: float) -> None:
-    """Takes all older versions out of the search, and queues their end."""
-    older = [row[0] for row in await (await connection.execute(_SQL["supersede"], _key(job))).fetchall()]
-    for version in older:
-        values = {**_key(job), "version": version, "keep_seconds": keep_seconds}
-        await connection.execute(_SQL["drop_vectors"], values)
-        await connection.execute(_SQL["queue_sweep"], values)
-
-
-def _key(job: Job) -> dict[str, Any]:
-    return {
-        "org_id": job.tenant.org_id,
-        "user_id": job.tenant.user_id,
-        "plan": job.tenant.plan,
-        "job_id": job.job_id,
-        "fence": job.fence,
-        "document_id": job.document_id,
-        "version": job.version,
-    }
 
 
 def _with_table(query: LiteralString, table: VectorTable) -> sql.Composed:

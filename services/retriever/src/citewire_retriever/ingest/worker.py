@@ -13,7 +13,7 @@ from typing import Final
 
 from opentelemetry.trace import SpanKind
 
-from citewire_kit.errors import CitewireError, Code, Internal, ResourceExhausted
+from citewire_kit.errors import CitewireError, Internal, ResourceExhausted
 from citewire_kit.fair import FairShares
 from citewire_kit.tasks import end
 from citewire_kit.telemetry import get_logger
@@ -24,6 +24,7 @@ from citewire_retriever.ingest.backfill.service import Backfill
 from citewire_retriever.ingest.enrichment.model import EnrichmentCode, EnrichmentError, EnrichmentSource
 from citewire_retriever.ingest.enrichment.service import BUDGET_EXCEEDED, Enrichment
 from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.failures import GIVEN_UP, delay_seconds, final_error, is_passing
 from citewire_retriever.ingest.model import Job, JobKind, LeaseLostError
 from citewire_retriever.ingest.pipeline import Pipeline
 from citewire_retriever.ingest.settings import WorkerSettings
@@ -33,21 +34,6 @@ from citewire_retriever.ingest.turn import Turn
 log = get_logger(__name__)
 _tracer: Final = get_tracer(__name__)
 
-# What a provider says until somebody changes its key, its address or its model: four minutes are enough to see it.
-_REFUSED: Final = frozenset({"PROVIDER_AUTH", "PROVIDER_REJECTED", "PROVIDER_SEAL", "PROVIDER_ADDRESS"})
-# What may pass by itself, however long it lasts. Everything else that an attempt raises is tried a few times only.
-_PASSING: Final = frozenset(
-    {
-        Code.UNAVAILABLE,
-        Code.RESOURCE_EXHAUSTED,
-        Code.DEADLINE_EXCEEDED,
-        Code.ABORTED,
-        Code.CANCELLED,
-        Code.NOT_FOUND,  # the embedder doesn't serve the model: someone must configure it
-        Code.FAILED_PRECONDITION,  # nor its revision
-        Code.UNAUTHENTICATED,
-    }
-)
 # The first of which there is one is taken: what somebody waits for, before what nobody does.
 _KINDS: Final[tuple[JobKind, ...]] = ("ingest", "embed", "sweep", "backfill")
 # By loops of their own: a model takes seconds, and no upload is to wait for it.
@@ -55,7 +41,6 @@ _ENRICHMENT_KINDS: Final[tuple[JobKind, ...]] = ("enrich",)
 _RELEASE_SECONDS: Final = 5.0
 _PRESENT_SECONDS: Final = 1.0
 """How long an organisation's share of the slots stays free for its next job."""
-_GIVEN_UP: Final = "The document couldn't be processed after several attempts. Try again later, or report it."
 
 
 @dataclass(slots=True)
@@ -275,7 +260,7 @@ class Worker:
             await self._run_enrichment(job, turn)
             return True
         if job.attempt > self._settings.max_claims:
-            raise IngestError(IngestCode.INTERNAL, _GIVEN_UP)
+            raise IngestError(IngestCode.INTERNAL, GIVEN_UP)
         with _tracer.start_as_current_span("ingest", context=extract(job.trace_context), kind=SpanKind.CONSUMER):
             log.info("ingest_started", attempt=job.attempt, **_names(job))
             outcome = await self._pipeline.ingest(job, turn)
@@ -329,9 +314,9 @@ class Worker:
             delay = settings.enrich_again_seconds
             await self._enrichment.fail(job, error, retry_seconds=delay, uncount=True)
             return
-        most = settings.max_claims if _is_passing(error) else settings.max_attempts
+        most = settings.max_claims if is_passing(error) else settings.max_attempts
         final = isinstance(error, EnrichmentError) or job.attempt >= most
-        delay = None if final else self._delay_seconds(job, error)
+        delay = None if final else delay_seconds(job, error, settings)
         log.warning("enrichment_failed", error=str(error), delay_seconds=delay, attempt=job.attempt, **_names(job))
         await self._enrichment.fail(job, error, retry_seconds=delay)
 
@@ -339,11 +324,11 @@ class Worker:
         if job.kind == "enrich":
             await self._fail_enrichment(job, error)
             return
-        passing = _is_passing(error)
+        passing = is_passing(error)
         settings = self._settings
         given_up = job.age_seconds > settings.give_up_seconds if passing else job.attempt >= settings.max_attempts
         if given_up and job.kind == "ingest":
-            await self._fail(job, _final(error))
+            await self._fail(job, final_error(error))
             return
         if given_up and job.kind == "embed":
             await self._store.end_embedding(job, (), failed=True)
@@ -353,18 +338,9 @@ class Worker:
             await self._backfill.give_up(job)
             log.warning("backfill_given_up", error=str(error), **_names(job))
             return
-        delay = self._delay_seconds(job, error)
+        delay = delay_seconds(job, error, settings)
         log.warning("ingest_retried", error=str(error), delay_seconds=delay, attempt=job.attempt, **_names(job))
         await self._store.retry(job, delay_seconds=delay)
-
-    def _delay_seconds(self, job: Job, error: Exception) -> float:
-        """How long a job waits for its next attempt."""
-        doublings = min(job.attempt - 1, 30)
-        delay = min(self._settings.retry_seconds_max, self._settings.retry_seconds * 2**doublings)
-        if isinstance(error, CitewireError) and error.retry_after is not None:
-            delay = max(delay, error.retry_after)
-        # Spread by id, so that what failed together doesn't come back together.
-        return delay * (1 + (job.job_id % 16) / 64)
 
     async def _release(self, job: Job, *, uncount: bool = True) -> None:
         """Gives a job back, if it is still ours. If that fails, its lease passes soon enough."""
@@ -430,18 +406,6 @@ def _as_tenant(job: Job) -> Generator[None]:
     """Makes the job's tenant and the upload's request id the current ones."""
     with use_tenant(job.tenant), use_request_id(job.trace_context.get(REQUEST_ID_KEY, "")):
         yield
-
-
-def _is_passing(error: Exception) -> bool:
-    """Whether an error may pass by itself."""
-    return isinstance(error, CitewireError) and error.code in _PASSING and error.reason not in _REFUSED
-
-
-def _final(error: Exception) -> IngestError:
-    """What is said of a version that every attempt failed on: whose the reason is, and what a tenant can do."""
-    if isinstance(error, CitewireError) and error.reason.startswith("PROVIDER_"):
-        return IngestError(IngestCode.PROVIDER, f"{error.message[:1].upper()}{error.message[1:]}.")
-    return IngestError(IngestCode.INTERNAL, _GIVEN_UP)
 
 
 def _at_its_share(org_id: str) -> ResourceExhausted:

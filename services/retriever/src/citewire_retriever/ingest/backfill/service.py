@@ -13,10 +13,10 @@ from citewire_retriever.ingest import metrics
 from citewire_retriever.ingest.backfill.rate import TokenRate
 from citewire_retriever.ingest.backfill.scales import SpaceScales
 from citewire_retriever.ingest.backfill.store import IncompleteVersion, PostgresBackfillStore, TargetSpaces
+from citewire_retriever.ingest.batches import grouped
 from citewire_retriever.ingest.chunks import embedding_input
 from citewire_retriever.ingest.embedder_client import GrpcEmbedder
 from citewire_retriever.ingest.model import Job, ModelWindow, StoredChunk, VectorTable
-from citewire_retriever.ingest.pipeline import grouped
 from citewire_retriever.ingest.settings import WorkerSettings
 from citewire_retriever.ingest.store import PostgresJobStore
 from citewire_retriever.ingest.turn import Turn

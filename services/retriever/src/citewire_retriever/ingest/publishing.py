@@ -1,0 +1,79 @@
+"""How a version goes live, and what every transaction of a job begins with."""
+
+from typing import Any, Final
+
+from citewire_kit.postgres import Connection, load_queries
+from citewire_retriever.ingest.model import Job, LeaseLostError, Publication, Published
+
+SQL: Final = load_queries("citewire_retriever.ingest", "queries.sql")
+
+
+async def written(connection: Connection, query: str, values: dict[str, Any]) -> None:
+    """Writes one row. Raises `LeaseLostError` if it is none."""
+    if (await connection.execute(SQL[query], values)).rowcount != 1:
+        raise LeaseLostError
+
+
+async def held(connection: Connection, job: Job) -> None:
+    """Makes sure that the job is still its worker's. Raises `LeaseLostError` if it isn't."""
+    if await (await connection.execute(SQL["hold_job"], job_key(job))).fetchone() is None:
+        raise LeaseLostError
+
+
+async def _supersede(connection: Connection, job: Job, keep_seconds: float) -> None:
+    """Takes all older versions out of the search, and queues their end."""
+    older = [row[0] for row in await (await connection.execute(SQL["supersede"], job_key(job))).fetchall()]
+    for version in older:
+        values = {**job_key(job), "version": version, "keep_seconds": keep_seconds}
+        await connection.execute(SQL["drop_vectors"], values)
+        await connection.execute(SQL["queue_sweep"], values)
+
+
+def job_key(job: Job) -> dict[str, Any]:
+    """Returns what statements know a job and its version by."""
+    return {
+        "org_id": job.tenant.org_id,
+        "user_id": job.tenant.user_id,
+        "plan": job.tenant.plan,
+        "job_id": job.job_id,
+        "fence": job.fence,
+        "document_id": job.document_id,
+        "version": job.version,
+    }
+
+
+class OtherSpaceError(Exception):
+    """Rolls the publishing transaction back."""
+
+
+async def publish(connection: Connection, job: Job, publication: Publication) -> Published:
+    """Makes a version the live one, in a transaction of its own. Raises `OtherSpaceError` if another space is live."""
+    row = await (await connection.execute(SQL["lock_document"], job_key(job))).fetchone()
+    if row is None:
+        raise LeaseLostError
+    overtaken = row[0] is not None and row[0] > job.version
+    values = {
+        **job_key(job),
+        "title": publication.title,
+        "media_type": publication.media_type,
+        "pages": publication.pages,
+        "chunks": publication.chunks,
+        "tokens": publication.tokens,
+        "overtaken": overtaken,
+        "space_id": publication.table.space_id,
+    }
+    await written(connection, "version_ready", values)
+    await held(connection, job)
+    await connection.execute(SQL["claim_space"], values)
+    live = await (await connection.execute(SQL["live_space"], values)).fetchone()
+    if live is None or live[0] != publication.table.space_id:
+        raise OtherSpaceError
+    if overtaken:
+        await connection.execute(SQL["drop_vectors"], values)
+    else:
+        await connection.execute(SQL["document_live"], values)
+        await _supersede(connection, job, publication.keep_seconds)
+        if publication.further:
+            await connection.execute(SQL["queue_embed"], values)
+    await connection.execute(SQL["end_job"], {**job_key(job), "state": "done"})
+    return Published.OVERTAKEN if overtaken else Published.LIVE
