@@ -24,7 +24,7 @@ from citewire_gateway.profiles.builtin import DOCUMENTS
 from citewire_http.background import BackgroundTasks
 from citewire_http.runs.live import LiveRuns
 from citewire_http.runs.store import Batch, RunStore
-from citewire_http.streams import StreamControl
+from citewire_http.supervision import StreamControl
 from citewire_kit.errors import Unavailable
 from citewire_kit.limit_store import MemoryStore
 from citewire_kit.limiter import Limiter

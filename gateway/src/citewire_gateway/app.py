@@ -76,7 +76,7 @@ from citewire_http.runs.live import LiveRuns
 from citewire_http.runs.reading import RunReader
 from citewire_http.runs.store import RunStore
 from citewire_http.server import Drain
-from citewire_http.streams import StreamRules
+from citewire_http.supervision import StreamRules
 from citewire_http.upload_places import UploadPlaces
 from citewire_kit import metrics
 from citewire_kit.arrivals import Arrivals

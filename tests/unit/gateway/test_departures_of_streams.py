@@ -11,7 +11,8 @@ import pytest
 from starlette.types import Message
 
 from citewire_http.server import Drain
-from citewire_http.streams import EventStream, StreamControl, StreamDialect, StreamRules
+from citewire_http.streams import EventStream, StreamDialect
+from citewire_http.supervision import StreamControl, StreamRules
 from citewire_kit.errors import CitewireError, NotFound
 from citewire_kit.tenant import Tenant
 

@@ -24,7 +24,7 @@ from citewire_gateway.chat.context import search_request
 from citewire_gateway.chat.run import ChatInput, ChatRun
 from citewire_gateway.profiles.builtin import DOCUMENTS, NOT_FOUND_SENTENCE, PROFILES, SIMPLE, find_profile
 from citewire_generator.converters import generate_from_proto
-from citewire_http.streams import StreamControl
+from citewire_http.supervision import StreamControl
 from citewire_kit.errors import InvalidArgument, NotFound
 from citewire_kit.tenant import INPUT_TOKENS, Plan, Tenant
 from citewire_retriever.converters.search import plan_from_proto, search_from_proto

@@ -12,7 +12,7 @@ from citewire_dialects.events import Citations, ConversationCreated, Done, Event
 from citewire_dialects.native import NativeDialect, ResumedDialect
 from citewire_dialects.profile import EventType
 from citewire_dialects.run_codec import EVENT_CODEC
-from citewire_http.streams import StreamControl
+from citewire_http.supervision import StreamControl
 from citewire_kit.errors import Aborted, Unavailable
 from gateway_fakes import completed, delta, started
 from pipeline_harness import FakeRunStore, PipelineHarness

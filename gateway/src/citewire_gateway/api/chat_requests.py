@@ -23,7 +23,8 @@ from citewire_gateway.chat.store import chat_message
 from citewire_gateway.settings import GatewaySettings
 from citewire_http.api.schemas import RequestModel
 from citewire_http.idempotency import Claim, hash_json
-from citewire_http.streams import NO_HEADERS, EventBody, EventStream, StreamControl
+from citewire_http.streams import NO_HEADERS, EventBody, EventStream
+from citewire_http.supervision import StreamControl
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import Violations
 from citewire_kit.tenant import Tenant, current_request_id

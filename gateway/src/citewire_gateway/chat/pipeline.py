@@ -39,7 +39,7 @@ from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.retriever import Retriever
 from citewire_http.background import BackgroundTasks
 from citewire_http.runs.live import LiveRuns
-from citewire_http.streams import StreamControl
+from citewire_http.supervision import StreamControl
 from citewire_kit.audit import fail, touch
 from citewire_kit.errors import Aborted, CitewireError, Internal
 from citewire_kit.limiter import Limiter

@@ -28,7 +28,7 @@ from citewire_gateway.chat.records import Exchange
 from citewire_gateway.chat.steps import path_step
 from citewire_gateway.metrics import CITATIONS, FIRST_TEXT, UNCITED_SENTENCES, profile_label
 from citewire_http.runs.recorder import Recorder
-from citewire_http.streams import StreamControl
+from citewire_http.supervision import StreamControl
 from citewire_kit.enums import enum_text
 from citewire_kit.ids import uuid7
 from citewire_kit.tenant import Tenant

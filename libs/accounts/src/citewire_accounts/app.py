@@ -29,7 +29,7 @@ from citewire_accounts.tenants.provider_service import LiveSpace, ProviderSealer
 from citewire_accounts.tenants.providers import ProviderStore
 from citewire_accounts.tenants.retention import EraseDocuments as EraseOldDocuments
 from citewire_accounts.tenants.retention import Retention
-from citewire_http.streams import StreamRules
+from citewire_http.supervision import StreamRules
 from citewire_kit.audit import AuditTrail
 from citewire_kit.limit_store import LimitStore
 from citewire_kit.limiter import Limiter

@@ -5,22 +5,19 @@ clean end. Who leaves stops the work at once.
 """
 
 import asyncio
-import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from citewire_http.server import Drain, going_away
+from citewire_http.supervision import LAST_FRAME_SECONDS, StreamControl, StreamRules, error_of, supervise
 from citewire_kit.audit import fail
-from citewire_kit.deadline import remaining
-from citewire_kit.errors import CitewireError, Code, DeadlineExceeded, Internal
-from citewire_kit.metrics import STREAMS_BROKEN, STREAMS_CANCELLED, STREAMS_IN_FLIGHT, CancelCause
+from citewire_kit.errors import CitewireError
+from citewire_kit.metrics import STREAMS_BROKEN, STREAMS_IN_FLIGHT
 from citewire_kit.status import http_status
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant, use_tenant
@@ -35,63 +32,11 @@ HEARTBEAT = b": keep-alive\n\n"
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
-_LAST_FRAME_SECONDS = 1.0
-_LONG_SECONDS = 3600.0
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class StreamRules:
-    """What holds for every stream of this process."""
-
-    drain: Drain
-    hold_seconds: float
-    """How long the status line may wait for the first frame that proves that the work succeeds."""
-    heartbeat_seconds: float
-    """Longest pause before a comment is sent."""
-
-
-@dataclass(slots=True)
-class StreamControl:
-    """Shared by the work and by who writes its events."""
-
-    cause: CancelCause = "client"
-    """Why the work is being cancelled; set before cancelling."""
-    error: CitewireError | None = None
-    """What readers hear of that; None where nobody was left to hear it."""
-    committed: bool = False
-    """Whether the caller has been shown anything. Until then a failure leaves nothing behind."""
-    grace_seconds: float = 0.0
-    """How long the work goes on without a reader; infinite if it needs none."""
-    stopped: asyncio.Future[CancelCause] | None = None
-    """Done when the work is to stop; made by who waits for it."""
-    _left: bool = False
-    _seen: float = float("-inf")
-
-    def stop(self, cause: CancelCause, error: CitewireError) -> None:
-        """Has the work stopped, and its readers told why."""
-        if self.stopped is not None and not self.stopped.done():
-            self.error = error
-            self.stopped.set_result(cause)
-
-    def see(self, at: float) -> None:
-        """Takes note that a reader was there, wherever, by the clock of the event loop."""
-        self._seen = max(self._seen, at)
-
-    def patience(self, now: float) -> float:
-        """Returns the seconds for which the work still goes on, now that its client has left.
-
-        Who was shown nothing can't come back, and has no grace.
-        """
-        if not self._left:
-            self._left = True
-            self.see(now)
-        grace = self.grace_seconds if self.committed or math.isinf(self.grace_seconds) else 0.0
-        return self._seen + grace - now
 
 
 class StreamDialect(ABC, Generic[E]):
@@ -187,10 +132,10 @@ class EventStream(Response, Generic[E]):
             if self._at_once:
                 await writer.write(HEARTBEAT, hold=False)
             work = asyncio.create_task(self._pump(writer, control))
-            cause = await _supervise(work, receive, control, self._rules.drain, writer)
+            cause = await supervise(work, receive, control, self._rules.drain, writer)
             if cause == "client":
                 return
-            error = control.error if cause is not None else _error_of(work)
+            error = control.error if cause is not None else error_of(work)
             if error is not None:
                 if not writer.started:
                     raise error
@@ -200,7 +145,7 @@ class EventStream(Response, Generic[E]):
                 going = error.reason == "SHUTTING_DOWN"
                 end = dialect.going_away(error) if going else dialect.failed(error)
                 try:
-                    async with asyncio.timeout(_LAST_FRAME_SECONDS):
+                    async with asyncio.timeout(LAST_FRAME_SECONDS):
                         await writer.write(end, hold=False)
                 except TimeoutError:
                     # Who doesn't read can't be told. The server closes the connection under the unfinished body.
@@ -245,10 +190,10 @@ class EventBody(Response, Generic[E]):
         control = StreamControl(grace_seconds=self._grace_seconds)
         with use_tenant(self._tenant), _in_flight(self._dialect.name):
             work = asyncio.create_task(self._gather(control))
-            cause = await _supervise(work, receive, control, self._rules.drain, None)
+            cause = await supervise(work, receive, control, self._rules.drain, None)
             if cause == "client":
                 return
-            error = control.error if cause is not None else _error_of(work)
+            error = control.error if cause is not None else error_of(work)
             if error is not None:
                 raise error
             response = await in_turn(self._respond) if self._dialect.takes_long else self._respond()
@@ -281,13 +226,13 @@ class ByteStream(Response):
         with use_tenant(self._tenant):
             work, control = asyncio.create_task(self._send(send)), StreamControl()
             try:
-                cause = await _supervise(work, receive, control, self._rules.drain, None)
+                cause = await supervise(work, receive, control, self._rules.drain, None)
             finally:
                 await self._data.aclose()
             if cause == "client":
                 fail("CANCELLED")
                 return
-            error = control.error if cause is not None else _error_of(work)
+            error = control.error if cause is not None else error_of(work)
             if error is not None:
                 fail(error.reason)
                 log.warning("body_cut", reason=error.reason, error=error.message)
@@ -355,90 +300,6 @@ class _Writer:
         await self._send({"type": "http.response.start", "status": 200, "headers": self._headers})
         if held:
             await self._send({"type": "http.response.body", "body": held, "more_body": True})
-
-
-async def _supervise(
-    work: asyncio.Task[None], receive: Receive, control: StreamControl, drain: Drain, writer: _Writer | None
-) -> CancelCause | None:
-    """Waits for the work, and stops it when nobody reads it, its time is over, or the process's grace is.
-
-    Returns:
-        Why it was stopped; None if it ended by itself.
-    """
-    gone = asyncio.create_task(_disconnected(receive))
-    loop = asyncio.get_running_loop()
-    stopped = control.stopped = loop.create_future()
-    budget = remaining()
-    # The services' own deadlines come first.
-    ends = None if budget is None else loop.time() + budget + _LAST_FRAME_SECONDS
-    cause: CancelCause | None = None
-    ticking: asyncio.Task[None] | None = None
-    try:
-        while not work.done():
-            now, left = loop.time(), gone.done()
-            waits = [min(control.patience(now), _LONG_SECONDS)] if left else []
-            waits += [] if writer is None or left else [writer.next_tick()]
-            waits += [] if ends is None else [max(0.0, ends - now)]
-            events: list[asyncio.Future[Any]] = [work, drain.expired, stopped, *(() if left else (gone,))]
-            await asyncio.wait(events, timeout=min(waits, default=None), return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                break
-            if gone.done() and control.patience(loop.time()) <= 0:
-                cause = "client"
-            elif stopped.done():
-                cause = stopped.result()
-            elif drain.expired.done():
-                cause, control.error = "drain", going_away()
-            elif ends is not None and loop.time() >= ends:
-                cause = "deadline"
-                control.error = DeadlineExceeded("the answer took longer than allowed", reason="DEADLINE_EXCEEDED")
-            elif writer is not None and not gone.done() and (ticking is None or ticking.done()):
-                # Not awaited here: a client that doesn't read must not keep this loop from watching.
-                ticking = asyncio.create_task(writer.tick())
-            if cause is not None:
-                break
-    finally:
-        gone.cancel()
-        if ticking is not None:
-            ticking.cancel()
-        if not work.done():
-            control.cause = cause or "client"
-            work.cancel()
-            await asyncio.wait((work,))
-    if cause is not None:
-        _failure_of(work)  # nobody else looks at work that was stopped
-        STREAMS_CANCELLED.labels(cause).inc()
-    return cause
-
-
-async def _disconnected(receive: Receive) -> None:
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return
-
-
-def _error_of(work: asyncio.Task[None]) -> CitewireError | None:
-    """What the caller must hear of work that ended by itself; None if it succeeded. Counts what cut it short."""
-    error = _failure_of(work)
-    if error is not None and error.code is Code.DEADLINE_EXCEEDED:
-        STREAMS_CANCELLED.labels("deadline").inc()
-    elif error is not None and error.code is Code.UNAVAILABLE:
-        STREAMS_CANCELLED.labels("upstream").inc()
-    return error
-
-
-def _failure_of(work: asyncio.Task[None]) -> CitewireError | None:
-    """What work failed of; None if it didn't. A defect of ours goes to the log, and only there."""
-    if work.cancelled():
-        return Internal("the work was cancelled inside the process", reason="INTERNAL")
-    exc = work.exception()
-    if exc is None:
-        return None
-    if isinstance(exc, CitewireError):
-        return exc
-    log.error("stream_failed", exc_info=exc)
-    return Internal("something went wrong on our side; the log has the details", reason="INTERNAL")
 
 
 @contextmanager

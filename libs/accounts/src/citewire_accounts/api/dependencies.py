@@ -30,7 +30,7 @@ from citewire_accounts.tenants.retention import Retention
 from citewire_http.api.parameters import check_parameters
 from citewire_http.connections import site_of
 from citewire_http.middleware import add_headers
-from citewire_http.streams import StreamRules
+from citewire_http.supervision import StreamRules
 from citewire_kit.audit import current_record
 from citewire_kit.audit_events import OPERATOR, OPERATORS
 from citewire_kit.errors import PermissionDenied

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from citewire_http.runs.recorder import Codec, Recorder
 from citewire_http.runs.store import RunState, RunStore, run_lost
-from citewire_http.streams import StreamControl
+from citewire_http.supervision import StreamControl
 from citewire_kit.errors import Aborted, CitewireError
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
