@@ -320,6 +320,60 @@ async def test_openais_responses_are_refused_with_what_to_do(
                 refused="messages: the last message must be the user's: answers can't be begun for the model",
             ),
         ),
+        pytest.param(
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [
+                            {
+                                "type": "search_result",
+                                "source": "x",
+                                "title": "x",
+                                "content": [{"type": "text", "text": "x"}],
+                            }
+                        ],
+                    }
+                ]
+            },
+            marks=pytest.mark.client(
+                "anthropic",
+                "`search_result` blocks",
+                refused="a block of type search_result can't be read: passages come from the library",
+            ),
+        ),
+        pytest.param(
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [
+                            {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}
+                        ],
+                    }
+                ]
+            },
+            marks=pytest.mark.client(
+                "anthropic",
+                "`document` blocks",
+                refused="a block of type document can't be read: add it to the library with POST /v1/documents",
+            ),
+        ),
+        pytest.param(
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [{"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}],
+                    }
+                ]
+            },
+            marks=pytest.mark.client(
+                "anthropic",
+                "`image` blocks",
+                refused="a block of type image can't be read: ask for pictures with POST /v1/chat/completions",
+            ),
+        ),
     ],
 )
 async def test_anthropics_messages_are_refused_with_what_to_do(
@@ -329,3 +383,26 @@ async def test_anthropics_messages_are_refused_with_what_to_do(
     with pytest.raises(anthropic.UnprocessableEntityError) as caught:
         await claude.messages.create(**asked)
     assert re.search(refusal, str(cast("dict[str, Any]", caught.value.body)["detail"]))
+
+
+@pytest.mark.client("anthropic", "Models: the profiles, page by page")
+async def test_anthropics_client_lists_models(claude: anthropic.AsyncAnthropic) -> None:
+    every = [model.id async for model in claude.models.list(limit=2)]
+    assert every == sorted(every)
+    assert {"grounded", "simple"} <= set(every)
+    page = await claude.models.list(limit=2, before_id=every[3])
+    assert [model.id for model in page.data] == every[1:3]
+    assert page.has_more
+    model = await claude.models.retrieve("grounded")
+    assert (model.id, model.type, model.lifecycle) == ("grounded", "model", "active")
+    with pytest.raises(anthropic.NotFoundError, match="gpt-99"):
+        await claude.models.retrieve("gpt-99")
+
+
+@pytest.mark.client("anthropic", "Tokens counted, as an estimate without the passages")
+async def test_anthropics_client_counts_tokens(claude: anthropic.AsyncAnthropic) -> None:
+    short = await claude.messages.count_tokens(model="grounded", messages=MESSAGES)
+    assert short.input_tokens == 10  # 21 characters at four to a token, and a message
+    longer = await claude.messages.count_tokens(model="grounded", messages=MESSAGES, system="请简短回答。")
+    assert longer.input_tokens == 10 + 6 + 4
+    assert cast("dict[str, Any]", longer.model_extra)["citewire"] == {"estimated": True, "passages": "not_counted"}

@@ -72,6 +72,9 @@ WITHOUT_CONTENT = {
     ("POST", "/v1/files"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{name}"),
+    ("GET", "/anthropic/v1/models"),
+    ("GET", "/anthropic/v1/models/{name}"),
+    ("POST", "/anthropic/v1/messages/count_tokens"),
 }
 """They read nothing of others that is stored."""
 WITH_TOKENS = ("alice", "carl")

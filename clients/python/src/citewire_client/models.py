@@ -741,6 +741,28 @@ class ConversationPatch(Model):
     title: str
 
 
+class CountDetails(Model):
+    """
+    What a count says.
+    """
+
+    estimated: Annotated[
+        Literal[True],
+        Field(
+            description=(
+                "From the text's length and script: vocabularies of models differ."
+            )
+        ),
+    ]
+    """From the text's length and script: vocabularies of models differ."""
+
+    passages: Annotated[
+        Literal['not_counted'],
+        Field(description='They are found when the question is asked.'),
+    ]
+    """They are found when the question is asked."""
+
+
 class Decision(Model):
     """
     Whether the question needs retrieval.
@@ -1531,6 +1553,22 @@ class MessageUsage(Model):
 
     input_tokens: int
     output_tokens: int
+
+
+class ModelEntry(Model):
+    """
+    A profile as a model to ask.
+    """
+
+    created_at: Annotated[
+        AwareDatetime, Field(description='1970 of those that come with Citewire.')
+    ]
+    """1970 of those that come with Citewire."""
+
+    display_name: str
+    id: str
+    lifecycle: Literal['active']
+    type: Literal['model']
 
 
 class ModelInfo(Model):
@@ -3430,6 +3468,20 @@ class Token(Model):
     text: str
 
 
+class TokenCount(Model):
+    """
+    Tokens of the messages and the system prompt, as they are budgeted here.
+    """
+
+    citewire: Annotated[
+        CountDetails,
+        Field(description="Anthropic's clients don't know it, and pass it on."),
+    ]
+    """Anthropic's clients don't know it, and pass it on."""
+
+    input_tokens: int
+
+
 class TokenEvent(Model):
     """
     The event `token` of a chat's stream.
@@ -4547,6 +4599,17 @@ class MessagesRequest(Model):
     top_p: Any | None = None
 
 
+class ModelEntries(Model):
+    """
+    A page of profiles, by name.
+    """
+
+    data: list[ModelEntry]
+    first_id: str | None
+    has_more: bool
+    last_id: str | None
+
+
 class OperatorUsage(Model):
     """
     What organisations spent on calls to providers: a page, by their ids.
@@ -5049,6 +5112,63 @@ class ConversationPage(Model):
         str | None, Field(description="Whose it is; left out in the caller's own.")
     ] = None
     """Whose it is; left out in the caller's own."""
+
+
+class CountRequest(Model):
+    """
+    A conversation whose tokens are counted.
+    """
+
+    cache_control: Annotated[
+        Any | None, Field(description='Not read: it changes no answer.')
+    ] = None
+    """Not read: it changes no answer."""
+
+    citewire: Extras | None = None
+    container: Any | None = None
+    max_tokens: Annotated[int | None, Field(description='Changes no count.')] = None
+    """Changes no count."""
+
+    mcp_servers: Any | None = None
+    messages: Annotated[list[MessageParam], Field(description='Oldest first.')]
+    """Oldest first."""
+
+    metadata: Annotated[
+        Any | None, Field(description='Not read: it changes no answer.')
+    ] = None
+    """Not read: it changes no answer."""
+
+    model: Annotated[
+        str,
+        Field(
+            description=(
+                'A profile, such as `grounded`; a chat model may follow a slash:'
+                ' `grounded/openai/gpt-4.1`.'
+            )
+        ),
+    ]
+    """A profile, such as `grounded`; a chat model may follow a slash: `grounded/openai/gpt-4.1`."""
+
+    output_config: Any | None = None
+    output_format: Any | None = None
+    service_tier: Any | None = None
+    stop_sequences: Any | None = None
+    stream: bool | None = None
+    system: Annotated[
+        str | list[TextParam] | None, Field(description='Instructions beyond our own.')
+    ] = None
+    """Instructions beyond our own."""
+
+    temperature: Annotated[
+        float | None, Field(description='A provider that takes none says so in a step.')
+    ] = None
+    """A provider that takes none says so in a step."""
+
+    thinking: Any | None = None
+    tool_choice: Any | None = None
+    tools: Any | None = None
+    top_k: Any | None = None
+    top_p: Any | None = None
 
 
 class Document(Model):

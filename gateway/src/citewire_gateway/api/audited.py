@@ -99,6 +99,9 @@ UNAUDITED: Final[frozenset[tuple[str, str]]] = frozenset(
         # What the server offers, the same for everyone of an organisation.
         ("GET", "/v1/models"),
         ("GET", "/v1/models/{name}"),
+        ("GET", "/anthropic/v1/models"),
+        ("GET", "/anthropic/v1/models/{name}"),
+        ("POST", "/anthropic/v1/messages/count_tokens"),
         ("GET", "/v1/profiles"),
         ("GET", "/v1/limits"),
         ("GET", "/v1/operator/plans"),

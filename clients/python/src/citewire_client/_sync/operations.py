@@ -270,6 +270,62 @@ class Operations:
         """Does the same for one of several providers that doesn't name itself in its answers."""
         self._transport.do(Request("GET", path_of("/v1/auth/callback/{}", issuer)))
 
+    def count_message_tokens(
+        self,
+        messages: Sequence[models.MessageParam | Mapping[str, Any]],
+        model: str,
+        *,
+        cache_control: Any | NotGiven = NOT_GIVEN,
+        citewire: models.Extras | Mapping[str, Any] | NotGiven = NOT_GIVEN,
+        container: Any | NotGiven = NOT_GIVEN,
+        max_tokens: int | NotGiven = NOT_GIVEN,
+        mcp_servers: Any | NotGiven = NOT_GIVEN,
+        metadata: Any | NotGiven = NOT_GIVEN,
+        output_config: Any | NotGiven = NOT_GIVEN,
+        output_format: Any | NotGiven = NOT_GIVEN,
+        service_tier: Any | NotGiven = NOT_GIVEN,
+        stop_sequences: Any | NotGiven = NOT_GIVEN,
+        stream: bool | NotGiven = NOT_GIVEN,
+        system: str | Sequence[models.TextParam | Mapping[str, Any]] | NotGiven = NOT_GIVEN,
+        temperature: float | NotGiven | None = NOT_GIVEN,
+        thinking: Any | NotGiven = NOT_GIVEN,
+        tool_choice: Any | NotGiven = NOT_GIVEN,
+        tools: Any | NotGiven = NOT_GIVEN,
+        top_k: Any | NotGiven = NOT_GIVEN,
+        top_p: Any | NotGiven = NOT_GIVEN,
+    ) -> models.TokenCount:
+        """Estimates the tokens of a conversation, without the passages that its answer would read."""
+        return self._transport.call(
+            Request(
+                "POST",
+                "/anthropic/v1/messages/count_tokens",
+                json=given(
+                    messages=messages,
+                    model=model,
+                    cache_control=cache_control,
+                    citewire=citewire,
+                    container=container,
+                    max_tokens=max_tokens,
+                    mcp_servers=mcp_servers,
+                    metadata=metadata,
+                    output_config=output_config,
+                    output_format=output_format,
+                    service_tier=service_tier,
+                    stop_sequences=stop_sequences,
+                    stream=stream,
+                    system=system,
+                    temperature=temperature,
+                    thinking=thinking,
+                    tool_choice=tool_choice,
+                    tools=tools,
+                    top_k=top_k,
+                    top_p=top_p,
+                ),
+                repeatable=False,
+            ),
+            models.TokenCount,
+        )
+
     def create_collection(self, name: str, *, enrich: bool | NotGiven = NOT_GIVEN) -> models.Collection:
         """Creates an empty collection.
 
@@ -643,6 +699,10 @@ class Operations:
             models.Document,
         )
 
+    def get_anthropic_model(self, name: str) -> models.ModelEntry:
+        """Returns one profile."""
+        return self._transport.call(Request("GET", path_of("/anthropic/v1/models/{}", name)), models.ModelEntry)
+
     def get_any_organisation(self, organisation: str) -> models.OperatedOrganisation:
         """Returns an organisation with its plan, and how many users and keys it has."""
         return self._transport.call(
@@ -865,6 +925,15 @@ class Operations:
                 json=given(rating=rating, comment=comment, reasons=reasons),
             ),
             models.FeedbackInfo,
+        )
+
+    def list_anthropic_models(
+        self, *, limit: int | None = None, after_id: str | None = None, before_id: str | None = None
+    ) -> models.ModelEntries:
+        """Returns the profiles by name: each is a model to ask."""
+        return self._transport.call(
+            Request("GET", "/anthropic/v1/models", query(limit=limit, after_id=after_id, before_id=before_id)),
+            models.ModelEntries,
         )
 
     def list_audit_events(

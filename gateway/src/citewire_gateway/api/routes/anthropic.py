@@ -2,20 +2,31 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Query, Response
 
-from citewire_accounts.api.dependencies import authenticate
+from citewire_accounts.api.dependencies import TenantDep, authenticate
 from citewire_dialects.anthropic_messages import MessagesAnswer, MessagesStream
 from citewire_dialects.asked import read_messages
 from citewire_dialects.dialect import ChatDialect
-from citewire_dialects.schemas.anthropic import Message, MessagesRequest
+from citewire_dialects.schemas.anthropic import (
+    CountRequest,
+    Message,
+    MessagesRequest,
+    ModelEntries,
+    ModelEntry,
+    TokenCount,
+)
 from citewire_gateway.api.chat_requests import ChatCallDep
+from citewire_gateway.api.dependencies import ServicesDep
 from citewire_http.api.openapi import event_stream, problems
+from citewire_http.api.parameters import Clean
 from citewire_http.bodies import JsonBody
 from citewire_http.departures import CancellingRoute
 from citewire_kit.tenant import current_request_id
 
 router = APIRouter(route_class=CancellingRoute, tags=["compatible"], dependencies=[Depends(authenticate)])
+
+Neighbour = Annotated[str | None, Query(max_length=300, description="An entry's id."), Clean]
 
 
 @router.post(
@@ -42,3 +53,29 @@ async def create_message(
     kind = MessagesStream if body.stream else MessagesAnswer
     dialect: ChatDialect = kind(f"msg_{current_request_id()}", body.model, call.url_of)
     return await call.answer(body, profile, body.native(), dialect, read_messages(body))
+
+
+@router.post("/anthropic/v1/messages/count_tokens", summary="Count tokens (Anthropic)")
+async def count_message_tokens(body: Annotated[CountRequest, Depends(JsonBody(CountRequest))]) -> TokenCount:
+    """Estimates the tokens of a conversation, without the passages that its answer would read."""
+    return TokenCount.of(body)
+
+
+@router.get("/anthropic/v1/models", summary="List profiles as models (Anthropic)")
+async def list_anthropic_models(
+    tenant: TenantDep,
+    services: ServicesDep,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Most entries of a page.")] = 20,
+    after_id: Neighbour = None,
+    before_id: Neighbour = None,
+) -> ModelEntries:
+    """Returns the profiles by name: each is a model to ask."""
+    profiles = await services.profiles.list(tenant)
+    entries = [ModelEntry.of(profile.name, stored and stored.created_at) for profile, stored in profiles]
+    return ModelEntries.page(entries, limit, after_id, before_id)
+
+
+@router.get("/anthropic/v1/models/{name}", summary="Look up a profile as a model (Anthropic)", responses=problems(404))
+async def get_anthropic_model(name: str, tenant: TenantDep, services: ServicesDep) -> ModelEntry:
+    """Returns one profile."""
+    return ModelEntry.of((await services.profiles.find(tenant, name)).name)

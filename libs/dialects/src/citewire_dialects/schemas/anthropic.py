@@ -3,10 +3,11 @@
 As with OpenAI's: what would change an answer and isn't done is refused by name; what changes none is passed over.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, StrictBool, StrictStr
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictStr
 
 from citewire_dialects.schemas.chat import VerifiedCitation
 from citewire_dialects.schemas.compatible import (
@@ -21,6 +22,22 @@ from citewire_dialects.schemas.compatible import (
 )
 from citewire_dialects.schemas.questions import MAX_MESSAGES
 from citewire_http.api.schemas import Count, RequestModel, ResponseModel
+from citewire_kit.token_estimate import MESSAGE_OVERHEAD, estimate_tokens
+
+_UNREAD = {
+    "document": "add it to the library with POST /v1/documents",
+    "search_result": "passages come from the library: add it there with POST /v1/documents",
+    "image": "ask for pictures with POST /v1/chat/completions, or add it to the library with POST /v1/documents",
+    "tool_use": NO_TOOLS,
+    "tool_result": NO_TOOLS,
+}
+"""Blocks of Anthropic's that can't be read, and what to do with them."""
+
+
+def _readable(kind: object) -> object:
+    if isinstance(kind, str) and kind in _UNREAD:
+        raise ValueError(f"a block of type {kind} can't be read: {_UNREAD[kind]}")
+    return kind
 
 
 class TextParam(RequestModel):
@@ -28,6 +45,7 @@ class TextParam(RequestModel):
 
     type: Annotated[
         Literal["text"],
+        BeforeValidator(_readable),
         Field(description="Documents and search results come from the library: add them with `POST /v1/documents`."),
     ]
     text: StrictStr
@@ -83,6 +101,74 @@ class MessagesRequest(CompatibleRequest):
     service_tier: Annotated[Any, only("auto", "standard_only", why="there is one")] = absent()
     metadata: Unread
     cache_control: Unread
+
+
+class CountRequest(MessagesRequest):
+    """A conversation whose tokens are counted."""
+
+    max_tokens: MaxTokens = Field(default=1, description="Changes no count.")
+
+
+class CountDetails(ResponseModel):
+    """What a count says."""
+
+    estimated: Literal[True] = Field(description="From the text's length and script: vocabularies of models differ.")
+    passages: Literal["not_counted"] = Field(description="They are found when the question is asked.")
+
+
+class TokenCount(ResponseModel):
+    """Tokens of the messages and the system prompt, as they are budgeted here."""
+
+    input_tokens: Count = Field(examples=[14])
+    citewire: CountDetails = Field(description="Anthropic's clients don't know it, and pass it on.")
+
+    @classmethod
+    def of(cls, body: CountRequest) -> Self:
+        """Counts a conversation."""
+        texts = [message.text for message in body.messages]
+        texts += [system] if (system := text_of(body.system)) else []
+        count = sum(estimate_tokens(text) + MESSAGE_OVERHEAD for text in texts)
+        return cls(input_tokens=count, citewire=CountDetails(estimated=True, passages="not_counted"))
+
+
+_NOT_RELEASED = datetime.fromtimestamp(0, UTC)
+
+
+class ModelEntry(ResponseModel):
+    """A profile as a model to ask."""
+
+    id: str = Field(examples=["grounded"])
+    type: Literal["model"]
+    display_name: str = Field(examples=["grounded"])
+    created_at: datetime = Field(description="1970 of those that come with Citewire.")
+    lifecycle: Literal["active"]
+
+    @classmethod
+    def of(cls, name: str, created_at: datetime | None = None) -> Self:
+        """Returns the entry of a profile."""
+        created = created_at or _NOT_RELEASED
+        return cls(id=name, type="model", display_name=name, created_at=created, lifecycle="active")
+
+
+class ModelEntries(ResponseModel):
+    """A page of profiles, by name."""
+
+    data: list[ModelEntry]
+    has_more: bool
+    first_id: str | None = Field(examples=["grounded"])
+    last_id: str | None = Field(examples=["simple"])
+
+    @classmethod
+    def page(cls, entries: Iterable[ModelEntry], limit: int, after: str | None, before: str | None) -> Self:
+        """Returns the page that follows an entry, or else the one just before another, or else the first."""
+        rest = sorted(entries, key=lambda entry: entry.id)
+        if after is not None:
+            rest = [entry for entry in rest if entry.id > after]
+        elif before is not None:
+            rest = [entry for entry in rest if entry.id < before]
+        data = rest[-limit:] if after is None and before is not None else rest[:limit]
+        ends = {"first_id": data[0].id if data else None, "last_id": data[-1].id if data else None}
+        return cls(data=data, has_more=len(rest) > len(data), **ends)
 
 
 class CharLocation(ResponseModel):
