@@ -26,6 +26,7 @@ _UV = Path("uv.lock")
 _LITELLM = Path("benchmarks", "litellm-requirements.txt")
 _PYTHON = Path("tests", "clients", "requirements.txt")
 _GENERATOR = Path("tests", "integration", "python-client-requirements.txt")
+_FRAMEWORKS = Path("integrations", "requirements.txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,9 @@ CLIENTS = {
     "openai": Client("OpenAI, Python", _UV, "openai"),
     "anthropic": Client("Anthropic, Python", _UV, "anthropic"),
     "langchain-openai": Client("LangChain `ChatOpenAI`, `OpenAIEmbeddings`", _PYTHON, "langchain-openai"),
+    "langchain-core": Client("LangChain, by `langchain-citewire`", _FRAMEWORKS, "langchain-core"),
+    "llama-index-core": Client("LlamaIndex, by `llama-index-citewire`", _FRAMEWORKS, "llama-index-core"),
+    "haystack-ai": Client("Haystack, by `citewire-haystack`", _FRAMEWORKS, "haystack-ai"),
     "cohere": Client("Cohere, Python", _PYTHON, "cohere"),
     "litellm": Client("LiteLLM, Python", _LITELLM, "litellm"),
     "ai": Client("Vercel AI SDK", PACKAGES, "ai"),

@@ -20,6 +20,29 @@ from scripts.frameworks_environment import install
 ROOT = Path(__file__).resolve().parents[2]
 INTEGRATIONS = ROOT / "integrations"
 PACKAGES = sorted(path.parent.name for path in INTEGRATIONS.glob("*/pyproject.toml"))
+TESTED = [
+    pytest.param(
+        "haystack",
+        marks=pytest.mark.client(
+            "haystack-ai",
+            "Pipelines, saved and run: retriever with its filters, chat generator with citations, embedders, writer",
+        ),
+    ),
+    pytest.param(
+        "langchain",
+        marks=pytest.mark.client(
+            "langchain-core",
+            "Retriever, chat model with citations, embeddings, each by `langchain-tests`; a loader's metadata survives",
+        ),
+    ),
+    pytest.param(
+        "llama-index",
+        marks=pytest.mark.client(
+            "llama-index-core",
+            "Retriever, language model with citations, embeddings, in its engines; a reader's metadata survives",
+        ),
+    ),
+]
 EXAMPLES = ROOT / "docs" / "how-to" / "frameworks.md"
 
 
@@ -47,7 +70,11 @@ def environment(stack: LocalStack, wheels: Path) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "PYTHONPATH": str(wheels), "CITEWIRE_URL": stack.base_url, **quiet}
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+def test_each_package_is_tested() -> None:
+    assert [parameter.values[0] for parameter in TESTED] == PACKAGES
+
+
+@pytest.mark.parametrize("package", TESTED)
 def test_it_passes_its_frameworks_tests_and_ours(
     package: str, python: Path, wheels: Path, stack: LocalStack, tmp_path: Path
 ) -> None:

@@ -1,0 +1,244 @@
+"""The chat generator."""
+# Haystack's helpers for callbacks aren't typed in full:
+# pyright: reportUnknownVariableType=false
+
+from typing import Any
+
+from haystack import component, default_from_dict, default_to_dict
+from haystack.dataclasses import (
+    AsyncStreamingCallbackT,
+    ChatMessage,
+    StreamingCallbackT,
+    StreamingChunk,
+    SyncStreamingCallbackT,
+    TextContent,
+    select_streaming_callback,
+)
+from haystack.utils import (
+    Secret,
+    deserialize_callable,
+    deserialize_secrets_inplace,
+    serialize_callable,
+)
+
+from citewire_client.adapters import AnswerReader, ChatSettings, GatewayConnection, Question, answer_details
+from citewire_client.events import ChatEvent
+from haystack_integrations.components.retrievers.citewire.filters import translate_filters
+
+_FIELDS = (
+    *("model", "collection", "filters", "top_k", "min_score", "max_tokens", "stop", "options", "include"),
+    *("conversation_id", "keep", "grace_seconds", "base_url", "timeout", "max_retries"),
+)
+
+
+@component
+class CitewireChatGenerator:
+    """Answers questions from the caller's documents.
+
+    `meta` of a reply has `citations` (each verified sentence with its quote, verdict and place), `passages` (what the
+    model was given), `uncited`, and `usage`.
+
+    Example:
+        ```python
+        from haystack.dataclasses import ChatMessage
+        from haystack_integrations.components.generators.citewire import CitewireChatGenerator
+
+        question = ChatMessage.from_user("At how many degrees does water boil?")
+        (reply,) = CitewireChatGenerator(collection="physics").run([question])["replies"]
+        for citation in reply.meta["citations"]:
+            print(citation["verdict"], citation["quote"])
+        ```
+    """
+
+    def __init__(
+        self,
+        model: str = "grounded",
+        collection: str | None = None,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+        min_score: float | None = None,
+        max_tokens: int | None = None,
+        stop: list[str] | None = None,
+        options: dict[str, Any] | None = None,
+        include: list[str] | None = None,
+        conversation_id: str | None = None,
+        keep: bool = False,
+        grace_seconds: int | None = None,
+        streaming_callback: StreamingCallbackT | None = None,
+        base_url: str | None = None,
+        api_key: Secret | None = Secret.from_env_var("CITEWIRE_API_KEY", strict=False),  # noqa: B008 # it can't change
+        timeout: float | None = None,
+        max_retries: int = 2,
+    ) -> None:
+        """Prepares a generator; nothing is sent.
+
+        Args:
+            model: A profile; a chat model may follow: `grounded/openai/gpt-4.1`.
+            collection: Answered from alone; None: all documents that the caller may read.
+            filters: On the documents' metadata, in Haystack's form.
+            top_k: Passages that are searched for; None: the profile's.
+            min_score: Lowest cosine similarity of a passage; None: the profile's.
+            max_tokens: Most tokens of an answer; None: the profile's.
+            stop: A reply ends where one of these begins.
+            options: Fields of the profile that are changed, such as `answer_language`.
+            include: Events beyond those that the profile shows; None: `citation`.
+            conversation_id: Continues a conversation that the gateway keeps: only the last message is sent.
+            keep: Whether question and answer are kept, as the profile has it.
+            grace_seconds: How long an answer goes on without a reader.
+            streaming_callback: Is called with each piece.
+            base_url: The gateway's address; None: `CITEWIRE_URL`, or `http://127.0.0.1:8080`.
+            api_key: A key or token.
+            timeout: Seconds without a byte after which a connection counts as lost; None: 60.
+            max_retries: Tries after the first.
+
+        Raises:
+            FilterError: The filters aren't of Haystack's form.
+        """
+        self.model = model
+        self.collection = collection
+        self.filters = filters
+        self.top_k = top_k
+        self.min_score = min_score
+        self.max_tokens = max_tokens
+        self.stop = stop or []
+        self.options = options or {}
+        self.include = ["citation"] if include is None else include
+        self.conversation_id = conversation_id
+        self.keep = keep
+        self.grace_seconds = grace_seconds
+        self.streaming_callback = streaming_callback
+        self.base_url = base_url
+        self.api_key = api_key
+        self.timeout = timeout
+        self.max_retries = max_retries
+        if filters:
+            translate_filters(filters)
+        key = None if api_key is None else api_key.resolve_value()
+        self._gateway = GatewayConnection(base_url, key, timeout=timeout, retries=max_retries)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As pipelines are saved."""
+        callback = None if self.streaming_callback is None else serialize_callable(self.streaming_callback)
+        fields = {name: getattr(self, name) for name in _FIELDS} | {"streaming_callback": callback}
+        return default_to_dict(self, **fields, api_key=None if self.api_key is None else self.api_key.to_dict())
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "CitewireChatGenerator":
+        """From a saved pipeline."""
+        parameters = data["init_parameters"]
+        deserialize_secrets_inplace(parameters, keys=["api_key"])
+        if parameters.get("streaming_callback"):
+            parameters["streaming_callback"] = deserialize_callable(parameters["streaming_callback"])
+        return default_from_dict(cls, data)
+
+    @component.output_types(replies=list[ChatMessage])
+    def run(
+        self,
+        messages: list[ChatMessage],
+        generation_kwargs: dict[str, Any] | None = None,
+        streaming_callback: StreamingCallbackT | None = None,
+    ) -> dict[str, list[ChatMessage]]:
+        """Answers the last message.
+
+        Args:
+            messages: The conversation, oldest first.
+            generation_kwargs: Fields of this generator for these messages alone, such as `max_tokens` or `stop`.
+            streaming_callback: Instead of this generator's.
+
+        Returns:
+            `replies`: one.
+
+        Raises:
+            ValueError: A message can't be sent, or there is no such field.
+            CitewireError: The gateway refused or failed.
+        """
+        told = select_streaming_callback(self.streaming_callback, streaming_callback, requires_async=False)
+        arguments, reader, stop = self._asked(messages, generation_kwargs or {})
+        if told is None and not stop:
+            answer = self._gateway.blocking.chat(**arguments)
+            return _replies(answer.answer, answer_details(answer, reader.details["model"]))
+        with self._gateway.blocking.stream_chat(**arguments) as events:
+            for event in events:
+                _tell(told, _chunk(reader, event))
+                if reader.is_over:
+                    break
+        return _replies(reader.text, reader.details)
+
+    @component.output_types(replies=list[ChatMessage])
+    async def run_async(
+        self,
+        messages: list[ChatMessage],
+        generation_kwargs: dict[str, Any] | None = None,
+        streaming_callback: StreamingCallbackT | None = None,
+    ) -> dict[str, list[ChatMessage]]:
+        """Like `run`."""
+        told = select_streaming_callback(self.streaming_callback, streaming_callback, requires_async=True)
+        arguments, reader, stop = self._asked(messages, generation_kwargs or {})
+        async with self._gateway.awaiting() as client:
+            if told is None and not stop:
+                answer = await client.chat(**arguments)
+                return _replies(answer.answer, answer_details(answer, reader.details["model"]))
+            async with client.stream_chat(**arguments) as events:
+                async for event in events:
+                    await _tell_waiting(told, _chunk(reader, event))
+                    if reader.is_over:
+                        break
+        return _replies(reader.text, reader.details)
+
+    def _asked(
+        self, messages: list[ChatMessage], told: dict[str, Any]
+    ) -> tuple[dict[str, Any], AnswerReader, list[str]]:
+        """The arguments of a chat, what reads its events, and where it is to stop."""
+        names = [name for name in ChatSettings.__dataclass_fields__ if name not in {"filter", "document_ids"}]
+        unknown = sorted(told.keys() - {*names, "filters", "stop"})
+        if unknown:
+            raise ValueError(f"generation_kwargs: {', '.join(unknown)} can't be set; these can: {', '.join(names)}")
+        fields: dict[str, Any] = {name: told.get(name, getattr(self, name)) for name in names}
+        filters = told.get("filters", self.filters)
+        fields["filter"] = translate_filters(filters) if filters else None
+        fields["keep"] = None if fields["keep"] else False
+        stop: list[str] = told.get("stop") or self.stop
+        question = Question.read((message.role.value, _text(message, at)) for at, message in enumerate(messages))
+        return ChatSettings(**fields).arguments(question), AnswerReader(fields["model"], stop), stop
+
+
+def _chunk(reader: AnswerReader, event: ChatEvent) -> StreamingChunk | None:
+    """What an event adds; None: nothing that a callback would show."""
+    is_first, before = not reader.text, len(reader.details["citations"])
+    piece = reader.read(event)
+    citations = reader.details["citations"][before:]
+    if not piece and not citations and not reader.is_over:
+        return None
+    meta: dict[str, Any] = {"model": reader.details["model"]} | ({"citations": citations} if citations else {})
+    return StreamingChunk(
+        content=piece,
+        meta=meta,
+        index=0 if piece else None,
+        start=bool(piece) and is_first,
+        finish_reason="stop" if reader.is_over else None,
+    )
+
+
+def _tell(callback: SyncStreamingCallbackT | None, chunk: StreamingChunk | None) -> None:
+    if callback is not None and chunk is not None:
+        callback(chunk)
+
+
+async def _tell_waiting(
+    callback: AsyncStreamingCallbackT | SyncStreamingCallbackT | None, chunk: StreamingChunk | None
+) -> None:
+    if callback is not None and chunk is not None:
+        waiting = callback(chunk)
+        if waiting is not None:
+            await waiting
+
+
+def _replies(text: str, details: dict[str, Any]) -> dict[str, list[ChatMessage]]:
+    return {"replies": [ChatMessage.from_assistant(text, meta={"finish_reason": "stop"} | details)]}
+
+
+def _text(message: ChatMessage, at: int) -> str:
+    unread = next((part for part in message._content if not isinstance(part, TextContent)), None)  # pyright: ignore[reportPrivateUsage] # no public member tells the kinds
+    if unread is not None and message.role.value in {"system", "user"}:
+        raise ValueError(f"messages.{at}: {type(unread).__name__} can't be sent; text can")
+    return message.text or ""
