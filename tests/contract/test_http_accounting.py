@@ -115,6 +115,7 @@ async def test_usage_adds_up_by_every_group(gateway: Gateway, database: Database
         "unpriced_calls": 0,
         "input_tokens": 420,
         "cached_input_tokens": 0,
+        "cache_write_tokens": 0,
         "output_tokens": 21,
         "embedding_tokens": 100,
         "prompt_tokens": 220,

@@ -48,7 +48,8 @@ async def test_the_whole_answer_carries_annotations(gateway: Gateway) -> None:
     assert (cited["start_index"], cited["end_index"], cited["title"]) == (7, 14, "report.pdf")
     assert cited["url"].startswith(f"{gateway.url}/v1/documents/")
     assert cited["url"].endswith("/content?version=1#page=3")
-    assert body["usage"] == {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+    cached = {"prompt_tokens_details": {"cached_tokens": 0}}
+    assert body["usage"] == {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120} | cached
 
 
 async def test_without_markers_the_whole_answer_is_annotated(gateway: Gateway) -> None:

@@ -119,7 +119,7 @@ HONOURED: Mapping[str, tuple[object, str | None]] = {
     "metadata": ({"a": "b"}, None),
     "user": ("ana", None),
     "safety_identifier": ("h", None),
-    "prompt_cache_key": ("k", None),
+    "prompt_cache_key": ("k", "cache_key"),
     "prompt_cache_options": ({"mode": "explicit"}, None),
     "prompt_cache_retention": ("24h", None),
 }

@@ -315,6 +315,7 @@ HONOURED: dict[str, Any] = {
     "model": "grounded",
     "parallel_tool_calls": False,
     "previous_response_id": None,
+    "prompt_cache_key": "k",
     "store": False,
     "stream": False,
     "temperature": 0.5,
@@ -324,7 +325,6 @@ HONOURED: dict[str, Any] = {
     "truncation": "auto",
 }
 UNREAD: dict[str, Any] = {
-    "prompt_cache_key": "k",
     "prompt_cache_options": {"mode": "explicit"},
     "prompt_cache_retention": "24h",
     "safety_identifier": "s",
@@ -347,12 +347,13 @@ REFUSED: dict[str, Any] = {
 
 @pytest.mark.client("openai", "Responses, each parameter honoured or refused by its name")
 async def test_every_parameter_of_the_installed_client_is_honoured_or_refused_by_name(
-    client: openai.AsyncOpenAI,
+    gateway: Gateway, client: openai.AsyncOpenAI
 ) -> None:
     base, streaming = response_create_params.ResponseCreateParamsBase, response_create_params
     known = set(get_type_hints(base)) | set(get_type_hints(streaming.ResponseCreateParamsStreaming))
     assert known == HONOURED.keys() | UNREAD.keys() | REFUSED.keys()
     await client.responses.create(**{name: value for name, value in (HONOURED | UNREAD).items() if value is not None})
+    assert gateway.fakes.generator.requests[-1].cache_key == "k"
     for name, value in REFUSED.items():
         with pytest.raises(openai.UnprocessableEntityError) as caught:
             await client.responses.create(model="grounded", input=QUESTION, **{name: value})

@@ -142,7 +142,8 @@ def test_the_whole_answer_has_the_blocks_of_the_stream() -> None:
     assert [(block["text"], len(block["citations"] or [])) for block in body["content"]] == [
         (text, len(cited)) for text, cited in blocks(events)
     ]
-    assert body["usage"] == {"input_tokens": 100, "output_tokens": 20}
+    cached = {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+    assert body["usage"] == {"input_tokens": 100, "output_tokens": 20} | cached
     assert body["stop_reason"] == "end_turn"
 
 

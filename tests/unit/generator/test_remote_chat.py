@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from collections.abc import Awaitable, Callable
@@ -104,6 +105,16 @@ async def test_anthropics_cache_is_for_what_comes_again() -> None:
     assert "cache_control" in str(rules[0])
     assert "cache_control" not in str(rules[1])
     assert "cache_control" not in str(question)  # its passages hardly come again, and writing them costs more
+
+
+@pytest.mark.parametrize("kind", ["openai", "openai-responses", "ollama", "anthropic"])
+async def test_a_conversations_key_goes_only_to_whom_it_tells_something(kind: str) -> None:
+    async with chat_with(kind, answering(kind)) as (made, upstream):
+        for key in ("c-1", "c" * 65, ""):
+            await drain(made, ChatTask("m", (ASKED,), cache_key=key))
+    keys = [request.body.get("prompt_cache_key") for request in upstream.requests]
+    hashed = hashlib.sha256(b"c" * 65).hexdigest()  # OpenAI refuses keys of more than 64 characters
+    assert keys == (["c-1", hashed, None] if kind.startswith("openai") else [None] * 3)
 
 
 @pytest.mark.parametrize(("kind", "name"), [("openai", "max_completion_tokens"), ("ollama", "max_tokens")])

@@ -19,6 +19,7 @@ _SHORT = {
     "embedding_tokens": "embedding",
     "prompt_tokens": "prompt",
     "cached_input_tokens": "cached",
+    "cache_write_tokens": "written",
     "completion_tokens": "completion",
 }
 """Figures of the table and their headings; `--json` and `--csv` have all of them."""

@@ -1551,6 +1551,8 @@ class MessageUsage(Model):
     Tokens of the chat model.
     """
 
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
     input_tokens: int
     output_tokens: int
 
@@ -3141,6 +3143,17 @@ class StoredUsage(Model):
     Tokens that an answer spent.
     """
 
+    cache_write_prompt_tokens: Annotated[
+        int | None,
+        Field(
+            description=(
+                'Those that it wrote to its cache, where there were any and it bills'
+                ' that.'
+            )
+        ),
+    ] = None
+    """Those that it wrote to its cache, where there were any and it bills that."""
+
     cached_prompt_tokens: Annotated[
         int | None,
         Field(
@@ -3497,6 +3510,28 @@ class TokenUsage(Model):
     Tokens that the chat spent, all its calls together.
     """
 
+    cache_write_prompt_tokens: Annotated[
+        int | None,
+        Field(
+            description=(
+                'Those that it wrote to its cache, where there were any and it bills'
+                ' that.'
+            )
+        ),
+    ] = None
+    """Those that it wrote to its cache, where there were any and it bills that."""
+
+    cached_prompt_tokens: Annotated[
+        int | None,
+        Field(
+            description=(
+                'Those of the prompt that the provider read from its cache, where there'
+                ' were any.'
+            )
+        ),
+    ] = None
+    """Those of the prompt that the provider read from its cache, where there were any."""
+
     completion_tokens: int
     cost_usd: Annotated[
         float | None,
@@ -3701,6 +3736,7 @@ class UsageFigures(Model):
     What calls, or chats, have spent. A dictionary: its figures are those of the source that was asked for.
     """
 
+    cache_write_tokens: int | None = None
     cached_input_tokens: int | None = None
     calls: int | None = None
     completion_tokens: int
@@ -3724,6 +3760,7 @@ class UsageRow(Model):
     One group: what it was divided by, in the order asked for, then its figures.
     """
 
+    cache_write_tokens: int | None = None
     cached_input_tokens: int | None = None
     calls: int | None = None
     completion_tokens: int

@@ -35,6 +35,7 @@ def answer_details(run: ChatRun, usage: generator_pb2.TokenUsage, *, done: bool)
             tokens,
             estimated=True if usage.estimated else MISSING,
             cached_prompt_tokens=usage.cached_prompt_tokens or MISSING,
+            cache_write_prompt_tokens=usage.cache_write_prompt_tokens or MISSING,
         ),
         finish_reason=outcome.finish_reason if done or run.completed is not None else MISSING,
     )

@@ -265,6 +265,7 @@ def generate_request(run: ChatRun, results: Results) -> generator_pb2.GenerateRe
         policy=profile.answer,
         max_completion_tokens=profile.max_completion_tokens,
         temperature=chat.temperature,
+        cache_key=str(run.exchange.conversation_id or ""),
         **_model_fields(chat),
     )
     request.MergeFrom(chat.passed_on)

@@ -278,5 +278,6 @@ def add_usage(total: generator_pb2.TokenUsage, usage: generator_pb2.TokenUsage) 
     """Adds `usage` to `total`; the sum is an estimate if a part is."""
     total.prompt_tokens += usage.prompt_tokens
     total.cached_prompt_tokens += usage.cached_prompt_tokens
+    total.cache_write_prompt_tokens += usage.cache_write_prompt_tokens
     total.completion_tokens += usage.completion_tokens
     total.estimated |= usage.estimated

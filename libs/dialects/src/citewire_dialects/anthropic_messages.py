@@ -287,7 +287,14 @@ def _message(
 def _usage(spent: list[Usage]) -> schemas.MessageUsage:
     if not spent:
         return _NO_TOKENS
-    return schemas.MessageUsage(input_tokens=spent[0].prompt_tokens, output_tokens=spent[0].completion_tokens)
+    # Their count of the input is without what was read from the cache and written to it.
+    read, written = spent[0].cached_prompt_tokens or 0, spent[0].cache_write_prompt_tokens or 0
+    return schemas.MessageUsage(
+        input_tokens=max(0, spent[0].prompt_tokens - read - written),
+        cache_read_input_tokens=read,
+        cache_creation_input_tokens=written,
+        output_tokens=spent[0].completion_tokens,
+    )
 
 
 def _stop_reason(outcome: Outcome) -> schemas.StopReason:

@@ -56,6 +56,7 @@ def read_response_request(body: ResponsesRequest) -> Asked:
         _conversation(body.messages),
         f"input.{len(body.input) - 1}.content",
         body.told,
+        generator_pb2.GenerateRequest(cache_key=body.prompt_cache_key or ""),
         max_tokens=body.max_output_tokens,
         temperature=body.temperature,
         cited_beside=True,

@@ -201,8 +201,10 @@ class Usage:
     path: str | None = None
     """The context path that was taken, and the cost: only where the profile shows them."""
     cost_usd: float | None = None
-    cached_tokens: int = 0
-    """Those of the prompt that the provider read from its cache."""
+    cached_prompt_tokens: int | None = None
+    """Those of the prompt that the provider read from its cache; None if there were none."""
+    cache_write_prompt_tokens: int | None = None
+    """Those that it wrote to its cache, where it bills that; None if there were none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from citewire_dialects.schemas.openai_answers import (
     CompletionUsage,
     Delta,
     FunctionChunk,
+    PromptTokensDetails,
     ToolCallChunk,
     UrlCitation,
 )
@@ -162,7 +163,13 @@ class OpenAiAnswer(AnswerDialect):
         """Tokens of the chat model."""
         usage = self.all(Usage)
         prompt, completion = (usage[0].prompt_tokens, usage[0].completion_tokens) if usage else (0, 0)
-        return CompletionUsage(prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion)
+        cached = (usage[0].cached_prompt_tokens or 0) if usage else 0
+        return CompletionUsage(
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            total_tokens=prompt + completion,
+            prompt_tokens_details=PromptTokensDetails(cached_tokens=cached),
+        )
 
     def _tool_calls(self) -> list[ToolCallParam]:
         """The calls, from their pieces."""

@@ -43,6 +43,7 @@ def read_completion(body: CompletionRequest) -> Asked:
     passed_on = generator_pb2.GenerateRequest(
         continuation=[_message(message) for message in body.messages[last + 1 :] if message.role in ROLES],
         images=talk[-1].images,
+        cache_key=body.prompt_cache_key or "",
     )
     if body.tools:
         passed_on.tools.CopyFrom(_tools(body.tools, body))

@@ -280,7 +280,7 @@ class AnswerPolicy(_message.Message):
     def __init__(self, context_format: _Optional[_Union[ContextFormat, str]] = ..., marker_style: _Optional[_Union[MarkerStyle, str]] = ..., grounding: _Optional[_Union[Grounding, str]] = ..., answer_language: _Optional[str] = ..., not_found_sentence: _Optional[str] = ..., suggest_on_not_found: _Optional[bool] = ..., ask_back: _Optional[bool] = ..., max_context_tokens: _Optional[int] = ..., max_context_chars: _Optional[int] = ..., instructions: _Optional[str] = ..., max_history_tokens: _Optional[int] = ..., verify_citations: _Optional[bool] = ..., flag_uncited: _Optional[bool] = ..., answerable_threshold: _Optional[float] = ..., remove_invalid_markers: _Optional[bool] = ...) -> None: ...
 
 class GenerateRequest(_message.Message):
-    __slots__ = ("question", "passages", "history", "policy", "model", "max_completion_tokens", "temperature", "provider", "fallbacks", "time_zone", "listing", "format", "tools", "continuation", "sampling", "images")
+    __slots__ = ("question", "passages", "history", "policy", "model", "max_completion_tokens", "temperature", "provider", "fallbacks", "time_zone", "listing", "format", "tools", "continuation", "sampling", "images", "cache_key")
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     PASSAGES_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
@@ -297,6 +297,7 @@ class GenerateRequest(_message.Message):
     CONTINUATION_FIELD_NUMBER: _ClassVar[int]
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
     IMAGES_FIELD_NUMBER: _ClassVar[int]
+    CACHE_KEY_FIELD_NUMBER: _ClassVar[int]
     question: str
     passages: _containers.RepeatedCompositeFieldContainer[Passage]
     history: _containers.RepeatedCompositeFieldContainer[Message]
@@ -313,7 +314,8 @@ class GenerateRequest(_message.Message):
     continuation: _containers.RepeatedCompositeFieldContainer[Message]
     sampling: Sampling
     images: _containers.RepeatedCompositeFieldContainer[Image]
-    def __init__(self, question: _Optional[str] = ..., passages: _Optional[_Iterable[_Union[Passage, _Mapping]]] = ..., history: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., policy: _Optional[_Union[AnswerPolicy, _Mapping]] = ..., model: _Optional[str] = ..., max_completion_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., fallbacks: _Optional[_Iterable[_Union[Fallback, _Mapping]]] = ..., time_zone: _Optional[str] = ..., listing: _Optional[_Union[ItemListing, _Mapping]] = ..., format: _Optional[_Union[AnswerFormat, _Mapping]] = ..., tools: _Optional[_Union[ToolUse, _Mapping]] = ..., continuation: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., images: _Optional[_Iterable[_Union[Image, _Mapping]]] = ...) -> None: ...
+    cache_key: str
+    def __init__(self, question: _Optional[str] = ..., passages: _Optional[_Iterable[_Union[Passage, _Mapping]]] = ..., history: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., policy: _Optional[_Union[AnswerPolicy, _Mapping]] = ..., model: _Optional[str] = ..., max_completion_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., fallbacks: _Optional[_Iterable[_Union[Fallback, _Mapping]]] = ..., time_zone: _Optional[str] = ..., listing: _Optional[_Union[ItemListing, _Mapping]] = ..., format: _Optional[_Union[AnswerFormat, _Mapping]] = ..., tools: _Optional[_Union[ToolUse, _Mapping]] = ..., continuation: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., images: _Optional[_Iterable[_Union[Image, _Mapping]]] = ..., cache_key: _Optional[str] = ...) -> None: ...
 
 class ItemListing(_message.Message):
     __slots__ = ("topic", "max_items")
@@ -440,16 +442,18 @@ class Notice(_message.Message):
     def __init__(self, name: _Optional[str] = ..., text: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., passages_left_out: _Optional[int] = ...) -> None: ...
 
 class TokenUsage(_message.Message):
-    __slots__ = ("prompt_tokens", "cached_prompt_tokens", "completion_tokens", "estimated")
+    __slots__ = ("prompt_tokens", "cached_prompt_tokens", "completion_tokens", "estimated", "cache_write_prompt_tokens")
     PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     CACHED_PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     COMPLETION_TOKENS_FIELD_NUMBER: _ClassVar[int]
     ESTIMATED_FIELD_NUMBER: _ClassVar[int]
+    CACHE_WRITE_PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     prompt_tokens: int
     cached_prompt_tokens: int
     completion_tokens: int
     estimated: bool
-    def __init__(self, prompt_tokens: _Optional[int] = ..., cached_prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., estimated: _Optional[bool] = ...) -> None: ...
+    cache_write_prompt_tokens: int
+    def __init__(self, prompt_tokens: _Optional[int] = ..., cached_prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., estimated: _Optional[bool] = ..., cache_write_prompt_tokens: _Optional[int] = ...) -> None: ...
 
 class Completed(_message.Message):
     __slots__ = ("usage", "finish_reason", "attempts", "not_found", "suggested_questions", "invalid_markers", "cited_numbers", "provider", "model", "answerable_score", "refusal")

@@ -39,6 +39,7 @@ MAX_URL = 2048
 MAX_LABELS = 100
 MAX_LABEL = 128
 MAX_TABLES = 10
+MAX_CACHE_KEY_BYTES = 1024
 CHAT = (ProviderType.CHAT,)
 _ROUNDING = 1e-6
 """How far a similarity may lie outside 0–1: float32 vectors aren't exactly of length 1."""
@@ -76,6 +77,7 @@ def generate_from_proto(request: pb.GenerateRequest) -> tuple[Sequence[Message],
     if request.HasField("listing"):
         v.require(request.listing.max_items > 0, "listing.max_items", "is required: at least 1")
         check_text(v, request.listing.topic, "listing.topic", MAX_QUESTION_BYTES)
+    check_text(v, request.cache_key, "cache_key", MAX_CACHE_KEY_BYTES)
     check_output(v, request)
     route = _route_from_proto(v, request)
     v.raise_if_any()

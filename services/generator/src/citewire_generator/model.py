@@ -86,6 +86,7 @@ class Usage:
             cached_prompt_tokens=self.cached_prompt_tokens,
             completion_tokens=self.completion_tokens,
             estimated=self.estimated,
+            cache_write_prompt_tokens=self.cache_write_prompt_tokens,
         )
 
 

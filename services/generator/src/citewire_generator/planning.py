@@ -76,6 +76,7 @@ class AnswerPlan:
             format=request.format if request.HasField("format") else None,
             tools=request.tools if request.HasField("tools") else None,
             sampling=request.sampling,
+            cache_key=request.cache_key,
         )
 
     def settle(self) -> None:

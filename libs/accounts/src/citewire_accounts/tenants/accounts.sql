@@ -18,6 +18,7 @@ SELECT CASE WHEN 'org' = ANY (%(by)s::text[]) THEN org_id END AS org,
        count(*) FILTER (WHERE input_price IS NULL) AS unpriced_calls,
        coalesce(sum(input_tokens) FILTER (WHERE state <> 'open'), 0)::bigint AS input_tokens,
        coalesce(sum(cached_input_tokens) FILTER (WHERE state <> 'open'), 0)::bigint AS cached_input_tokens,
+       coalesce(sum(cache_write_tokens) FILTER (WHERE state <> 'open'), 0)::bigint AS cache_write_tokens,
        coalesce(sum(output_tokens) FILTER (WHERE state <> 'open'), 0)::bigint AS output_tokens,
        coalesce(sum(input_tokens) FILTER (
            WHERE state <> 'open' AND purpose IN ('question_embedding', 'ingest')), 0)::bigint AS embedding_tokens,

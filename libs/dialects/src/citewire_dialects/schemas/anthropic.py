@@ -212,6 +212,8 @@ class MessageUsage(ResponseModel):
     """Tokens of the chat model."""
 
     input_tokens: Count = Field(examples=[812])
+    cache_read_input_tokens: Count = Field(default=0, examples=[640])
+    cache_creation_input_tokens: Count = Field(default=0, examples=[0])
     output_tokens: Count = Field(examples=[44])
 
 

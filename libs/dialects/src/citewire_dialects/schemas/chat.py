@@ -242,6 +242,16 @@ class TokenUsage(ResponseModel):
     cost_usd: float | MISSING = Field(
         default=MISSING, description="Only in profiles that show it, or with `include: [cost]`."
     )
+    cached_prompt_tokens: Count | MISSING = Field(
+        default=MISSING,
+        description="Those of the prompt that the provider read from its cache, where there were any.",
+        examples=[640],
+    )
+    cache_write_prompt_tokens: Count | MISSING = Field(
+        default=MISSING,
+        description="Those that it wrote to its cache, where there were any and it bills that.",
+        examples=[128],
+    )
 
 
 CHAT_EVENTS: Mapping[str, type[ResponseModel]] = {
@@ -297,9 +307,6 @@ class ChatAnswer(ResponseModel):
 class StoredUsage(TokenUsage):
     """Tokens that an answer spent."""
 
-    cached_prompt_tokens: Count | MISSING = Field(
-        default=MISSING, description="Those of the prompt that the provider read from its cache, where there were any."
-    )
     estimated: Literal[True] | MISSING = Field(
         default=MISSING, description="There only if the answer was cut off, so that nobody counted."
     )

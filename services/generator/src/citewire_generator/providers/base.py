@@ -49,6 +49,10 @@ class ChatTask:
     tools: pb.ToolUse | None = None
     """What the model may call; None if there is nothing."""
     sampling: pb.Sampling = field(default_factory=pb.Sampling)
+    cache_key: str = ""
+    """The same for all prompts of a conversation; "" if it has none."""
+    reused: bool = False
+    """Whether the next prompt of the conversation begins with this one, and the answer."""
 
 
 @dataclass(frozen=True, slots=True)

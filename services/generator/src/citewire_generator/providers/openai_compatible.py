@@ -1,5 +1,6 @@
 """Any server that speaks OpenAI's chat completions: OpenAI, Ollama, vLLM, LM Studio, LiteLLM, OpenRouter."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
@@ -18,6 +19,9 @@ from citewire_generator.providers.remote import RemoteChat, SdkErrors, call_head
 
 PROVIDER: Final = "openai-compatible"
 SCHEMA_NAME: Final = "answer"
+_ROUTES_BY_KEY: Final = frozenset({"openai", "openai-responses"})
+_MAX_KEY: Final = 64
+"""Characters of a key that OpenAI takes."""
 _TOOL_CHOICES: Final = {
     pb.TOOL_MODE_UNSPECIFIED: "auto",
     pb.TOOL_MODE_AUTO: "auto",
@@ -68,9 +72,16 @@ class OpenAiCompatible(RemoteChat):
             body["response_format"] = response_format(task.format)
         if task.tools is not None:
             body |= _tools(task.tools)
-        body |= _sampling(task.sampling)
+        body |= _sampling(task.sampling) | self.cache_fields(task)
         options: RequestOptions = {"headers": call_headers(self._authorization, stream=stream)}
         return await self._sdk.post("/chat/completions", cast_to=httpx2.Response, body=body, options=options)
+
+    def cache_fields(self, task: ChatTask) -> dict[str, object]:
+        """What has OpenAI send the prompts of a conversation to one cache; other servers may refuse the field."""
+        if not task.cache_key or self.name not in _ROUTES_BY_KEY:
+            return {}
+        key = task.cache_key
+        return {"prompt_cache_key": key if len(key) <= _MAX_KEY else hashlib.sha256(key.encode()).hexdigest()}
 
     def reader(self, content_type: str) -> AnswerReader:
         """See `RemoteChat.reader`."""

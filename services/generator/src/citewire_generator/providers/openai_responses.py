@@ -62,6 +62,7 @@ class OpenAiResponses(OpenAiCompatible):
             body["top_p"] = task.sampling.top_p
         if task.sampling.reasoning_effort:
             body["reasoning"] = {"effort": task.sampling.reasoning_effort}
+        body |= self.cache_fields(task)
         options: RequestOptions = {"headers": call_headers(self._authorization, stream=stream)}
         return await self._sdk.post("/responses", cast_to=httpx2.Response, body=body, options=options)
 

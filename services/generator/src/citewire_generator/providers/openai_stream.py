@@ -92,6 +92,7 @@ class OpenAiStream(AnswerReader):
         self.usage = Usage(
             prompt_tokens=count_of(usage.get("prompt_tokens")),
             cached_prompt_tokens=count_of(details.get("cached_tokens")),
+            cache_write_prompt_tokens=count_of(details.get("cache_write_tokens")),
             completion_tokens=count_of(usage.get("completion_tokens")),
         )
 

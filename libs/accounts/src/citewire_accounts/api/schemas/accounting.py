@@ -127,6 +127,7 @@ class UsageFigures(TypedDict):
     unpriced_calls: NotRequired[Count]
     input_tokens: NotRequired[Count]
     cached_input_tokens: NotRequired[Count]
+    cache_write_tokens: NotRequired[Count]
     output_tokens: NotRequired[Count]
     exchanges: NotRequired[Count]
     running_exchanges: NotRequired[Count]
