@@ -186,6 +186,10 @@ async def test_history_of_a_kept_conversation_goes_to_the_model_where_the_profil
     await ask(gateway, "And profit?", profile="grounded", conversation_id=first["conversation_id"])
     asked = gateway.fakes.generator.requests[1]
     assert [message.content for message in asked.history] == ["How much?", ANSWER]
+    # With the passages that the first prompt held, so that the next may begin as that did.
+    assert 1 in [passage.chunk_id for passage in gateway.fakes.generator.requests[0].passages]
+    assert [[passage.chunk_id for passage in message.passages] for message in asked.history] == [[1], []]
+    assert asked.cache_key == first["conversation_id"]
     assert gateway.fakes.generator.rewrites[0].question == "And profit?"
     await ask(gateway, "And?", conversation_id=first["conversation_id"])
     assert len(gateway.fakes.generator.requests[2].history) == 0

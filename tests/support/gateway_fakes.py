@@ -292,7 +292,7 @@ class FakeRetriever(Retriever):
         yield retriever_pb2.GetContextResponse(counts=self.context_counts)
 
     async def get_chunks(self, request: retriever_pb2.GetChunksRequest) -> retriever_pb2.GetChunksResponse:
-        if request.chunk_ids[0] != 1:
+        if 1 not in request.chunk_ids:
             raise NotFound(f"no such chunk: {request.chunk_ids[0]}", reason="CHUNK_NOT_FOUND")
         wide_chunk = chunk(1, section="Results > 2025", place=place_pb2.Place(page=3), char_start=10, char_end=31)
         return retriever_pb2.GetChunksResponse(chunks=[wide_chunk])

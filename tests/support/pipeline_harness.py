@@ -50,9 +50,11 @@ class FakeRecords(ChatStore):
         await asyncio.sleep(0)
         await self.log.note("open")
 
-    async def history(self, tenant: Tenant, conversation_id: UUID, most: int) -> Sequence[tuple[int, str, str]]:
+    async def history(
+        self, tenant: Tenant, conversation_id: UUID, most: int
+    ) -> Sequence[tuple[int, str, str, Sequence[int]]]:
         await self.log.note("history")
-        return [(1, "user", "Earlier?"), (2, "assistant", "Yes.")]
+        return [(1, "user", "Earlier?", []), (2, "assistant", "Yes.", [])]
 
     async def answer_sources(
         self, tenant: Tenant, conversation_ids: Collection[UUID]

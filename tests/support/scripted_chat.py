@@ -60,7 +60,7 @@ class ScriptedTurns(ChatProvider):
 
     def __init__(self, name: str, *turns: Sequence[Step], window: int = 100_000, guessed: bool = False) -> None:
         self._name = name
-        self._turns = list(turns)
+        self.turns: list[Sequence[Step]] = list(turns)
         self.model = ModelInfo(name, f"{name}-model", context_window=window, window_guessed=guessed)
         self.tasks: list[ChatTask] = []
         self.waiting = asyncio.Event()
@@ -75,7 +75,7 @@ class ScriptedTurns(ChatProvider):
         return (self.model,)
 
     async def stream(self, task: ChatTask) -> AsyncGenerator[Delta | End, None]:
-        turn = self._turns[min(len(self.tasks), len(self._turns) - 1)]
+        turn = self.turns[min(len(self.tasks), len(self.turns) - 1)]
         self.tasks.append(task)
         self.open += 1
         try:

@@ -110,7 +110,11 @@ def test_reasoning_is_progress_and_no_text() -> None:
 
 
 def test_usage_may_come_with_any_event() -> None:
-    usage = {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2}}
+    usage = {
+        "prompt_tokens": 7,
+        "completion_tokens": 3,
+        "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2},
+    }
     _, reader = read([delta("a", "stop"), event(choices=[], usage=usage), b"data: [DONE]\n\n"])
     assert reader.usage == Usage(7, 4, 3, cache_write_prompt_tokens=2)
     _, reader = read([delta(reason="stop"), event(choices=[], usage={"prompt_tokens": None})])

@@ -98,7 +98,11 @@ async def test_anthropics_cache_is_for_what_comes_again() -> None:
         await drain(made, ChatTask("m", (RULES, *history, ASKED)))
         await drain(made, ChatTask("m", (Message(Role.SYSTEM, LONG), ASKED)))
         await drain(made, ChatTask("m", (RULES, Message(Role.USER, LONG))))
-    talk, rules, question = ([r.body["system"], r.body["messages"]] for r in upstream.requests)
+        await drain(made, ChatTask("m", (RULES, *history, ASKED), reused=True))
+    *others, again = upstream.requests
+    messages: Any = again.body["messages"]
+    assert [cached.items() <= turn["content"][0].items() for turn in messages] == [False, False, True]
+    talk, rules, question = ([r.body["system"], r.body["messages"]] for r in others)
     turns: Any = talk[1]
     assert [cached.items() <= turn["content"][0].items() for turn in turns] == [False, True, False]
     assert "cache_control" not in str(talk[0])

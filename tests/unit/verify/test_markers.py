@@ -1,6 +1,7 @@
 """Markers on the stream: the same whatever the pieces, nothing incomplete shown, numbers checked, code left alone."""
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -27,7 +28,12 @@ STYLES = st.sampled_from(list(MarkerStyle))
 OPTIONS = st.sampled_from([{}, {"bare": True}, {"bare": True, "remove_invalid": True}])
 
 
-def run(style: MarkerStyle, pieces: list[str], packed: int = 3, **options: bool) -> tuple[str, MarkerFilter]:
+def run(
+    style: MarkerStyle,
+    pieces: list[str],
+    packed: int = 3,
+    **options: Any,  # noqa: ANN401 # values of any kind are meant
+) -> tuple[str, MarkerFilter]:
     marker_filter = MarkerFilter(style, packed, **options)
     text = "".join(marker_filter.feed(piece) for piece in pieces) + marker_filter.finish()
     return text, marker_filter
@@ -402,3 +408,16 @@ def test_removal_leaves_no_marker(parts: list[str]) -> None:
 )
 def test_reading_numbers(inner: str, worded: bool, numbers: list[int]) -> None:
     assert read_numbers(inner, worded=worded)[0] == numbers
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_labels_become_the_readers_numbers_and_others_go(size: int) -> None:
+    text = "A [ref:7]. B [ref:2][ref:9]. C [ref:1, 9]. D [SOURCE 7, p. 3]. E [ref:1]. F `[ref:1]`."
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    reader = MarkerFilter(MarkerStyle.REF, 2, bare=True, numbers={7: 1, 9: 2})
+    shown = "".join(map(reader.feed, pieces)) + reader.finish()
+    assert shown == "A [ref:1]. B [ref:2]. C [ref:2]. D [ref:1]. E. F `[ref:1]`."
+    assert (reader.cited, reader.invalid) == ((1, 2), 3)
+    assert [shown[marker.start : marker.end] for marker in reader.take_markers()] == [
+        "[ref:1]", "[ref:2]", "[ref:2]", "[ref:1]",
+    ]  # fmt: skip

@@ -14,7 +14,12 @@ WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversati
 
 -- name: history
 -- The last messages, latest first; without questions whose answer was cut, which the model would try to answer again.
-SELECT m.ordinal, m.role, m.content
+-- With answers come the chunks that their prompts held, in their order.
+SELECT m.ordinal, m.role, m.content,
+       ARRAY(SELECT (c.citation ->> 'chunk_id')::bigint
+             FROM jsonb_array_elements(coalesce(m.details -> 'citations', '[]')) WITH ORDINALITY AS c (citation, place)
+             WHERE NOT coalesce((c.citation ->> 'computed')::boolean, false)
+             ORDER BY c.place)
 FROM chat.messages m
 JOIN chat.conversations c ON c.org_id = m.org_id AND c.conversation_id = m.conversation_id
 WHERE m.org_id = %(org)s AND m.conversation_id = %(conversation)s AND c.user_id = %(user)s

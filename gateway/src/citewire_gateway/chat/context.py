@@ -211,7 +211,8 @@ class ContextFinder:
         """The conversation so far: what the request brought, or else what is kept of it."""
         if run.chat.messages or run.exchange.conversation_id is None or run.exchange.creates:
             return run.chat.messages[:-1]
-        return await self._reader.history(run.chat.tenant, run.exchange.conversation_id, MOST_MESSAGES)
+        named = run.chat.tenant, run.exchange.conversation_id
+        return await self._reader.history(*named, MOST_MESSAGES, passages=True)
 
     async def _condense(self, run: ChatRun) -> str:
         """The question as it stands alone, where the profile says so and there is something before it.

@@ -3,20 +3,28 @@
 import re
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any, Final, cast
 from uuid import UUID
 
 from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
 
 from citewire_accounts.tenants.feedback import RatedAnswer
+from citewire_gateway.chat.answer import passage_messages
 from citewire_gateway.chat.records import AnswerSources, AskedAnswer, Conversation, StoredExchange, StoredMessage
 from citewire_gateway.chat.store import ChatStore, chat_message
 from citewire_gateway.clients.retriever import Retriever
-from citewire_kit.errors import NotFound
+from citewire_kit.errors import CitewireError, NotFound
+from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_kit.user_rows import UserRow
 
+log = get_logger(__name__)
+
 _PAGE: Final = 100
+_MOST_CHUNKS: Final = 200
+"""As many as one call gives."""
 _LINK: Final = re.compile(r"(?i)https?://|/")
 WITHHELD: Final = "_This answer is withheld: it was written from documents that you may not see, or that are gone._"
 _KEPT_DETAILS: Final = (
@@ -87,17 +95,40 @@ class ConversationReader:
         withheld = (await self._withheld(tenant, [stored.conversation_id]))[stored.conversation_id]
         return replace(stored, answer=stored.answer and _shown(stored.answer, withheld))
 
-    async def history(self, tenant: Tenant, conversation_id: UUID, most: int) -> Sequence[generator_pb2.Message]:
-        """Returns the last complete messages of a conversation of the user's own, oldest first."""
-        messages = await self.store.history(tenant, conversation_id, most)
-        if not messages:
+    async def history(
+        self, tenant: Tenant, conversation_id: UUID, most: int, *, passages: bool = False
+    ) -> Sequence[generator_pb2.Message]:
+        """Returns the last complete messages of a conversation of the user's own, oldest first.
+
+        With `passages`, a question has those that its prompt held, as far as they are still there.
+        """
+        rows = await self.store.history(tenant, conversation_id, most)
+        if not rows:
             return []
         withheld = (await self._withheld(tenant, [conversation_id]))[conversation_id]
-        return [
-            chat_message(role, WITHHELD if ordinal in withheld else content)
-            for ordinal, role, content in messages
-            if content  # an answer of tool calls alone has none
-        ]
+        held = [chunk_ids for ordinal, _, _, chunk_ids in rows if ordinal not in withheld]
+        by_chunk = await self._passages(list(dict.fromkeys(chain(*held)))) if passages else {}
+        messages: list[generator_pb2.Message] = []
+        for ordinal, role, content, chunk_ids in rows:
+            if messages and messages[-1].role == generator_pb2.ROLE_USER and ordinal not in withheld:
+                messages[-1].passages.extend(by_chunk[chunk_id] for chunk_id in chunk_ids if chunk_id in by_chunk)
+            if content:  # an answer of tool calls alone has none
+                messages.append(chat_message(role, WITHHELD if ordinal in withheld else content))
+        return messages
+
+    async def _passages(self, chunk_ids: Sequence[int]) -> dict[int, generator_pb2.Passage]:
+        """Returns the passages of chunks; of too many, the first go by halves, as prompts would else always differ."""
+        excess = max(0, len(chunk_ids) - _MOST_CHUNKS)
+        ids = chunk_ids[-(-excess // (_MOST_CHUNKS // 2)) * (_MOST_CHUNKS // 2) :]
+        if not ids:
+            return {}
+        try:
+            chunks = (await self.retriever.get_chunks(retriever_pb2.GetChunksRequest(chunk_ids=ids))).chunks
+        except CitewireError as exc:  # some are gone: earlier answers are read without them, as elsewhere
+            log.info("passages_not_kept", reason=exc.reason)
+            return {}
+        passages = passage_messages([retriever_pb2.SearchResult(chunk=chunk) for chunk in chunks])
+        return {passage.chunk_id: passage for passage in passages}
 
     async def may_read(self, document_ids: Collection[int]) -> bool:
         """Says whether the caller may see all of these documents."""

@@ -82,13 +82,15 @@ class ChatStore:
     async def _has(self, tenant: Tenant, conversation_id: UUID) -> bool:
         return bool(await self._rows(tenant, "has_conversation", conversation=conversation_id))
 
-    async def history(self, tenant: Tenant, conversation_id: UUID, most: int) -> Sequence[tuple[int, str, str]]:
+    async def history(
+        self, tenant: Tenant, conversation_id: UUID, most: int
+    ) -> Sequence[tuple[int, str, str, Sequence[int]]]:
         """Returns the last complete messages of a conversation of the user's own, oldest first.
 
-        Of each: its ordinal, its role and its text.
+        Of each: its ordinal, its role, its text, and the chunks that an answer's prompt held.
         """
         rows = await self._rows(tenant, "history", conversation=conversation_id, most=most)
-        return [(ordinal, role, content) for ordinal, role, content in reversed(rows)]
+        return [(ordinal, role, content, chunk_ids) for ordinal, role, content, chunk_ids in reversed(rows)]
 
     async def answer_sources(
         self, tenant: Tenant, conversation_ids: Collection[UUID]

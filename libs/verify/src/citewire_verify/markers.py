@@ -21,7 +21,7 @@ that the result doesn't depend on how the text was cut, and work is linear in it
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -87,6 +87,8 @@ class MarkerFilter:
         bare: Whether passages are labelled `[N]`, so that a bare `[N]` refers to one; REMOVE and NUMBER read it anyway.
         remove_invalid: Whether markers without a number of the context are taken out.
         verbatim: Whether the text stays as it is: markers are read, and neither spelled anew nor removed.
+        numbers: The passages' numbers, 1 to `count`, by the labels that the model knows; None: they are the same. Other
+            labels mean nothing to a reader, so that markers with no other are taken out.
     """
 
     def __init__(
@@ -97,17 +99,21 @@ class MarkerFilter:
         bare: bool = False,
         remove_invalid: bool = False,
         verbatim: bool = False,
+        numbers: Mapping[int, int] | None = None,
     ) -> None:
         self._off = style is MarkerStyle.NONE
         self._remove = style is MarkerStyle.REMOVE
         self._verbatim = verbatim
-        self._remove_invalid = remove_invalid
-        self._cuts = (self._remove or remove_invalid) and not verbatim
+        self._relabels = numbers is not None
+        self._numbers = {number: number for number in range(1, count + 1)} if numbers is None else numbers
+        self._remove_invalid = remove_invalid or self._relabels
+        self._cuts = (self._remove or self._remove_invalid) and not verbatim
         self._form = "" if verbatim else _FORMS.get(style, "")
         number = style is MarkerStyle.NUMBER
-        self._reader = MarkerReader(count, bare or number or self._remove, self._remove, attached=number)
+        self._reader = MarkerReader(
+            max(self._numbers, default=count), bare or number or self._remove, self._remove, attached=number
+        )
         self._special = _SPECIAL_REMOVING if self._cuts else _SPECIAL
-        self._passages = count
         self._text = ""
         self._base = 0
         """Offset of the text within reach in the answer as the model wrote it."""
@@ -281,7 +287,7 @@ class MarkerFilter:
     def _is_removed(self, form: Form) -> bool:
         if self._remove:
             return True
-        return bool(form.numbers) and not any(1 <= number <= self._passages for number in form.numbers)
+        return bool(form.numbers) and not any(number in self._numbers for number in form.numbers)
 
     def _take_out(self, form: Form) -> bool:
         self.removed += 1
@@ -332,10 +338,11 @@ class MarkerFilter:
     def _show(self, form: Form) -> bool:
         """Shows a marker: a citation as its style has it, another one as it is."""
         numbers = tuple(dict.fromkeys(form.numbers))
-        valid = tuple(number for number in numbers if 1 <= number <= self._passages)
+        valid = tuple(self._numbers[number] for number in numbers if number in self._numbers)
         self._count(form.numbers, cite=not self._remove)
-        citing = valid if self._remove_invalid and not self._verbatim else numbers
-        pure = bool(self._form and valid) and citing == valid and (not form.rest or form.rest[0] == "†")
+        citing = len(valid) if self._remove_invalid and not self._verbatim else len(numbers)
+        plain = not form.rest or form.rest[0] == "†" or self._relabels
+        pure = bool(self._form and valid) and citing == len(valid) and plain
         shown = "".join(map(self._form.format, valid)) if pure else self._text[self._at : form.end]
         self._markers.append(Marker(self._sent, self._sent + len(shown), () if self._remove else valid))
         self._emit(shown)
@@ -346,10 +353,10 @@ class MarkerFilter:
 
     def _count(self, numbers: Sequence[int], *, cite: bool) -> None:
         for number in numbers:
-            if not 1 <= number <= self._passages:
+            if number not in self._numbers:
                 self.invalid += 1
             elif cite:
-                self._cited[number] = None
+                self._cited[self._numbers[number]] = None
 
     def _pass(self, end: int) -> bool:
         """Lets text through up to `end`."""

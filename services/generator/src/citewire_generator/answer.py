@@ -53,6 +53,7 @@ class AnswerText:
             len(citations),
             bare=policy.context_format in _NUMBERED,
             remove_invalid=policy.remove_invalid_markers,
+            numbers=_numbers(citations),
         )
         self._filters: tuple[TextFilter, ...] = (self._gate, self.markers) if self._gate else (self.markers,)
         self._verifier: AnswerVerifier | None = None
@@ -109,6 +110,12 @@ class AnswerText:
         """Verifies the complete sentences."""
         sentences, self.sentences = self.sentences, ()
         return await self._verifier.verify(sentences, uncited=not self.not_found) if self._verifier else []
+
+
+def _numbers(citations: Sequence[Citation]) -> dict[int, int] | None:
+    """The citations' numbers by the labels in the prompt; None where these are the same."""
+    numbers = {citation.label or citation.number: citation.number for citation in citations}
+    return None if all(label == number for label, number in numbers.items()) else numbers
 
 
 def slices_of(texts: Sequence[str]) -> list[Sequence[str]]:

@@ -51,6 +51,8 @@ class Message:
     tool_call_id: str = ""
     """Of a tool's result: the call that it answers."""
     images: tuple[pb.Image, ...] = ()
+    passages: tuple[pb.Passage, ...] = ()
+    """Of a question in the history: those that stood with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class Citation:
     passage: pb.Passage
     text: str
     """What was placed: the passage's text, cut if it alone exceeded the budget, marker-like text defused."""
+    label: int = 0
+    """Its number in the prompt, where earlier questions have passages there, too; 0: `number`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ first block that alone is too big is cut to the budget. What is packed here is e
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 
@@ -57,9 +57,28 @@ class Context:
     tokens: int
     """Our estimate."""
     notices: tuple[pb.Notice, ...]
+    named: str = ""
+    """The labels of all of them, where passages of earlier questions are in the prompt, too."""
 
 
-def pack(passages: Sequence[pb.Passage], layout: pb.ContextFormat, budget: Budget, zone: tzinfo = UTC) -> Context:
+PassageKey = tuple[int, str]
+"""What tells passages apart: chunk and text, as the text of a chunk may be another in a newer version."""
+Placed = Mapping[PassageKey, Citation]
+"""What stands in the prompt already, with earlier questions."""
+
+
+def key_of(passage: pb.Passage) -> PassageKey:
+    """Returns what tells a passage from others."""
+    return passage.chunk_id, passage.text
+
+
+def pack(
+    passages: Sequence[pb.Passage],
+    layout: pb.ContextFormat,
+    budget: Budget,
+    zone: tzinfo = UTC,
+    placed: Placed | None = None,
+) -> Context:
     """Packs passages into a context.
 
     Args:
@@ -67,6 +86,7 @@ def pack(passages: Sequence[pb.Passage], layout: pb.ContextFormat, budget: Budge
         layout: How a block looks.
         budget: What all blocks together may take; exactly as much still fits.
         zone: The time zone of the days that the blocks name.
+        placed: What stands in the prompt already: it isn't placed again, and takes nothing. New labels follow its own.
 
     Returns:
         What was placed, and a notice for what was cut or left out.
@@ -74,11 +94,17 @@ def pack(passages: Sequence[pb.Passage], layout: pb.ContextFormat, budget: Budge
     citations: list[Citation] = []
     blocks: list[str] = []
     notices: list[pb.Notice] = []
+    placed = placed or {}
+    labels = max((citation.label for citation in placed.values()), default=0)
     chars = tokens = 0
     for index, passage in enumerate(passages):
         number = len(citations) + 1
+        if (known := placed.get(key_of(passage))) is not None:
+            citations.append(Citation(number, index, passage, known.text, known.label))
+            continue
+        label = labels + len(blocks) + 1
         text = defuse(passage.text)
-        block = render(layout, number, passage, text, zone)
+        block = render(layout, label, passage, text, zone)
         cost = _block_tokens(passage, block, text)
         too_long = budget.chars is not None and chars + len(block) > budget.chars
         too_dear = budget.tokens is not None and tokens + cost > budget.tokens
@@ -88,10 +114,10 @@ def pack(passages: Sequence[pb.Passage], layout: pb.ContextFormat, budget: Budge
             text = _cut(layout, passage, text, budget)
             if not text:
                 break
-            block = render(layout, number, passage, text, zone)
+            block = render(layout, label, passage, text, zone)
             cost = min(cost, estimate_tokens(block)) if budget.tokens is None else min(cost, budget.tokens)
             notices.append(_cut_notice(passage, len(text)))
-        citations.append(Citation(number, index, passage, text))
+        citations.append(Citation(number, index, passage, text, label))
         blocks.append(block)
         chars += len(block)
         tokens += cost
@@ -99,7 +125,8 @@ def pack(passages: Sequence[pb.Passage], layout: pb.ContextFormat, budget: Budge
             break
     if len(citations) < len(passages):
         notices.append(_trimmed_notice(len(citations), len(passages)))
-    return Context(tuple(citations), "".join(blocks), tokens, tuple(notices))
+    named = " ".join(_label(layout, citation.label) for citation in citations) if placed else ""
+    return Context(tuple(citations), "".join(blocks), tokens, tuple(notices), named)
 
 
 def render(layout: pb.ContextFormat, number: int, passage: pb.Passage, text: str, zone: tzinfo = UTC) -> str:
@@ -117,6 +144,10 @@ def render(layout: pb.ContextFormat, number: int, passage: pb.Passage, text: str
     kind = passage.entity_type or (passage.type if passage.type != "file" else "")
     origin = _origin(passage, zone, kind=kind)
     return f"[{number}] {_one_line(passage.title) or _name(passage)}{place}{origin}\n{text}\n\n"
+
+
+def _label(layout: pb.ContextFormat, label: int) -> str:
+    return f"[SOURCE {label}]" if layout == pb.CONTEXT_FORMAT_SOURCE_LABELS else f"[{label}]"
 
 
 def _origin(passage: pb.Passage, zone: tzinfo, *, kind: str) -> str:

@@ -9,9 +9,10 @@ from datetime import UTC
 
 from citewire.generator.v1 import generator_pb2 as pb
 
+from citewire_generator.earlier_passages import MOST_TOKENS, KeptHistory, keep_passages, keeping_pays
 from citewire_generator.history import FittedHistory, fit_history, newest
 from citewire_generator.model import Message, ModelInfo, Role
-from citewire_generator.packing import MARGIN, Budget, pack
+from citewire_generator.packing import MARGIN, Budget, Context, pack
 from citewire_generator.prompts import build_messages, system_prompt
 from citewire_generator.providers.base import ChatTask
 from citewire_generator.registry import Chain, ChatModel
@@ -45,7 +46,9 @@ class AnswerPlan:
         self._request = request
         self._all_history = history
         self._default_limit = default_limit
+        self._zone = find_time_zone(request.time_zone) or UTC
         self._settled = False
+        self._keeps = keeping_pays(chain[0].model, request.policy.context_format)
         self.chain, room = self._fitting(chain)
         fitted = self._fit_history(room)
         self._apply(fitted.messages, None if room is None else room - fitted.tokens)
@@ -77,6 +80,7 @@ class AnswerPlan:
             tools=request.tools if request.HasField("tools") else None,
             sampling=request.sampling,
             cache_key=request.cache_key,
+            reused=self._keeps and bool(self._history),
         )
 
     def settle(self) -> None:
@@ -88,6 +92,7 @@ class AnswerPlan:
         if self._settled or not (self.context.citations or self._history):
             return False
         self._settled = True
+        self._keeps = False
         history = newest(self._history, estimate_messages(self._history) // 2)
         self._apply(history, self.context.tokens // 2)
         parts: list[str] = []
@@ -102,15 +107,32 @@ class AnswerPlan:
 
     def _apply(self, history: Sequence[Message], context_tokens: int | None) -> None:
         """Packs the context into what is left (None: no window limits it), and builds the prompt."""
-        policy = self._request.policy
-        budgets = [tokens for tokens in (policy.max_context_tokens or None, context_tokens) if tokens is not None]
-        budget = Budget(chars=policy.max_context_chars or None, tokens=min(budgets, default=None))
         self._history = history
-        zone = find_time_zone(self._request.time_zone) or UTC
-        self.context = pack(self._request.passages, policy.context_format, budget, zone)
-        self._messages = build_messages(self._request, history, self.context.text)
+        earlier = self._earlier(history, context_tokens)
+        self.context = self._pack(context_tokens, earlier)
+        if earlier.placed and len(self.context.citations) < len(self._request.passages):
+            alone = self._pack(context_tokens, KeptHistory(tuple(history)))
+            if len(alone.citations) > len(self.context.citations):  # keeping must not cost a passage that was found
+                earlier, self.context = KeptHistory(tuple(history)), alone
+        self._messages = build_messages(self._request, earlier.messages, self.context, stable=self._keeps)
         self.prompt_tokens = estimate_messages(self._messages)
         """Our estimate."""
+
+    def _earlier(self, history: Sequence[Message], context_tokens: int | None) -> KeptHistory:
+        """The history with the passages of its questions, where that pays; they may take half of what is left."""
+        if not self._keeps:
+            return KeptHistory(tuple(history))
+        budgets = [tokens for tokens in (self._request.policy.max_context_tokens or None, context_tokens) if tokens]
+        most = min(MOST_TOKENS, min(budgets, default=2 * MOST_TOKENS) // 2)
+        return keep_passages(history, self._request.policy.context_format, self._zone, most)
+
+    def _pack(self, context_tokens: int | None, earlier: KeptHistory) -> Context:
+        """Packs the passages into what is left (None: no window limits it)."""
+        policy = self._request.policy
+        budgets = [tokens for tokens in (policy.max_context_tokens or None, context_tokens) if tokens is not None]
+        left = max(0, min(budgets) - earlier.tokens) if budgets else None
+        budget = Budget(chars=policy.max_context_chars or None, tokens=left)
+        return pack(self._request.passages, policy.context_format, budget, self._zone, earlier.placed)
 
     def _fitting(self, chain: Chain) -> tuple[Chain, int | None]:
         """Those of the chain whose window holds the question, and the smallest room (tokens) that they leave."""

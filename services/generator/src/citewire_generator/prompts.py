@@ -12,7 +12,7 @@ from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator.history import without_markers
 from citewire_generator.model import Message, Role
-from citewire_generator.packing import Budget, pack
+from citewire_generator.packing import Budget, Context, pack
 from citewire_kit.enums import EnumMap
 from citewire_kit.time_zones import find_time_zone
 
@@ -20,7 +20,12 @@ _ROLES = EnumMap(Role, pb.Role, internal=(Role.SYSTEM,))
 
 
 def build_messages(
-    request: pb.GenerateRequest, history: Sequence[Message], context: str, now: datetime | None = None
+    request: pb.GenerateRequest,
+    history: Sequence[Message],
+    context: Context | str,
+    now: datetime | None = None,
+    *,
+    stable: bool = False,
 ) -> tuple[Message, ...]:
     """Builds the messages of an answer: rules, history, then passages and question.
 
@@ -29,11 +34,17 @@ def build_messages(
         history: The earlier messages that fit, oldest first.
         context: The packed blocks; empty if there are none.
         now: The time, with a time zone; None is the clock's.
+        stable: Whether the next prompt of the conversation is to begin with this one: what changes with time then
+            stands in the rules, which all of them have, and not with the question.
     """
+    context = Context((), context, 0, ()) if isinstance(context, str) else context
+    has_passages = bool(context.text or context.named) or (stable and any(message.passages for message in history))
+    rules, today = system_prompt(request, has_passages=has_passages), _today(request, now or datetime.now(UTC))
+    question = _question(request, context, "" if stable else today)
     return (
-        Message(Role.SYSTEM, system_prompt(request, has_passages=bool(context))),
+        Message(Role.SYSTEM, f"{rules}\n\n{today.rstrip()}" if stable and today else rules),
         *(without_markers(message) for message in history),
-        Message(Role.USER, _question(request, context, now or datetime.now(UTC)), images=tuple(request.images)),
+        Message(Role.USER, question, images=tuple(request.images)),
         *map(read_message, request.continuation),
     )
 
@@ -46,7 +57,20 @@ def read_message(message: pb.Message) -> Message:
         tool_calls=tuple(message.tool_calls),
         tool_call_id=message.tool_call_id,
         images=tuple(message.images),
+        passages=tuple(message.passages),
     )
+
+
+def ask(question: str, context: Context, before: str = "") -> str:
+    """Writes a question with its passages; those that an earlier one has are named.
+
+    The same question and passages are the same text whenever they are written, or no cache could have it.
+    """
+    named = ""
+    if context.named:
+        named = f"The passages for this question are {context.named}: answer from them, and cite no others.\n\n"
+    blocks = f"<passages>\n{context.text}</passages>\n\n" if context.text else ""
+    return f"{blocks}{named}{before}Question: {question}"
 
 
 def system_prompt(request: pb.GenerateRequest, *, has_passages: bool) -> str:
@@ -163,15 +187,17 @@ def _language(policy: pb.AnswerPolicy) -> str:
     return "Answer in the language of the question."
 
 
-def _question(request: pb.GenerateRequest, context: str, now: datetime) -> str:
-    today = ""
-    if request.time_zone:
-        today = f"Today is {now.astimezone(find_time_zone(request.time_zone)):%A, %Y-%m-%d}.\n\n"
-    if not context:
-        if request.policy.grounding == pb.GROUNDING_OPEN:
-            return f"{today}{request.question}"
-        return f"<passages>\n(none)\n</passages>\n\n{today}Question: {request.question}"
-    return f"<passages>\n{context}</passages>\n\n{today}Question: {request.question}"
+def _question(request: pb.GenerateRequest, context: Context, today: str) -> str:
+    if context.text or context.named:
+        return ask(request.question, context, today)
+    if request.policy.grounding == pb.GROUNDING_OPEN:
+        return f"{today}{request.question}"
+    return f"<passages>\n(none)\n</passages>\n\n{today}Question: {request.question}"
+
+
+def _today(request: pb.GenerateRequest, now: datetime) -> str:
+    zone = find_time_zone(request.time_zone) if request.time_zone else None
+    return f"Today is {now.astimezone(zone):%A, %Y-%m-%d}.\n\n" if zone is not None else ""
 
 
 def _one_line(text: str) -> str:

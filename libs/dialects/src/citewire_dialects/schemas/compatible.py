@@ -84,6 +84,8 @@ class OpenAiRequest(CompatibleRequest):
     service_tier: Annotated[Any, only("auto", "default", why="there is one")] = absent()
     user: Unread
     safety_identifier: Unread
-    prompt_cache_key: Unread
+    prompt_cache_key: Annotated[StrictStr, Field(max_length=256)] | None = Field(
+        default=None, description="Goes to the model's provider as it is; absent, conversations have one of their own."
+    )
     prompt_cache_options: Unread
     prompt_cache_retention: Unread

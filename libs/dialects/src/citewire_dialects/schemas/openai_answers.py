@@ -28,12 +28,19 @@ class Annotation(ResponseModel):
     url_citation: UrlCitation
 
 
+class PromptTokensDetails(ResponseModel):
+    """Of the prompt's tokens."""
+
+    cached_tokens: Count = Field(description="Those that the provider read from its cache.", examples=[640])
+
+
 class CompletionUsage(ResponseModel):
     """Tokens of the chat model."""
 
     prompt_tokens: Count = Field(examples=[812])
     completion_tokens: Count = Field(examples=[44])
     total_tokens: Count = Field(examples=[856])
+    prompt_tokens_details: PromptTokensDetails
 
 
 class AnswerMessage(ResponseModel):

@@ -73,7 +73,7 @@ class AnthropicMessages(RemoteChat):
         self, task: ChatTask, *, stream: bool, json_schema: Mapping[str, object] | None = None
     ) -> httpx2.Response:
         """See `RemoteChat.send`."""
-        system, messages = _prompt(task.messages)
+        system, messages = _prompt(task.messages, reused=task.reused)
         body: dict[str, object] = {
             "model": task.model,
             "messages": messages,
@@ -102,11 +102,12 @@ class AnthropicMessages(RemoteChat):
         return AnthropicStream(self.name, self._redact)
 
 
-def _prompt(messages: Sequence[Message]) -> tuple[list[dict[str, object]], list[Turn]]:
+def _prompt(messages: Sequence[Message], *, reused: bool) -> tuple[list[dict[str, object]], list[Turn]]:
     """Divides system prompt and conversation, and marks what may come again for the cache.
 
-    Those are the rules, and the conversation up to the question. The question itself carries the passages that were
-    found for it: they hardly ever come again, and writing to the cache costs a quarter more than reading.
+    Those are the rules and, where the next prompt begins with this one, all of it: the API finds the mark of the prompt
+    before by itself, if no more than 20 blocks lie between. Elsewhere it is the conversation up to the question:
+    that carries passages that hardly ever come again, and writing to the cache costs a quarter more than reading.
     """
     rules = [message for message in messages if message.role is Role.SYSTEM and message.content]
     system = [block for message in rules for block in _blocks(message)]
@@ -114,7 +115,7 @@ def _prompt(messages: Sequence[Message]) -> tuple[list[dict[str, object]], list[
     if system and estimate_messages(rules) >= CACHED_FROM:
         system[-1] |= _CACHE
     turns = [_turn(message) for message in talk]
-    before = _before_the_question(talk)
+    before = len(talk) if reused else _before_the_question(talk)
     if before and estimate_messages((*rules, *talk[:before])) >= CACHED_FROM:
         turns[before - 1]["content"][-1] |= _CACHE
     return system, _joined(turns)

@@ -1,0 +1,88 @@
+"""Passages that stay in the prompt with the questions that they were found for.
+
+Providers keep the beginning of a prompt in a cache and bill little for what comes again. So that the next prompt of a
+conversation begins as the one before did, the passages of earlier questions stay where they stood, word for word, and
+under the same numbers; a passage that is found again is named by its number and not placed anew. Where that doesn't
+pay, earlier questions stand without their passages, as they do in conversations of other clients.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
+from typing import Final
+
+from citewire.generator.v1 import generator_pb2 as pb
+
+from citewire_generator.model import Citation, Message, ModelInfo
+from citewire_generator.packing import Budget, Context, PassageKey, key_of, pack
+from citewire_generator.prompts import ask
+
+MOST_TOKENS: Final = 24_000
+"""Of the passages of earlier questions together."""
+PAYS_BELOW: Final = 0.25
+"""Share of a token's price that a cached one may cost: a kept passage is read again with each further question."""
+_NUMBERED: Final = frozenset({pb.CONTEXT_FORMAT_NUMBERED, pb.CONTEXT_FORMAT_SOURCE_LABELS})
+"""Layouts whose blocks have numbers, and nothing else that depends on the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptHistory:
+    """The earlier messages as they go into the prompt."""
+
+    messages: tuple[Message, ...]
+    placed: dict[PassageKey, Citation] = field(default_factory=dict[PassageKey, Citation])
+    tokens: int = 0
+    """Of the passages in them."""
+
+
+def keeping_pays(model: ModelInfo, layout: pb.ContextFormat) -> bool:
+    """Says whether passages are to stay: a cached token costs little, and the layout numbers its blocks."""
+    price = model.price
+    if not model.remote or price is None or layout not in _NUMBERED:
+        return False
+    return price.input > 0 and price.cached_input <= PAYS_BELOW * float(price.input)
+
+
+def keep_passages(
+    history: Sequence[Message], layout: pb.ContextFormat, zone: tzinfo = UTC, most: int = MOST_TOKENS
+) -> KeptHistory:
+    """Writes earlier questions with their passages, as they were asked.
+
+    Where all of them are too many, those of the oldest questions go, half of `most` at a time: each time the prompt's
+    beginning changes and nothing of it is cached, so that mustn't be at each question.
+
+    Args:
+        history: Oldest first; markers in answers have to be taken out elsewhere.
+        layout: How a block looks.
+        zone: The time zone of the days that the blocks name.
+        most: Tokens that the passages may take.
+    """
+    earlier = _place(history, layout, zone, 0)
+    sizes = [context.tokens for context in earlier[1]]
+    if (total := sum(sizes)) > most:
+        step = max(most // 2, 1)
+        drop = -(-(total - most) // step) * step
+        first = 0
+        while first < len(sizes) and drop > 0:
+            drop -= sizes[first]
+            first += 1
+        earlier = _place(history, layout, zone, first)
+    messages, contexts, placed = earlier
+    return KeptHistory(tuple(messages), placed, sum(context.tokens for context in contexts))
+
+
+def _place(
+    history: Sequence[Message], layout: pb.ContextFormat, zone: tzinfo, first: int
+) -> tuple[list[Message], list[Context], dict[PassageKey, Citation]]:
+    """Places the passages of all questions from the message `first` on."""
+    messages: list[Message] = []
+    contexts: list[Context] = []
+    placed: dict[PassageKey, Citation] = {}
+    for index, message in enumerate(history):
+        context = pack(message.passages if index >= first else (), layout, Budget(), zone, placed)
+        contexts.append(context)
+        if context.citations:
+            placed |= {key_of(citation.passage): citation for citation in context.citations}
+            message = replace(message, content=ask(message.content, context))  # it is the same message, written out
+        messages.append(message)
+    return messages, contexts, placed
