@@ -9,6 +9,8 @@ LITELLM := .citewire-bench/litellm.installed
 CHECKOV := .citewire-bench/checkov.installed
 FRAMEWORKS := .citewire-bench/frameworks.installed
 MEMBERS := $(wildcard protos/pyproject.toml libs/*/pyproject.toml services/*/pyproject.toml gateway/pyproject.toml cli/pyproject.toml evaluation/pyproject.toml clients/*/pyproject.toml)
+# What runs on a cluster so far; docs/how-to/scaling.md says what doesn't.
+CITUS_TESTS ?= $(addprefix tests/integration/test_,rls.py search.py citus_cluster.py)
 BENCHMARKS ?= $(filter-out upstream relay_services litellm_environment pdf_peer compare,$(notdir $(basename $(shell grep -l "__main__" benchmarks/[a-z]*.py))))
 
 # The first Python that runs and is of a supported version (a version manager's shim may exist and not run). Its real
@@ -38,6 +40,10 @@ up: $(SYNCED) ## Start the whole stack here and load the sample library; Ctrl-C 
 .PHONY: test
 test: $(SYNCED) $(LITELLM) $(CHECKOV) $(FRAMEWORKS) ## Run all tests (ARGS="tests/unit -k name" for some)
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+.PHONY: test-citus
+test-citus: $(SYNCED) ## Run the retriever's tests on a Citus cluster, if ../shared/citus is there (CITUS_TESTS="…" for others)
+	@$(BIN)/pytest --engine citus $(CITUS_TESTS) $(ARGS)
 
 .PHONY: lint
 lint: lint-style lint-types lint-imports lint-protos lint-openapi lint-clients lint-spelling lint-lock lint-web lint-workflows ## Check style, types, import boundaries, contracts and spelling

@@ -23,6 +23,7 @@ from benchmarks.tables import format_table
 from bytecode import keep_bytecode
 from citewire_kit import metrics as kit_metrics
 from citewire_ledger import metrics as ledger_metrics
+from citus_cluster import CitusCluster, start_citus_cluster, temporary_database
 from databases import Database
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 from network_guard import block_network, forget_environment
@@ -44,6 +45,7 @@ _TOLD_FORBID_SKIPS, _TOLD_LEFT_OUT, _TOLD_TABLES = "citewire_forbid_skips", "cit
 _LEFT_OUT = "left out: "
 # The data is no package that could be installed, so its absence is no reason to fail where skips are forbidden.
 _NO_REFERENCE_DATA = f"{_LEFT_OUT}the reference data (../shared/data, beside the repository) is not here"
+_NO_CITUS = f"{_LEFT_OUT}Citus for the embedded Postgres (../shared/citus, beside the repository) is not here"
 _LEFT_OUT_KEY = pytest.StashKey[dict[str, int]]()
 _TABLES = pytest.StashKey[list[str]]()
 
@@ -52,6 +54,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the long proofs."""
     group = parser.getgroup("citewire")
     group.addoption("--full", action="store_true", help="run long proofs in full instead of scaled down")
+    group.addoption(
+        "--engine",
+        choices=("postgres", "citus"),
+        default="postgres",
+        help="what the fixture `database` is a database of",
+    )
     group.addoption("--seed", type=int, default=1, help="seed of the random choices of long proofs (default: 1)")
 
 
@@ -70,6 +78,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_TABLES] = []
     config.addinivalue_line(
         "markers", "system(program, package): needs a program of the operating system; left out where it is missing"
+    )
+    config.addinivalue_line(
+        "markers", "one_postgres(why): can't run on a Citus cluster; left out with `--engine citus`"
     )
     forget_environment()
     keep_bytecode()
@@ -174,28 +185,62 @@ def postgres_server() -> Iterator[EmbeddedPostgres]:
 def migrated_template(postgres_server: EmbeddedPostgres) -> str:
     """Name of a database with every owner's migrations applied, to be copied and never connected to."""
     postgres_server.create_database(TEMPLATE)
-    for package, variable in _OWNERS.items():
+    for package in _OWNERS:
         if importlib.util.find_spec(package) is None or importlib.util.find_spec(f"{package}.__main__") is None:
             continue
-        done = subprocess.run(
-            [sys.executable, "-m", package, "migrate"],
-            env={**os.environ, variable: postgres_server.dsn(database=TEMPLATE)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        if done.returncode != 0:
-            pytest.fail(
-                f"`{package} migrate` failed with {done.returncode}:\n{done.stdout}{done.stderr}", pytrace=False
-            )
+        _migrate(package, postgres_server.dsn(database=TEMPLATE))
+    return TEMPLATE
+
+
+def _migrate(package: str, dsn: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", package, "migrate"],
+        env={**os.environ, _OWNERS[package]: dsn},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if done.returncode != 0:
+        pytest.fail(f"`{package} migrate` failed with {done.returncode}:\n{done.stdout}{done.stderr}", pytrace=False)
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Iterator[Database]:
+    """A fresh database with all migrations applied; with `--engine citus` a cluster's, with those of the retriever."""
+    name = "citus_database" if pytestconfig.getoption("--engine") == "citus" else "plain_database"
+    return request.getfixturevalue(name)
+
+
+@pytest.fixture
+def plain_database(postgres_server: EmbeddedPostgres, migrated_template: str) -> Iterator[Database]:
+    """A fresh database of one Postgres with all migrations applied."""
+    yield from _temporary_database(postgres_server, migrated_template)
+
+
+@pytest.fixture(scope="session")
+def citus_cluster() -> Iterator[CitusCluster]:
+    """A Citus cluster of a coordinator and two workers; tests that need it are skipped where Citus is absent."""
+    archives = sorted((ROOT.parent / "shared" / "citus").glob("citus-*-pg18*.tar.gz"))
+    if not archives:
+        pytest.skip(_NO_CITUS)
+    with start_citus_cluster(archives[-1]) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def citus_template(citus_cluster: CitusCluster) -> str:
+    """Name of a cluster's database with the retriever's migrations applied, to be copied and never connected to."""
+    citus_cluster.create_database(TEMPLATE)
+    _migrate("citewire_retriever", citus_cluster.coordinator.dsn(database=TEMPLATE))
+    citus_cluster.close_database(TEMPLATE)
     return TEMPLATE
 
 
 @pytest.fixture
-def database(postgres_server: EmbeddedPostgres, migrated_template: str) -> Iterator[Database]:
-    """A fresh database with all migrations applied."""
-    yield from _temporary_database(postgres_server, migrated_template)
+def citus_database(citus_cluster: CitusCluster, citus_template: str) -> Iterator[Database]:
+    """A fresh database of the cluster with the retriever's migrations applied."""
+    yield from temporary_database(citus_cluster, citus_template)
 
 
 @pytest.fixture
@@ -229,6 +274,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         program, package = marker.kwargs["program"], marker.kwargs["package"]
         if shutil.which(program) is None:
             pytest.skip(f"{_LEFT_OUT}{program} is not installed; to have it: apt-get install {package}")
+    if item.config.getoption("--engine") == "citus" and (marker := item.get_closest_marker("one_postgres")):
+        pytest.skip(f"{_LEFT_OUT}of one Postgres: {marker.args[0]}")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -271,6 +318,6 @@ def _skip_reason(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 
 def _fail_if_forbidden(config: pytest.Config, report: pytest.TestReport | pytest.CollectReport, reason: str) -> None:
-    if config.stash[_FORBID_SKIPS] and reason != _NO_REFERENCE_DATA:
+    if config.stash[_FORBID_SKIPS] and reason not in (_NO_REFERENCE_DATA, _NO_CITUS):
         report.outcome = "failed"
         report.longrepr = f"skipped, but CITEWIRE_FORBID_SKIPS is set: {reason}"

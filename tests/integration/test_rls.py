@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from corpus_rows import CorpusRows, NewDocument
+from corpus_rows import CorpusRows, NewDocument, set_tenant
 
 if TYPE_CHECKING:
     from databases import Database
@@ -47,7 +47,7 @@ def ask(dsn: str, query: LiteralString | sql.Composed, *, org: str | None = None
     """Rows that a role sees, as a tenant or without one."""
     with psycopg.connect(dsn) as connection:
         if org is not None:
-            connection.execute("SELECT set_config('citewire.org_id', %s, true)", (org,))
+            set_tenant(connection, org)
         return connection.execute(query).fetchall()
 
 
@@ -75,9 +75,13 @@ def vectors(database: Database) -> Iterator[str]:
             rows.run(
                 "INSERT INTO corpus.next_spaces (org_id, model, revision, dimensions) VALUES (%s, 'm', 'r', 3)", (org,)
             )
+        rows.run(
+            "INSERT INTO corpus.backfill_checks (org_id) VALUES ('acme'), ('other') ON CONFLICT (org_id) DO NOTHING"
+        )  # as a trigger does where the database isn't spread over nodes
         yield f"vectors_{rows.space_id}"
 
 
+@pytest.mark.one_postgres("it counts partitions; `test_citus_cluster.py` asks the shards")
 def test_every_table_with_a_tenant_has_its_policy_forced(database: Database, vectors: str) -> None:
     tables = ask(
         database.owner_dsn,
@@ -106,6 +110,7 @@ def test_tables_without_a_tenant_are_the_known_ones(database: Database, vectors:
     assert without == [("schema_migrations",), ("spaces",)]
 
 
+@pytest.mark.one_postgres("it reads the catalogue of one server, where a copy of a reference table is a table too")
 def test_org_id_leads_every_key(database: Database, vectors: str) -> None:
     del vectors
     keys = ask(
@@ -157,7 +162,7 @@ def test_without_a_tenant_nothing_is_seen(database: Database, vectors: str) -> N
 def test_scales_and_centroids_are_each_organisations_own(database: Database, vectors: str) -> None:
     space = int(vectors.removeprefix("vectors_"))
     with psycopg.connect(database.dsn("citewire_worker")) as connection:
-        connection.execute("SELECT set_config('citewire.org_id', 'acme', true)")
+        set_tenant(connection, "acme")
         connection.execute("INSERT INTO corpus.space_scales VALUES ('acme', %s, 1, 0, 0.1, 8)", (space,))
         connection.execute("INSERT INTO corpus.centroids VALUES ('acme', %s, 0, 9, '[1,0,0]')", (space,))
     for table in ("space_scales", "centroids"):
@@ -178,13 +183,13 @@ def test_calibrations_are_each_organisations_own(database: Database, vectors: st
     put = "INSERT INTO corpus.space_calibrations (org_id, space_id) VALUES ('acme', %s)"
     count = "SELECT count(*) FROM corpus.space_calibrations"
     with psycopg.connect(database.dsn("citewire_corpus")) as connection:
-        connection.execute("SELECT set_config('citewire.org_id', 'acme', true)")
+        set_tenant(connection, "acme")
         connection.execute(put, (space,))
     assert ask(database.dsn("citewire_corpus"), count, org="acme") == [(1,)]
     for org in (None, "", "other"):
         assert ask(database.dsn("citewire_corpus"), count, org=org) == [(0,)]
     with psycopg.connect(database.dsn("citewire_corpus")) as connection:
-        connection.execute("SELECT set_config('citewire.org_id', 'other', true)")
+        set_tenant(connection, "other")
         assert connection.execute("UPDATE corpus.space_calibrations SET dense_weight = 1").rowcount == 0
         assert connection.execute("DELETE FROM corpus.space_calibrations").rowcount == 0
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -217,6 +222,7 @@ FORBIDDEN: list[tuple[str, LiteralString]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_postgres("Citus refuses a change of org_id before privileges are looked at, for everybody")
 def test_what_a_role_may_not(database: Database, vectors: str) -> None:
     del vectors
     for role, statement in FORBIDDEN:
@@ -224,6 +230,7 @@ def test_what_a_role_may_not(database: Database, vectors: str) -> None:
             ask(database.dsn(role), statement, org="acme")
 
 
+@pytest.mark.one_postgres("shards take the partitions' place; `test_citus_cluster.py` asks them")
 def test_partitions_are_not_reached_directly(database: Database, vectors: str) -> None:
     for role in APPLICATION_ROLES:
         query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier("corpus", f"{vectors}_p0"))
@@ -234,7 +241,7 @@ def test_partitions_are_not_reached_directly(database: Database, vectors: str) -
 def test_changes_and_deletions_reach_own_rows_only(database: Database, vectors: str) -> None:
     del vectors
     with psycopg.connect(database.dsn("citewire_corpus")) as connection:
-        connection.execute("SELECT set_config('citewire.org_id', 'acme', true)")
+        set_tenant(connection, "acme")
         assert connection.execute("UPDATE corpus.documents SET title = 'changed'").rowcount == 1
         assert connection.execute("DELETE FROM corpus.documents").rowcount == 1
     left = ask(database.owner_dsn, "SELECT org_id, title FROM corpus.documents")

@@ -182,6 +182,7 @@ async def plan(search: RecordedSearch, org: str, query: SearchQuery) -> str:
     return "\n".join(row[0] for row in rows)
 
 
+@pytest.mark.one_postgres("it reads a plan of one server; `test_citus_cluster.py` asks for the number of shards")
 async def test_plans_as_the_application_role(rows: CorpusRows, database: Database) -> None:
     random = np.random.default_rng(12)
     with rows.bulk():
@@ -207,6 +208,7 @@ async def test_plans_as_the_application_role(rows: CorpusRows, database: Databas
         assert "Sort Key" in text
 
 
+@pytest.mark.one_postgres("nothing is planned once there: a plan for all values names no shard")
 async def test_a_walk_is_planned_once_and_what_depends_on_sizes_each_time(rows: CorpusRows, database: Database) -> None:
     random = np.random.default_rng(13)
     with rows.bulk():
@@ -231,6 +233,7 @@ async def test_a_walk_is_planned_once_and_what_depends_on_sizes_each_time(rows: 
     assert planned == [("filtered", False, True), ("scan", False, True), ("walk", True, False)]
 
 
+@pytest.mark.one_postgres("nothing is planned once there: a plan for all values names no shard")
 @pytest.mark.parametrize("hidden", [False, True])
 async def test_a_small_organisations_scan_is_planned_once_and_reads_its_own_rows(
     rows: CorpusRows, database: Database, hidden: bool

@@ -29,6 +29,15 @@ COUNT_ACCESSES = b"""
 """As the triggers would have counted, where documents were put without them."""
 
 
+def set_tenant(connection: psycopg.Connection[Any], org: str) -> None:
+    """Sets the tenant of a transaction as the kit does, also where the database is spread over nodes."""
+    spread = connection.execute("SELECT to_regprocedure('citewire.set_local(text[], text[])') IS NOT NULL").fetchone()
+    if spread is not None and spread[0]:
+        connection.execute("SELECT citewire.set_local(ARRAY['citewire.org_id'], ARRAY[%s])", (org,))
+    else:
+        connection.execute("SELECT set_config('citewire.org_id', %s, true)", (org,))
+
+
 @dataclass(frozen=True, slots=True)
 class NewDocument:
     """A document to be put; `vectors` has a row per chunk."""

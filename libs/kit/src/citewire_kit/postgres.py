@@ -24,7 +24,7 @@ from citewire_kit.errors import DeadlineExceeded, StartupError, Unavailable
 from citewire_kit.fair import FairShares
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
-from citewire_kit.transaction_settings import Resolved, begin, set_all, settings_of
+from citewire_kit.transaction_settings import Resolved, begin, find_nodes, is_spread, set_all, settings_of
 
 Connection = AsyncConnection[tuple[Any, ...]]
 Pool = AsyncConnectionPool[Connection]
@@ -93,6 +93,7 @@ async def open_pool(
         timeout=checkout_seconds,
         reconnect_timeout=5,  # then the next checkout starts over, instead of waiting for a growing backoff
         max_lifetime=30 * 60,
+        configure=find_nodes,
         open=False,
     )
     if resolved is not None:
@@ -195,9 +196,12 @@ async def tenant_batch(
     async with _connection_of(pool, tenant) as connection, AsyncExitStack() as stack:
         await stack.enter_async_context(connection.pipeline())
         await connection.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", prepare=False)
-        settings = settings_of(tenant, _within(statement_seconds), plan_once=plan_once)
+        settings = settings_of(tenant, _within(statement_seconds), plan_once=plan_once, spread=is_spread(connection))
         # With parameters, so that the server parses it once for each connection.
-        await connection.execute(set_all(tuple(settings), _resolved.get(pool)), settings)
+        first, *others = set_all(connection, tuple(settings), _resolved.get(pool))
+        await connection.execute(first, settings)
+        for statement in others:
+            await connection.execute(statement)
         yield Batch(connection, stack)
 
 
@@ -299,7 +303,7 @@ async def _transaction(
     async with _connection_of(pool, tenant) as connection:
         settings = settings_of(tenant, _within(statement_seconds))
         resolved = None if tenant is None else _resolved.get(pool)
-        await connection.execute(begin(settings, resolved, snapshot=snapshot), prepare=False)
+        await connection.execute(begin(connection, settings, resolved, snapshot=snapshot), prepare=False)
         yield connection
 
 

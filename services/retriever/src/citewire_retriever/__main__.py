@@ -25,7 +25,13 @@ def main(arguments: Sequence[str]) -> None:
 
         work()
     elif parsed.command == "migrate":
-        run_migrate(parsed.phase, "CITEWIRE_RETRIEVER_", schema="corpus", package="citewire_retriever")
+        run_migrate(
+            parsed.phase,
+            "CITEWIRE_RETRIEVER_",
+            schema="corpus",
+            package="citewire_retriever",
+            on_nodes="citus/distribute.sql",
+        )
     else:
         _serve()
 

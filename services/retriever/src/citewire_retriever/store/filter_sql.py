@@ -17,6 +17,7 @@ from citewire_retriever.store import rows
 VISIBLE: Final = Resolved(
     "citewire.visible",
     "CASE WHEN EXISTS (SELECT FROM corpus.restrictions) THEN corpus.visible_setting() ELSE 'all' END",
+    on_nodes="corpus.visible_setting()",
 )
 """What a transaction's caller may see, for pools of the retriever: without it, policies find that out for each row.
 

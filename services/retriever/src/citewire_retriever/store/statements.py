@@ -11,7 +11,7 @@ from psycopg import sql
 
 from citewire_kit.postgres import Connection
 from citewire_kit.tenant import Tenant
-from citewire_kit.transaction_settings import plans
+from citewire_kit.transaction_settings import is_spread, plans
 from citewire_retriever.model import Scope, SearchQuery
 from citewire_retriever.store import rows
 from citewire_retriever.store.filter_sql import WHOLE, Parameters, only_visible, scope_condition
@@ -64,7 +64,7 @@ class SearchStatements:
                 "max_scan_tuples": str(self.tuning.max_scan_tuples),
                 "enable_sort": "off" if way else "on",
                 "enable_seqscan": "off" if once and way is None else "on",
-                "plans": plans(once=once),
+                "plans": plans(once=once and not is_spread(self.connection)),
             },
         )
 

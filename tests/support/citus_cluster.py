@@ -1,0 +1,94 @@
+"""A real Citus cluster for tests: a coordinator and two workers, which speak over Unix sockets only.
+
+The extension is built for the embedded Postgres and lies beside the repository, as the reference data do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from databases import Database
+from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
+
+_SETTINGS = {
+    "shared_preload_libraries": "citus",
+    "wal_level": "logical",  # shards are moved by logical replication
+    "max_prepared_transactions": "100",
+    "max_worker_processes": "32",  # one that looks after each database, beside those of moves
+    "shared_buffers": "64MB",
+    "citus.node_conninfo": "sslmode=disable",
+    "citus.enable_statistics_collection": "off",
+    "citus.shard_count": "4",  # two for each worker: a test makes a database, and each shard is a set of files
+}
+_PORT = 5432
+"""Part of each socket's name; the folders differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class CitusCluster:
+    """Three running servers."""
+
+    coordinator: EmbeddedPostgres
+    workers: tuple[EmbeddedPostgres, ...]
+
+    @property
+    def servers(self) -> tuple[EmbeddedPostgres, ...]:
+        """All of them."""
+        return (self.coordinator, *self.workers)
+
+    def create_database(self, name: str) -> None:
+        """Makes an empty database with the extensions on each server, and joins these to a cluster.
+
+        Extensions are made first, by a superuser, as the documentation tells administrators to.
+        """
+        for server in self.servers:
+            server.create_database(name)
+            with psycopg.connect(server.dsn(database=name), autocommit=True) as connection:
+                connection.execute("CREATE EXTENSION citus")
+        with psycopg.connect(self.coordinator.dsn(database=name), autocommit=True) as connection:
+            connection.execute("SELECT citus_set_coordinator_host(%s, %s)", (str(self.coordinator.socket_dir), _PORT))
+            for worker in self.workers:
+                connection.execute("SELECT citus_add_node(%s, %s)", (str(worker.socket_dir), _PORT))
+            connection.execute("CREATE EXTENSION vector")
+
+    def copy_database(self, template: str, name: str) -> None:
+        """Copies a cluster's database on each server: what its catalogues say of nodes and shards holds in the copy."""
+        for server in self.servers:
+            server.create_database(name, template=template)
+
+    def close_database(self, name: str) -> None:
+        """Lets nobody connect to a database, as what it is to be copied demands."""
+        for server in self.servers:
+            server.close_database(name)
+
+    def drop_database(self, name: str) -> None:
+        """Drops a database on each server, the coordinator's first."""
+        for server in self.servers:
+            server.drop_database(name)
+
+
+@contextlib.contextmanager
+def start_citus_cluster(archive: Path) -> Generator[CitusCluster]:
+    """Starts a new, empty cluster, which is removed afterwards."""
+    with contextlib.ExitStack() as stack:
+        coordinator, *workers = (
+            stack.enter_context(start_embedded_postgres(in_memory=True, settings=_SETTINGS, extensions=archive))
+            for _ in range(3)
+        )
+        yield CitusCluster(coordinator, tuple(workers))
+
+
+def temporary_database(cluster: CitusCluster, template: str) -> Iterator[Database]:
+    """A copy of a cluster's database, dropped afterwards."""
+    name = f"test_{uuid.uuid4().hex}"
+    cluster.copy_database(template, name)
+    try:
+        yield Database(name, cluster.coordinator)
+    finally:
+        cluster.drop_database(name)
