@@ -12,7 +12,6 @@ from citewire_dialects import filters, options, schemas
 from citewire_dialects.schemas import library, questions, vectors
 from citewire_egress import bodies
 from citewire_embedder.providers import remote_embedding, remote_rerank
-from citewire_gateway.api import uploads
 from citewire_gateway.settings import GatewaySettings
 from citewire_generator.providers import remote
 from citewire_generator.settings import GeneratorSettings
@@ -176,6 +175,6 @@ def test_settings_exist() -> None:
 def test_both_ends_of_an_upload_agree() -> None:
     assert default(GatewaySettings, "max_upload_bytes") == default(RetrieverSettings, "upload_max_bytes")
     assert default(RetrieverSettings, "max_chars") == default(WorkerSettings, "max_chars") == ParseLimits().max_chars
-    single = uploads.MAX_LENGTHS
+    single = library.FORM_LENGTHS
     assert (single["path"], single["title"]) == (checks.MAX_FILE_PATH, checks.MAX_TITLE)
     assert (library.MAX_TAGS, library.MAX_TAG) == (checks.MAX_TAGS, checks.MAX_TAG)

@@ -13,6 +13,7 @@ from fastapi import Depends
 from citewire_dialects.json_values import struct_from_json
 from citewire_dialects.profile import DocumentType
 from citewire_dialects.schemas.library import (
+    FORM_LENGTHS,
     MAX_TAG,
     MAX_TAGS,
     AddressBody,
@@ -33,7 +34,6 @@ from citewire_kit.plan_limits import Measure
 
 _LEASE_SECONDS = 120.0
 """How long an Idempotency-Key of an upload is held for a gateway that died: the body is complete by then."""
-MAX_LENGTHS = {"path": 1000, "title": 500, "collection": 128, "url": 2048, "type": 32}
 _REPEATED = ("tags", "readers")
 _VALIDITY = {"valid_from": timedelta(), "valid_until": timedelta(days=1)}
 """Bounds, and what a day's beginning is from each."""
@@ -48,9 +48,9 @@ def upload_header(form: Form, document_id: int | None) -> corpus_pb2.UploadHeade
         InvalidArgument: With one violation per wrong field.
     """
     wrong = Violations()
-    for name in form.fields.keys() - MAX_LENGTHS.keys() - {*_REPEATED, *_VALIDITY, "metadata"}:
+    for name in form.fields.keys() - FORM_LENGTHS.keys() - {*_REPEATED, *_VALIDITY, "metadata"}:
         wrong.add(name[:64], "is not a field of an upload")
-    single = {name: read_text(wrong, form, name, most) for name, most in MAX_LENGTHS.items()}
+    single = {name: read_text(wrong, form, name, most) for name, most in FORM_LENGTHS.items()}
     wrong.require(single["type"] in ("", *_TYPES), "type", f"must be one of {', '.join(_TYPES)}")
     path = single.pop("path")
     wrong.require(not path or is_relative(path), "path", "must be a relative path: no \\, no empty part, . or ..")

@@ -136,6 +136,10 @@ def is_address(body: object) -> bool:
     return isinstance(body, dict) and "url" in body and "content" not in body
 
 
+FORM_LENGTHS = {"path": 1000, "title": 500, "collection": 128, "url": 2048, "type": 32}
+"""Most characters of a form's texts."""
+
+
 class DocumentForm(RequestModel):
     """A document as a file."""
 

@@ -27,6 +27,7 @@ from citewire_retriever.store.jobs import queue_ingest
 from citewire_retriever.store.storage import PostgresStorage
 
 _SQL: Final = rows.queries("content")
+_DOCUMENTS: Final = rows.queries("documents")
 PART_BYTES: Final = 1024 * 1024
 _PARTS_AT_ONCE: Final = 4
 
@@ -247,16 +248,7 @@ def _request_key(tenant: Tenant, content: NewContent) -> str | None:
 async def _make_version(connection: Connection, tenant: Tenant, content: NewContent) -> tuple[int, int] | None:
     """Makes the document's row, or adds a version to it; returns both ids, or None if there is no such document."""
     collection_id = await hold_collection(connection, tenant, content.collection or None)
-    values: dict[str, Any] = {
-        "org_id": tenant.org_id,
-        "file_name": content.file_name,
-        "url": content.url,
-        "tags": list(content.tags),
-        "collection_id": collection_id,
-        "type": content.type,
-        "valid_from": content.valid_from,
-        "valid_until": content.valid_until,
-    }
+    values = rows.values_of(content) | {"org_id": tenant.org_id, "collection_id": collection_id}
     if content.document_id is None:
         if tenant.role == "reader":
             raise access_missing("add documents", "write")
@@ -266,15 +258,14 @@ async def _make_version(connection: Connection, tenant: Tenant, content: NewCont
         values["title"] = content.title or content.file_name
         values["title_given"] = bool(content.title)
         values["metadata"] = json_text(content.metadata or {})
-        row = await write_document(connection, _SQL["insert_document"], values)
+        row = await write_document(connection, _DOCUMENTS["insert_document"], values)
     else:
-        values |= {"document_id": content.document_id, "set_collection": collection_id is not None}
+        values["set_collection"] = collection_id is not None
         if await lock_document(connection, values) is None:
             return None
         values["access_id"] = await intern_access(connection, values, content.readers)
-        values["title"] = content.title
         values["metadata"] = json_text(content.metadata)
-        row = await write_document(connection, _SQL["add_version"], values)
+        row = await write_document(connection, _DOCUMENTS["add_version"], values)
     return None if row is None else (row[0], row[1])
 
 

@@ -94,11 +94,8 @@ class PostgresDocuments:
                 connection,
                 _SQL["update_document"],
                 {
+                    **rows.values_of(changes),
                     **access,
-                    "title": changes.title,
-                    "file_name": changes.file_name,
-                    "url": changes.url,
-                    "tags": None if changes.tags is None else list(changes.tags),
                     "metadata": json_text(changes.metadata),
                     **{bound: changes.validity.get(bound) for bound in VALIDITY},
                     **{f"set_{bound}": bound in changes.validity for bound in VALIDITY},
@@ -232,7 +229,7 @@ async def intern_access(connection: Connection, access: Mapping[str, Any], reade
         access: `org_id`, `collection_id`; and `document_id` and `set_collection` of a document that exists.
         readers: None: those that it has.
     """
-    name = "intern_access" if "document_id" in access else "intern_first_access"
+    name = "intern_first_access" if access.get("document_id") is None else "intern_access"
     values = {**access, "readers": None if readers is None else list(readers)}
     row = await (await connection.execute(_SQL[name], values)).fetchone()
     return None if row is None else row[0]

@@ -1,8 +1,8 @@
 """The queries in `sql/`, and what they return as messages."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, LiteralString
+from dataclasses import dataclass, fields
+from typing import Any, Final, LiteralString, cast
 
 from citewire.common.v1.place_pb2 import Place
 from citewire.retriever.v1.calibration_pb2 import Calibration
@@ -24,7 +24,7 @@ from citewire.retriever.v1.retriever_pb2 import Chunk, TextPlace
 from citewire_kit.enums import enum_number
 from citewire_kit.postgres import load_queries
 from citewire_retriever.headings import heading
-from citewire_retriever.model import Candidate
+from citewire_retriever.model import Candidate, Changes, NewContent
 
 
 def queries(name: str) -> Mapping[str, LiteralString]:
@@ -61,6 +61,13 @@ def _enrichment(row: dict[str, Any]) -> Enrichment | None:
         source=enum_number(EnrichmentSource, source) if source else EnrichmentSource.ENRICHMENT_SOURCE_UNSPECIFIED,
         error=EnrichmentError(code=code, message=message) if code else None,
     )
+
+
+def values_of(record: NewContent | Changes) -> dict[str, Any]:
+    """Returns the fields by their names, as statements take them."""
+    values = {field.name: getattr(record, field.name) for field in fields(record)}
+    lists = {name: list(cast("tuple[Any, ...]", value)) for name, value in values.items() if isinstance(value, tuple)}
+    return values | lists
 
 
 def chunk(row: Sequence[Any]) -> Chunk:

@@ -56,6 +56,37 @@ JOIN corpus.versions v
 WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s
 FOR NO KEY UPDATE OF d, v
 
+-- name: insert_document
+INSERT INTO corpus.documents
+    (org_id, owner, type, title, title_given, file_name, url, tags, metadata, collection_id, access_id,
+     valid_from, valid_until)
+VALUES
+    (%(org_id)s, %(user_id)s, %(type)s, %(title)s, %(title_given)s, %(file_name)s, %(url)s, %(tags)s::text[],
+     %(metadata)s::jsonb, %(collection_id)s, %(access_id)s, %(valid_from)s, %(valid_until)s)
+RETURNING document_id, latest_version
+
+-- name: add_version
+-- What is empty or NULL stays as it is. The row stays locked until commit: versions come one after another. Metadata that
+-- say nothing of what enrichment wrote keep it until the new version is enriched.
+UPDATE corpus.documents
+SET latest_version = latest_version + 1,
+    title = coalesce(nullif(%(title)s, ''), title),
+    title_given = title_given OR %(title)s <> '',
+    file_name = coalesce(nullif(%(file_name)s, ''), file_name),
+    type = coalesce(nullif(%(type)s, ''), type),
+    url = coalesce(nullif(%(url)s, ''), url),
+    tags = CASE WHEN cardinality(%(tags)s::text[]) = 0 THEN tags ELSE %(tags)s::text[] END,
+    metadata = coalesce(corpus.members(metadata, corpus.enriched_fields(enriched, tags, metadata)) || %(metadata)s::jsonb,
+                        metadata),
+    enriched = enriched || corpus.settled(enriched, metadata, %(tags)s::text[], %(metadata)s::jsonb, false),
+    collection_id = coalesce(%(collection_id)s, collection_id),
+    access_id = %(access_id)s,
+    valid_from = coalesce(%(valid_from)s, valid_from),
+    valid_until = coalesce(%(valid_until)s, valid_until),
+    updated_at = now()
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s
+RETURNING document_id, latest_version
+
 -- name: update_document
 -- NULL leaves a field as it is. What is given here enrichment never changes again. A title that was the file's name
 -- follows it.
