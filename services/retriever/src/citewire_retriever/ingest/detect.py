@@ -10,6 +10,8 @@ from citewire_retriever.ingest.kinds import (
     BY_MEDIA_TYPE,
     BY_SUFFIX,
     BZIP2,
+    CALENDAR,
+    CONTACTS,
     GZIP,
     HAS_XLS,
     HTML,
@@ -106,6 +108,7 @@ _MEMBER = re.compile(rb"PK\x03\x04(?=.{22}(..)..(.{0,99}))", re.S)
 """A member's header in a ZIP archive: the length of its name, and the name with what follows."""
 _STATED = re.compile(rb"PK\x03\x04.{26}mimetype(application/[a-z0-9.+-]{1,99}?)(?=PK|[^a-z0-9.+-])", re.S)
 """The media type that OpenDocument files and EPUBs begin with."""
+_CARDS = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,100}BEGIN:(VCARD|VCALENDAR)\s", re.I)
 _HTML_START = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?>(?:<!--.{0,2000}?-->\s*)*)<(?:!doctype\s+html|html)[\s>]",
     re.I | re.S,
@@ -147,6 +150,9 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
     if package is not None:
         return _detected(package)
     _refuse_binary(head)
+    cards = _CARDS.match(head)
+    if cards is not None:
+        return _detected(CONTACTS if cards[1].lower() == b"vcard" else CALENDAR)
     if suffix == ".pdf":
         raise IngestError(IngestCode.CORRUPT, "The file is named .pdf but isn't a PDF.")
     if suffix == ".rtf":

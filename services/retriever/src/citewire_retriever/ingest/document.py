@@ -35,6 +35,7 @@ class Format(StrEnum):
     RTF = "rtf"
     ARCHIVE = "archive"
     IMAGE = "image"
+    CARDS = "cards"
 
 
 class BlockKind(StrEnum):

@@ -36,6 +36,9 @@ HAS_XLS: Final = find_spec("python_calamine") is not None
 """Whether old workbooks are read here: by an optional package, `pip install 'citewire-retriever[xls]'`."""
 HTML: Final = Kind("HTML", Format.HTML, ("text/html", "application/xhtml+xml"), (".html", ".htm", ".xhtml"))
 OUTLOOK: Final = Kind("e-mails (EML, MSG)", Format.MAIL, ("application/vnd.ms-outlook",), (".msg",), may_be_html=False)
+_CARDS: Final = "contacts and calendars (VCF, ICS)"
+CONTACTS: Final = Kind(_CARDS, Format.CARDS, ("text/vcard", "text/x-vcard", "text/directory"), (".vcf", ".vcard"))
+CALENDAR: Final = Kind(_CARDS, Format.CARDS, ("text/calendar",), (".ics", ".ical", ".ifb"))
 TEXT: Final = Kind(
     "plain text", Format.TEXT, ("text/plain",),
     (".txt", ".text", ".log", ".tex", ".conf", ".properties", ".diff", ".patch"),
@@ -95,6 +98,8 @@ KINDS: Final = (
     JPEG,
     TIFF,
     WEBP,
+    CONTACTS,
+    CALENDAR,
     *((XLS,) if HAS_XLS else ()),
     TEXT,
 )  # fmt: skip

@@ -240,6 +240,12 @@ def _read_data(file: _File) -> ParsedDocument:
     return parse_data(file.text(), file.limits, media_type=file.detected.media_type)
 
 
+def _read_cards(file: _File) -> ParsedDocument:
+    from citewire_retriever.ingest.parsers.cards import parse_cards
+
+    return parse_cards(file.text(), file.limits, media_type=file.detected.media_type)
+
+
 def _read_plain(file: _File) -> ParsedDocument:
     from citewire_retriever.ingest.parsers.plain import parse_plain
 
@@ -269,5 +275,6 @@ _READERS: Final[Mapping[Format, Callable[[_File], ParsedDocument]]] = {
     Format.OPEN_WORKBOOK: _read_open_workbook,
     Format.EBOOK: _read_ebook,
     Format.RTF: _read_rtf,
+    Format.CARDS: _read_cards,
     Format.TEXT: _read_plain,
 }

@@ -176,6 +176,8 @@ FILES: dict[str, bytes] = {
     "a.adoc": b"= T\n\n----\ncode\n----\n",
     "a.org": b"#+TITLE: T\n* H\n| a |\n|---|\n| 1 |\n#+begin_src\ncode\n#+end_src\n",
     "a.toml": b"[a]\nb = 'c'\n",
+    "a.vcf": b"BEGIN:VCARD\nFN:A\nNOTE;ENCODING=QUOTED-PRINTABLE;CHARSET=utf-8:=C3=BC\nEND:VCARD\n",
+    "a.ics": b"BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260101T100000Z\nEND:VEVENT\nEND:VCALENDAR\n",
     "a.ini": b"[a]\nb = c\n",
     "a.srt": b"1\n00:00:01,000 --> 00:00:02,000\n<i>Text.</i>\n",
     "a.jsonl": b'{"a": 1}\n{"a": 2}\n',
