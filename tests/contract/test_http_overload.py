@@ -9,44 +9,71 @@ import httpx
 import pytest
 
 from api_keys import bearer, key_for
-from citewire_kit.arrivals import FEW
+from citewire_gateway import app
+from citewire_kit.arrivals import FEW, Arrivals
 from gateway_fake_servers import running_fakes
 from gateway_process import running_gateway
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from databases import Database
 
 SEARCH = {"query": "How much did revenue grow?"}
+LONG = 300.0
+"""Seconds that no call here takes."""
+
+
+class Clock:
+    """A clock that stands still until it is moved on."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.reads = 0
+        """How often it was read, which is once for each request that has been received and now waits."""
+
+    def __call__(self) -> float:
+        self.reads += 1
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """By which a gateway says how long requests wait."""
+    clock = Clock()
+
+    def arrivals(seconds: float) -> Arrivals:
+        return Arrivals(seconds, clock)
+
+    monkeypatch.setattr(app, "Arrivals", arrivals)
+    return clock
 
 
 @pytest.mark.parametrize("call", ["embed", "search"])
 async def test_a_request_behind_a_long_wait_is_refused_at_once_and_anothers_is_not(
-    database: Database, call: str
+    database: Database, clock: Clock, call: str
 ) -> None:
     acme, other = [bearer((await key_for(database, org, "ann"))["key"]) for org in ("acme", "other")]
+    patience = dict.fromkeys(("embed_seconds", "search_seconds", "request_seconds"), LONG)
     async with (
         running_fakes() as fakes,
-        running_gateway(database, fakes, auth="keys", max_calls=1, arrival_seconds=0.2) as gateway,
+        running_gateway(database, fakes, auth="keys", max_calls=1, arrival_seconds=0.2, **patience) as gateway,
     ):
         log = fakes.embedder.log if call == "embed" else fakes.retriever.log
         gate, reached = log.gates[call], log.reached[call] = asyncio.Event(), asyncio.Event()
 
-        def search() -> asyncio.Task[httpx.Response]:
-            return asyncio.create_task(gateway.http.post("/v1/search", json=SEARCH, headers=acme))
+        def search(headers: dict[str, str]) -> asyncio.Task[httpx.Response]:
+            return asyncio.create_task(gateway.http.post("/v1/search", json=SEARCH, headers=headers, timeout=LONG))
 
-        waiting = [search()]
+        waiting = [search(acme)]
         await reached.wait()
-        waiting += [search() for _ in range(FEW)]
-        await asyncio.sleep(0.4)  # longer than one may wait
-        while True:
-            asked = asyncio.create_task(gateway.http.get("/v1/collections", headers=acme))
-            if (await asyncio.wait({asked}, timeout=0.2))[0]:
-                break
-            waiting.append(asked)  # a busy gateway hadn't taken in all the others: it waits with them
-        refused = asked.result()
+        waiting += [search(acme) for _ in range(FEW)]
+        await wait_until(lambda: clock.reads == 1 + FEW, 60)
+        clock.now += 0.3  # longer than one may wait
+        refused = await gateway.http.get("/v1/collections", headers=acme)
+        assert not any(task.done() for task in waiting), "the refusal came before what it would have waited for"
         assert (refused.status_code, refused.json()["reason"]) == (503, "OVERLOADED")
         assert refused.headers["Retry-After"] == "1"
-        foreign = asyncio.create_task(gateway.http.post("/v1/search", json=SEARCH, headers=other))
+        foreign = search(other)
         gate.set()
         assert {response.status_code for response in await asyncio.gather(*waiting, foreign)} == {200}
-        assert (await gateway.http.post("/v1/search", json=SEARCH, headers=acme)).status_code == 200
+        assert (await search(acme)).status_code == 200
