@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
+from http_api import upload
 from local_stack import LocalStack, local_stack
 
 
@@ -33,3 +35,21 @@ async def api(stack: LocalStack) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the stack's HTTP API."""
     async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=120) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def document_ids() -> dict[Path, int]:
+    """What `upload_once` has uploaded."""
+    return {}
+
+
+@pytest.fixture
+def upload_once(api: httpx.AsyncClient, document_ids: dict[Path, int]) -> Callable[[Path], Awaitable[int]]:
+    """Uploads a file to the stack unless it is there, for tests that only read it; returns the document's id."""
+
+    async def find_or_upload(path: Path) -> int:
+        if path not in document_ids:
+            document_ids[path] = (await upload(api, path))["id"]
+        return document_ids[path]
+
+    return find_or_upload

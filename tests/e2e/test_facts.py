@@ -4,13 +4,12 @@ The questions were written before the first search. All files are in the library
 """
 
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
-
-from http_api import upload
 
 Result = dict[str, Any]
 MOST = 10
@@ -128,11 +127,13 @@ async def rank(api: httpx.AsyncClient, fact: Fact, documents: dict[str, int]) ->
     return next(ranks, 0)
 
 
-async def test_facts_are_at_their_places(api: httpx.AsyncClient, shared_data: Path) -> None:
+async def test_facts_are_at_their_places(
+    api: httpx.AsyncClient, shared_data: Path, upload_once: Callable[[Path], Awaitable[int]]
+) -> None:
     """At first, all 55 were at their places: 46 as the first result, 52 among the first three, all among ten."""
     documents: dict[str, int] = {}
     for file in sorted({fact.file for fact in FACTS}):
-        documents[file] = (await upload(api, shared_data / "documents" / file))["id"]
+        documents[file] = await upload_once(shared_data / "documents" / file)
     ranks = {fact: await rank(api, fact, documents) for fact in FACTS}
     missed = [fact for fact, number in ranks.items() if not number]
     assert not missed, "\n".join(f"{fact.file}: {fact.question}" for fact in missed)

@@ -3,13 +3,13 @@
 Real files through HTTP, the worker, real vectors and the chat: the fact's chunk is among the first three citations.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
-from http_api import ask, upload
+from http_api import ask
 
 Citation = dict[str, object]
 
@@ -53,12 +53,13 @@ CASES: list[tuple[str, str, Callable[[Citation], bool]]] = [
 async def test_the_facts_chunk_is_among_the_first_three_citations(
     api: httpx.AsyncClient,
     shared_data: Path,
+    upload_once: Callable[[Path], Awaitable[int]],
     file: str,
     question: str,
     is_right: Callable[[Citation], bool],
 ) -> None:
-    document = await upload(api, shared_data / file)
-    answer = await ask(api, question, document_ids=[document["id"]])
+    document_id = await upload_once(shared_data / file)
+    answer = await ask(api, question, document_ids=[document_id])
     first = answer["citations"][:3]
-    assert all(citation["document_id"] == document["id"] for citation in first)
+    assert all(citation["document_id"] == document_id for citation in first)
     assert any(is_right(citation) for citation in first), first
