@@ -124,8 +124,9 @@ def test_what_pays() -> None:
         known = Price(*map(Decimal, price)) if price else None
         return keeping_pays(ModelInfo("p", "m", remote=remote, price=known), layout)
 
-    assert pays("2", "0.5", "2", "8")
-    assert not pays("2.5", "1.25", "2.5", "10")
+    assert pays("2", "0.2", "2", "8")
+    assert pays("1.25", "0.125", "1.25", "10")
+    assert not pays("2", "0.5", "2", "8")  # a conversation would cost more than without
     assert not pays()
     assert not pays("0", "0", "0", "0")  # a server of one's own
     assert not pays("2", "0.2", "2", "8", remote=False)

@@ -19,8 +19,8 @@ from citewire_generator.prompts import ask
 
 MOST_TOKENS: Final = 24_000
 """Of the passages of earlier questions together."""
-PAYS_BELOW: Final = 0.25
-"""Share of a token's price that a cached one may cost: a kept passage is read again with each further question."""
+CHEAPER: Final = 10
+"""How many times cheaper a cached token has to be: a passage that stays is read again with each further question."""
 _NUMBERED: Final = frozenset({pb.CONTEXT_FORMAT_NUMBERED, pb.CONTEXT_FORMAT_SOURCE_LABELS})
 """Layouts whose blocks have numbers, and nothing else that depends on the question."""
 
@@ -40,7 +40,7 @@ def keeping_pays(model: ModelInfo, layout: pb.ContextFormat) -> bool:
     price = model.price
     if not model.remote or price is None or layout not in _NUMBERED:
         return False
-    return price.input > 0 and price.cached_input <= PAYS_BELOW * float(price.input)
+    return price.input > 0 and price.cached_input * CHEAPER <= price.input
 
 
 def keep_passages(

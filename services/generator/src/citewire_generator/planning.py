@@ -80,7 +80,7 @@ class AnswerPlan:
             tools=request.tools if request.HasField("tools") else None,
             sampling=request.sampling,
             cache_key=request.cache_key,
-            reused=self._keeps and bool(self._history),
+            reused=self._reused,
         )
 
     def settle(self) -> None:
@@ -114,6 +114,7 @@ class AnswerPlan:
             alone = self._pack(context_tokens, KeptHistory(tuple(history)))
             if len(alone.citations) > len(self.context.citations):  # keeping must not cost a passage that was found
                 earlier, self.context = KeptHistory(tuple(history)), alone
+        self._reused = bool(earlier.placed)
         self._messages = build_messages(self._request, earlier.messages, self.context, stable=self._keeps)
         self.prompt_tokens = estimate_messages(self._messages)
         """Our estimate."""

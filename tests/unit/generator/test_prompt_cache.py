@@ -1,0 +1,47 @@
+"""What providers' caches have of a conversation's prompts, by their rules: the floor that is promised."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.prompt_cache import LEAST as LEAST_TOKENS
+from benchmarks.prompt_cache import MODELS, TALKS, Cache, WordSearch, converse, passages_of_docs
+
+LEAST_SHARE = 0.7
+
+
+@pytest.mark.parametrize(("kind", "model"), MODELS)
+@pytest.mark.parametrize("talk", TALKS)
+async def test_most_of_ten_turns_is_read_from_the_cache(kind: str, model: str, talk: str) -> None:
+    library = WordSearch(passages_of_docs())
+    spent = await converse(kind, model, TALKS[talk], library, passages=True)
+    assert spent.share >= LEAST_SHARE, spent
+    alone = await converse(kind, model, TALKS[talk], library, passages=False)
+    assert alone.share < 0.2  # or the measurement would prove nothing
+    assert spent.usd < (1.0 if talk == "one subject" else 1.5) * alone.usd
+
+
+def test_the_scripted_caches_follow_the_providers_rules() -> None:
+    def asked(*texts: str) -> dict[str, object]:
+        return {"messages": [{"role": "user", "content": text} for text in texts]}
+
+    cache, long = Cache(), "word " * LEAST_TOKENS
+    assert cache.openai(asked(long)) == (len(long) // 4 + 1, 0, 0)
+    assert cache.openai(asked(long, "more"))[1] == 1_280  # of 1,281 tokens in common, in steps of 128
+    assert cache.openai(asked("x" + long))[1] == 0
+    assert Cache().openai(asked("short"))[1] == 0
+
+    def marked(*texts: tuple[str, bool]) -> dict[str, object]:
+        mark = {"cache_control": {"type": "ephemeral"}}
+        return {
+            "messages": [{"role": "user", "content": [{"text": text} | (mark if on else {}) for text, on in texts]}]
+        }
+
+    cache = Cache()
+    _, read, written = cache.anthropic(marked((long, True)))
+    assert (read, written > LEAST_TOKENS) == (0, True)
+    assert cache.anthropic(marked((long, False), ("more", True)))[1] == written
+    assert cache.anthropic(marked((long, False), *[("a", False)] * 20, ("b", True)))[1] == 0  # too far back
+    assert cache.anthropic(marked((long, False), ("more", False)))[1] == 0
+    with pytest.raises(ValueError, match="four marks"):
+        cache.anthropic(marked(*[(long, True)] * 5))
