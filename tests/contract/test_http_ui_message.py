@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SCRIPT = ROOT / "tests" / "support" / "ai_sdk_client.mjs"
 RESUME = ROOT / "tests" / "support" / "ai_sdk_resume.mjs"
 PATH = "/v1/chat?dialect=ui-message"
+PICTURE = "data:image/png;base64,iVBORw0KGgo="
 USE_CHAT: dict[str, Any] = {
     "id": "chat-1",
     "trigger": "submit-message",
@@ -96,6 +97,27 @@ async def test_a_fault_is_an_error_part_and_no_finish(gateway: Gateway) -> None:
     assert parts[-1] == {"type": "error", "errorText": "the model provider went away"}
 
 
+async def test_a_question_is_asked_with_pictures_and_no_other_files(gateway: Gateway) -> None:
+    picture = {"type": "file", "mediaType": "image/png", "filename": "chart.png", "url": PICTURE}
+    text = {"type": "text", "text": "How much did it grow?"}
+    asked = [{"id": "m-1", "role": "user", "parts": [picture, text]}]
+    await gateway.http.post(PATH, json={**USE_CHAT, "messages": asked})
+    request = gateway.fakes.generator.requests[0]
+    assert (request.question, [image.url for image in request.images]) == ("How much did it grow?", [PICTURE])
+    wrong = {
+        "a file of application/pdf can't be read": {"mediaType": "application/pdf"},
+        "a file of no mediaType can't be read": {"mediaType": ""},
+        "url is required in a part of type file": {"url": ""},
+        "one of type tool-x can't be read": {"type": "tool-x"},
+    }
+    for message, changes in wrong.items():
+        body = {**USE_CHAT, "messages": [{"role": "user", "parts": [picture | changes, text]}]}
+        refused = await gateway.http.post(PATH, json=body)
+        (error,) = refused.json()["errors"]
+        assert (refused.status_code, error["field"]) == (422, "messages.0")
+        assert message in error["message"]
+
+
 async def test_a_dialect_is_for_streams_and_must_be_known(gateway: Gateway) -> None:
     whole = await gateway.http.post(PATH, json={"question": "x", "stream": False})
     assert whole.json()["errors"][0]["field"] == "dialect"
@@ -129,6 +151,16 @@ async def test_the_ai_package_reads_the_stream(gateway: Gateway, ai_sdk: Path) -
     assert [part["url"] for part in parts["source-url"]] == ["https://example.org/report"]
     assert [part["filename"] for part in parts["source-document"]] == ["report.pdf"]
     assert [entry["index"] for entry in parts["data-citations"][0]["data"]["citations"]] == [1, 2]
+
+
+@pytest.mark.client("ai", "Pictures as file parts of a question")
+@pytest.mark.system(program="npm", package="npm")
+async def test_the_ai_package_sends_pictures(gateway: Gateway, ai_sdk: Path) -> None:
+    arguments = (f"{gateway.url}{PATH}", "How much did it grow?", PICTURE, "image/png")
+    process = await asyncio.create_subprocess_exec("node", str(SCRIPT), *arguments, cwd=ai_sdk, stdout=subprocess.PIPE)
+    await process.communicate()
+    assert process.returncode == 0
+    assert [image.url for image in gateway.fakes.generator.requests[0].images] == [PICTURE]
 
 
 @pytest.mark.client("ai", "A fault in the stream is its error")

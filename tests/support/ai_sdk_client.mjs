@@ -1,9 +1,10 @@
 // Sends a question as Vercel's AI SDK does, and prints the message that it makes of the answer, as one line of JSON.
-// Run in a folder where `ai` is installed: node ai_sdk_client.mjs URL QUESTION
+// Run in a folder where `ai` is installed: node ai_sdk_client.mjs URL QUESTION [FILE_URL MEDIA_TYPE]
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
-const [url, question] = process.argv.slice(2);
+const [url, question, fileUrl, mediaType] = process.argv.slice(2);
+const files = fileUrl === undefined ? [] : [{ type: "file", url: fileUrl, mediaType, filename: "picture" }];
 const found = createRequire(`${process.cwd()}/`).resolve("ai");
 const { DefaultChatTransport, readUIMessageStream } = await import(pathToFileURL(found));
 
@@ -13,7 +14,7 @@ const stream = await transport.sendMessages({
   trigger: "submit-message",
   messageId: undefined,
   abortSignal: undefined,
-  messages: [{ id: "m-1", role: "user", parts: [{ type: "text", text: question }] }],
+  messages: [{ id: "m-1", role: "user", parts: [...files, { type: "text", text: question }] }],
 });
 let last;
 const errors = [];

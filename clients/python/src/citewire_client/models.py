@@ -1534,8 +1534,22 @@ class MessagePart(Model):
     A part of a message, as AI SDK's clients send it. An answer's parts come back; only texts are read.
     """
 
+    mediaType: Annotated[str | None, Field(description='Of a part of type file.')] = (
+        None
+    )
+    """Of a part of type file."""
+
     text: str | None = None
     type: str
+    url: Annotated[
+        str | None,
+        Field(
+            description=(
+                'Of a part of type file: `https://…`, or `data:image/png;base64,…`.'
+            )
+        ),
+    ] = None
+    """Of a part of type file: `https://…`, or `data:image/png;base64,…`."""
 
 
 class MessageStop(Model):

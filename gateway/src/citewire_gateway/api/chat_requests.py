@@ -243,8 +243,11 @@ async def _answering(events: AsyncGenerator[Event, None], claim: Claim, run_id: 
 
 def _asked(body: ChatRequest) -> Asked:
     """What our own API's request asks."""
-    messages = [chat_message(message.role, message.content) for message in body.messages or ()]
-    return Asked(messages, f"messages.{len(messages) - 1}.content" if messages else "question")
+    messages = [chat_message(message.role, message.content, message.pictures) for message in body.messages or ()]
+    if not messages:
+        return Asked(messages, "question")
+    passed_on = generator_pb2.GenerateRequest(images=messages[-1].images)
+    return Asked(messages, f"messages.{len(messages) - 1}.content", passed_on=passed_on)
 
 
 def _with_options(profile: Profile, body: ChatRequest, asked: Asked) -> Profile:

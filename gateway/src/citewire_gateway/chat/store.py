@@ -3,7 +3,7 @@
 import base64
 import binascii
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -337,7 +337,8 @@ def title_of(question: str) -> str:
     return f"{head if space and len(head) > _TITLE_CHARS // 2 else cut}…"
 
 
-def chat_message(role: str, content: str) -> generator_pb2.Message:
-    """Returns a message of a conversation; `role` is `user` or `assistant`."""
+def chat_message(role: str, content: str, pictures: Iterable[str] = ()) -> generator_pb2.Message:
+    """Returns a message of a conversation; `role` is `user` or `assistant`, `pictures` are their addresses."""
     proto_role = generator_pb2.ROLE_USER if role == "user" else generator_pb2.ROLE_ASSISTANT
-    return generator_pb2.Message(role=proto_role, content=content)
+    images = [generator_pb2.Image(url=url) for url in pictures]
+    return generator_pb2.Message(role=proto_role, content=content, images=images)

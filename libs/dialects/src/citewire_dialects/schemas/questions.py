@@ -19,6 +19,8 @@ class MessagePart(BaseModel):
 
     type: StrictStr
     text: StrictStr = ""
+    url: StrictStr = Field(default="", description="Of a part of type file: `https://…`, or `data:image/png;base64,…`.")
+    media_type: StrictStr = Field(default="", alias="mediaType", description="Of a part of type file.")
 
 
 class ChatMessage(RequestModel):
@@ -40,12 +42,29 @@ class ChatMessage(RequestModel):
 
     @model_validator(mode="after")
     def _join_parts(self) -> Self:
-        unread = [part.type for part in self.parts if part.type != "text"]
-        if self.role == "user" and unread:
-            raise ValueError(f"a question's parts must be of type text: one of type {unread[0][:64]} can't be read")
+        for part in self.parts if self.role == "user" else ():
+            _check_readable(part)
         if not self.content and self.parts:
             self.content = "".join(part.text for part in self.parts if part.type == "text")
         return self
+
+    @property
+    def pictures(self) -> list[str]:
+        """Addresses of the pictures that a question comes with."""
+        return [part.url for part in self.parts if part.type == "file"] if self.role == "user" else []
+
+
+def _check_readable(part: MessagePart) -> None:
+    if part.type == "file" and part.media_type.startswith("image/"):
+        if not part.url:
+            raise ValueError("url is required in a part of type file")
+    elif part.type == "file":
+        kind = part.media_type[:64] or "no mediaType"
+        raise ValueError(
+            f"a file of {kind} can't be read with a question: add it to the library with POST /v1/documents"
+        )
+    elif part.type != "text":
+        raise ValueError(f"a question's parts must be of type text or file: one of type {part.type[:64]} can't be read")
 
 
 def _ends_with_the_user(messages: list[ChatMessage]) -> list[ChatMessage]:
