@@ -58,6 +58,7 @@ CLIENTS = {
     "grpcio": Client("gRPC, Python", _UV, "grpcio"),
     "buf": Client("`buf curl`", _UV, "buf-bin"),
     "citewire-client": Client("Citewire, Python", Path("clients", "python", "pyproject.toml")),
+    "citewire-client-ts": Client("Citewire, TypeScript", Path("web", "packages", "client", "package.json")),
 }
 """In the order of the page."""
 

@@ -1,6 +1,6 @@
 // Calls of the HTTP API: JSON, chats as streams, and errors as the API describes them.
-import { readFrames } from "./sse";
-import type { CallerInfo, ChatEvent, ChatRequest, Problem } from "./types";
+import { readFrames } from "./sse.ts";
+import type { CallerInfo, ChatEvent, ChatRequest, Problem } from "./types.ts";
 
 /** An error response, or a stream that failed. `reason` is for programs, `message` for people. */
 export class ApiError extends Error {

@@ -1,4 +1,5 @@
-export { ApiError, CitewireClient, type ClientOptions, errorOf } from "./client";
-export { badgeText, findMarkers, holdBack, MarkerParser, type Segment, splitMarkers } from "./markers";
-export { readFrames } from "./sse";
-export type * from "./types";
+export { ApiError, CitewireClient, type ClientOptions, errorOf } from "./client.ts";
+export { badgeText, findMarkers, holdBack, MarkerParser, type Segment, splitMarkers } from "./markers.ts";
+export { readFrames } from "./sse.ts";
+export type * from "./types.ts";
+export { Citewire, type CitewireOptions, type Stored, type UploadOptions } from "./citewire.ts";

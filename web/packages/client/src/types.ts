@@ -1,5 +1,5 @@
 // The API's types, by the names that its document gives them. `npm run types` writes schema.d.ts from that document.
-import type { components } from "./schema";
+import type { components } from "./schema.d.ts";
 
 type Schemas = components["schemas"];
 

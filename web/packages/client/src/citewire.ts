@@ -1,0 +1,199 @@
+// The client for programs: every route with its types, lists page by page, uploads with progress, tries again.
+import { CitewireClient, type ClientOptions, errorOf } from "./client.ts";
+import { isRepeatable, type Retries, tried } from "./retries.ts";
+import type { paths } from "./schema.d.ts";
+import type { Document } from "./types.ts";
+
+type Method = "get" | "post" | "put" | "patch" | "delete";
+type PathOf<M extends Method> = { [P in keyof paths]: paths[P] extends Record<M, object> ? P : never }[keyof paths];
+type Operation<P extends keyof paths, M extends Method> = paths[P] extends Record<M, infer O> ? O : never;
+type Parameters<O, Place extends "path" | "query"> =
+  O extends { parameters: { [K in Place]?: infer V } } ? Exclude<V, undefined> : never;
+type Json<T> = T extends { content: { "application/json": infer Body } } ? Body : never;
+type Body<O> = O extends { requestBody?: infer R } ? Json<Exclude<R, undefined>> : never;
+type Answer<O> = O extends { responses: infer R } ? Json<R[keyof R & (200 | 201 | 202)]> : never;
+type Entries<T> = { [K in keyof T]: T[K] extends readonly (infer E)[] ? E : never }[keyof T];
+
+/** What a call of a route says: the parameters in its address, its query, its body. */
+export interface CallOptions<O> {
+  path?: Parameters<O, "path">;
+  query?: Parameters<O, "query">;
+  body?: Partial<Body<O>>;
+  /** By which the server knows the request again, so that it may be tried again. */
+  idempotencyKey?: string;
+  signal?: AbortSignal;
+}
+
+export interface CitewireOptions extends ClientOptions {
+  /** Tries beside the first, of what may safely come twice; 2 unless it is said. */
+  retries?: number;
+  wait?: Retries["wait"];
+}
+
+export interface UploadOptions {
+  /** With its ending, which says what the file is; a `File` has one. */
+  fileName?: string;
+  collection?: string;
+  tags?: string[];
+  /** Further fields of the form, such as `valid_until`. */
+  fields?: Record<string, string>;
+  /** Told how many bytes of the form were sent, and of how many; begins anew where the upload is tried again. */
+  onProgress?: (sent: number, total: number) => void;
+  /** One is made where none is given: an upload that is tried again is stored once. */
+  idempotencyKey?: string;
+  signal?: AbortSignal;
+}
+
+/** A document that was uploaded. */
+export type Stored = Answer<Operation<"/v1/documents", "post">>;
+
+const FINISHED = new Set(["ready", "failed"]);
+const LONGEST_PAUSE_MS = 2_000;
+
+export class Citewire extends CitewireClient {
+  readonly #base: string;
+  readonly #plain: typeof fetch;
+  readonly #retries: Retries;
+
+  constructor(options: CitewireOptions = {}) {
+    const plain = options.fetch ?? fetch.bind(globalThis);
+    const wait = options.wait ?? ((ms: number) => new Promise<void>((wake) => setTimeout(wake, ms)));
+    const retries = { many: options.retries ?? 2, wait };
+    const again = (input: RequestInfo | URL, init: RequestInit = {}) =>
+      isRepeatable(init) ? tried(() => plain(input, init), retries, init.signal) : plain(input, init);
+    super({ ...options, fetch: again as typeof fetch });
+    this.#base = options.baseUrl ?? "";
+    this.#plain = plain;
+    this.#retries = retries;
+  }
+
+  /** Calls a route; its parameters, body and answer have the types of the API's document. */
+  async request<M extends Method, P extends PathOf<M>>(
+    method: M, path: P, options: CallOptions<Operation<P, M>> = {},
+  ): Promise<Answer<Operation<P, M>>> {
+    const more: Record<string, string> = options.idempotencyKey ? { "Idempotency-Key": options.idempotencyKey } : {};
+    const response = await this.send(
+      method.toUpperCase(), addressOf(path, options.path as object | undefined, options.query as object | undefined), options.body,
+      options.signal, more,
+    );
+    const text = await response.text();
+    return (text === "" ? undefined : JSON.parse(text)) as Answer<Operation<P, M>>;
+  }
+
+  /** Yields the entries of a list, and asks for the next page when it is needed: `client.list("/v1/documents", "documents")`. */
+  async *list<P extends PathOf<"get">, K extends string & keyof Answer<Operation<P, "get">>>(
+    path: P, member: K, options: CallOptions<Operation<P, "get">> = {},
+  ): AsyncGenerator<Entries<Pick<Answer<Operation<P, "get">>, K>>> {
+    for (let token = ""; ; ) {
+      const query = { ...(options.query as object), ...(token && { page_token: token }) };
+      const page = (await this.call("GET", addressOf(path, options.path as object | undefined, query), undefined, options.signal)) as
+        Record<string, unknown>;
+      yield* page[member] as Entries<Pick<Answer<Operation<P, "get">>, K>>[];
+      token = String(page["next_page_token"] ?? "");
+      if (token === "") return;
+    }
+  }
+
+  /** Uploads a file. In a browser and in Node it says how far it is, and is tried again under one key. */
+  async upload(file: Blob, options: UploadOptions = {}): Promise<Stored> {
+    const name = options.fileName ?? (file instanceof File ? file.name : "");
+    if (name === "") throw new TypeError("fileName is required: its ending says what the file is");
+    const headers = { ...this.authorization(), "Idempotency-Key": options.idempotencyKey ?? crypto.randomUUID() };
+    const send = (): Promise<Response> => {
+      const form = new FormData();
+      for (const [field, value] of Object.entries(options.fields ?? {})) form.set(field, value);
+      if (options.collection !== undefined) form.set("collection", options.collection);
+      if (options.tags !== undefined) form.set("tags", JSON.stringify(options.tags));
+      form.set("file", file, name);
+      return this.#post(form, headers, options);
+    };
+    const response = await tried(send, this.#retries, options.signal);
+    if (!response.ok) throw await errorOf(response);
+    return (await response.json()) as Stored;
+  }
+
+  /** Waits until a document is `ready` or `failed`, and returns it; `signal` ends the wait. */
+  async waitForDocument(id: number, signal?: AbortSignal): Promise<Document> {
+    for (let pause = 100; ; pause = Math.min(pause * 1.5, LONGEST_PAUSE_MS)) {
+      const document = await this.call<Document>("GET", `/v1/documents/${id}`, undefined, signal);
+      if (FINISHED.has(document.status)) return document;
+      await this.#retries.wait(pause);
+      signal?.throwIfAborted();
+    }
+  }
+
+  #post(form: FormData, headers: Record<string, string>, options: UploadOptions): Promise<Response> {
+    const url = `${this.#base}/v1/documents`;
+    const signal = options.signal ?? null;
+    if (options.onProgress === undefined) return this.#plain(url, { method: "POST", headers, body: form, signal });
+    if (typeof XMLHttpRequest === "function") return byRequest(url, form, headers, options.onProgress, signal);
+    return measured(this.#plain, url, form, headers, options.onProgress, signal);
+  }
+}
+
+/** A browser's fetch doesn't say how much of its body is sent; this does. */
+function byRequest(
+  url: string, form: FormData, headers: Record<string, string>, onProgress: (sent: number, total: number) => void,
+  signal: AbortSignal | null,
+): Promise<Response> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open("POST", url);
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
+    request.upload.onprogress = (event) => onProgress(event.loaded, event.total);
+    request.onerror = () => reject(new TypeError("the upload didn't reach the server"));
+    request.onabort = () => reject(signal?.reason ?? new DOMException("The upload was aborted", "AbortError"));
+    request.onload = () => {
+      const after = request.getResponseHeader("Retry-After");
+      const more: Record<string, string> = after === null ? {} : { "Retry-After": after };
+      resolve(new Response(request.responseText, { status: request.status, statusText: request.statusText, headers: more }));
+    };
+    signal?.addEventListener("abort", () => request.abort(), { once: true });
+    if (signal?.aborted) request.abort();
+    else request.send(form);
+  });
+}
+
+/** Node sends a body as a stream, which is counted on its way. */
+async function measured(
+  plain: typeof fetch, url: string, form: FormData, headers: Record<string, string>,
+  onProgress: (sent: number, total: number) => void, signal: AbortSignal | null,
+): Promise<Response> {
+  const whole = new Response(form);
+  const file = form.get("file") as File;
+  const frame = new FormData(); // what is around the file is as long without it
+  for (const [name, value] of form) {
+    if (value instanceof File) frame.set(name, new Blob([], { type: value.type }), value.name);
+    else frame.set(name, value);
+  }
+  const total = (await new Response(frame).arrayBuffer()).byteLength + file.size;
+  let sent = 0;
+  const counted = whole.body!.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(piece, controller) {
+        sent += piece.byteLength;
+        onProgress(sent, total);
+        controller.enqueue(piece);
+      },
+    }),
+  );
+  const type = whole.headers.get("Content-Type") ?? "";
+  const init = { method: "POST", headers: { ...headers, "Content-Type": type }, body: counted, signal, duplex: "half" };
+  return plain(url, init as RequestInit);
+}
+
+/** Fills a route's parameters in; a value that would lead elsewhere is refused. */
+function addressOf(path: string, parameters: object | undefined, query: object | undefined): string {
+  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = String((parameters as Record<string, unknown> | undefined)?.[name] ?? "");
+    if (["", ".", ".."].includes(value)) throw new TypeError(`${name} must not be ${JSON.stringify(value)}`);
+    return encodeURIComponent(value);
+  });
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query ?? {})) {
+    for (const each of Array.isArray(value) ? value : [value]) {
+      if (each !== undefined && each !== null) search.append(name, String(each));
+    }
+  }
+  return search.size === 0 ? filled : `${filled}?${search}`;
+}

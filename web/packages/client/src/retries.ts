@@ -1,0 +1,43 @@
+// Trying again what may safely come twice, in a browser and in Node.
+
+const RETRIED = new Set([429, 502, 503, 504]);
+const FIRST_WAIT_MS = 500;
+const LONGEST_BACKOFF_MS = 8_000;
+const LONGEST_WAIT_MS = 60_000;
+
+/** How often something is tried again, and how long is waited before. */
+export interface Retries {
+  /** Tries beside the first. */
+  many: number;
+  wait: (ms: number) => Promise<void>;
+}
+
+/**
+ * Sends until an answer comes that isn't to be tried again, or the tries are used up: then it is as the last one was. A server that
+ * asks for more than a minute isn't waited for.
+ */
+export async function tried(
+  send: () => Promise<Response>, { many, wait }: Retries, signal?: AbortSignal | null,
+): Promise<Response> {
+  for (let attempt = 1; ; attempt++) {
+    let response: Response | null = null;
+    try {
+      response = await send();
+      if (!RETRIED.has(response.status) || attempt > many) return response;
+    } catch (error) {
+      if (signal?.aborted || attempt > many) throw error;
+    }
+    const asked = Number(response?.headers.get("Retry-After") ?? NaN) * 1000;
+    if (asked > LONGEST_WAIT_MS && response !== null) return response;
+    await response?.body?.cancel();
+    const backoff = Math.min(FIRST_WAIT_MS * 2 ** (attempt - 1), LONGEST_BACKOFF_MS) * (0.5 + Math.random() / 2);
+    await wait(Number.isNaN(asked) ? backoff : asked);
+    signal?.throwIfAborted();
+  }
+}
+
+/** Whether a request may come twice: it reads, or has a key by which the server knows it again, and its body can be sent anew. */
+export function isRepeatable(init: RequestInit): boolean {
+  const isRead = ["GET", "HEAD"].includes((init.method ?? "GET").toUpperCase());
+  return (isRead || new Headers(init.headers).has("Idempotency-Key")) && !(init.body instanceof ReadableStream);
+}
