@@ -20,11 +20,6 @@ def deflate_bomb(mebibytes: int) -> bytes:
     return _blocks(mebibytes)
 
 
-def many_members(count: int) -> bytes:
-    """So many gzip members of nothing, which decode to nothing at all."""
-    return gzip.compress(b"") * count
-
-
 def endless_members() -> Iterator[bytes]:
     """Gzip members of nothing, for ever."""
     piece = gzip.compress(b"") * 3000

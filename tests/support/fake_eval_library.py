@@ -5,7 +5,6 @@ Built on `fake_gateway`, so that the command talks to a real server over a real 
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from dataclasses import dataclass, field
@@ -202,7 +201,3 @@ def _fits(candidate: StoredDocument, condition: Json | None) -> bool:
     value = candidate.metadata.get(str(condition["field"]).removeprefix("metadata."))
     expected = condition["value"]
     return value in cast("list[str]", expected) if condition["op"] == "in" else value == expected
-
-
-def write_json_lines(rows: list[Json]) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)

@@ -43,13 +43,6 @@ class SmallDiskStack(LocalStack):
         inside, outside = str(self._folder), str(self.data_dir)
         return {name: value.replace(inside, outside) for name, value in super().environment.items()}
 
-    @property
-    def used_mib(self) -> int:
-        """What is stored on the disk, the ballast aside."""
-        size = os.statvfs(self.data_dir)
-        ballast = self._ballast.stat().st_size if self._ballast.exists() else 0
-        return ((size.f_blocks - size.f_bfree) * size.f_frsize - ballast) // MIB
-
     def fill_disk(self) -> None:
         """Leaves no block free."""
         size = os.statvfs(self.data_dir)
