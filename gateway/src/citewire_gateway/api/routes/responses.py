@@ -10,15 +10,9 @@ from citewire_accounts.api.dependencies import TenantDep, authenticate
 from citewire_dialects.asked import read_response_request
 from citewire_dialects.dialect import ChatDialect
 from citewire_dialects.openai_filters import narrowed
-from citewire_dialects.openai_responses import (
-    ResponsesAnswer,
-    ResponsesStream,
-    ResponseWriter,
-    run_of,
-    stored_inputs,
-    stored_response,
-)
+from citewire_dialects.openai_responses import ResponsesAnswer, ResponsesStream, ResponseWriter
 from citewire_dialects.profile import History, Persist, Profile
+from citewire_dialects.response_bodies import run_of, stored_inputs, stored_response
 from citewire_dialects.schemas.questions import ChatRequest
 from citewire_dialects.schemas.response_answers import ResponseBody, ResponseDeleted, ResponseSettings, StoredInputs
 from citewire_dialects.schemas.responses import ResponsesRequest
