@@ -40,7 +40,8 @@ def call_a_model() -> None:
         span.record_input([("user", "a secret question")])
         span.record_first_token()
         span.record_output("a secret answer")
-        span.record_usage(12, 3)
+        span.record_usage(12, 3, cache_read=8, cache_written=2)
+        span.record_limit(90)
         span.record_finish("stop")
         span.record_counts(retrieval_passages=5)
 
@@ -49,12 +50,19 @@ def test_what_a_call_is(exported: InMemorySpanExporter) -> None:
     call_a_model()
     span = only_span(exported)
     assert (span.name, span.kind) == ("chat gpt", SpanKind.CLIENT)
-    assert dict(span.attributes or {}) == {
+    attributes = dict(span.attributes or {})
+    waited = attributes.pop("gen_ai.response.time_to_first_chunk")
+    assert isinstance(waited, float)
+    assert 0 <= waited <= ((span.end_time or 0) - (span.start_time or 0)) / 1e9
+    assert attributes == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": "gpt",
         "gen_ai.usage.input_tokens": 12,
         "gen_ai.usage.output_tokens": 3,
+        "gen_ai.usage.cache_read.input_tokens": 8,
+        "gen_ai.usage.cache_creation.input_tokens": 2,
+        "gen_ai.request.max_tokens": 90,
         "gen_ai.response.finish_reasons": ("stop",),
         "citewire.retrieval.passages": 5,
     }
@@ -68,6 +76,21 @@ def test_content_is_kept_where_that_is_asked_for(exported: InMemorySpanExporter)
     asked = json.loads(str(attributes["gen_ai.input.messages"]))
     assert asked == [{"role": "user", "parts": [{"type": "text", "content": "a secret question"}]}]
     assert "a secret answer" in str(attributes["gen_ai.output.messages"])
+
+
+@pytest.mark.parametrize("content", [False, True])
+def test_a_search_says_what_it_looked_for_only_where_that_is_asked_for(
+    exported: InMemorySpanExporter, *, content: bool
+) -> None:
+    capture_content(on=content)
+    with model_span("retrieval") as span:
+        span.record_search("a secret question", 5)
+        span.record_documents([(7, 0.5), (8, None)])
+    attributes = dict(only_span(exported).attributes or {})
+    assert (attributes["gen_ai.operation.name"], attributes["gen_ai.request.top_k"]) == ("retrieval", 5)
+    assert attributes.get("gen_ai.retrieval.query.text") == ("a secret question" if content else None)
+    documents = json.loads(str(attributes.get("gen_ai.retrieval.documents", "[]")))
+    assert documents == ([{"id": "7", "score": 0.5}, {"id": "8", "score": None}] if content else [])
 
 
 ERRORS = pytest.mark.parametrize(

@@ -27,13 +27,40 @@ class ModelSpan:
 
     def __init__(self, span: Span) -> None:
         self._span = span
+        self._start = time.perf_counter()
 
-    def record_usage(self, input_tokens: int, output_tokens: int | None = None) -> None:
-        """Records the tokens of the call, for its caller's limits too."""
+    def record_usage(
+        self, input_tokens: int, output_tokens: int | None = None, *, cache_read: int = 0, cache_written: int = 0
+    ) -> None:
+        """Records the tokens of the call, for its caller's limits too; those of the cache are part of the input."""
         spend_tokens(input_tokens + (output_tokens or 0))
         self._span.set_attribute("gen_ai.usage.input_tokens", input_tokens)
         if output_tokens is not None:
             self._span.set_attribute("gen_ai.usage.output_tokens", output_tokens)
+        if cache_read:
+            self._span.set_attribute("gen_ai.usage.cache_read.input_tokens", cache_read)
+        if cache_written:
+            self._span.set_attribute("gen_ai.usage.cache_creation.input_tokens", cache_written)
+
+    def record_limit(self, max_tokens: int) -> None:
+        """Records how many tokens the model may write."""
+        self._span.set_attribute("gen_ai.request.max_tokens", max_tokens)
+
+    def record_dimensions(self, dimensions: int) -> None:
+        """Records the length of an embedding's vectors."""
+        self._span.set_attribute("gen_ai.embeddings.dimension.count", dimensions)
+
+    def record_search(self, query: str, top_k: int) -> None:
+        """Records what a search wants; its text only where content is captured."""
+        self._span.set_attribute("gen_ai.request.top_k", top_k)
+        if self.captures_content:
+            self._span.set_attribute("gen_ai.retrieval.query.text", query)
+
+    def record_documents(self, documents: Iterable[tuple[int, float | None]]) -> None:
+        """Records the ids and scores of what a search gave, where content is captured."""
+        if self.captures_content:
+            listed = [{"id": str(number), "score": score} for number, score in documents]
+            self._span.set_attribute("gen_ai.retrieval.documents", json.dumps(listed))
 
     def record_finish(self, reason: str) -> None:
         """Records why the model stopped."""
@@ -42,6 +69,7 @@ class ModelSpan:
     def record_first_token(self) -> None:
         """Records the time of the first token."""
         self._span.add_event("first token")
+        self._span.set_attribute("gen_ai.response.time_to_first_chunk", time.perf_counter() - self._start)
 
     def record_counts(self, **counts: float | str | bool) -> None:
         """Records figures of our own as `citewire.<name>`; an underscore becomes a dot."""

@@ -279,6 +279,7 @@ class Embedder:
             with measured_call(_OPERATION, provider=PROVIDER, model=model) as span:
                 vectors = await job.result()
                 span.record_counts(texts=len(texts))
+                span.record_dimensions(self._model.info.space.dimensions)
                 span.record_usage(job.tokens_read)
             return vectors
         finally:

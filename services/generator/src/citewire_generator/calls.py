@@ -98,7 +98,12 @@ class Call:
                 )
             )
         if self._span is not None:
-            self._span.record_usage(usage.prompt_tokens, usage.completion_tokens)
+            self._span.record_usage(
+                usage.prompt_tokens,
+                usage.completion_tokens,
+                cache_read=usage.cached_prompt_tokens,
+                cache_written=usage.cache_write_prompt_tokens,
+            )
             if finish:
                 self._span.record_finish(finish)
         return usage
@@ -108,6 +113,8 @@ class Call:
         """Measures the block. What a call spent that was left or failed, the ledger estimates."""
         try:
             with measured_call(OPERATION, provider=self._provider, model=self._model) as self._span:
+                if self._entry.new.max_output_tokens:
+                    self._span.record_limit(self._entry.new.max_output_tokens)
                 try:
                     yield
                 finally:

@@ -41,6 +41,7 @@ class RetrieverServicer(RetrieverServiceServicer):
     async def Search(self, request: retriever_pb2.SearchRequest, context: Context) -> retriever_pb2.SearchResponse:
         query = convert_search.search_from_proto(request)
         with model_span("retrieval") as span:
+            span.record_search(request.query, query.top_k)
             response = await self._service.search(current_tenant(), query)
             span.record_counts(
                 retrieval_mode=query.mode,
@@ -48,6 +49,7 @@ class RetrieverServicer(RetrieverServiceServicer):
                 retrieval_passages=len(response.results),
                 retrieval_exact=response.exact,
             )
+            span.record_documents((result.chunk.document_id, result.score) for result in response.results)
         convert_search.limit_metadata(result.chunk for result in response.results)
         return response
 
