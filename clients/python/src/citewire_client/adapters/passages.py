@@ -1,9 +1,8 @@
 """Passages, documents and vectors as frameworks take them."""
 
-import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from citewire_client import models
 from citewire_client.base import Model
@@ -11,6 +10,7 @@ from citewire_client.errors import DocumentFailedError
 
 _CONTENT: Final = frozenset({"content", "metadata", "similarity", "duplicate_chunk_ids"})
 """Of a search result, what isn't about its place."""
+_ADDRESS: Final = re.compile(r"https?://[^\s/?#]\S*", re.IGNORECASE)
 _TITLE_CHARACTERS: Final = 100
 _BATCH: Final = 256
 
@@ -37,7 +37,8 @@ def document_fields(text: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """
     named = {name: value for name in ("title", "file_name", "url", "source") if (value := _text(metadata.get(name)))}
     source = named.get("source", "")
-    title = named.get("title") or named.get("file_name") or os.path.basename(source.rstrip("/\\")) or _first_line(text)  # noqa: PTH119 # it may be an address
+    last = source.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    title = named.get("title") or named.get("file_name") or last or _first_line(text)
     fields: dict[str, Any] = {"content": text, "title": title, "type": "article"}
     address = next((value for name in ("url", "source") if _is_address(value := named.get(name, ""))), None)
     if address is not None:
@@ -81,8 +82,7 @@ def _text(value: object) -> str:
 
 
 def _is_address(value: str) -> bool:
-    parts = urlsplit(value)
-    return parts.scheme in {"http", "https"} and bool(parts.netloc)
+    return _ADDRESS.fullmatch(value) is not None
 
 
 def _first_line(text: str) -> str:
