@@ -54,6 +54,10 @@ class Running:
         with use_tenant(tenant):
             return await client.unary(self.stub.SealProvider, request, timeout=20)
 
+    async def test(self, tenant: Tenant, ref: common.ProviderRef) -> common.ProviderTest:
+        with use_tenant(tenant):
+            return (await client.unary(self.stub.TestProvider, pb.TestProviderRequest(ref=ref), timeout=20)).test
+
     async def rewrap(self, tenant: Tenant, ref: common.ProviderRef) -> pb.RewrapProviderResponse:
         with use_tenant(tenant):
             return await client.unary(self.stub.RewrapProvider, pb.RewrapProviderRequest(ref=ref), timeout=20)
@@ -145,6 +149,46 @@ async def test_what_the_provider_said_is_reported() -> None:
         assert (answer.test.ok, answer.test.reason, answer.test.status) == (False, "PROVIDER_AUTH", 401)
         assert not answer.HasField("space")
         assert answer.ref.sealed_key
+
+
+async def test_a_sealed_one_is_tried_out_again_as_it_is_now() -> None:
+    async with serve() as running:
+        ref = (await running.seal(skip_test=True)).ref
+        test = await running.test(ANA, ref)
+        assert (test.tried, test.ok, test.dimensions) == (True, True, DIMENSIONS)
+        (own,) = running.made
+        assert len(own.batches) == 1, "one small call"
+        assert running.operators.batches == []
+        own.error = FailedPrecondition("it refused the key", reason="PROVIDER_AUTH", metadata={"status": "401"})
+        test = await running.test(ANA, ref)
+        assert (test.tried, test.ok, test.reason, test.status) == (True, False, "PROVIDER_AUTH", 401)
+        assert CANARY.encode() not in test.SerializeToString()
+
+
+async def test_a_reranker_is_tried_out_as_a_reranker() -> None:
+    async with serve() as running:
+        ref = (await running.seal(type=common.PROVIDER_TYPE_RERANK, skip_test=True)).ref
+        test = await running.test(ANA, ref)  # nobody listens at its address
+        assert (test.tried, test.ok, test.reason) == (True, False, "PROVIDER_UNAVAILABLE")
+        assert CANARY.encode() not in test.SerializeToString()
+        assert running.made == [], "no embedding model was built for it"
+
+
+async def test_nobody_elses_is_tried_out_nor_what_was_put_together() -> None:
+    async with serve() as running:
+        ref = (await running.seal(skip_test=True)).ref
+        chat = common.ProviderRef()
+        chat.CopyFrom(ref)
+        chat.type = common.PROVIDER_TYPE_CHAT
+        for tenant, sealed, reason in (
+            (EVE, ref, "PROVIDER_SEAL"),
+            (ANA, common.ProviderRef(), "INVALID_FIELD"),
+            (ANA, chat, "INVALID_FIELD"),
+        ):
+            with pytest.raises(CitewireError) as raised:
+                await running.test(tenant, sealed)
+            assert raised.value.reason == reason
+        assert running.opened == []
 
 
 async def test_only_the_owner_wraps_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from fake_gateway import reply_json, reply_problem
@@ -51,3 +52,25 @@ def test_one_is_activated_and_deleted(gateway: FakeGateway, run: Run) -> None:
     refused = run("providers", "delete", "chat", "gone")
     assert refused.exit_code == 5
     assert "there is no chat provider" in refused.stderr
+
+
+def test_one_is_tried_out_and_the_result_said(gateway: FakeGateway, run: Run) -> None:
+    worked = {"tried": True, "ok": True, "text": "It answered in 210 ms."}
+    gateway.on("POST", "/v1/providers/chat/work:test", reply_json(WORK | {"test": worked}))
+    done = run("providers", "test", "chat", "work")
+    assert done.exit_code == 0, done.stderr
+    assert gateway.requests[-1].query == {"scope": "user"}
+    assert done.stdout.splitlines()[-1] == "It answered in 210 ms."
+    refused = {"tried": True, "ok": False, "reason": "PROVIDER_AUTH", "status": 401, "text": "It refused the key."}
+    gateway.on("POST", "/v1/providers/chat/work:test", reply_json(WORK | {"test": refused}))
+    failed = run("providers", "test", "chat", "work", "--org")
+    assert failed.exit_code == 1
+    assert gateway.requests[-1].query == {"scope": "org"}
+    assert failed.stdout.splitlines()[-1] == "It refused the key."
+    shown = run("providers", "test", "chat", "work", "--json")
+    assert (shown.exit_code, json.loads(shown.stdout)["test"]) == (1, refused)
+    missing = reply_problem(
+        404, "Not found", reason="PROVIDER_NOT_FOUND", detail="there is no chat provider of your own"
+    )
+    gateway.on("POST", "/v1/providers/chat/gone:test", missing)
+    assert run("providers", "test", "chat", "gone").exit_code == 5
