@@ -2,7 +2,8 @@
 
 A block `sh` holds commands, a block `text` after it what they print, with `…` for anything. What differs from a
 newcomer's machine: a free port instead of 8080, a home folder of our own, a key that is none for `…`, and of all tests
-one file. Scaled down, of starts that follow one another, each with another model, one is made.
+one file. There is no Node, whatever this machine has, and the page is served. Scaled down, of starts that follow one
+another, each with another model, one is made.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 import pytest
 
 from embedded_postgres import link_tree
@@ -90,6 +92,8 @@ class Newcomer:
         self.log = folder / "log.txt"
         self.port = _free_port()
         self._bytecode = self.home / "bytecode"  # ends with the clone
+        self.node_calls = folder / "node-calls.txt"
+        self._programs = folder / "programs"
         self._stack: subprocess.Popen[bytes] | None = None
 
     def clone_repository(self) -> None:
@@ -131,12 +135,31 @@ class Newcomer:
         (handbook / "pay" / "LICENSE").write_text("Tips are shared among the crew of a sailing.\n")
         (handbook / "logo.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
 
+    def forbid_node(self) -> None:
+        """Node's programs, first on PATH: they fail, and note who called them."""
+        self._programs.mkdir()
+        for name in ("node", "nodejs", "npm", "npx", "corepack"):
+            program = self._programs / name
+            program.write_text(f'#!/bin/sh\necho "{name} $*" >> "{self.node_calls}"\nexit 127\n')
+            program.chmod(0o755)
+
+    def page_files(self) -> list[str]:
+        """What the page that is served loads by itself; each of it is there."""
+        with httpx.Client(base_url=f"http://127.0.0.1:{self.port}", trust_env=False, timeout=60) as http:
+            page = http.get("/")
+            assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+            files = re.findall(r'(?:src|href)="\./([^"]+)"', page.text)
+            for name in files:
+                assert http.get(f"/{name}").is_success, name
+        return files
+
     def environ(self) -> dict[str, str]:
         own = {f"CITEWIRE_{name}_PORT": "0" for name in ("EMBEDDER", "RETRIEVER", "GENERATOR")}
         names = ("GATEWAY", "EMBEDDER", "RETRIEVER", "GENERATOR", "WORKER")
         own |= {f"CITEWIRE_{name}_METRICS_PORT": "0" for name in names}
         own |= {"CITEWIRE_GATEWAY_PORT": str(self.port), "HOME": str(self.home), "ARGS": ""}
         own |= {"PYTHONPYCACHEPREFIX": str(self._bytecode)}
+        own |= {"PATH": f"{self._programs}{os.pathsep}{os.environ['PATH']}"}
         # What is installed comes from uv's cache, which has it: this environment was made from it.
         caches = {"UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or str(Path("~/.cache/uv").expanduser())}
         interpreter = {"PYTHON": getattr(sys, "_base_executable", sys.executable)}
@@ -222,6 +245,7 @@ def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
 def test_every_command_of_the_first_hour(newcomer: Newcomer, proof: ProofScale) -> None:
     newcomer.clone_repository()
     newcomer.furnish()
+    newcomer.forbid_node()
     for step in steps() if proof.full else fewer_starts(steps(), proof.random()):
         commands = step.commands.replace("127.0.0.1:8080", f"127.0.0.1:{newcomer.port}").replace("…", "no-key")
         printed = newcomer.start(commands) if step.starts else newcomer.run(commands)
@@ -235,3 +259,5 @@ def test_every_command_of_the_first_hour(newcomer: Newcomer, proof: ProofScale) 
             # "ready" or after.
             told = "".join(line for line in printed.splitlines(keepends=True) if "provider_unreachable" not in line)
             assert not re.search(r"\b(FATAL|ERROR|error|warning|Traceback)\b", told), printed
+            assert {name.rpartition(".")[2] for name in newcomer.page_files()} >= {"js", "css"}
+    assert not newcomer.node_calls.exists(), newcomer.node_calls.read_text()
