@@ -51,6 +51,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, model: ScriptedModel) -> Ite
         "CITEWIRE_GENERATOR_MODEL": "scripted",
         "CITEWIRE_GENERATOR_API_BASE": model.url,
         "CITEWIRE_EGRESS_ALLOW": "127.0.0.1",
+        "CITEWIRE_RETRIEVER_FETCH_ALLOW": "127.0.0.1",
     }
     with local_stack(tmp_path_factory.mktemp("page"), environ=environ) as running:
         with httpx.Client(base_url=running.base_url, trust_env=False, timeout=60) as http:
@@ -403,6 +404,26 @@ async def test_files_are_added_with_progress_and_reasons(page: DrivenPage, stack
     await page.wait_for("[...document.querySelectorAll('.documents a')].some(link => link.textContent === 'Tides')")
     await page.run("[...document.querySelectorAll('.documents a')].find(link => link.textContent === 'Tides').click()")
     assert "High water comes six hours" in await text(page, ".chunk")
+
+
+async def test_files_are_added_by_their_address(page: DrivenPage, stack: LocalStack) -> None:
+    async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=60) as http:
+        stored = await upload_bytes(http, "moon.md", b"# The moon\n\nIt pulls the sea.\n")
+    await page.go(f"{stack.base_url}/#/library")
+    await fill(page, "#from-address", "file:///etc/passwd")
+    await press_named(page, ".page button", "Fetch")
+    assert await page.run("document.querySelector('#from-address').matches(':invalid')")
+    own = f"{stack.base_url}/v1/documents/{stored['id']}/content"
+    for address, state in ((own, "ready"), ("http://10.0.0.1/report.pdf?<b>", "failed")):
+        await fill(page, "#from-address", address)
+        await fill(page, "#with-tags", "by address")
+        await press_named(page, ".page button", "Fetch")
+        await page.wait_for(f"!!document.querySelector('.rows:not(.documents) > li:first-child .{state}')")
+        assert address in await text(page, ".rows:not(.documents) > li:first-child .name")
+    assert "may not connect" in await text(page, ".rows:not(.documents) > li:first-child .fault")
+    await page.wait_for("document.querySelector('.documents li .tag')?.textContent === 'by address'")
+    assert await page.run("document.querySelector('#from-address').value") == ""
+    assert await page.run("document.querySelectorAll('.rows:not(.documents) > li').length") == 2
 
 
 async def test_own_models_are_tried_out_chosen_beside_the_question_and_removed(

@@ -10,7 +10,7 @@ import { attempt, client, go, place } from "../state";
 import { day, size, words } from "../words";
 import { DocumentPage } from "./DocumentPage";
 import { readTags } from "./tags";
-import { type Into, type Upload, upload, uploads } from "./uploads";
+import { type Into, type Upload, upload, uploadFrom, uploads } from "./uploads";
 
 const SEARCH_MS = 200;
 
@@ -55,7 +55,7 @@ function Documents() {
     <main class="page" id="main" tabIndex={-1}>
       <h1>{words.value.library}</h1>
       <p class="quiet">{words.value.libraryText}</p>
-      <DropArea onFiles={(files, into) => upload(files, into, changed)} />
+      <DropArea onFiles={(files, into) => upload(files, into, changed)} onUrl={(url, into) => uploadFrom(url, into, changed)} />
       {uploads.value.length > 0 && (
         <>
           <h2>{words.value.uploads}</h2>
@@ -93,11 +93,22 @@ function Documents() {
   );
 }
 
-function DropArea({ onFiles }: { onFiles: (files: File[], into: Into) => void }) {
+interface DropProps {
+  onFiles: (files: File[], into: Into) => void;
+  onUrl: (url: string, into: Into) => void;
+}
+
+function DropArea({ onFiles, onUrl }: DropProps) {
   const [isOver, setOver] = useState(false);
   const [into, setInto] = useState("");
   const [tags, setTags] = useState("");
-  const take = (files: FileList | null | undefined) => onFiles([...(files ?? [])], { collection: into.trim(), tags: readTags(tags) });
+  const [url, setUrl] = useState("");
+  const common = (): Into => ({ collection: into.trim(), tags: readTags(tags) });
+  const take = (files: FileList | null | undefined) => onFiles([...(files ?? [])], common());
+  const takeUrl = () => {
+    onUrl(url.trim(), common());
+    setUrl("");
+  };
   return (
     <>
       <label
@@ -116,6 +127,11 @@ function DropArea({ onFiles }: { onFiles: (files: File[], into: Into) => void })
           onChange={(event) => { take(event.currentTarget.files); event.currentTarget.value = ""; }}
         />
       </label>
+      <form class="tools" onSubmit={(event) => { event.preventDefault(); takeUrl(); }}>
+        <label class="quiet" for="from-address">{words.value.fromAddress}</label>
+        <input id="from-address" type="url" required pattern="https?://.+" maxLength={2048} placeholder="https://" title={words.value.addressRule} value={url} onInput={(event) => setUrl(event.currentTarget.value)} />
+        <button type="submit">{words.value.fetchAddress}</button>
+      </form>
       <div class="tools">
         <label class="quiet" for="into">{words.value.intoCollection}</label>
         <input id="into" list="collections" maxLength={128} placeholder={words.value.noCollection} value={into} onInput={(event) => setInto(event.currentTarget.value)} />
@@ -130,9 +146,10 @@ function DropArea({ onFiles }: { onFiles: (files: File[], into: Into) => void })
 function UploadRow({ upload: { name, bytes, percent, document, error } }: { upload: Upload }) {
   const failed = error ?? document?.error?.message ?? null;
   const state = failed !== null ? "failed" : (document?.status ?? "pending");
+  const length = bytes ?? document?.size_bytes;
   return (
     <li>
-      <span class="name" dir="auto">{nameText(name)} <span class="quiet">{size(bytes)}</span></span>
+      <span class="name" dir="auto">{nameText(name)} {length !== undefined && <span class="quiet">{size(length)}</span>}</span>
       <span class={`state ${state}`}>
         {percent !== null && failed === null ? words.value.uploading(percent) : (words.value.states[state] ?? state)}
       </span>

@@ -1,4 +1,4 @@
-// Files on their way into the library: each with its progress, and the reason if it fails.
+// Files on their way into the library, from here or by their address: each with its progress, and the reason if it fails.
 import type { Document } from "@citewire/client";
 import { signal } from "@preact/signals";
 
@@ -8,7 +8,8 @@ import { words } from "../words";
 export interface Upload {
   key: number;
   name: string;
-  bytes: number;
+  /** Null as long as only the server knows: it fetches the file. */
+  bytes: number | null;
   /** Percent that is sent, null when the server has it all. */
   percent: number | null;
   document: Document | null;
@@ -33,10 +34,20 @@ export interface Into {
 /** Sends files; `onReady` is called whenever one has been read. */
 export function upload(files: Iterable<File>, into: Into, onReady: () => void): void {
   for (const file of files) {
-    const key = ++lastKey;
-    uploads.value = [{ key, name: file.name, bytes: file.size, percent: 0, document: null, error: null }, ...uploads.value];
-    waiting.push(() => send(key, file, into).then(onReady));
+    queue({ name: file.name, bytes: file.size, percent: 0 }, (key) => send(key, file, into), onReady);
   }
+}
+
+/** Has the server fetch the file at an address. */
+export function uploadFrom(url: string, into: Into, onReady: () => void): void {
+  const body = { url, ...(into.collection !== "" && { collection: into.collection }), ...(into.tags.length > 0 && { tags: into.tags }) };
+  queue({ name: url, bytes: null, percent: null }, () => client.call<Document>("POST", "/v1/documents", body), onReady);
+}
+
+function queue(from: Pick<Upload, "name" | "bytes" | "percent">, store: (key: number) => Promise<Document>, onReady: () => void): void {
+  const key = ++lastKey;
+  uploads.value = [{ key, ...from, document: null, error: null }, ...uploads.value];
+  waiting.push(() => follow(key, store).then(onReady));
   next();
 }
 
@@ -54,18 +65,23 @@ function change(key: number, changes: Partial<Upload>): void {
   uploads.value = uploads.value.map((entry) => (entry.key === key ? { ...entry, ...changes } : entry));
 }
 
-async function send(key: number, file: File, into: Into): Promise<void> {
+/** Stores a file, and looks after it until it is read. */
+async function follow(key: number, store: (key: number) => Promise<Document>): Promise<void> {
+  try {
+    const stored = await store(key);
+    change(key, { percent: null, document: stored });
+    await watch(key, stored.id);
+  } catch (error) {
+    change(key, { error: error instanceof TypeError ? words.value.offline : (error as Error).message });
+  }
+}
+
+function send(key: number, file: File, into: Into): Promise<Document> {
   const form = new FormData();
   if (into.collection !== "") form.set("collection", into.collection);
   if (into.tags.length > 0) form.set("tags", JSON.stringify(into.tags));
   form.set("file", file);
-  try {
-    const stored = await post(form, (percent) => change(key, { percent }));
-    change(key, { percent: null, document: stored });
-    await watch(key, stored.id);
-  } catch (error) {
-    change(key, { error: error instanceof Error ? error.message : words.value.offline });
-  }
+  return post(form, (percent) => change(key, { percent }));
 }
 
 /** A fetch doesn't say how much of its body is sent; this does. */
