@@ -230,6 +230,7 @@ async def run(stack: LocalStack, clients: Mapping[str, Client], pairs: int, seco
     rows: Sequence[Sequence[object]] = [
         ["answered in time, of the peak", share, f"≥ {GOODPUT}"],
         ["the same, the quiet one's included, while it asks", together, ""],
+        ["its answers then, ms (median)", statistics.median(sent.answered or [0.0]), ""],
         ["refused", len(alone.refused), ""],
         ["p95 of a refusal, ms", refusal, f"≤ {REFUSAL_MS:.0f}"],
         ["failed otherwise", alone.failed + sent.failed, "0"],
