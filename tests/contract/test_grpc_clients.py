@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
+from typing import Any
 
+import jwt
 import pytest
 from citewire.embedder.v1 import embedder_pb2
+from citewire.embedder.v1.embedder_pb2_grpc import add_EmbedderServiceServicer_to_server
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import corpus_pb2, retriever_pb2
 
 from callers import KEY
+from certificates import Authority, files_in
 from citewire_client import (
     AuthenticationError,
     ConnectionFailedError,
     InvalidRequestError,
+    PermissionDeniedError,
     RateLimitError,
     TimedOutError,
     UnavailableError,
@@ -31,14 +37,19 @@ from citewire_client.services import (
     EmbedderClient,
     GeneratorClient,
     RetrieverClient,
+    Tls,
+    TokenFile,
 )
 from citewire_client.services.channels import options as client_options
 from citewire_client.services.channels import service_config as client_config
 from citewire_kit import channel
+from citewire_kit.callers.__main__ import make_keys
 from citewire_kit.errors import FieldViolation, InvalidArgument, ResourceExhausted, Unavailable
+from citewire_kit.server import GrpcServer
+from citewire_kit.settings import ServiceSettings
 from citewire_kit.tenant import Tenant, current_tenant
-from gateway_fake_servers import Fakes, running_fakes
-from gateway_fakes import completed, delta, started
+from gateway_fake_servers import Fakes, running_fakes, servicer_of
+from gateway_fakes import FakeEmbedder, completed, delta, started
 from scripts.service_clients import TARGET, module
 
 ANNA = Caller("acme", "anna", plan="pro", roles=("reader",), groups=("sales",))
@@ -233,6 +244,70 @@ async def test_a_search_finds_what_the_retriever_has(fakes: Fakes) -> None:
     async with AsyncRetrieverClient(fakes.target("retriever"), signer=SIGNER, caller=ANNA) as client:
         request = retriever_pb2.SearchRequest(query="x", top_k=5, mode=retriever_pb2.SEARCH_MODE_LEXICAL)
         assert len((await client.search(request, request_id="r-1")).results) == len(fakes.retriever.results)
+
+
+@pytest.mark.client("citewire-client", "Services over gRPC: mutual TLS, to which each call is bound")
+async def test_tokens_are_bound_to_the_certificate(tmp_path: Path) -> None:
+    authority = Authority()
+    for name in ("localhost", "reports", "other"):
+        authority.issue(tmp_path / name, name)
+    keys, files = tmp_path / "keys", files_in(tmp_path / "localhost")
+    make_keys(keys, {"reports": ("acme",), "other": ()})
+    settings = ServiceSettings(
+        port=0, metrics_port=0, leave_seconds=0, caller_issuers=keys / "issuers.json",
+        tls_cert=files.cert, tls_key=files.key, tls_ca=files.ca,
+    )  # fmt: skip
+    server = GrpcServer(settings, service="embedder")
+    name = "citewire.embedder.v1.EmbedderService"
+    register: Any = add_EmbedderServiceServicer_to_server
+    server.add(register, servicer_of(name, FakeEmbedder()), name)
+    target = f"localhost:{await server.start()}"
+    server.set_serving(True)
+    signer = CallerKey("citewire-reports", keys / "reports.pem")
+    request = embedder_pb2.EmbedRequest(inputs=["x"])
+    try:
+        own, others = (_tls(tmp_path / name) for name in ("reports", "other"))
+        async with AsyncEmbedderClient(target, signer=signer, caller=ANNA, tls=own) as client:
+            assert len((await client.embed(request)).vectors) > 0
+            with pytest.raises(PermissionDeniedError):
+                await client.embed(request, caller=Caller("globex", "bob"))
+        async with AsyncEmbedderClient(target, signer=signer, caller=ANNA, tls=others) as client:
+            with pytest.raises((AuthenticationError, PermissionDeniedError)):
+                await client.embed(request)
+        # A token that somebody else took along is worth nothing under their certificate.
+        stolen = tmp_path / "token"
+        stolen.write_text(signer.token("embedder", ANNA, own.certificate.read_bytes()))
+        for tls, taken in ((own, True), (others, False)):
+            async with AsyncEmbedderClient(target, signer=TokenFile(stolen), caller=ANNA, tls=tls) as client:
+                if taken:
+                    await client.embed(request)
+                    continue
+                with pytest.raises((AuthenticationError, PermissionDeniedError)):
+                    await client.embed(request)
+    finally:
+        await server.drain_and_stop()
+
+
+def _tls(folder: Path) -> Tls:
+    files = files_in(folder)
+    return Tls(files.ca, files.cert, files.key)
+
+
+def test_a_key_that_is_replaced_is_followed(tmp_path: Path) -> None:
+    make_keys(tmp_path, {"old": (), "new": ()})
+    file = tmp_path / "key.pem"
+    file.write_bytes((tmp_path / "old.pem").read_bytes())
+    signer = CallerKey("me", file)
+    first = signer.token("embedder", ANNA, b"")
+    assert signer.token("embedder", ANNA, b"") == first
+    file.write_text("half of a ke")
+    os.utime(file, ns=(1, 1))
+    assert signer.token("embedder", ANNA, b"") == first
+    file.write_bytes((tmp_path / "new.pem").read_bytes())
+    os.utime(file, ns=(2, 2))
+    assert (
+        jwt.get_unverified_header(signer.token("embedder", ANNA, b""))["kid"] != jwt.get_unverified_header(first)["kid"]
+    )
 
 
 def test_a_key_that_is_none_is_named(tmp_path: Path) -> None:
