@@ -50,6 +50,21 @@ BEGIN
 END
 $$;
 
+-- What the key from the queue to versions does on one Postgres, for documents that are deleted. As the owner: who deleted them
+-- doesn't see them any more, and so not their jobs.
+CREATE OR REPLACE FUNCTION corpus.delete_jobs(of_documents bigint[]) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    org CONSTANT text := current_setting('citewire.org_id', true);
+BEGIN
+    DELETE FROM corpus.ingest_jobs WHERE org_id = org AND document_id = ANY (of_documents);
+END
+$$;
+REVOKE ALL ON FUNCTION corpus.delete_jobs(bigint[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION corpus.delete_jobs(bigint[]) TO citewire_corpus;
+
 -- A shard can't notify: what did can't be prepared, which a transaction over several nodes is. The queue stays on the
 -- coordinator, out of a shard's reach. The stores do what these do.
 DROP TRIGGER IF EXISTS progress ON corpus.versions;

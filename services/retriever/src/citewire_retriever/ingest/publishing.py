@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from citewire_kit.postgres import Connection, load_queries
+from citewire_kit.transaction_settings import is_spread
 from citewire_retriever.ingest.model import Job, LeaseLostError, Publication, Published
 
 SQL: Final = load_queries("citewire_retriever.ingest", "queries.sql")
@@ -12,6 +13,8 @@ async def written(connection: Connection, query: str, values: dict[str, Any]) ->
     """Writes one row. Raises `LeaseLostError` if it is none."""
     if (await connection.execute(SQL[query], values)).rowcount != 1:
         raise LeaseLostError
+    if is_spread(connection):
+        await connection.execute(SQL["tell"], values)
 
 
 async def held(connection: Connection, job: Job) -> None:
@@ -64,11 +67,13 @@ async def publish(connection: Connection, job: Job, publication: Publication) ->
     }
     await written(connection, "version_ready", values)
     await held(connection, job)
-    await connection.execute(SQL["claim_space"], values)
+    if (await connection.execute(SQL["claim_space"], values)).rowcount == 1 and is_spread(connection):
+        await connection.execute(SQL["check_backfill"], values)
     live = await (await connection.execute(SQL["live_space"], values)).fetchone()
     if live is None or live[0] != publication.table.space_id:
         raise OtherSpaceError
     if overtaken:
+        await connection.execute(SQL["version_overtaken"], values)
         await connection.execute(SQL["drop_vectors"], values)
     else:
         await connection.execute(SQL["document_live"], values)

@@ -116,7 +116,7 @@ FOR NO KEY UPDATE
 -- name: begin_version
 UPDATE corpus.versions
 SET status = 'processing', stage = 'parse', done = 0, total = 0, attempt = %(attempt)s,
-    started_at = coalesce(started_at, now()), finished_at = NULL, error_code = NULL, error_message = NULL
+    started_at = least(started_at, now()), finished_at = NULL, error_code = NULL, error_message = NULL
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
 
 -- name: version_to_ingest
@@ -196,6 +196,7 @@ RETURNING chunk_index, chunk_id
 INSERT INTO corpus.lexical (org_id, chunk_id, document_id, version, terms)
 SELECT %(org_id)s, fresh.chunk_id, %(document_id)s, %(version)s, fresh.terms::sparsevec
 FROM unnest(%(chunk_ids)s::bigint[], %(terms)s::text[]) AS fresh (chunk_id, terms)
+RETURNING 1  -- or Citus would COPY, which row-level security forbids
 
 -- name: insert_vector
 INSERT INTO {vectors} (org_id, chunk_id, document_id, version, embedding)
@@ -237,8 +238,26 @@ SELECT live_space_id FROM corpus.org_spaces WHERE org_id = %(org_id)s
 UPDATE corpus.versions
 SET status = 'ready', stage = NULL, done = %(chunks)s, total = %(chunks)s, chunks = %(chunks)s, tokens = %(tokens)s,
     pages = %(pages)s, media_type = %(media_type)s, finished_at = now(),
-    superseded_at = CASE WHEN %(overtaken)s THEN coalesce(superseded_at, now()) END
+    superseded_at = CASE WHEN %(overtaken)s THEN superseded_at END
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+
+-- name: version_overtaken
+UPDATE corpus.versions SET superseded_at = least(superseded_at, now())
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+
+-- name: check_backfill
+-- Where the database is spread over nodes, a trigger on a shard doesn't reach this table.
+INSERT INTO corpus.backfill_checks AS checks (org_id) VALUES (%(org_id)s)
+ON CONFLICT (org_id) DO UPDATE SET next_at = least(checks.next_at, excluded.next_at)
+
+-- name: delete_jobs
+-- Nor does a key to versions.
+DELETE FROM corpus.ingest_jobs
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+
+-- name: tell
+-- Nor can a shard notify: what did can't be prepared.
+SELECT pg_notify('citewire_corpus_progress', %(org_id)s::text || ' ' || %(document_id)s::bigint)
 
 -- name: document_live
 UPDATE corpus.documents

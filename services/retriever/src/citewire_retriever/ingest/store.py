@@ -12,6 +12,7 @@ from citewire_kit.errors import FailedPrecondition, NotFound, Unavailable
 from citewire_kit.postgres import Connection, Pool
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Plan, Tenant
+from citewire_kit.transaction_settings import is_spread
 from citewire_retriever.headings import named
 from citewire_retriever.ingest.chunk_rows import chunk_columns, chunk_terms
 from citewire_retriever.ingest.chunks import Chunk
@@ -339,6 +340,8 @@ class PostgresJobStore:
             forgotten = (await connection.execute(SQL["forget_version"], job_key(job))).rowcount
             if not forgotten:  # it is live after all; else the job is gone with the version
                 await connection.execute(SQL["end_job"], {**job_key(job), "state": "done"})
+            elif is_spread(connection):
+                await connection.execute(SQL["delete_jobs"], job_key(job))
 
     async def queue_state(self) -> QueueState:
         """Measures the queue of ingest jobs."""

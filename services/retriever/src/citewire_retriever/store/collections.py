@@ -12,6 +12,7 @@ from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, tenan
 from citewire_kit.tenant import Tenant
 from citewire_retriever.errors import access_missing, collection_not_found
 from citewire_retriever.store import rows
+from citewire_retriever.store.jobs import delete_documents
 
 _SQL: Final = rows.queries("collections")
 _DOCUMENTS: Final = rows.queries("documents")
@@ -82,7 +83,7 @@ class PostgresCollections:
             key["collection_id"] = row[0]
             deleted = 0
             if force:
-                deleted = (await connection.execute(_DOCUMENTS["delete_documents_of_collection"], key)).rowcount
+                deleted = await delete_documents(connection, _DOCUMENTS["delete_documents_of_collection"], key)
             else:
                 in_use = await (await connection.execute(_SQL["collection_in_use"], key)).fetchone()
                 if in_use is not None and in_use[0]:

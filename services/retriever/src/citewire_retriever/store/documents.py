@@ -9,15 +9,16 @@ from citewire.retriever.v1.corpus_pb2 import Document, ErasedDocument, WatchDocu
 from psycopg import sql
 
 from citewire_kit.errors import FailedPrecondition, invalid_field
-from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, tenant_transaction
+from citewire_kit.postgres import Connection, Pool, fetch_rows, tenant_transaction
 from citewire_kit.tenant import Tenant
+from citewire_kit.transaction_settings import is_spread
 from citewire_kit.user_rows import UserRow, UserTables, user_rows
 from citewire_retriever.errors import access_missing
 from citewire_retriever.model import MAX_ERASED, VALIDITY, Changes, DocumentCursor, DocumentQuery, JsonObject
 from citewire_retriever.store import rows
 from citewire_retriever.store.collections import hold_collection
 from citewire_retriever.store.filter_sql import Parameters, filter_condition, valid_condition
-from citewire_retriever.store.jobs import queue_ingest
+from citewire_retriever.store.jobs import delete_documents, queue_ingest
 from citewire_retriever.store.storage import PostgresStorage
 
 _SQL: Final = rows.queries("documents")
@@ -62,12 +63,10 @@ class PostgresDocuments:
     ) -> list[Document]:
         """Returns at most `limit` documents, newest first, that come after the cursor."""
         parameters = Parameters()
-        statement = sql.SQL(_SQL["select_document"] + "\n" + _SQL["page_of_documents"]).format(
-            conditions=_conditions(query, after, parameters)
-        )
+        conditions = _conditions(query, after, parameters)
         values = {"org_id": tenant.org_id, "limit": limit, **parameters.values}
         async with tenant_transaction(self._pool, tenant) as connection:
-            result = await fetch_rows(connection, statement, values)
+            result = await _select(connection, "page_of_documents", values, conditions=conditions)
         return [rows.document_progress(row).document for row in result]
 
     async def update(self, tenant: Tenant, document_id: int, changes: Changes) -> WatchDocumentResponse | None:
@@ -119,7 +118,7 @@ class PostgresDocuments:
             key = {"org_id": tenant.org_id, "document_id": document_id}
             if not await _is_changeable(connection, key):
                 return False
-            return (await connection.execute(_SQL["delete_document"], key)).rowcount == 1
+            return await delete_documents(connection, _SQL["delete_document"], key) == 1
 
     async def erased(self, tenant: Tenant, forget: Sequence[int], after: int) -> list[ErasedDocument]:
         """Forgets that some documents were deleted, and returns the next of the others, by id.
@@ -142,8 +141,10 @@ class PostgresDocuments:
         """
         values = {"org_id": tenant.org_id, "user_id": user_id, "successor": successor, "name": name, "most": _AT_ONCE}
         async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
-            query = _SQL["give_documents" if successor else "delete_owned"]
-            count = (await connection.execute(query, values)).rowcount
+            if successor:
+                count = (await connection.execute(_SQL["give_documents"], values)).rowcount
+            else:
+                count = await delete_documents(connection, _SQL["delete_owned"], values)
             done = count < _AT_ONCE
             if done:
                 await connection.execute(_SQL["forget_user" if user_id else "forget_organisation"], values)
@@ -156,7 +157,7 @@ class PostgresDocuments:
         """
         values = {"org_id": tenant.org_id, "days": days, "most": _AT_ONCE}
         async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
-            count = (await connection.execute(_SQL["delete_expired" if expired else "delete_old"], values)).rowcount
+            count = await delete_documents(connection, _SQL["delete_expired" if expired else "delete_old"], values)
         return count, count < _AT_ONCE
 
     def rows_of_user(self, tenant: Tenant, user_id: str) -> AsyncGenerator[UserRow, None]:
@@ -194,8 +195,28 @@ class PostgresDocuments:
 async def read_document(connection: Connection, tenant: Tenant, document_id: int) -> WatchDocumentResponse | None:
     """Returns a document and how far its latest version is, inside the tenant's transaction."""
     values = {"org_id": tenant.org_id, "document_id": document_id}
-    row = await fetch_row(connection, _SQL["select_document"] + "\n" + _SQL["one_document"], values)
+    row = next(iter(await _select(connection, "one_document", values)), None)
     return None if row is None else rows.document_progress(row)
+
+
+async def _select(
+    connection: Connection, which: str, values: Mapping[str, Any], **blanks: sql.Composable
+) -> list[dict[str, Any]]:
+    """Reads documents with their latest version; where the queue isn't beside them, its states by a second query."""
+    spread = is_spread(connection)
+    statement = sql.SQL(_SQL["select_document"] + "\n" + _SQL[which]).format(
+        enrichment_state=sql.SQL("NULL::text" if spread else "e.state"),
+        enrichment_jobs=sql.SQL("" if spread else _SQL["enrichment_jobs"]),
+        **blanks,
+    )
+    result = await fetch_rows(connection, statement, values)
+    if spread and result:
+        asked = {"org_id": values["org_id"], "document_ids": [row["document_id"] for row in result]}
+        cursor = await connection.execute(_SQL["enrichment_states"], asked)
+        states = {(document_id, version): state for document_id, version, state in await cursor.fetchall()}
+        for row in result:
+            row["enrichment_state"] = states.get((row["document_id"], row["live_version"]))
+    return result
 
 
 async def lock_document(connection: Connection, key: Mapping[str, Any]) -> tuple[Any, ...] | None:

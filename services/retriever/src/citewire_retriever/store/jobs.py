@@ -1,14 +1,17 @@
 """The row that tells the ingest worker what to do."""
 
 import json
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final, LiteralString
 
 from citewire_kit.postgres import Connection
 from citewire_kit.tenant import Tenant, current_request_id
 from citewire_kit.tracing import inject
+from citewire_kit.transaction_settings import is_spread
 from citewire_retriever.store import rows
 
 _SQL: Final = rows.queries("content")
+_DELETE_JOBS: Final = rows.queries("documents")["delete_jobs"]
 
 _RECENT_JOBS: Final = 5
 _RECENT_SECONDS: Final = 10.0
@@ -44,3 +47,14 @@ async def queue_ingest(connection: Connection, tenant: Tenant, document_id: int,
     )
     row = await cursor.fetchone()
     return row is not None and bool(row[0])
+
+
+async def delete_documents(connection: Connection, statement: LiteralString, values: Mapping[str, Any]) -> int:
+    """Deletes documents with their jobs, which no key reaches where the database is spread; returns how many."""
+    if not is_spread(connection):
+        return (await connection.execute(statement, values)).rowcount
+    cursor = await connection.execute(statement + "\nRETURNING document_id", values)
+    document_ids = [row[0] for row in await cursor.fetchall()]
+    if document_ids:
+        await connection.execute(_DELETE_JOBS, {"document_ids": document_ids})
+    return len(document_ids)

@@ -25,7 +25,7 @@ VALUES (%(org_id)s, %(document_id)s, %(version)s, %(part)s, %(bytes)s)
 INSERT INTO corpus.ingest_jobs (org_id, document_id, version, user_id, plan, trace_context, size_bytes, lane)
 SELECT org_id, document_id, version, %(user_id)s, %(plan)s, %(trace_context)s::jsonb, size_bytes,
        CASE WHEN (SELECT count(*) FROM (
-                      SELECT FROM corpus.ingest_jobs recent
+                      SELECT 1 FROM corpus.ingest_jobs recent
                       WHERE recent.org_id = %(org_id)s AND recent.user_id = %(user_id)s
                         AND recent.lane = 'interactive'
                         AND recent.created_at > now() - make_interval(secs => %(recent_seconds)s)
@@ -40,7 +40,7 @@ SET state = 'queued', attempts = 0, next_run_at = now(), worker = NULL, lease_un
     created_at = now(), updated_at = now()
 RETURNING lane = 'bulk' AND (
     SELECT count(*) = %(many_jobs)s
-    FROM (SELECT FROM corpus.ingest_jobs waiting
+    FROM (SELECT 1 FROM corpus.ingest_jobs waiting
           WHERE waiting.org_id = %(org_id)s AND waiting.kind = 'ingest' AND waiting.state = 'queued'
           LIMIT %(many_jobs)s) AS waiting)
 

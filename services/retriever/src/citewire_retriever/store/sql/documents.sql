@@ -8,7 +8,7 @@ SELECT d.document_id, d.title, d.file_name, v.media_type, d.type,
        d.tags, d.metadata, d.owner, v.status, v.error_code, v.error_message, d.latest_version AS version,
        coalesce(d.live_version, 0) AS live_version, v.chunks, v.pages, v.size_bytes, v.tokens, d.created_at,
        d.updated_at, encode(v.sha256, 'hex') AS sha256, v.stage, v.done, v.total, v.attempt,
-       e.state AS enrichment_state, corpus.enriched_fields(d.enriched, d.tags, d.metadata) AS enriched_fields,
+       {enrichment_state} AS enrichment_state, corpus.enriched_fields(d.enriched, d.tags, d.metadata) AS enriched_fields,
        d.enriched_by, d.enrichment_code, d.enrichment_message, corpus.readers_of(d.org_id, d.access_id) AS readers,
        d.valid_from, d.valid_until,
        CASE WHEN corpus.may_change(d.collection_id, d.owner) THEN 'write' ELSE 'read' END AS access
@@ -17,9 +17,21 @@ JOIN corpus.versions v
   ON v.org_id = d.org_id AND v.document_id = d.document_id AND v.version = d.latest_version
 LEFT JOIN corpus.collections c
   ON c.org_id = d.org_id AND c.collection_id = d.collection_id
+{enrichment_jobs}
+WHERE d.org_id = %(org_id)s
+
+-- name: enrichment_jobs
 LEFT JOIN corpus.ingest_jobs e
   ON e.org_id = d.org_id AND e.document_id = d.document_id AND e.version = d.live_version AND e.kind = 'enrich'
-WHERE d.org_id = %(org_id)s
+
+-- name: enrichment_states
+-- Where the database is spread over nodes: the queue is on the coordinator, out of a shard's reach.
+SELECT document_id, version, state FROM corpus.ingest_jobs
+WHERE org_id = %(org_id)s AND document_id = ANY(%(document_ids)s::bigint[]) AND kind = 'enrich'
+
+-- name: delete_jobs
+-- Where the database is spread over nodes, no key reaches from the queue to versions.
+SELECT corpus.delete_jobs(%(document_ids)s::bigint[])
 
 -- name: one_document
 AND d.document_id = %(document_id)s

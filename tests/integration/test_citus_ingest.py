@@ -1,0 +1,110 @@
+"""Upload, publish, replace and delete on a Citus cluster; none of their statements asks more than one shard."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import psycopg
+from citewire.common.v1.place_pb2 import Place
+
+from citewire_kit.postgres import open_pool
+from citewire_retriever.ingest.chunks import Chunk
+from citewire_retriever.ingest.model import Publication, Published
+from citewire_retriever.model import Space
+from citewire_retriever.store.documents import PostgresDocuments
+from citewire_retriever.store.storage import PostgresStorage
+from ingest_harness import ACME, OTHER, IngestHarness
+
+if TYPE_CHECKING:
+    from databases import Database
+
+SPACE = Space("fake", "r1", 4)
+
+
+@dataclass(frozen=True, slots=True)
+class OneShard:
+    """A database in which a statement of the services that asks more than one shard fails."""
+
+    database: Database
+
+    def dsn(self, role: str) -> str:
+        """Connection string of a role; the owner may ask all."""
+        options = "" if role == "postgres" else "&options=-c%20citus.multi_task_query_log_level%3Derror"
+        return self.database.dsn(role) + options
+
+
+async def publish(harness: IngestHarness) -> Published:
+    """Claims the next job, and publishes three chunks."""
+    job = await harness.worker.claim("ingest", worker="test", lease_seconds=60)
+    assert job is not None
+    await harness.worker.begin(job)
+    table = await harness.worker.ensure_space(SPACE)
+    await harness.worker.save_text(job, "Text 0 Text 1 Text 2")
+    chunks = [
+        Chunk(
+            index=index,
+            text=f"Text {index}",
+            token_count=2,
+            content_hash=hashlib.sha256(f"Text {index}".encode()).digest(),
+            section="A > B",
+            place=Place(start_line=index + 1, end_line=index + 1),
+            char_start=index * 7,
+            char_end=index * 7 + 6,
+            verbatim=True,
+            header="Title",
+        )
+        for index in range(3)
+    ]
+    await harness.worker.stage(job, table, chunks, np.eye(4, dtype=np.float32)[:3], 3)
+    return await harness.worker.publish(job, Publication(None, "text/plain", None, 3, 6, table, keep_seconds=3600))
+
+
+async def test_a_document_is_published_replaced_and_deleted_on_one_shard(citus_database: Database) -> None:
+    database = OneShard(citus_database)
+    async with IngestHarness.open(database) as harness:
+        other_id = await harness.upload("other.txt", "text", tenant=OTHER)
+        assert await publish(harness) is Published.LIVE
+        document_id = await harness.upload("a.txt", "text")
+        assert await publish(harness) is Published.LIVE
+        await harness.upload("a.txt", "new text", document_id=document_id)
+        assert await publish(harness) is Published.LIVE
+        assert [row["version"] for row in await harness.vectors(document_id)] == [2, 2, 2]
+        sweep = await harness.row("SELECT version FROM corpus.ingest_jobs WHERE kind = 'sweep'")
+        assert sweep["version"] == 1
+        # What triggers do on one Postgres: an organisation that got a space is looked through.
+        due = await harness.rows("SELECT org_id FROM corpus.backfill_checks ORDER BY org_id")
+        assert [row["org_id"] for row in due] == ["acme", "other"]
+        terms = await harness.row("SELECT chunks FROM corpus.term_counts WHERE org_id = 'acme' AND term = 0")
+        assert terms["chunks"] == 3
+        pool = await open_pool(database.dsn("citewire_corpus"), name="documents")
+        try:
+            documents = PostgresDocuments(pool, PostgresStorage(pool, None), store_seconds=30)
+            read = await documents.get(ACME, document_id)
+            assert read is not None
+            assert (read.document.live_version, read.document.chunks) == (2, 3)
+            assert not await documents.delete(OTHER, document_id)
+            assert await documents.delete(ACME, document_id)
+        finally:
+            await pool.close()
+        for table in ("documents", "versions", "originals", "texts", "chunks", "lexical", "vectors_1", "ingest_jobs"):
+            assert await harness.count(table, document_id) == 0, table
+            assert await harness.count(table, other_id) > 0, table
+
+
+def test_ids_are_drawn_on_the_coordinator(citus_database: Database) -> None:
+    """Those that a worker would draw lie beyond what JSON's numbers hold."""
+    with psycopg.connect(citus_database.owner_dsn) as connection:
+        drawn = [
+            row[0]
+            for org in range(8)
+            for row in connection.execute(
+                "INSERT INTO corpus.documents (org_id, owner, type, title, title_given)"
+                " VALUES (%s, 'u', 'file', 't', true) RETURNING document_id",
+                (f"org{org}",),
+            ).fetchall()
+        ]
+    assert len(set(drawn)) == 8
+    assert max(drawn) < 2**53
