@@ -264,8 +264,8 @@ class ChatPipeline:
             run.embedding_tokens,
             spent.prompt_tokens,
             spent.completion_tokens,
-            cached_prompt_tokens=spent.cached_prompt_tokens or None,
-            cache_write_prompt_tokens=spent.cache_write_prompt_tokens or None,
+            cached_tokens=spent.cached_prompt_tokens or None,
+            cache_write_tokens=spent.cache_write_prompt_tokens or None,
         )
         return replace(usage, path=run.path, cost_usd=run.cost_usd) if run.chat.profile.full_usage else usage
 

@@ -288,7 +288,7 @@ def _usage(spent: list[Usage]) -> schemas.MessageUsage:
     if not spent:
         return _NO_TOKENS
     # Their count of the input is without what was read from the cache and written to it.
-    read, written = spent[0].cached_prompt_tokens or 0, spent[0].cache_write_prompt_tokens or 0
+    read, written = spent[0].cached_tokens or 0, spent[0].cache_write_tokens or 0
     return schemas.MessageUsage(
         input_tokens=max(0, spent[0].prompt_tokens - read - written),
         cache_read_input_tokens=read,

@@ -201,9 +201,9 @@ class Usage:
     path: str | None = None
     """The context path that was taken, and the cost: only where the profile shows them."""
     cost_usd: float | None = None
-    cached_prompt_tokens: int | None = None
+    cached_tokens: int | None = None
     """Those of the prompt that the provider read from its cache; None if there were none."""
-    cache_write_prompt_tokens: int | None = None
+    cache_write_tokens: int | None = None
     """Those that it wrote to its cache, where it bills that; None if there were none."""
 
 

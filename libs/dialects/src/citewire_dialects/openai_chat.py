@@ -163,7 +163,7 @@ class OpenAiAnswer(AnswerDialect):
         """Tokens of the chat model."""
         usage = self.all(Usage)
         prompt, completion = (usage[0].prompt_tokens, usage[0].completion_tokens) if usage else (0, 0)
-        cached = (usage[0].cached_prompt_tokens or 0) if usage else 0
+        cached = (usage[0].cached_tokens or 0) if usage else 0
         return CompletionUsage(
             prompt_tokens=prompt,
             completion_tokens=completion,

@@ -132,7 +132,7 @@ def incomplete_reason(finish_reason: str) -> Literal["max_output_tokens", "conte
 
 def usage_of(usage: Usage) -> schemas.ResponseUsage:
     """Returns the chat model's tokens."""
-    return _usage(usage.prompt_tokens, usage.completion_tokens, usage.cached_prompt_tokens or 0)
+    return _usage(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens or 0)
 
 
 def _usage(prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> schemas.ResponseUsage:

@@ -233,6 +233,11 @@ class Assessment(ResponseModel):
 class TokenUsage(ResponseModel):
     """Tokens that the chat spent, all its calls together."""
 
+    names: ClassVar[Names] = {
+        "cached_prompt_tokens": "cached_tokens",
+        "cache_write_prompt_tokens": "cache_write_tokens",
+    }
+
     embedding_tokens: Count = Field(examples=[9])
     prompt_tokens: Count = Field(examples=[812])
     completion_tokens: Count = Field(examples=[44])
