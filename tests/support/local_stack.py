@@ -140,7 +140,7 @@ class LocalStack:
 
     def events(self, kind: str) -> list[dict[str, object]]:
         """The lines of one kind that `up --json` has printed (`ready`, `process_ended`, `welcome`, `log`, …)."""
-        lines = self.output.read_text(errors="replace").splitlines()
+        *lines, _ = self.output.read_text(errors="replace").split("\n")  # the last may be half written
         results = [json.loads(line) for line in lines if line.startswith("{")]
         return [event for event in results if event.get("event") == kind]
 
