@@ -141,7 +141,12 @@ def _openai(rows: list[dict[str, Any]]) -> ExpectedAnswer:
     spent = None
     if usage:
         details: dict[str, Any] = usage.get("prompt_tokens_details") or {}
-        spent = Usage(usage["prompt_tokens"], details.get("cached_tokens") or 0, usage["completion_tokens"])
+        spent = Usage(
+            usage["prompt_tokens"],
+            details.get("cached_tokens") or 0,
+            usage["completion_tokens"],
+            cache_write_prompt_tokens=details.get("cache_write_tokens") or 0,
+        )
     return ExpectedAnswer(text, FinishReason.REFUSAL if refused else _REASONS[reason], spent)
 
 
