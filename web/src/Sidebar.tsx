@@ -91,7 +91,7 @@ const Entry = memo(({ conversation, isHere }: { conversation: Conversation; isHe
       )}
       {doing === "deleting" && (
         <div class="entry-menu">
-          <p dir="auto">{words.value.deleteConversation(conversation.title)}</p>
+          <p>{words.value.deleteConversation(conversation.title)}</p>
           <button type="button" class="danger" onClick={() => act(() => remove(id))}>{words.value.delete}</button>
           <button type="button" onClick={() => setDoing("nothing")}>{words.value.cancel}</button>
         </div>

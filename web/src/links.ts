@@ -16,3 +16,8 @@ export function safeUrl(text: string): string | null {
 export function nameText(name: string): string {
   return name.replace(/[\u202a-\u202e\u2066-\u2069]/g, "");
 }
+
+/** A name inside a sentence: it is read in its own direction and turns nothing around it. */
+export function isolated(name: string): string {
+  return `\u2068${name}\u2069`;
+}

@@ -69,7 +69,7 @@ function Usage() {
               {report.rows.map((row) => (
                 <tr key={`${row.day} ${row.model}`}>
                   <td>{day(row.day ?? "")}</td>
-                  <td>{row.model}</td>
+                  <td class="model">{row.model}</td>
                   <td>{number(row.calls ?? 0)}</td>
                   <td>{number(tokensOf(row))}</td>
                   <td>{money(row.cost_usd ?? 0)}</td>
@@ -123,7 +123,7 @@ function KeyRow({ entry, onRevoked }: { entry: ApiKey; onRevoked: () => void }) 
       {entry.revoked_at === null && !asks && <button type="button" aria-label={`${words.value.revoke}: ${entry.name}`} onClick={() => setAsks(true)}>{words.value.revoke}</button>}
       {asks && (
         <span class="row">
-          <span dir="auto">{words.value.revokeKey(entry.name)}</span>
+          <span>{words.value.revokeKey(entry.name)}</span>
           <button type="button" class="danger" onClick={() => void revoke()}>{words.value.revoke}</button>
           <button type="button" onClick={() => setAsks(false)}>{words.value.cancel}</button>
         </span>

@@ -75,7 +75,7 @@ function Row({ entry, onChange }: { entry: ProviderInfo; onChange: () => Promise
       )}
       {asks && (
         <span class="row">
-          <span dir="auto">{words.value.removeProvider(entry.name)}</span>
+          <span>{words.value.removeProvider(entry.name)}</span>
           <button type="button" class="danger" onClick={() => void act("DELETE", path)}>{words.value.remove}</button>
           <button type="button" onClick={() => setAsks(false)}>{words.value.cancel}</button>
         </span>

@@ -5,7 +5,7 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
 import { chosenDocuments, chosenTags, collections, loadChoices } from "../ask/chat";
 import { dialog } from "../dialog-state";
-import { nameText } from "../links";
+import { isolated, nameText } from "../links";
 import { attempt, client, go, place } from "../state";
 import { day, size, words } from "../words";
 import { DocumentPage } from "./DocumentPage";
@@ -180,10 +180,10 @@ const DocumentRow = memo(({ document, onChange, onTag }: RowProps) => {
   };
   return (
     <li>
-      <span class="name" dir="auto">
-        <a href={`#/library/${document.id}`}>{title}</a>
+      <span class="name">
+        <a href={`#/library/${document.id}`}><bdi>{title}</bdi></a>
         <br />
-        <span class="quiet">{facts.filter(Boolean).join(" · ")}</span>
+        <span class="quiet">{facts.filter(Boolean).map(isolated).join(" · ")}</span>
         {document.tags.length > 0 && (
           <span class="tags">
             {document.tags.map((tag) => <button key={tag} type="button" class="tag" aria-label={words.value.onlyTag(nameText(tag))} onClick={() => onTag(tag)}>{nameText(tag)}</button>)}
@@ -193,7 +193,7 @@ const DocumentRow = memo(({ document, onChange, onTag }: RowProps) => {
       <span class={`state ${document.status}`}>{words.value.states[document.status] ?? document.status}</span>
       {asks ? (
         <span class="row">
-          <span dir="auto">{words.value.deleteDocument(title)}</span>
+          <span>{words.value.deleteDocument(title)}</span>
           <button type="button" class="danger" onClick={() => void remove()}>{words.value.delete}</button>
           <button type="button" onClick={() => setAsks(false)}>{words.value.cancel}</button>
         </span>

@@ -89,7 +89,7 @@ function Permissions({ about, onClose }: { about: About; onClose: () => void }) 
   return (
     <>
       <header class="row">
-        <h2 id="dialog-heading" class="fill" dir="auto">{about.heading}</h2>
+        <h2 id="dialog-heading" class="fill">{about.heading}</h2>
         <button type="button" class="icon" aria-label={words.value.close} onClick={onClose}>×</button>
       </header>
       <p class="quiet">{about.text}</p>
