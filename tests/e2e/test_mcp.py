@@ -37,6 +37,8 @@ def document(stack: LocalStack) -> int:
     with Citewire(stack.base_url) as client:
         document = client.upload_document(TEXT.encode(), file_name="ferry.md", collection="mcp")
         assert client.wait_for_document(document.id).status == "ready"
+        typed = client.add_document("The buoy off Hven is green.", "Buoy", "article", collection="mcp")
+        assert client.wait_for_document(typed.id).status == "ready"
     return document.id
 
 
@@ -138,6 +140,8 @@ async def test_a_model_searches_asks_and_opens(connect: Connect, stack: LocalSta
         assert [entry["uri"] for entry in content(listed)["documents"]] == [f"citewire://documents/{document}"]
         resources = {str(entry.uri): entry.name for entry in (await client.list_resources()).resources}
         assert resources[f"citewire://documents/{document}"] == "ferry.md"
+        assert "Buoy" in resources.values(), "a text that was typed in has no file"
+        assert all(resources.values())
         (resource,) = (await client.read_resource(f"citewire://documents/{document}")).contents
         assert isinstance(resource, TextResourceContents)
         assert "A ticket costs 12 euros." in resource.text

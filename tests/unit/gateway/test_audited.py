@@ -28,7 +28,11 @@ def test_every_route_is_in_one_of_the_tables() -> None:
     assert not AUDITED.keys() & UNAUDITED
 
 
-@pytest.mark.parametrize("route", sorted(UNAUDITED))
+COUNTS_WHAT_IT_IS_SENT = ("POST", "/anthropic/v1/messages/count_tokens")
+"""As another API has it, by POST: it reads and changes nothing of ours."""
+
+
+@pytest.mark.parametrize("route", sorted(UNAUDITED - {COUNTS_WHAT_IT_IS_SENT}))
 def test_what_changes_something_is_noted(route: tuple[str, str]) -> None:
     assert route[0] in ("GET", "HEAD")
 

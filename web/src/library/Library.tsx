@@ -5,7 +5,7 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
 import { chosenDocuments, chosenTags, collections, loadChoices } from "../ask/chat";
 import { dialog } from "../dialog-state";
-import { isolated, nameText } from "../links";
+import { nameText } from "../links";
 import { attempt, client, go, place } from "../state";
 import { day, size, words } from "../words";
 import { DocumentPage } from "./DocumentPage";
@@ -183,7 +183,7 @@ const DocumentRow = memo(({ document, onChange, onTag }: RowProps) => {
       <span class="name">
         <a href={`#/library/${document.id}`}><bdi>{title}</bdi></a>
         <br />
-        <span class="quiet">{facts.filter(Boolean).map(isolated).join(" · ")}</span>
+        <span class="quiet">{facts.filter(Boolean).map((fact, at) => <>{at > 0 && " · "}<bdi>{fact}</bdi></>)}</span>
         {document.tags.length > 0 && (
           <span class="tags">
             {document.tags.map((tag) => <button key={tag} type="button" class="tag" aria-label={words.value.onlyTag(nameText(tag))} onClick={() => onTag(tag)}>{nameText(tag)}</button>)}

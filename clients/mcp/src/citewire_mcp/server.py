@@ -17,6 +17,7 @@ from mcp.types import INTERNAL_ERROR, ListResourcesResult, PaginatedRequestParam
 from pydantic import Field
 
 from citewire_client import NOT_GIVEN, ApiError, AsyncCitewire, CitewireError, NotFoundError
+from citewire_client.models import Document
 from citewire_mcp.results import Answer, DocumentPage, Passage, Passages, document_info, read_answer, uri_of
 from citewire_mcp.tokens import GatewayTokenVerifier
 
@@ -164,11 +165,16 @@ class CitewireServer(MCPServer[None]):
             raise MCPError(INTERNAL_ERROR, _text_of(error)) from None
         return ListResourcesResult(
             resources=[
-                Resource(uri=uri_of(document.id), name=document.file_name, title=document.title, mime_type="text/plain")
+                Resource(uri=uri_of(document.id), name=_name_of(document), title=document.title, mime_type="text/plain")
                 for document in page.documents
             ],
             next_cursor=page.next_page_token or None,
         )
+
+
+def _name_of(document: Document) -> str:
+    """A resource's name, which mustn't be empty: a text that was typed in has no file."""
+    return document.file_name or document.title or f"document {document.id}"
 
 
 @contextmanager

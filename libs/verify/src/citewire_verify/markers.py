@@ -104,14 +104,17 @@ class MarkerFilter:
         self._off = style is MarkerStyle.NONE
         self._remove = style is MarkerStyle.REMOVE
         self._verbatim = verbatim
-        self._relabels = numbers is not None
-        self._numbers = {number: number for number in range(1, count + 1)} if numbers is None else numbers
-        self._remove_invalid = remove_invalid or self._relabels
+        self._numbers = numbers
+        self._labels = range(1, count + 1) if numbers is None else numbers
+        self._remove_invalid = remove_invalid or numbers is not None
         self._cuts = (self._remove or self._remove_invalid) and not verbatim
         self._form = "" if verbatim else _FORMS.get(style, "")
         number = style is MarkerStyle.NUMBER
         self._reader = MarkerReader(
-            max(self._numbers, default=count), bare or number or self._remove, self._remove, attached=number
+            count if numbers is None else max(numbers, default=count),
+            bare or number or self._remove,
+            self._remove,
+            attached=number,
         )
         self._special = _SPECIAL_REMOVING if self._cuts else _SPECIAL
         self._text = ""
@@ -144,6 +147,9 @@ class MarkerFilter:
         """Returns the citations in the text that was returned since the last call; none where markers are removed."""
         markers, self._markers = self._markers, []
         return markers
+
+    def _number_of(self, label: int) -> int:
+        return label if self._numbers is None else self._numbers[label]
 
     def feed(self, text: str) -> str:
         """Takes the next piece of the answer and returns what may be shown now."""
@@ -287,7 +293,7 @@ class MarkerFilter:
     def _is_removed(self, form: Form) -> bool:
         if self._remove:
             return True
-        return bool(form.numbers) and not any(number in self._numbers for number in form.numbers)
+        return bool(form.numbers) and not any(number in self._labels for number in form.numbers)
 
     def _take_out(self, form: Form) -> bool:
         self.removed += 1
@@ -338,10 +344,10 @@ class MarkerFilter:
     def _show(self, form: Form) -> bool:
         """Shows a marker: a citation as its style has it, another one as it is."""
         numbers = tuple(dict.fromkeys(form.numbers))
-        valid = tuple(self._numbers[number] for number in numbers if number in self._numbers)
+        valid = tuple(map(self._number_of, filter(self._labels.__contains__, numbers)))
         self._count(form.numbers, cite=not self._remove)
         citing = len(valid) if self._remove_invalid and not self._verbatim else len(numbers)
-        plain = not form.rest or form.rest[0] == "†" or self._relabels
+        plain = not form.rest or form.rest[0] == "†" or self._numbers is not None
         pure = bool(self._form and valid) and citing == len(valid) and plain
         shown = "".join(map(self._form.format, valid)) if pure else self._text[self._at : form.end]
         self._markers.append(Marker(self._sent, self._sent + len(shown), () if self._remove else valid))
@@ -353,10 +359,10 @@ class MarkerFilter:
 
     def _count(self, numbers: Sequence[int], *, cite: bool) -> None:
         for number in numbers:
-            if number not in self._numbers:
+            if number not in self._labels:
                 self.invalid += 1
             elif cite:
-                self._cited[self._numbers[number]] = None
+                self._cited[self._number_of(number)] = None
 
     def _pass(self, end: int) -> bool:
         """Lets text through up to `end`."""
