@@ -40,3 +40,26 @@ def test_tables_are_computed_over(stack: LocalStack, tmp_path: Path) -> None:
         assert (total.sheet, total.rows[0].values) == ("Table 1", ["3.5"])
         with pytest.raises(InvalidRequestError, match=r"filters\.0\.values\.0"):
             client.query_table(sales, filters=[{"column": "Umsatz", "op": "gt", "values": ["viel"]}])
+
+
+NOTES = "# Costs\n\nWhat we paid.\n\n| Firm | Cost |\n|------|------|\n| Eni | 4 |\n| Shell | 2 |\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "answer", "place"),
+    [
+        ("bills.html", PAGE, "3.5", {"sheet": "Table 1", "row_number": 2, "end_row_number": 3}),
+        ("bills.md", NOTES, "6", {"start_line": 7, "end_line": 8}),
+    ],
+)
+def test_a_chat_computes_over_a_table_of_a_text(
+    stack: LocalStack, tmp_path: Path, name: str, text: str, answer: str, place: dict[str, object]
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with Citewire(stack.base_url) as client:
+        document = client.wait_for_document(client.upload_document(tmp_path / name).id)
+        chat = client.chat("What is the total cost?", document_ids=[document.id])
+    computed = chat.citations[0]
+    assert computed.computed
+    assert {field: getattr(computed, field) for field in place} == place
+    assert chat.answer.startswith(f"Sum of Cost: {answer}.")

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from citewire_kit import arrivals as arrivals_module
-from citewire_kit.arrivals import Arrivals, begin_turn, has_begun, take_refused
+from citewire_kit.arrivals import Arrivals, begin_turn, has_begun
 from citewire_kit.errors import ResourceExhausted
 
 
@@ -127,19 +127,3 @@ def test_few_are_let_in_however_long_they_wait(monkeypatch: pytest.MonkeyPatch) 
         assert not refused(arrivals, "a")
         stack.enter_context(arrivals.admit("a")).complete()
         assert refused(arrivals, "a")
-
-
-def test_what_was_refused_is_told_once_and_to_its_caller() -> None:
-    clock = Clock()
-    arrivals = Arrivals(0.5, clock)
-    with arrivals.admit("a") as first:
-        first.complete()
-        clock.now = 1.0
-        assert [refused(arrivals, "a") for _ in range(3)] == [True] * 3
-        with arrivals.admit("b"):
-            assert take_refused() == 0, "another's"
-        assert (take_refused(), take_refused()) == (3, 0)
-        assert refused(arrivals, "a")
-    with arrivals.admit("a"):
-        assert take_refused() == 0, "forgotten when nobody waits any more"
-    assert take_refused() == 0, "outside of requests"

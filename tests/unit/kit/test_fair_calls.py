@@ -152,25 +152,3 @@ async def test_who_gets_no_turn_in_time_is_told(service: Service) -> None:
     with pytest.raises(ResourceExhausted):
         await ask(calls, "other", timeout=0.001)
     await service.end_calls(*tasks)
-
-
-async def test_refusals_keep_the_place_of_who_caused_them(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    refusals = [3, 0]
-    monkeypatch.setattr(fair_calls, "take_refused", lambda: refusals.pop(0) if refusals else 0)
-    monkeypatch.setattr(fair_calls, "_REFUSAL_SECONDS", LONG)
-    monkeypatch.setattr(fair_calls, "_MOST_OWED_SECONDS", LONG)
-    calls = FairCalls(2, lambda _: None)
-    await service.end_calls(*begin(calls, "flood"))
-    await service.end_calls(*begin(calls, "flood"))
-    assert not refusals, "while it is alone they cost nobody anything"
-    await service.end_calls(*begin(calls, "quiet"))
-    refusals.append(3)
-    await service.end_calls(*begin(calls, "flood"))
-    flood = begin(calls, "flood")
-    quiet = begin(calls, "quiet")
-    await settle()
-    assert service.running == ["quiet"], "its place isn't free yet, and another's is"
-    flood[0].cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await flood[0]
-    await service.end_calls(*quiet)

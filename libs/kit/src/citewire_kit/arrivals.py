@@ -22,17 +22,10 @@ _current: ContextVar["Arrival | None"] = ContextVar("arrival", default=None)
 class Arrival:
     """A request on its way to its first turn."""
 
-    __slots__ = ("_caller", "_clock", "_complete", "_refused", "_waiting", "has_begun")
+    __slots__ = ("_caller", "_clock", "_complete", "_waiting", "has_begun")
 
-    def __init__(
-        self,
-        waiting: dict[str, dict["Arrival", float]],
-        refused: dict[str, int],
-        caller: str,
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, waiting: dict[str, dict["Arrival", float]], caller: str, clock: Callable[[], float]) -> None:
         self._waiting = waiting
-        self._refused = refused
         self._caller = caller
         self._clock = clock
         self._complete = False
@@ -52,11 +45,6 @@ class Arrival:
         own = self._waiting.get(self._caller)
         if own is not None and own.pop(self, None) is not None and not own:
             del self._waiting[self._caller]
-            self._refused.pop(self._caller, None)
-
-    def take_refused(self) -> int:
-        """Counts the requests of this one's caller that were refused since this was last asked."""
-        return self._refused.pop(self._caller, 0)
 
 
 class Arrivals:
@@ -72,8 +60,6 @@ class Arrivals:
         self._clock = clock
         self._waiting: dict[str, dict[Arrival, float]] = {}
         """Each caller's in the order in which they were received."""
-        self._refused: dict[str, int] = {}
-        """Of callers that have some waiting: nobody's that is never served."""
 
     @contextmanager
     def admit(self, caller: str) -> Generator[Arrival]:
@@ -87,9 +73,8 @@ class Arrivals:
         """
         own = self._waiting.get(caller)
         if own and len(own) >= FEW and self._clock() - next(iter(own.values())) > self._seconds:
-            self._refused[caller] = self._refused.get(caller, 0) + 1
             raise overloaded()
-        arrival = Arrival(self._waiting, self._refused, caller, self._clock)
+        arrival = Arrival(self._waiting, caller, self._clock)
         token = _current.set(arrival)
         try:
             yield arrival
@@ -109,12 +94,6 @@ def has_begun() -> bool:
     """Says whether the current request has had a turn."""
     arrival = _current.get()
     return arrival is not None and arrival.has_begun
-
-
-def take_refused() -> int:
-    """Counts the requests of the current one's caller that were refused since this was last asked."""
-    arrival = _current.get()
-    return 0 if arrival is None else arrival.take_refused()
 
 
 def overloaded() -> ResourceExhausted:

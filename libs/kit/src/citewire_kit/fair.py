@@ -111,7 +111,7 @@ class FairQueue(Generic[_T]):
 class Holding:
     """Permits that are held."""
 
-    __slots__ = ("_on_revoke", "amount", "given_back", "key", "owed", "revoked")
+    __slots__ = ("_on_revoke", "amount", "given_back", "key", "revoked")
 
     def __init__(self, key: str, amount: int) -> None:
         self.key = key
@@ -120,8 +120,6 @@ class Holding:
         """Whether they were given to another key, so that the holder must end now."""
         self.given_back = False
         """Whether they are free again."""
-        self.owed = 0.0
-        """Seconds for which `hold` keeps them after its block, if other keys are present: what else the key cost."""
         self._on_revoke: Callable[[], None] | None = None
 
     @property
@@ -268,10 +266,7 @@ class FairShares:
         try:
             yield holding
         finally:
-            if holding.owed and self._count_present() > 1:
-                asyncio.get_running_loop().call_later(holding.owed, self.give_back, holding)
-            else:
-                self.give_back(holding)
+            self.give_back(holding)
 
     def give_back(self, holding: Holding) -> None:
         """Ends a holding, of `hold`, before its block ends; once is enough."""

@@ -10,7 +10,7 @@ import grpc
 from google.protobuf.message import Message
 
 from citewire_kit import client
-from citewire_kit.arrivals import begin_turn, has_begun, overloaded, take_refused
+from citewire_kit.arrivals import begin_turn, has_begun, overloaded
 from citewire_kit.fair import FairShares, Holding
 from citewire_kit.tenant import find_tenant
 
@@ -23,18 +23,11 @@ _PRESENT_SECONDS = 1.0
 _AT_WORK_SECONDS = 0.1
 """How long a call that may wait for others keeps its place."""
 
-_REFUSAL_SECONDS = 0.002
-"""What refusing a request is charged: about twice what it costs on both ends, so that a flood pays for its rest too."""
-
-_MOST_OWED_SECONDS = 0.1
-"""How long a place is kept for what refusals cost, so that who is refused much still gets on."""
-
 
 class FairCalls:
     """Calls, so many at once. One that gets no turn within its own time is refused.
 
-    A request that has begun goes before its organisation's others: it is finished rather than more are begun. While
-    others are there, refusals are paid for by the organisation that caused them: its calls keep their places longer.
+    A request that has begun goes before its organisation's others: it is finished rather than more are begun.
     """
 
     def __init__(
@@ -98,10 +91,7 @@ class FairCalls:
         org_id = tenant.org_id if tenant else ""
         async with self._shares.hold(org_id, seconds=timeout, first=has_begun()) as holding:
             begin_turn()
-            try:
-                yield holding
-            finally:
-                holding.owed = min(take_refused() * _REFUSAL_SECONDS, _MOST_OWED_SECONDS)
+            yield holding
 
     @contextmanager
     def _waiting(self) -> Generator[None]:
