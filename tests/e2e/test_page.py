@@ -94,8 +94,11 @@ def axe() -> str:
     return axe_script()
 
 
-async def test_an_answer_with_its_proof(page: DrivenPage) -> None:
+async def test_an_answer_with_its_proof(page: DrivenPage, model: ScriptedModel) -> None:
+    model.cached_tokens = 64
     await ask(page, QUESTION)
+    model.cached_tokens = 0
+    assert "90 read, 12 written; 64 of those read came from the provider's cache" in await text(page, ".details dl")
     prose = await text(page, ".prose")
     assert "is 62 euros per day. ①" in prose
     assert "[" not in prose

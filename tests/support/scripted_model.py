@@ -30,6 +30,8 @@ class ScriptedModel:
         self.url = ""
         self.models: list[str] = []
         """The model that each request named."""
+        self.cached_tokens = 0
+        """Of the prompt's 90, those that it says it read from its cache."""
 
     def say(self, *pieces: str, endless: bool = False) -> None:
         """Sets the next answers."""
@@ -66,7 +68,10 @@ def scripted_model() -> Generator[ScriptedModel]:
                     break
             nothing: dict[str, str] = {}
             self._send({"choices": [{"index": 0, "delta": nothing, "finish_reason": "stop"}]})
-            self._send({"choices": [], "usage": {"prompt_tokens": 90, "completion_tokens": 12, "total_tokens": 102}})
+            usage: dict[str, object] = {"prompt_tokens": 90, "completion_tokens": 12, "total_tokens": 102}
+            if model.cached_tokens:
+                usage["prompt_tokens_details"] = {"cached_tokens": model.cached_tokens}
+            self._send({"choices": [], "usage": usage})
             self.wfile.write(b"data: [DONE]\n\n")
 
         def _send(self, event: object) -> None:

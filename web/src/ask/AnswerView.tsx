@@ -129,6 +129,7 @@ function Details({ answer }: { answer: Answer }) {
         {usage !== null && (
           <Entry name={words.value.usage}>
             {words.value.usageText(number(usage.embedding_tokens), number(usage.prompt_tokens), number(usage.completion_tokens))}
+            {usage.cached_prompt_tokens ? `; ${words.value.cachedTokens(number(usage.cached_prompt_tokens))}` : ""}
           </Entry>
         )}
         {usage?.cost_usd !== undefined && <Entry name={words.value.cost}>{money(usage.cost_usd)}</Entry>}

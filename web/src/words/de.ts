@@ -68,6 +68,7 @@ export const de: Words = {
   usage: "Token",
   usageText: (embedding, prompt, completion) =>
     `${embedding} für die Suche, ${prompt} gelesen, ${completion} geschrieben`,
+  cachedTokens: (count) => `${count} der gelesenen aus dem Cache des Anbieters`,
   cost: "Kosten",
   model: "Modell",
   sources: "Quellen",

@@ -68,6 +68,7 @@ export const en = {
   usage: "Tokens",
   usageText: (embedding: string, prompt: string, completion: string) =>
     `${embedding} for the search, ${prompt} read, ${completion} written`,
+  cachedTokens: (count: string) => `${count} of those read came from the provider's cache`,
   cost: "Cost",
   model: "Model",
   sources: "Sources",
