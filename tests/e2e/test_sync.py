@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import random
 import signal
 import sys
@@ -176,7 +175,7 @@ async def test_the_library_ends_as_the_folder_whatever_is_killed(
                 await asyncio.sleep(chance.uniform(0.3, 2.5))
                 edits.make()
                 if process.returncode is None:
-                    os.kill(process.pid, signal.SIGKILL)
+                    process.kill()
                     kills += 1
             await process.communicate()
     async with running(stack, *command(folder, "edited", "--allow-deletions")) as process:
