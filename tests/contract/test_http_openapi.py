@@ -225,6 +225,7 @@ async def test_streams_are_described_with_their_events(gateway: Gateway) -> None
         "decision",
         "citations",
         "token",
+        "tool_call",
         "citation",
         "uncited",
         "sources",

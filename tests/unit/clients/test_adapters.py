@@ -39,7 +39,7 @@ def test_a_text_in_pieces_ends_where_the_whole_one_would(pieces: list[str], sequ
 def test_what_a_text_held_back_comes_at_its_end() -> None:
     reader = AnswerReader("grounded", ["###"])
     assert reader.read(models.TokenEvent(event="token", id=1, data=models.Token(text="One ##"))) == "One "
-    assert reader.read(models.DoneEvent(event="done", id=2, data=models.Nothing())) == "##"
+    assert reader.read(models.DoneEvent(event="done", id=2, data=models.ChatEnd())) == "##"
     assert (reader.text, reader.is_over) == ("One ##", True)
 
 

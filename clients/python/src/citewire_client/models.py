@@ -399,6 +399,22 @@ class CallerInfo(Model):
     user: str
 
 
+class ChatEnd(Model):
+    """
+    The chat is complete; nothing follows.
+    """
+
+    finish_reason: Annotated[
+        str | None, Field(description="There only if it isn't `stop`.")
+    ] = None
+    """There only if it isn't `stop`."""
+
+    refusal: Annotated[
+        str | None, Field(description='Why there is no JSON, with `response_format`.')
+    ] = None
+    """Why there is no JSON, with `response_format`."""
+
+
 class Chunk(Model):
     """
     A chunk with its place in its document.
@@ -1004,6 +1020,16 @@ class DocumentTables(Model):
     version: int
 
 
+class DoneEvent(Model):
+    """
+    The event `done` of a chat's stream.
+    """
+
+    data: ChatEnd
+    event: Literal['done']
+    id: int
+
+
 class Embedding(Model):
     """
     A text's vector.
@@ -1310,6 +1336,41 @@ class FieldError(Model):
     message: str
 
 
+class FunctionCall(Model):
+    """
+    What is called.
+    """
+
+    arguments: Annotated[str, Field(description='JSON, as the model wrote it.')]
+    """JSON, as the model wrote it."""
+
+    name: str
+
+
+class FunctionName(Model):
+    """
+    The function to call.
+    """
+
+    name: str
+
+
+class FunctionParam(Model):
+    """
+    A function that the caller runs.
+    """
+
+    description: str | None = None
+    name: str
+    parameters: Annotated[
+        dict[str, Any] | None,
+        Field(description='JSON schema of the object that it takes.'),
+    ] = None
+    """JSON schema of the object that it takes."""
+
+    strict: bool | None = None
+
+
 class Grant(Model):
     """
     What one subject may do with a collection.
@@ -1412,6 +1473,22 @@ class InputTokens(Model):
     basic: int | None = None
     free: int | None = None
     pro: int | None = None
+
+
+class JsonSchemaParam(Model):
+    """
+    What a JSON answer follows.
+    """
+
+    description: str | None = None
+    name: str
+    schema_: Annotated[
+        dict[str, Any] | None,
+        Field(alias='schema', description='JSON schema, 2020-12.'),
+    ] = None
+    """JSON schema, 2020-12."""
+
+    strict: bool | None = None
 
 
 class KeyBody(Model):
@@ -1610,6 +1687,15 @@ class ModelList(Model):
     object: Literal['list']
 
 
+class NamedTool(Model):
+    """
+    The one tool that is to be called.
+    """
+
+    function: FunctionName
+    type: Literal['function']
+
+
 class NewApiKey(Model):
     """
     A key that was just made or rotated: its text is shown only now.
@@ -1654,12 +1740,6 @@ class NewApiKey(Model):
     revoked_at: AwareDatetime | None
     scopes: list[Literal['read', 'chat', 'write', 'admin'] | str]
     user: str
-
-
-class Nothing(Model):
-    """
-    No members: the event's name says it all.
-    """
 
 
 class OpenAiError(Model):
@@ -2529,6 +2609,15 @@ class RerankSummary(Model):
         ),
     ]
     """Results that it scored: all, unless its time was over first."""
+
+
+class ResponseFormat(Model):
+    """
+    Whether the answer is JSON. Each annotation of the message says the value's pointer.
+    """
+
+    json_schema: JsonSchemaParam | None = None
+    type: Literal['text', 'json_object', 'json_schema'] | str
 
 
 class RetentionBody(Model):
@@ -3568,6 +3657,50 @@ class TokenUsage(Model):
     prompt_tokens: int
 
 
+class ToolCallDelta(Model):
+    """
+    A piece of a call of a tool that the request brought; the first of each call has its id and its name.
+    """
+
+    arguments: Annotated[str, Field(description='The next piece of its JSON.')]
+    """The next piece of its JSON."""
+
+    id: str | None = None
+    index: Annotated[int, Field(description="The call's number, from 0.")]
+    """The call's number, from 0."""
+
+    name: str | None = None
+
+
+class ToolCallParam(Model):
+    """
+    A call of a tool that the caller runs.
+    """
+
+    function: FunctionCall
+    id: str
+    type: Literal['function']
+
+
+class ToolParam(Model):
+    """
+    A tool.
+    """
+
+    function: FunctionParam
+    type: Literal['function']
+
+
+class ToolCallEvent(Model):
+    """
+    The event `tool_call` of a chat's stream.
+    """
+
+    data: ToolCallDelta
+    event: Literal['tool_call']
+    id: int
+
+
 class UiAssessment(Model):
     """
     The event `assessment` of the native dialect.
@@ -3725,6 +3858,15 @@ class UiTokenUsage(Model):
 
     data: TokenUsage
     type: Literal['data-usage']
+
+
+class UiToolCallDelta(Model):
+    """
+    The event `tool_call` of the native dialect.
+    """
+
+    data: ToolCallDelta
+    type: Literal['data-tool_call']
 
 
 class UncitedSentence(Model):
@@ -4254,8 +4396,19 @@ class ChatAnswer(Model):
     not_found: bool
     profile: str
     provider: str | None
+    refusal: Annotated[
+        str | None, Field(description='Why there is no JSON, with `response_format`.')
+    ] = None
+    """Why there is no JSON, with `response_format`."""
+
     sources: list[Source] | None = None
     steps: list[Step]
+    tool_calls: Annotated[
+        list[ToolCallParam] | None,
+        Field(description='Of tools that the request brought.'),
+    ] = None
+    """Of tools that the request brought."""
+
     uncited: list[UncitedSentence] | None = None
     usage: TokenUsage
     verified: list[VerifiedCitation] | None = None
@@ -4263,7 +4416,7 @@ class ChatAnswer(Model):
 
 class ChatMessage(Model):
     """
-    A message of the conversation that a request brings: its text as `content`, or in `parts`.
+    A message of the conversation; of role `tool` it is what a tool gave back.
     """
 
     content: str | None = None
@@ -4283,7 +4436,16 @@ class ChatMessage(Model):
     """Of AI SDK's clients; not read."""
 
     parts: list[MessagePart] | None = None
-    role: Literal['user', 'assistant'] | str
+    role: Literal['user', 'assistant', 'tool'] | str
+    tool_call_id: Annotated[
+        str | None, Field(description='Of role `tool`: the call that it answers.')
+    ] = None
+    """Of role `tool`: the call that it answers."""
+
+    tool_calls: Annotated[
+        list[ToolCallParam] | None, Field(description='Of an answer that called tools.')
+    ] = None
+    """Of an answer that called tools."""
 
 
 class ChatRequest(Model):
@@ -4387,11 +4549,12 @@ class ChatRequest(Model):
         list[ChatMessage] | None,
         Field(
             description=(
-                "The conversation, oldest first; the last one is the user's question."
+                "The conversation, oldest first; the user's last one is the question,"
+                " which what tools gave back may follow."
             )
         ),
     ] = None
-    """The conversation, oldest first; the last one is the user's question."""
+    """The conversation, oldest first; the user's last one is the question, which what tools gave back may follow."""
 
     min_score: Annotated[
         float | None, Field(description='Lowest cosine similarity of a chunk.')
@@ -4412,6 +4575,7 @@ class ChatRequest(Model):
     ] = None
     """Changes single fields of the profile for this question, within its limits."""
 
+    parallel_tool_calls: bool | None = None
     profile: Annotated[
         str | None, Field(description='See `GET /v1/profiles`; none means `documents`.')
     ] = None
@@ -4422,6 +4586,16 @@ class ChatRequest(Model):
         Field(description='Required unless `messages` is given. 1 byte to 32 KiB.'),
     ] = None
     """Required unless `messages` is given. 1 byte to 32 KiB."""
+
+    response_format: Annotated[
+        ResponseFormat | None,
+        Field(
+            description=(
+                "JSON instead of text. What can't be given in that form is a `refusal`."
+            )
+        ),
+    ] = None
+    """JSON instead of text. What can't be given in that form is a `refusal`."""
 
     stream: Annotated[
         bool | None, Field(description='False answers with one JSON body.')
@@ -4438,6 +4612,17 @@ class ChatRequest(Model):
         ),
     ] = None
     """IANA name of the time zone in which the question's days begin (`yesterday`); none means UTC."""
+
+    tool_choice: Literal['none', 'auto', 'required'] | str | NamedTool | None = None
+    tools: Annotated[
+        list[ToolParam] | None,
+        Field(
+            description=(
+                'Up to 128 functions that the caller runs, where the model has tools.'
+            )
+        ),
+    ] = None
+    """Up to 128 functions that the caller runs, where the model has tools."""
 
     top_k: Annotated[
         int | None, Field(description="How many chunks, within the profile's limits.")
@@ -4457,16 +4642,6 @@ class CitationEvent(Model):
 
     data: VerifiedCitation
     event: Literal['citation']
-    id: int
-
-
-class DoneEvent(Model):
-    """
-    The event `done` of a chat's stream.
-    """
-
-    data: Nothing
-    event: Literal['done']
     id: int
 
 
@@ -5100,7 +5275,7 @@ class BlockStart(Model):
     type: Literal['content_block_start']
 
 
-ChatEvent = TypeAliasType("ChatEvent", ConversationEvent | StepEvent | DecisionEvent | CitationsEvent | TokenEvent | CitationEvent | UncitedEvent | SourcesEvent | AssessmentEvent | UsageEvent | ErrorEvent | DoneEvent)
+ChatEvent = TypeAliasType("ChatEvent", ConversationEvent | StepEvent | DecisionEvent | CitationsEvent | TokenEvent | ToolCallEvent | CitationEvent | UncitedEvent | SourcesEvent | AssessmentEvent | UsageEvent | ErrorEvent | DoneEvent)
 
 
 class CitationsDelta(Model):
@@ -5394,7 +5569,7 @@ class OperationResult(Model):
     """The status that a request of its own would have had."""
 
 
-UiMessagePart = TypeAliasType("UiMessagePart", UiStart | UiStartStep | UiSourceUrl | UiSourceDocument | UiConversationCreated | UiStep | UiDecision | UiCitationList | UiVerifiedCitation | UiUncitedSentence | UiSourceList | UiAssessment | UiTokenUsage | UiTextStart | UiTextDelta | UiTextEnd | UiFinishStep | UiFinish | UiError)
+UiMessagePart = TypeAliasType("UiMessagePart", UiStart | UiStartStep | UiSourceUrl | UiSourceDocument | UiConversationCreated | UiStep | UiDecision | UiCitationList | UiToolCallDelta | UiVerifiedCitation | UiUncitedSentence | UiSourceList | UiAssessment | UiTokenUsage | UiTextStart | UiTextDelta | UiTextEnd | UiFinishStep | UiFinish | UiError)
 
 
 class BatchResults(Model):

@@ -10,7 +10,7 @@ from citewire.generator.v1 import generator_pb2
 from fastapi import Depends, Response
 
 from citewire_accounts.tenants.providers import CHAT_NEEDS
-from citewire_dialects.asked import Asked
+from citewire_dialects.asked import Asked, read_question
 from citewire_dialects.dialect import AnswerDialect, ChatDialect
 from citewire_dialects.events import PRELIMINARY, Citation, Done, Event
 from citewire_dialects.options import MAX_INSTRUCTIONS_BYTES, changed
@@ -19,7 +19,6 @@ from citewire_dialects.run_codec import EVENT_CODEC
 from citewire_dialects.schemas.questions import ChatRequest
 from citewire_gateway.api.dependencies import Call, Services
 from citewire_gateway.chat.run import ChatInput
-from citewire_gateway.chat.store import chat_message
 from citewire_gateway.settings import GatewaySettings
 from citewire_http.api.schemas import RequestModel
 from citewire_http.idempotency import Claim, hash_json
@@ -52,7 +51,7 @@ def make_chat_input(
     Raises:
         InvalidArgument: Every field that is wrong is named.
     """
-    asked = asked or _asked(body)
+    asked = asked or read_question(body)
     messages = tuple(asked.messages)
     if body.keep is False:
         profile = replace(profile, persist=Persist.NEVER)
@@ -120,8 +119,8 @@ def make_chat_input(
 
 
 def shown_events(profile: Profile, include: Collection[EventType]) -> frozenset[EventType]:
-    """Returns the events that a stream may show."""
-    return profile.events | (profile.optional_events & set(include))
+    """Returns the events that a stream may show: calls of tools always, as the request brought the tools."""
+    return profile.events | (profile.optional_events & set(include)) | {EventType.TOOL_CALL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,15 +238,6 @@ async def _answering(events: AsyncGenerator[Event, None], claim: Claim, run_id: 
     finally:
         if not answered:
             await claim.release()
-
-
-def _asked(body: ChatRequest) -> Asked:
-    """What our own API's request asks."""
-    messages = [chat_message(message.role, message.content, message.pictures) for message in body.messages or ()]
-    if not messages:
-        return Asked(messages, "question")
-    passed_on = generator_pb2.GenerateRequest(images=messages[-1].images)
-    return Asked(messages, f"messages.{len(messages) - 1}.content", passed_on=passed_on)
 
 
 def _with_options(profile: Profile, body: ChatRequest, asked: Asked) -> Profile:

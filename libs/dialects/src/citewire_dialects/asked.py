@@ -6,7 +6,9 @@ from typing import Any, Final
 
 from citewire.generator.v1 import generator_pb2
 
+from citewire_dialects.passed_on import passed_on, tool_calls
 from citewire_dialects.schemas.anthropic import MessageParam, MessagesRequest, text_of
+from citewire_dialects.schemas.questions import ChatMessage, ChatRequest, PlainMessage
 from citewire_dialects.schemas.responses import InputItem, ResponsesRequest
 
 ROLES: Final = {
@@ -38,6 +40,19 @@ class Asked:
     """What the answer says again of the request, to be kept with it; None: nothing."""
 
 
+def read_question(body: ChatRequest) -> Asked:
+    """Returns what our own API's request asks."""
+    messages = body.messages or ()
+    request = passed_on(body.tools, body.tool_choice, body.parallel_tool_calls, body.response_format)
+    if not messages:
+        return Asked((), "question", passed_on=request)
+    last = max(place for place, message in enumerate(messages) if message.role == "user")
+    talk = [_message(message) for message in messages[: last + 1]]
+    request.continuation.extend(map(_message, messages[last + 1 :]))
+    request.images.extend(talk[-1].images)
+    return Asked(talk, f"messages.{last}.content", passed_on=request)
+
+
 def read_messages(body: MessagesRequest) -> Asked:
     """Returns what a request of Anthropic's clients asks."""
     return Asked(
@@ -61,6 +76,15 @@ def read_response_request(body: ResponsesRequest) -> Asked:
         temperature=body.temperature,
         cited_beside=True,
     )
+
+
+def _message(message: PlainMessage) -> generator_pb2.Message:
+    read = generator_pb2.Message(role=ROLES[message.role], content=message.content)
+    read.images.extend(generator_pb2.Image(url=url) for url in message.pictures)
+    if isinstance(message, ChatMessage):
+        read.tool_calls.extend(tool_calls(message.tool_calls))
+        read.tool_call_id = message.tool_call_id or ""
+    return read
 
 
 def _conversation(messages: Iterable[MessageParam | InputItem]) -> list[generator_pb2.Message]:

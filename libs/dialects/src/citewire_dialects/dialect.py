@@ -1,12 +1,26 @@
 """What every dialect can do: turn canonical events into bytes."""
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring  # the C function behind json.dumps(ensure_ascii=False) for one text
 from typing import Any, ClassVar, TypeVar, cast
 from uuid import UUID
 
-from citewire_dialects.events import Citation, Citations, Done, Event, Outcome, Sources, Tokens, VerifiedCitation
+from citewire.generator.v1 import generator_pb2
+
+from citewire_dialects.events import (
+    Citation,
+    Citations,
+    Done,
+    Event,
+    Outcome,
+    Sources,
+    Tokens,
+    ToolCall,
+    VerifiedCitation,
+)
+from citewire_dialects.schemas.tools import FunctionCall, ToolCallParam
 from citewire_http.api.schemas import ResponseModel
 from citewire_http.streams import BodyDialect, StreamDialect
 
@@ -72,6 +86,14 @@ class AnswerDialect(BodyDialect[Event]):
         """How the chat ended."""
         return self.all(Done)[0].outcome
 
+    @property
+    def tool_calls(self) -> list[ToolCallParam]:
+        """The calls of tools, from their pieces."""
+        pieces: dict[int, list[generator_pb2.ToolCallDelta]] = defaultdict(list)
+        for event in self.all(ToolCall):
+            pieces[event.piece.index].append(event.piece)
+        return [whole_call(parts) for _, parts in sorted(pieces.items())]
+
     def all(self, kind: type[K]) -> list[K]:
         """Returns the events of a kind, in order."""
         return cast("list[K]", self._events.get(cast("type[Event]", kind), []))
@@ -83,6 +105,13 @@ class AnswerDialect(BodyDialect[Event]):
     @abstractmethod
     def body(self) -> ResponseModel:
         """Returns the body, after the last event."""
+
+
+def whole_call(pieces: Sequence[generator_pb2.ToolCallDelta]) -> ToolCallParam:
+    """Returns a call of a tool, from its pieces."""
+    arguments = "".join(piece.arguments for piece in pieces) or "{}"
+    function = FunctionCall(name=pieces[0].name, arguments=arguments)
+    return ToolCallParam(id=pieces[0].id, type="function", function=function)
 
 
 ChatDialect = ChatStreamDialect | AnswerDialect

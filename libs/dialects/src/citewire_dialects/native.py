@@ -1,19 +1,23 @@
 """The native dialect: each event as `event: TYPE`, `id: SEQUENCE`, `data: JSON`; and the whole chat as one body."""
 
 from collections.abc import Collection
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from fastapi import Request
 from pydantic import MISSING
 
 from citewire_dialects import events
 from citewire_dialects.dialect import AnswerDialect, ChatStreamDialect, quoted
 from citewire_dialects.events import Event, Tokens
+from citewire_dialects.passed_on import name_of_field
 from citewire_dialects.profile import EventType
 from citewire_dialects.schemas import StreamError
 from citewire_dialects.schemas import chat as schemas
 from citewire_dialects.schemas.chat import ChatAnswer, event_payload
 from citewire_http.api.schemas import Nothing, ResponseModel
 from citewire_kit.errors import CitewireError
+
+CHAT_PATH = "/v1/chat"
 
 
 class NativeDialect(ChatStreamDialect):
@@ -65,6 +69,22 @@ class NativeDialect(ChatStreamDialect):
         return f"event: {name}\nid: {self._sequence}\n{data.frame()}".encode()
 
 
+def native_members(request: Request, error: CitewireError) -> dict[str, Any]:
+    """Returns the members of a problem document that name the request's fields, and not the generator's."""
+    if request.url.path != CHAT_PATH:
+        return {}
+    names = [name_of_field(violation.field) for violation in error.violations]
+    if all(violation.field == name for violation, name in zip(error.violations, names, strict=True)):
+        return {}
+    first = error.violations[0].field
+    detail = names[0] + error.message.removeprefix(first) if error.message.startswith(first) else error.message
+    wrong = zip(names, error.violations, strict=True)
+    return {
+        "detail": detail,
+        "errors": [{"field": name, "message": violation.message} for name, violation in wrong],
+    }
+
+
 class ResumedDialect(NativeDialect):
     """The same frames with the same numbers for who has seen the first ones."""
 
@@ -105,6 +125,7 @@ class JsonAnswer(AnswerDialect):
         return ChatAnswer.read(
             self.outcome,
             answer=self.text,
+            tool_calls=self.tool_calls or MISSING,
             citations=[schemas.Citation.read(citation) for citation in self.citations],
             usage=schemas.TokenUsage.read(self.all(events.Usage)[0]),
             verified=verified if EventType.CITATION in self._shown else MISSING,

@@ -20,7 +20,6 @@ from citewire_dialects.dialect import AnswerDialect, ChatStreamDialect, UrlOf, q
 from citewire_dialects.events import Citation, Citations, Done, Event, Tokens, ToolCall, Usage, VerifiedCitation
 from citewire_dialects.openai_requests import openai_param
 from citewire_dialects.schemas import chat as schemas
-from citewire_dialects.schemas.openai import FunctionCall, ToolCallParam
 from citewire_dialects.schemas.openai_answers import (
     Annotation,
     AnswerMessage,
@@ -94,7 +93,7 @@ class OpenAiAnswer(AnswerDialect):
 
     def body(self) -> Completion:
         """See `AnswerDialect.body`."""
-        calls = self._tool_calls()
+        calls = self.tool_calls
         message = AnswerMessage(
             role="assistant",
             content=self.text,
@@ -170,20 +169,6 @@ class OpenAiAnswer(AnswerDialect):
             total_tokens=prompt + completion,
             prompt_tokens_details=PromptTokensDetails(cached_tokens=cached),
         )
-
-    def _tool_calls(self) -> list[ToolCallParam]:
-        """The calls, from their pieces."""
-        pieces: dict[int, list[generator_pb2.ToolCallDelta]] = defaultdict(list)
-        for event in self.all(ToolCall):
-            pieces[event.piece.index].append(event.piece)
-        return [
-            ToolCallParam(
-                id=parts[0].id,
-                type="function",
-                function=FunctionCall(name=parts[0].name, arguments="".join(part.arguments for part in parts) or "{}"),
-            )
-            for _, parts in sorted(pieces.items())
-        ]
 
     def _sentences(self) -> Mapping[int, Sequence[VerifiedCitation]]:
         """What was verified of each number, in the answer's order."""

@@ -144,8 +144,11 @@ function byRequest(
     request.onerror = () => reject(new TypeError("the upload didn't reach the server"));
     request.onabort = () => reject(signal?.reason ?? new DOMException("The upload was aborted", "AbortError"));
     request.onload = () => {
-      const after = request.getResponseHeader("Retry-After");
-      const more: Record<string, string> = after === null ? {} : { "Retry-After": after };
+      const more: Record<string, string> = {};
+      for (const name of ["Retry-After", "X-Request-Id"]) {
+        const value = request.getResponseHeader(name);
+        if (value !== null) more[name] = value;
+      }
       resolve(new Response(request.responseText, { status: request.status, statusText: request.statusText, headers: more }));
     };
     signal?.addEventListener("abort", () => request.abort(), { once: true });

@@ -2,14 +2,41 @@
 import { readFrames } from "./sse.ts";
 import type { CallerInfo, ChatEvent, ChatRequest, Problem } from "./types.ts";
 
+/** A field that was refused: its name, and what would be right. */
+export interface WrongField {
+  readonly field: string;
+  readonly message: string;
+}
+
+/** What an error response says beyond its status, its reason and its message. */
+export interface ErrorDetails {
+  errors?: readonly WrongField[];
+  requestId?: string;
+  retryAfter?: number | null;
+}
+
 /** An error response, or a stream that failed. `reason` is for programs, `message` for people. */
 export class ApiError extends Error {
+  override readonly name = "ApiError";
+  /** The fields that were refused. */
+  readonly errors: readonly WrongField[];
+  /** The server's id of the request, for its logs; "" where it said none. */
+  readonly requestId: string;
+  /** Seconds after which it makes sense to try again; null where the server didn't say. */
+  readonly retryAfter: number | null;
+
   constructor(
+    /** The HTTP status; 0 of a stream that failed. */
     readonly status: number,
+    /** A stable code in upper case; "" where the answer isn't one of the API's. */
     readonly reason: string,
     message: string,
+    details: ErrorDetails = {},
   ) {
     super(message);
+    this.errors = details.errors ?? [];
+    this.requestId = details.requestId ?? "";
+    this.retryAfter = details.retryAfter ?? null;
   }
 }
 
@@ -28,8 +55,8 @@ const FRESH_MS = 25_000;
 const AGAIN_MS = 1000;
 const MAX_TRIES = 5;
 const CHAT_EVENTS = new Set<string>([
-  "conversation", "step", "decision", "citations", "token", "citation", "uncited", "sources", "assessment", "usage",
-  "error", "done",
+  "conversation", "step", "decision", "citations", "token", "tool_call", "citation", "uncited", "sources", "assessment",
+  "usage", "error", "done",
 ] satisfies ChatEvent["event"][]);
 
 export class CitewireClient {
@@ -163,15 +190,21 @@ export class CitewireClient {
 
 /** What an error response says; its status where it isn't one of the API's. */
 export async function errorOf(response: Response): Promise<ApiError> {
+  const after = Number(response.headers.get("Retry-After") ?? NaN);
+  const details: ErrorDetails = {
+    requestId: response.headers.get("X-Request-Id") ?? "", retryAfter: Number.isNaN(after) ? null : after,
+  };
   try {
     const problem = (await response.json()) as Partial<Problem>;
     if (typeof problem.detail === "string") {
-      return new ApiError(response.status, problem.reason ?? "", problem.detail);
+      const errors = Array.isArray(problem.errors) ? problem.errors : [];
+      const requestId = details.requestId || (problem.request_id ?? "");
+      return new ApiError(response.status, problem.reason ?? "", problem.detail, { ...details, errors, requestId });
     }
   } catch {
     // a proxy's page
   }
-  return new ApiError(response.status, "", `${response.status} ${response.statusText}`.trim());
+  return new ApiError(response.status, "", `${response.status} ${response.statusText}`.trim(), details);
 }
 
 function cut(): ApiError {

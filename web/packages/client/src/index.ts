@@ -1,4 +1,4 @@
-export { ApiError, CitewireClient, type ClientOptions, errorOf } from "./client.ts";
+export { ApiError, CitewireClient, type ClientOptions, type ErrorDetails, errorOf, type WrongField } from "./client.ts";
 export { badgeText, findMarkers, holdBack, MarkerParser, type Segment, splitMarkers } from "./markers.ts";
 export { readFrames } from "./sse.ts";
 export type * from "./types.ts";

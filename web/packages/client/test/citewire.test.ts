@@ -102,3 +102,24 @@ test.each(["", ".", ".."])("no value reaches another path: %j", async (name) => 
   await expect(client.request("delete", "/v1/collections/{name}", { path })).rejects.toThrow("must not be");
   expect(asked).toEqual([]);
 });
+
+test("an error says which fields were refused, which request it was, and when to try again", async () => {
+  const problem = {
+    detail: "name: must not be empty", reason: "INVALID_FIELD", request_id: "r-1",
+    errors: [{ field: "name", message: "must not be empty" }],
+  };
+  const headers = { "X-Request-Id": "r-1", "Retry-After": "7" };
+  const { client } = server([
+    () => Response.json(problem, { status: 422, headers }),
+    () => Response.json(problem, { status: 422 }),
+    () => new Response("<html>", { status: 502, headers: { "X-Request-Id": "r-2" } }),
+  ], { retries: 0 });
+  const failed = () => client.request("get", "/v1/limits").catch((error: unknown) => error);
+  const first = await failed();
+  if (!(first instanceof ApiError)) throw new Error("it must be an ApiError");
+  expect([first.name, first.status, first.reason, first.message]).toEqual(["ApiError", 422, "INVALID_FIELD", problem.detail]);
+  expect(first.errors.map(({ field, message }) => [field, message])).toEqual([["name", "must not be empty"]]);
+  expect([first.requestId, first.retryAfter]).toEqual(["r-1", 7]);
+  expect(await failed()).toMatchObject({ requestId: "r-1", retryAfter: null });
+  expect(await failed()).toMatchObject({ status: 502, reason: "", errors: [], requestId: "r-2" });
+});

@@ -170,8 +170,16 @@ class AsyncOperations:
         min_score: float | NotGiven | None = NOT_GIVEN,
         model: str | NotGiven | None = NOT_GIVEN,
         options: models.ProfileOptions | Mapping[str, Any] | NotGiven | None = NOT_GIVEN,
+        parallel_tool_calls: bool | NotGiven | None = NOT_GIVEN,
         profile: str | NotGiven | None = NOT_GIVEN,
+        response_format: models.ResponseFormat | Mapping[str, Any] | NotGiven | None = NOT_GIVEN,
         time_zone: str | NotGiven | None = NOT_GIVEN,
+        tool_choice: Literal["none", "auto", "required"]
+        | models.NamedTool
+        | Mapping[str, Any]
+        | NotGiven
+        | None = NOT_GIVEN,
+        tools: Sequence[models.ToolParam | Mapping[str, Any]] | NotGiven | None = NOT_GIVEN,
         top_k: int | NotGiven | None = NOT_GIVEN,
         idempotency_key: str | None = None,
     ) -> models.ChatAnswer:
@@ -199,8 +207,12 @@ class AsyncOperations:
                     min_score=min_score,
                     model=model,
                     options=options,
+                    parallel_tool_calls=parallel_tool_calls,
                     profile=profile,
+                    response_format=response_format,
                     time_zone=time_zone,
+                    tool_choice=tool_choice,
+                    tools=tools,
                     top_k=top_k,
                     stream=False,
                 ),
@@ -227,8 +239,16 @@ class AsyncOperations:
         min_score: float | NotGiven | None = NOT_GIVEN,
         model: str | NotGiven | None = NOT_GIVEN,
         options: models.ProfileOptions | Mapping[str, Any] | NotGiven | None = NOT_GIVEN,
+        parallel_tool_calls: bool | NotGiven | None = NOT_GIVEN,
         profile: str | NotGiven | None = NOT_GIVEN,
+        response_format: models.ResponseFormat | Mapping[str, Any] | NotGiven | None = NOT_GIVEN,
         time_zone: str | NotGiven | None = NOT_GIVEN,
+        tool_choice: Literal["none", "auto", "required"]
+        | models.NamedTool
+        | Mapping[str, Any]
+        | NotGiven
+        | None = NOT_GIVEN,
+        tools: Sequence[models.ToolParam | Mapping[str, Any]] | NotGiven | None = NOT_GIVEN,
         top_k: int | NotGiven | None = NOT_GIVEN,
         idempotency_key: str | None = None,
     ) -> AsyncChatStream:
@@ -257,8 +277,12 @@ class AsyncOperations:
                     min_score=min_score,
                     model=model,
                     options=options,
+                    parallel_tool_calls=parallel_tool_calls,
                     profile=profile,
+                    response_format=response_format,
                     time_zone=time_zone,
+                    tool_choice=tool_choice,
+                    tools=tools,
                     top_k=top_k,
                     stream=True,
                 ),

@@ -8,8 +8,9 @@ from pydantic import MISSING, AfterValidator, Field
 
 from citewire_dialects import events
 from citewire_dialects.schemas import PLACE_NAMES, KnownType, PlaceFields, Similarity, StreamError
+from citewire_dialects.schemas.tools import ToolCallParam
 from citewire_http.api.reading import Names
-from citewire_http.api.schemas import Count, Id, JsonObject, Nothing, Ratio, ResponseModel, Time, Uuid
+from citewire_http.api.schemas import Count, Id, JsonObject, Ratio, ResponseModel, Time, Uuid
 
 
 class RunCancelled(ResponseModel):
@@ -96,6 +97,28 @@ class Token(ResponseModel):
     """A piece of the answer's text."""
 
     text: str = Field(examples=["Revenue grew by 12 %."])
+
+
+class ToolCallDelta(ResponseModel):
+    """A piece of a call of a tool that the request brought; the first of each call has its id and its name."""
+
+    index: Count = Field(description="The call's number, from 0.", examples=[0])
+    id: str | MISSING = Field(default=MISSING, examples=["call_0a1b2c"])
+    name: str | MISSING = Field(default=MISSING, examples=["weather"])
+    arguments: str = Field(description="The next piece of its JSON.", examples=['{"city": '])
+
+
+class ChatEnd(ResponseModel):
+    """The chat is complete; nothing follows."""
+
+    finish_reason: str | MISSING = Field(
+        default=MISSING, description="There only if it isn't `stop`.", examples=["tool_calls"]
+    )
+    refusal: str | MISSING = Field(
+        default=MISSING,
+        description="Why there is no JSON, with `response_format`.",
+        examples=["The passages don't say a year."],
+    )
 
 
 Support = Annotated[Ratio, AfterValidator(lambda support: round(support, 4))]
@@ -265,13 +288,14 @@ CHAT_EVENTS: Mapping[str, type[ResponseModel]] = {
     "decision": Decision,
     "citations": CitationList,
     "token": Token,
+    "tool_call": ToolCallDelta,
     "citation": VerifiedCitation,
     "uncited": UncitedSentence,
     "sources": SourceList,
     "assessment": Assessment,
     "usage": TokenUsage,
     "error": StreamError,
-    "done": Nothing,
+    "done": ChatEnd,
 }
 """The native dialect's events."""
 
@@ -281,6 +305,12 @@ def event_payload(event: events.Event) -> ResponseModel:
     match event:
         case events.Tokens(texts=texts):
             return Token(text="".join(texts))
+        case events.ToolCall(piece=piece):
+            name, arguments = piece.name or MISSING, piece.arguments
+            return ToolCallDelta(index=piece.index, id=piece.id or MISSING, name=name, arguments=arguments)
+        case events.Done(outcome=outcome):
+            reason = outcome.finish_reason if outcome.finish_reason != "stop" else MISSING
+            return ChatEnd(finish_reason=reason, refusal=outcome.refusal or MISSING)
         case events.Sources(citations=citations):
             return SourceList(sources=[Source.of(citation) for citation in citations])
         case _:
@@ -294,6 +324,8 @@ class ChatAnswer(ResponseModel):
     exchange_id: Uuid = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e12"])
     profile: str = Field(examples=["documents"])
     answer: str = Field(examples=["Revenue grew by 12 %."])
+    tool_calls: list[ToolCallParam] | MISSING = Field(default=MISSING, description="Of tools that the request brought.")
+    refusal: str | MISSING = Field(default=MISSING, description="Why there is no JSON, with `response_format`.")
     citations: list[Citation]
     sources: list[Source] | MISSING = MISSING
     decision: Decision | MISSING = MISSING

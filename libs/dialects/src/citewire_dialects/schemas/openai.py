@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     Discriminator,
     Field,
@@ -18,6 +17,7 @@ from pydantic import (
 
 from citewire_dialects.schemas.compatible import MaxTokens, OpenAiRequest, Unread, absent, only
 from citewire_dialects.schemas.questions import MAX_MESSAGES
+from citewire_dialects.schemas.tools import ResponseFormat, ToolCallParam, ToolChoice, ToolParam, check_choice
 from citewire_http.api.schemas import RequestModel
 
 _NO_MEDIA = "answers are text"
@@ -27,12 +27,6 @@ def _readable(kind: object) -> object:
     """Says of a part that can't be read what to do with it."""
     if kind in ("file", "input_audio"):
         raise ValueError(f"a part of type {kind} can't be read: add it to the library with POST /v1/documents")
-    return kind
-
-
-def _is_function(kind: object) -> object:
-    if kind == "custom":
-        raise ValueError("must be function: a custom tool's text has no form that every provider takes")
     return kind
 
 
@@ -58,21 +52,6 @@ class ContentPart(RequestModel):
         if self.type not in self.model_fields_set:
             raise ValueError(f"{self.type} is required in a part of type {self.type}")
         return self
-
-
-class FunctionCall(BaseModel):
-    """What is called."""
-
-    name: StrictStr = Field(examples=["weather"])
-    arguments: StrictStr = Field(description="JSON, as the model wrote it.", examples=['{"city": "Oslo"}'])
-
-
-class ToolCallParam(BaseModel):
-    """A call of a tool that the caller runs."""
-
-    id: StrictStr = Field(examples=["call_0a1b2c"])
-    type: Literal["function"]
-    function: FunctionCall
 
 
 class CompletionMessage(RequestModel):
@@ -122,57 +101,6 @@ class CompletionMessage(RequestModel):
         return [part.image_url for part in parts if part.image_url is not None]
 
 
-class FunctionParam(RequestModel):
-    """A function that the caller runs."""
-
-    name: StrictStr = Field(examples=["weather"])
-    description: StrictStr | None = None
-    parameters: dict[str, Any] | None = Field(default=None, description="JSON schema of the object that it takes.")
-    strict: StrictBool | None = None
-
-
-class ToolParam(RequestModel):
-    """A tool."""
-
-    type: Annotated[Literal["function"], BeforeValidator(_is_function)]
-    function: FunctionParam
-
-
-class FunctionName(RequestModel):
-    """The function to call."""
-
-    name: StrictStr
-
-
-class NamedTool(RequestModel):
-    """The one tool that is to be called."""
-
-    type: Annotated[Literal["function"], BeforeValidator(_is_function)]
-    function: FunctionName
-
-
-class JsonSchemaParam(RequestModel):
-    """What a JSON answer follows."""
-
-    name: StrictStr = Field(examples=["invoice"])
-    description: StrictStr | None = None
-    schema_: dict[str, Any] | None = Field(default=None, alias="schema", description="JSON schema, 2020-12.")
-    strict: StrictBool | None = None
-
-
-class ResponseFormat(RequestModel):
-    """Whether the answer is JSON. Each annotation of the message says the value's pointer."""
-
-    type: Literal["text", "json_object", "json_schema"]
-    json_schema: JsonSchemaParam | None = None
-
-    @model_validator(mode="after")
-    def _has_its_schema(self) -> Self:
-        if (self.type == "json_schema") != (self.json_schema is not None):
-            raise ValueError("json_schema is required with the type json_schema, and has no meaning with others")
-        return self
-
-
 class StreamOptions(RequestModel):
     """What a stream says beyond the text."""
 
@@ -206,13 +134,7 @@ class CompletionRequest(OpenAiRequest):
     tools: list[ToolParam] | None = Field(
         default=None, description="Up to 128 functions that the caller runs, where the model has tools."
     )
-    tool_choice: (
-        Annotated[
-            Annotated[Literal["none", "auto", "required"], Tag("mode")] | Annotated[NamedTool, Tag("named")],
-            Discriminator(lambda value: "mode" if isinstance(value, str) else "named"),
-        ]
-        | None
-    ) = None
+    tool_choice: ToolChoice | None = None
     parallel_tool_calls: StrictBool | None = None
     functions: Annotated[Any, only([], why="use tools")] = absent()
     function_call: Annotated[Any, only("none", "auto", why="use tool_choice")] = absent()
@@ -248,6 +170,5 @@ class CompletionRequest(OpenAiRequest):
     def _fits_together(self) -> Self:
         if self.store is False and self.citewire.conversation_id is not None:
             raise ValueError("store must not be false where citewire.conversation_id continues a conversation")
-        if not self.tools and (isinstance(self.tool_choice, NamedTool) or self.tool_choice == "required"):
-            raise ValueError("tool_choice names tools, and there are none: give tools")
+        check_choice(self.tool_choice, self.tools)
         return self

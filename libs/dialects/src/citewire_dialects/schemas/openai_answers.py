@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import MISSING, Field
 
 from citewire_dialects.schemas.chat import VerifiedCitation
-from citewire_dialects.schemas.openai import ToolCallParam
+from citewire_dialects.schemas.tools import ToolCallParam
 from citewire_http.api.schemas import Count, OpenAiError, ResponseModel
 
 

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, Field, StrictBool, StrictInt, St
 from citewire_dialects.options import ProfileOptions
 from citewire_dialects.profile import EventType
 from citewire_dialects.schemas import ScopeFields, Score
+from citewire_dialects.schemas.tools import ResponseFormat, ToolCallParam, ToolChoice, ToolParam, check_choice
 from citewire_http.api.schemas import RequestModel
 
 MAX_MESSAGES = 200
@@ -23,7 +24,7 @@ class MessagePart(BaseModel):
     media_type: StrictStr = Field(default="", alias="mediaType", description="Of a part of type file.")
 
 
-class ChatMessage(RequestModel):
+class PlainMessage(RequestModel):
     """A message of the conversation that a request brings: its text as `content`, or in `parts`."""
 
     role: Literal["user", "assistant"]
@@ -36,7 +37,7 @@ class ChatMessage(RequestModel):
     @model_validator(mode="before")
     @classmethod
     def _require_text(cls, value: object) -> object:
-        if isinstance(value, dict) and "content" not in value and "parts" not in value:
+        if isinstance(value, dict) and not {"content", "parts", "tool_calls"} & value.keys():
             raise ValueError("content is required (or parts)")
         return cast("object", value)
 
@@ -67,14 +68,38 @@ def _check_readable(part: MessagePart) -> None:
         raise ValueError(f"a question's parts must be of type text or file: one of type {part.type[:64]} can't be read")
 
 
-def _ends_with_the_user(messages: list[ChatMessage]) -> list[ChatMessage]:
+class ChatMessage(PlainMessage):
+    """A message of the conversation; of role `tool` it is what a tool gave back."""
+
+    role: Literal["user", "assistant", "tool"]  # pyright: ignore[reportIncompatibleVariableOverride] # nobody sets it
+    tool_calls: list[ToolCallParam] | None = Field(default=None, description="Of an answer that called tools.")
+    tool_call_id: StrictStr | None = Field(default=None, description="Of role `tool`: the call that it answers.")
+
+    @model_validator(mode="after")
+    def _fits_its_role(self) -> Self:
+        if self.role != "assistant" and self.tool_calls:
+            raise ValueError("tool_calls are the assistant's alone")
+        if (self.role == "tool") != (self.tool_call_id is not None):
+            raise ValueError("tool_call_id is required in a message of role tool, and in no other")
+        return self
+
+
+def _ends_with_the_user(messages: list[PlainMessage]) -> list[PlainMessage]:
     if messages[-1].role != "user":
         raise ValueError("the last message must be the user's")
     return messages
 
 
+def _ends_with_what_is_asked(messages: list[ChatMessage]) -> list[ChatMessage]:
+    if not any(message.role == "user" for message in messages):
+        raise ValueError("there must be a message of role user, which asks")
+    if messages[-1].role == "assistant":
+        raise ValueError("the last message must be the user's, or what a tool gave back")
+    return messages
+
+
 Messages = Annotated[
-    list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_ends_with_the_user)
+    list[PlainMessage], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_ends_with_the_user)
 ]
 
 
@@ -86,8 +111,17 @@ class ChatRequest(ScopeFields):
         description="Required unless `messages` is given. 1 byte to 32 KiB.",
         examples=["How much did revenue grow?"],
     )
-    messages: Messages | None = Field(
-        default=None, description="The conversation, oldest first; the last one is the user's question."
+    messages: (
+        Annotated[
+            list[ChatMessage],
+            Field(min_length=1, max_length=MAX_MESSAGES),
+            AfterValidator(_ends_with_what_is_asked),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="The conversation, oldest first; the user's last one is the question, which what tools gave back "
+        "may follow.",
     )
     profile: StrictStr | None = Field(default=None, description="See `GET /v1/profiles`; none means `documents`.")
     conversation_id: UUID | None = Field(default=None, description="Continues a conversation; none begins one.")
@@ -101,6 +135,14 @@ class ChatRequest(ScopeFields):
     )
     options: ProfileOptions | None = Field(
         default=None, description="Changes single fields of the profile for this question, within its limits."
+    )
+    tools: list[ToolParam] | None = Field(
+        default=None, description="Up to 128 functions that the caller runs, where the model has tools."
+    )
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: StrictBool | None = None
+    response_format: ResponseFormat | None = Field(
+        default=None, description="JSON instead of text. What can't be given in that form is a `refusal`."
     )
     keep: StrictBool | None = Field(
         default=None,
@@ -125,6 +167,11 @@ class ChatRequest(ScopeFields):
     )
     trigger: Any = Field(default=None, description="Of AI SDK's clients; not read.", exclude=True)
     message_id: Any = Field(default=None, alias="messageId", description="Of AI SDK's clients; not read.", exclude=True)
+
+    @model_validator(mode="after")
+    def _has_what_it_chooses(self) -> Self:
+        check_choice(self.tool_choice, self.tools)
+        return self
 
     @property
     def patience(self) -> float:
