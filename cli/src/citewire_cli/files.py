@@ -30,6 +30,8 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _CONTROL_SHARE = 0.01
 """The gateway's own measure of what is text."""
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_OLE_SUFFIXES = frozenset({".msg", ".xls", ".xlt"})
+"""Messages of Outlook, and old Excel workbooks."""
 _MAGIC = (
     (b"PK\x05\x06", "an empty archive"),
     (_OLE, "an old Office document"),
@@ -181,9 +183,10 @@ def inspect(file: Path, *, images: bool = False) -> LeftOut | None:
             return LeftOut(file, "it is no regular file")
         with file.open("rb") as content:
             head = content.read(_HEAD_BYTES)
-        # Messages of Outlook begin as old Office documents do; what tells them apart may stand anywhere.
-        is_message = file.suffix.lower() == ".msg" and head.startswith(_OLE)
-        reason = "" if is_message else why_unreadable(head, images=images)
+        # They begin as other old Office documents do; what tells them apart may stand anywhere. Whether workbooks are
+        # read depends on the server, whose refusal says what to do.
+        may_be_read = file.suffix.lower() in _OLE_SUFFIXES and head.startswith(_OLE)
+        reason = "" if may_be_read else why_unreadable(head, images=images)
     except FileNotFoundError:
         return LeftOut(file, "it is a link to nothing")
     except OSError as error:

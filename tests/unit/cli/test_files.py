@@ -29,11 +29,11 @@ def test_what_the_worker_would_refuse_by_its_first_bytes_isnt_uploaded(magic: by
     assert why_unreadable(head).startswith("it is a")
 
 
-def test_messages_of_outlook_are_taken_and_old_office_documents_are_not(tmp_path: Path) -> None:
-    for name in ("mail.msg", "letter.doc"):
+def test_messages_of_outlook_and_old_workbooks_are_taken_and_other_old_documents_are_not(tmp_path: Path) -> None:
+    for name in ("mail.msg", "letter.doc", "sums.xls"):
         (tmp_path / name).write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600))
     sources, left_out = find_sources([tmp_path])
-    assert [source.path.name for source in sources] == ["mail.msg"]
+    assert [source.path.name for source in sources] == ["mail.msg", "sums.xls"]
     assert [(each.path.name, each.reason) for each in left_out] == [("letter.doc", "it is an old Office document")]
 
 

@@ -72,6 +72,16 @@ def test_old_office_documents_say_what_to_do() -> None:
     with pytest.raises(IngestError, match=r"an old PowerPoint presentation: save it as \.pptx") as caught:
         detect(OLE + "PowerPoint Document".encode("utf-16-le"), "letter.docx")
     assert caught.value.code is IngestCode.UNSUPPORTED_FORMAT
+    assert caught.value.message.endswith("LibreOffice does so with `soffice --headless --convert-to pptx FILE`.")
+    with pytest.raises(IngestError, match=r"whatever its name: save it as \.docx, \.xlsx, \.pptx or PDF"):
+        detect(OLE, "letter.bin")
+
+
+@pytest.mark.parametrize("head", [b"\x09\x00\x04\x00", b"\x09\x02\x06\x00", b"\x09\x04\x06\x00"])
+def test_a_workbook_of_before_excel_5_says_what_to_do(head: bytes) -> None:
+    with pytest.raises(IngestError, match=r"before Excel 5: save it as \.xlsx .*--convert-to xlsx FILE") as caught:
+        detect(head + bytes(100), "sums.xls")
+    assert caught.value.code is IngestCode.UNSUPPORTED_FORMAT
 
 
 @pytest.mark.parametrize("name", ["letter.docx", "letter"])

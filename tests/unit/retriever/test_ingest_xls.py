@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import random
 from datetime import date
+from pathlib import Path
+from struct import pack
 from typing import Any, cast
 
 import pytest
@@ -15,6 +18,7 @@ from citewire_retriever.ingest.detect import detect
 from citewire_retriever.ingest.document import Format, ParseLimits
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers import parse
+from citewire_retriever.ingest.sandbox import Sandbox, SandboxRules
 from citewire_retriever.ingest.tabular.tables import read_tables
 
 
@@ -108,3 +112,75 @@ def test_a_damaged_one_is_said_to_be(capfd: pytest.CaptureFixture[str]) -> None:
             parse(data[:end], "a.xls")
         assert error.value.code in {IngestCode.CORRUPT, IngestCode.EMPTY, IngestCode.NO_TEXT}
     capfd.readouterr()
+
+
+def record(kind: int, body: bytes) -> bytes:
+    return pack("<HH", kind, len(body)) + body
+
+
+def excel_5() -> bytes:
+    """A workbook of Excel 5, which xlwt doesn't write: names and texts in a code page, formats without Unicode."""
+    sheet = record(0x0809, pack("<HHHH", 0x0500, 0x10, 0, 0)) + record(0x0200, pack("<HHHHH", 0, 3, 0, 2, 0))
+    for row, column, text in ((0, 0, b"Name"), (0, 1, b"Betrag"), (1, 0, b"M\xfcller"), (2, 0, b"Kr\xe4mer")):
+        sheet += record(0x0204, pack("<HHHH", row, column, 0, len(text)) + text)
+    sheet += record(0x0203, pack("<HHHd", 1, 1, 0, 12.5)) + record(0x027E, pack("<HHHI", 2, 1, 1, (7 << 2) | 2))
+    head = record(0x0809, pack("<HHHH", 0x0500, 5, 0, 0)) + record(0x42, pack("<H", 1252))
+    head += record(0x041E, pack("<HB", 164, 10) + b'0.00 "EUR"')
+    head += b"".join(record(0xE0, pack("<HHH", 0, code, 0) + bytes(10)) for code in (0, 164))
+    name = b"Ums\xe4tze"
+    begin = len(head) + len(record(0x85, bytes(7) + name)) + len(record(0x0A, b""))
+    head += record(0x85, pack("<IBBB", begin, 0, 0, len(name)) + name) + record(0x0A, b"")
+    file = io.BytesIO()
+    cast("Any", xlwt).CompoundDoc.XlsDoc().save(file, (head + sheet + record(0x0A, b"")).ljust(4096, b"\0"))
+    entry = "Workbook".encode("utf-16-le").ljust(64, b"\0") + pack("<H", 18)
+    assert entry in file.getvalue()
+    return file.getvalue().replace(entry, "Book".encode("utf-16-le").ljust(64, b"\0") + pack("<H", 10))
+
+
+def test_a_workbook_of_excel_5_is_read() -> None:
+    assert parse(excel_5(), "a.xls").text == "Umsätze\n\nName: Müller\nBetrag: 12.5\n\nName: Krämer\nBetrag: 7.00 EUR"
+
+
+def test_a_number_that_is_none_says_nothing() -> None:
+    number = pack("<d", 12.5)
+    assert excel_5().count(number) == 1
+    damaged = excel_5().replace(number, pack("<d", float("nan")))
+    assert parse(damaged, "a.xls").text == "Umsätze\n\nName: Müller\n\nName: Krämer\nBetrag: 7.00 EUR"
+
+
+def mutated(data: bytes, seed: int) -> bytes:
+    """The file with bytes anywhere, or only behind its first sector, replaced by others, or by the largest numbers."""
+    chance = random.Random(seed)
+    result = bytearray(data)
+    for _ in range(chance.choice([1, 4, 16, 64])):
+        place = chance.randrange(0 if seed % 4 == 0 else 512, len(data) - 4)
+        if seed % 4 == 3:
+            result[place : place + 4] = chance.choice([b"\xff\xff\xff\xff", b"\0\0\0\0", b"\xff\xff\xff\x7f"])
+        else:
+            result[place] = chance.randrange(256)
+    return bytes(result)
+
+
+async def test_whatever_is_damaged_ends_as_a_document_or_its_error(tmp_path: Path) -> None:
+    """In the confined process: some of them make the library end the process, for want of memory."""
+    rules = SandboxRules(
+        seconds=300,
+        cpu_seconds=20,
+        cpu_seconds_per_mib=10,
+        memory_mib=1024,
+        files=1000,
+        limits=ParseLimits(),
+        confinement="available",
+    )
+    files = [made(), excel_5()]
+    path = tmp_path / "a.xls"
+    ends: set[str] = set()
+    async with Sandbox.open(rules, processes=1) as sandbox:
+        for seed in range(200):
+            path.write_bytes(mutated(files[seed % 7 == 0], seed))
+            try:
+                ends.add((await sandbox.parse(path, "a.xls", "")).format.value)
+            except IngestError as error:
+                ends.add("crashed" if "crashes the reader" in error.message else error.code.value)
+    assert {Format.OLD_WORKBOOK.value, "CORRUPT"} <= ends
+    assert not ends & {"INTERNAL", "TIMEOUT"}

@@ -57,6 +57,8 @@ _OLD_OFFICE = {
 }  # fmt: skip
 _OLE_STREAMS = {"WordDocument": ".doc", "Workbook": ".xls", "PowerPoint Document": ".ppt"}
 """Names of streams that tell what an OLE file is; today's Office writes such files only to encrypt others."""
+_OLDEST_EXCEL = (b"\x09\x00\x04\x00", b"\x09\x02\x06\x00", b"\x09\x04\x06\x00")
+"""The record that workbooks of Excel 2 to 4 begin with: they are no OLE files."""
 LANGUAGES = {
     "python": (".py", ".pyi", ".pyw"),
     "javascript": (".js", ".mjs", ".cjs", ".jsx"),
@@ -224,13 +226,22 @@ def _refuse_ole(head: bytes, suffix: str, named: Kind | None) -> None:
     old = _OLD_OFFICE.get(suffix) or _OLD_OFFICE.get(stream or "")
     if old is not None:
         kind, newer = old
-        raise IngestError(
-            IngestCode.UNSUPPORTED_FORMAT, f"The file is {kind}: save it as {newer} or PDF and upload that."
-        )
+        raise IngestError(IngestCode.UNSUPPORTED_FORMAT, _how_to_convert(kind, newer))
+
+
+def _how_to_convert(kind: str, newer: str) -> str:
+    command = f"soffice --headless --convert-to {newer.removeprefix('.')} FILE"
+    return f"The file is {kind}: save it as {newer} or PDF and upload that. LibreOffice does so with `{command}`."
 
 
 def _refuse_binary(head: bytes) -> None:
+    if head.startswith(_OLDEST_EXCEL):
+        kind = "a workbook of before Excel 5"
+        raise IngestError(IngestCode.UNSUPPORTED_FORMAT, _how_to_convert(kind, ".xlsx"))
     kind = next((text for magic, text in BINARY_MAGIC if head.startswith(magic)), None)
+    if kind is not None and head.startswith(_OLE):
+        advice = "save it as .docx, .xlsx, .pptx or PDF, in Office or LibreOffice, and upload that"
+        raise IngestError(IngestCode.UNSUPPORTED_FORMAT, f"The file is {kind}, whatever its name: {advice}.")
     if kind is not None:
         message = f"The file is {kind}, whatever its name. Supported: {SUPPORTED}."
         raise IngestError(IngestCode.UNSUPPORTED_FORMAT, message)

@@ -5,7 +5,8 @@ their formats: these are read from the stream's records beside it (MS-XLS 2.3), 
 currencies are what the sheet shows, and amounts in several currencies aren't added.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import isfinite
 from mmap import mmap
@@ -60,7 +61,7 @@ def xls_sheets(data: bytes | mmap) -> Iterator[Sheet]:
     """Yields the sheets of a workbook. Raises as `parse_xls`."""
     import python_calamine as calamine
 
-    try:
+    with _read_errors():
         with cast("Any", olefile).OleFileIO(bytes_file(data)) as file:
             name = next((name for name in _STREAMS if file.exists(name)), None)
             stream = cast("bytes", file.openstream(name).read()) if name is not None else b""
@@ -78,10 +79,18 @@ def xls_sheets(data: bytes | mmap) -> Iterator[Sheet]:
                 hidden = about.visible != calamine.SheetVisibleEnum.Visible
                 rows = merged(_rows(sheet, numbers.cells(offset)), merges)
                 yield Sheet(about.name, hidden, rows, is_cut=len(merges) >= _MOST_MERGES)
+
+
+@contextmanager
+def _read_errors() -> Generator[None]:
+    """Turns what both libraries raise for files that are cut off or made up into IngestError."""
+    import python_calamine as calamine
+
+    try:
+        yield
     except calamine.PasswordError:
         raise password_required("workbook") from None
     except (calamine.CalamineError, OSError, ValueError, LookupError, TypeError, AttributeError, StructError) as error:
-        # What both libraries raise for files that are cut off or made up.
         raise IngestError(IngestCode.CORRUPT, _DAMAGED) from error
     except BaseException as error:
         if type(error).__name__ != _PANIC:
@@ -92,12 +101,13 @@ def xls_sheets(data: bytes | mmap) -> Iterator[Sheet]:
 def _rows(sheet: Any, numbers: _Cells) -> Iterator[Row]:  # noqa: ANN401 # a type of an optional package
     left = (sheet.start or (0, 0))[1] + 1
     number = 0
-    for number, values in enumerate(sheet.iter_rows(), start=1):
-        row = dict(numbers.pop(number, {}))
-        for column, value in enumerate(values, start=left):
-            if column not in row and value != "":
-                row[column] = _read(value)
-        yield from _row(number, row)
+    with _read_errors():
+        for number, values in enumerate(sheet.iter_rows(), start=1):
+            row = dict(numbers.pop(number, {}))
+            for column, value in enumerate(values, start=left):
+                if column not in row and value != "":
+                    row[column] = _read(value)
+            yield from _row(number, row)
     for number in sorted(numbers):  # below what calamine has seen
         yield from _row(number, numbers[number])
 
@@ -113,6 +123,8 @@ def _read(value: object) -> tuple[str, Typed | None]:
     """A text, a boolean, or what the records didn't say."""
     if isinstance(value, bool):
         return ("TRUE", Typed("boolean", "1")) if value else ("FALSE", Typed("boolean", "0"))
+    if isinstance(value, float) and not isfinite(value):
+        return "", None  # Excel has no such number: the file is damaged there
     if isinstance(value, int | float):
         return general(float(value)), Typed("number", f"{value:.15g}")
     return str(value), None
