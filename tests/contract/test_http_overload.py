@@ -10,7 +10,7 @@ import pytest
 
 from api_keys import bearer, key_for
 from citewire_gateway import app
-from citewire_kit.arrivals import FEW, Arrivals
+from citewire_kit.arrivals import FEW, Arrival, Arrivals
 from gateway_fake_servers import running_fakes
 from gateway_process import running_gateway
 from waiting import wait_until
@@ -28,11 +28,10 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.reads = 0
-        """How often it was read, which is once for each request that has been received and now waits."""
+        self.received = 0
+        """Requests that came, and wait or did."""
 
     def __call__(self) -> float:
-        self.reads += 1
         return self.now
 
 
@@ -41,10 +40,15 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """By which a gateway says how long requests wait."""
     clock = Clock()
 
-    def arrivals(seconds: float) -> Arrivals:
-        return Arrivals(seconds, clock)
+    class NotedArrivals(Arrivals):
+        def __init__(self, seconds: float) -> None:
+            super().__init__(seconds, clock)
 
-    monkeypatch.setattr(app, "Arrivals", arrivals)
+        def add(self, caller: str, arrival: Arrival) -> None:
+            super().add(caller, arrival)
+            clock.received += 1
+
+    monkeypatch.setattr(app, "Arrivals", NotedArrivals)
     return clock
 
 
@@ -67,7 +71,7 @@ async def test_a_request_behind_a_long_wait_is_refused_at_once_and_anothers_is_n
         waiting = [search(acme)]
         await reached.wait()
         waiting += [search(acme) for _ in range(FEW)]
-        await wait_until(lambda: clock.reads == 1 + FEW, 60)
+        await wait_until(lambda: clock.received == 1 + FEW, 60)
         clock.now += 0.3  # longer than one may wait
         refused = await gateway.http.get("/v1/collections", headers=acme)
         assert not any(task.done() for task in waiting), "the refusal came before what it would have waited for"

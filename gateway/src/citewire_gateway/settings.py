@@ -85,8 +85,8 @@ class GatewaySettings(HttpSettings, AccountSettings, CallerSettings, LimitStoreS
     """Calls of one organisation that may wait; more are refused with 503."""
 
     arrival_seconds: float = Field(default=0.5, gt=0)
-    """How long the oldest of a caller's requests may wait for its first turn. While it has waited longer, and 64 or
-    more are waiting, further ones are refused with 503 at once, so that those let in are answered in time."""
+    """How long a caller's requests may wait for their first turn. While 64 or more are waiting, and the oldest has
+    waited longer or one more would, further ones are refused with 503 at once: those let in are answered in time."""
 
     spool_dir: str | None = None
     """Folder for spool files of uploads; None: the system's folder for temporary files."""

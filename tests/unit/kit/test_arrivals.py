@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from contextlib import ExitStack
 
 import pytest
 
 from citewire_kit import arrivals as arrivals_module
-from citewire_kit.arrivals import Arrivals, begin_turn, has_begun
+from citewire_kit.arrivals import Arrival, Arrivals, begin_turn, has_begun
 from citewire_kit.errors import ResourceExhausted
 
 
@@ -127,3 +128,70 @@ def test_few_are_let_in_however_long_they_wait(monkeypatch: pytest.MonkeyPatch) 
         assert not refused(arrivals, "a")
         stack.enter_context(arrivals.admit("a")).complete()
         assert refused(arrivals, "a")
+
+
+def test_a_request_that_would_wait_too_long_is_refused_before_any_has() -> None:
+    clock = Clock()
+    arrivals = Arrivals(0.5, clock)
+    with ExitStack() as stack:
+        waiting = deque(stack.enter_context(arrivals.admit("a")) for _ in range(60))
+        for arrival in waiting:
+            arrival.complete()
+        for _ in range(16):
+            assert not refused(arrivals, "a"), "it isn't known yet how fast they get on"
+            clock.now += 0.01
+            waiting.popleft().begin()
+        assert not refused(arrivals, "a"), "44 before it, at a hundred a second"
+        clock.now += 0.1
+        assert refused(arrivals, "a"), "at sixty a second"
+        assert not refused(arrivals, "b")
+        for _ in range(16):
+            waiting.popleft().begin()
+        assert not refused(arrivals, "a"), "28 before it"
+
+
+def test_how_fast_requests_got_on_long_ago_is_forgotten() -> None:
+    clock = Clock()
+    arrivals = Arrivals(0.5, clock)
+    with ExitStack() as stack:
+        waiting = deque[Arrival]()
+
+        def let_in(most: int) -> None:
+            while len(waiting) < most:
+                waiting.append(stack.enter_context(arrivals.admit("a")))
+                waiting[-1].complete()
+
+        for _ in range(400):
+            let_in(45)
+            clock.now += 0.01
+            waiting.popleft().begin()
+        for _ in range(40):  # much faster than in the four seconds before
+            let_in(45)
+            waiting.popleft().begin()
+        let_in(60)
+
+
+@pytest.mark.parametrize("served_a_second", [50, 100, 400])
+def test_a_flood_is_let_in_as_fast_as_it_is_served(monkeypatch: pytest.MonkeyPatch, served_a_second: int) -> None:
+    monkeypatch.setattr(arrivals_module, "FEW", 64)
+    clock = Clock()
+    arrivals = Arrivals(0.5, clock)
+    line = deque[tuple[Arrival, float]]()
+    waits, let_in = list[float](), [0] * 20
+    with ExitStack() as stack:
+        for tick in range(20_000):  # of half a millisecond each
+            clock.now = tick / 2000
+            if tick % (2000 // served_a_second) == 0 and line:
+                arrival, since = line.popleft()
+                arrival.begin()
+                waits.append(clock.now - since)
+            if tick % (2000 // served_a_second // 5) == 0:  # five times as many
+                try:
+                    arrival = stack.enter_context(arrivals.admit("a"))
+                except ResourceExhausted:
+                    continue
+                arrival.complete()
+                line.append((arrival, clock.now))
+                let_in[tick // 1000] += 1
+    assert max(waits) < max(0.8, 96 / served_a_second), "nobody waits in vain"
+    assert all(0.8 <= each / (served_a_second / 2) <= 1.2 for each in let_in[2:]), "not in bursts"

@@ -3,6 +3,10 @@
 More requests than can be served end in a queue. If it is long, each answer comes when nobody waits for it any more, and
 all work is in vain. So a caller with many that wait, the oldest for longer than a short time, is refused further ones,
 at the cost of little more than reading their heads (Nichols and Jacobson's CoDel controls a queue by the same measure).
+
+The oldest's age comes late: a flood's whole first half second would be let in, wait until it gives up, and leave at
+once, so that the next half second is let in. As soon as it is known how fast a caller's requests get on, one that would
+have to wait too long is therefore refused before any has (Little's law: those before it, divided by how fast they go).
 """
 
 import time
@@ -16,50 +20,98 @@ from citewire_kit.errors import ResourceExhausted
 FEW: Final = 64
 """Requests that may wait for however long: a caller with fewer isn't too much, but what they wait for is away."""
 
+_KNOWN: Final = 16
+"""Requests that have to get on before it counts how fast they do."""
+
 _current: ContextVar["Arrival | None"] = ContextVar("arrival", default=None)
+
+
+class _Line:
+    """A caller's requests that wait, and how fast they get on.
+
+    Args:
+        seconds: How long one may wait; how fast they get on is that of about as long a time.
+        now: The present.
+    """
+
+    __slots__ = ("_busy", "_gone", "_seconds", "_since", "_waiting")
+
+    def __init__(self, seconds: float, now: float) -> None:
+        self._seconds = seconds
+        self._waiting: dict[Arrival, float] = {}
+        """In the order in which they were received."""
+        self._gone = 0.0
+        """How many have left the line in the time `_busy`."""
+        self._busy = 0.0
+        self._since = now
+        """Up to when `_busy` is counted."""
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, arrival: "Arrival", now: float) -> None:
+        self._waiting[arrival] = now
+
+    def remove(self, arrival: "Arrival", now: float) -> None:
+        if self._waiting.pop(arrival, None) is None:
+            return
+        self._gone += 1
+        self._busy += now - self._since
+        self._since = now
+        if self._busy > self._seconds:
+            share = self._seconds / 2 / self._busy
+            self._gone *= share
+            self._busy *= share
+
+    def is_too_long(self, now: float) -> bool:
+        """Says whether one more would wait too long, or others already do."""
+        waiting = len(self._waiting)
+        if waiting < FEW:
+            return False
+        if now - next(iter(self._waiting.values())) > self._seconds:
+            return True
+        busy = self._busy + now - self._since
+        return self._gone >= _KNOWN and waiting * busy > self._gone * self._seconds
 
 
 class Arrival:
     """A request on its way to its first turn."""
 
-    __slots__ = ("_caller", "_clock", "_complete", "_waiting", "has_begun")
+    __slots__ = ("_arrivals", "_caller", "_complete", "has_begun")
 
-    def __init__(self, waiting: dict[str, dict["Arrival", float]], caller: str, clock: Callable[[], float]) -> None:
-        self._waiting = waiting
+    def __init__(self, arrivals: "Arrivals", caller: str) -> None:
+        self._arrivals = arrivals
         self._caller = caller
-        self._clock = clock
         self._complete = False
         self.has_begun = False
         """Whether it has had a turn."""
 
     def complete(self) -> None:
         """The request has been received: from here on it waits for us, and no longer for its sender; once is enough."""
-        if self._complete:
-            return
-        self._complete = True
-        self._waiting.setdefault(self._caller, {})[self] = self._clock()
+        if not self._complete:
+            self._complete = True
+            self._arrivals.add(self._caller, self)
 
     def begin(self) -> None:
         """The request has its first turn, or its answer."""
         self.has_begun = True
-        own = self._waiting.get(self._caller)
-        if own is not None and own.pop(self, None) is not None and not own:
-            del self._waiting[self._caller]
+        self._arrivals.remove(self._caller, self)
 
 
 class Arrivals:
     """The waiting requests of a process, by caller.
 
     Args:
-        seconds: How long a caller's oldest request may have waited when another one of its arrives.
+        seconds: How long a caller's oldest request may have waited when another one of its arrives, and how long that
+            one may have to wait.
         clock: Seconds, growing.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._clock = clock
-        self._waiting: dict[str, dict[Arrival, float]] = {}
-        """Each caller's in the order in which they were received."""
+        self._lines: dict[str, _Line] = {}
+        """Of those callers that have requests waiting."""
 
     @contextmanager
     def admit(self, caller: str) -> Generator[Arrival]:
@@ -69,18 +121,34 @@ class Arrivals:
             caller: Whose it is, as far as its head tells.
 
         Raises:
-            ResourceExhausted: The caller's earlier requests wait too long (`OVERLOADED`).
+            ResourceExhausted: It would wait too long behind the caller's earlier requests (`OVERLOADED`).
         """
-        own = self._waiting.get(caller)
-        if own and len(own) >= FEW and self._clock() - next(iter(own.values())) > self._seconds:
+        line = self._lines.get(caller)
+        if line is not None and line.is_too_long(self._clock()):
             raise overloaded()
-        arrival = Arrival(self._waiting, caller, self._clock)
+        arrival = Arrival(self, caller)
         token = _current.set(arrival)
         try:
             yield arrival
         finally:
             _current.reset(token)
             arrival.begin()
+
+    def add(self, caller: str, arrival: Arrival) -> None:
+        """A request waits from now on."""
+        now = self._clock()
+        line = self._lines.get(caller)
+        if line is None:
+            line = self._lines[caller] = _Line(self._seconds, now)
+        line.add(arrival, now)
+
+    def remove(self, caller: str, arrival: Arrival) -> None:
+        """A request waits no longer, if it did."""
+        line = self._lines.get(caller)
+        if line is not None:
+            line.remove(arrival, self._clock())
+            if not line:
+                del self._lines[caller]
 
 
 def begin_turn() -> None:
