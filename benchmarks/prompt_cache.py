@@ -1,11 +1,12 @@
 """How much of a conversation's prompts comes from the provider's cache, and what the conversation costs.
 
 Ten questions with ten passages each, over the repository's own documentation: follow-ups on one subject, and questions
-that change it. The upstream counts what its cache has by the providers' rules: OpenAI's the longest common beginning
-with an earlier prompt, in steps of 128 tokens from 1,024; Anthropic's the marks, four at most, from 1,024 tokens, each
-looked up over the last 20 blocks. A token is four characters. The figures are those of the ledger, at list prices.
+that change it each time, or after the fifth. The upstream counts what its cache has by the providers' rules: OpenAI's
+the longest common beginning with an earlier prompt, in steps of 128 tokens from 1,024; Anthropic's the marks, four at
+most, from 1,024 tokens, each looked up over the last 20 blocks. A token is four characters. The figures are those of
+the ledger, at list prices.
 
-`answers` are prompts whose earlier questions stand alone, `passages` those that hold their passages, too.
+`answers` are prompts whose earlier questions stand alone; in `passages` they keep their passages where that is cheaper.
 
 Usage: python -m benchmarks.prompt_cache
 """
@@ -40,7 +41,13 @@ MOST_PASSAGES = 10
 CHARS = 1_000
 """Of a passage at most: about 250 tokens, as chunks are."""
 LEAST, STEP, LOOKBACK, MARKS = 1_024, 128, 20, 4
-MODELS = (("openai", "gpt-5"), ("anthropic", "claude-sonnet-5"), ("anthropic", "claude-sonnet-5-5"))
+MODELS = (
+    ("openai", "gpt-5"),
+    ("openai", "gpt-4.1"),
+    ("openai", "gpt-4o"),
+    ("anthropic", "claude-sonnet-5"),
+    ("anthropic", "claude-sonnet-5-5"),
+)
 TALKS = {
     "one subject": (
         "What does the ledger record for each call to a provider?",
@@ -67,6 +74,7 @@ TALKS = {
         "How are documents enriched by a model?",
     ),
 }
+TALKS["two subjects"] = TALKS["one subject"][:5] + TALKS["many subjects"][:5]
 ANSWER = (
     "The documentation says this in so many words, and it holds for each process of the stack [ref:1]. There is one "
     "exception, which is described beside it [ref:2]. The setting that changes it is named there, with its default "

@@ -238,6 +238,7 @@ CHANGES: dict[str, tuple[str, object, dict[str, object]]] = {
     "max_context_chars": ("grounded", 9_000, {"max_context_chars": 9_000}),
     "input_tokens": ("library", {"pro": 60_000}, {"input_tokens": {"free": 30_000, "basic": 30_000, "pro": 60_000}}),
     "history_tokens": ("documents", 700, {"history": {"tokens": 700, "condense": False}}),
+    "keep_passages": ("grounded", False, {"keep_passages": False}),
     "condense": ("grounded", False, {"history": {"tokens": 4_000, "condense": False}}),
     "decide": ("grounded", True, {"decide": True}),
     "assess": ("grounded", True, {"assess": True}),

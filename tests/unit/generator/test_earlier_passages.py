@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from citewire.generator.v1 import generator_pb2 as pb
 
-from citewire_generator.earlier_passages import keep_passages, keeping_pays
+from citewire_generator.earlier_passages import cache_price, keep_passages
 from citewire_generator.model import Message, ModelInfo, Role
 from citewire_generator.providers.base import ChatTask
 from citewire_generator.registry import Registry
@@ -18,14 +18,20 @@ from citewire_ledger import Price
 from generator_calls import make_passage, make_policy, make_request
 from scripted_chat import ScriptedTurns
 
-CHEAP_CACHE = Price(Decimal(2), Decimal("0.2"), Decimal("2.5"), Decimal(10))
+FREE_CACHE = Price(Decimal(2), Decimal(0), Decimal(2), Decimal(10))
+"""With it, all passages are worth keeping."""
 LONG = {number: make_passage(number, 1, f"Fact {number} is so. " * 30, title=f"T{number}") for number in range(1, 40)}
+
+
+@pytest.fixture(autouse=True)
+def short_prompts_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("citewire_generator.cache_prices.LEAST_CACHED", 0)
 
 
 class Conversation:
     """Asks one question after the other, as the gateway does."""
 
-    def __init__(self, price: Price | None = CHEAP_CACHE, window: int = 0, max_context_tokens: int = 0) -> None:
+    def __init__(self, price: Price | None = FREE_CACHE, window: int = 0, max_context_tokens: int = 0) -> None:
         self.provider = ScriptedTurns("one", ["It is so [ref:1]."], window=window)
         model = self.provider.model
         self.provider.model = ModelInfo(model.provider, model.name, context_window=window, price=price)
@@ -119,15 +125,15 @@ def test_too_many_go_by_halves_so_that_most_prompts_begin_alike() -> None:
     assert 3 <= changes <= 6  # at each turn it would be 20
 
 
-def test_what_pays() -> None:
-    def pays(*price: str, remote: bool = True, layout: pb.ContextFormat = pb.CONTEXT_FORMAT_NUMBERED) -> bool:
+def test_where_passages_may_stay() -> None:
+    def may_stay(*price: str, remote: bool = True, layout: pb.ContextFormat = pb.CONTEXT_FORMAT_NUMBERED) -> bool:
         known = Price(*map(Decimal, price)) if price else None
-        return keeping_pays(ModelInfo("p", "m", remote=remote, price=known), layout)
+        return cache_price(ModelInfo("p", "m", remote=remote, price=known), layout) is not None
 
-    assert pays("2", "0.2", "2", "8")
-    assert pays("1.25", "0.125", "1.25", "10")
-    assert not pays("2", "0.5", "2", "8")  # a conversation would cost more than without
-    assert not pays()
-    assert not pays("0", "0", "0", "0")  # a server of one's own
-    assert not pays("2", "0.2", "2", "8", remote=False)
-    assert not pays("2", "0.2", "2", "8", layout=pb.CONTEXT_FORMAT_TYPED)  # says how well a passage fits its question
+    assert may_stay("2", "0.2", "2", "8")
+    assert may_stay("2", "1", "2", "8")
+    assert not may_stay("2", "2", "2", "8")  # no cache that is cheaper
+    assert not may_stay()
+    assert not may_stay("0", "0", "0", "0")  # a server of one's own
+    assert not may_stay("2", "0.2", "2", "8", remote=False)
+    assert not may_stay("2", "0.2", "2", "8", layout=pb.CONTEXT_FORMAT_TYPED)  # says how well a passage fits

@@ -2133,6 +2133,17 @@ class ProfileInfo(Model):
     ]
     """Whether the model leaves out what has nothing to do with the question."""
 
+    keep_passages: Annotated[
+        bool,
+        Field(
+            description=(
+                "Whether the passages of earlier questions stay in the prompt where the"
+                " provider's cache makes it cheaper."
+            )
+        ),
+    ]
+    """Whether the passages of earlier questions stay in the prompt where the provider's cache makes it cheaper."""
+
     marker_style: str
     max_completion_tokens: int | None
     max_context_chars: Annotated[
@@ -2316,6 +2327,17 @@ class ProfileOptions(Model):
         ),
     ] = None
     """Lets the model leave out passages that have nothing to do with the question."""
+
+    keep_passages: Annotated[
+        bool | None,
+        Field(
+            description=(
+                "Keeps the passages of earlier questions in the prompt where a"
+                " provider's cache makes it cheaper."
+            )
+        ),
+    ] = None
+    """Keeps the passages of earlier questions in the prompt where a provider's cache makes it cheaper."""
 
     marker_style: Literal['none', 'remove', 'ref', 'source'] | str | None = None
     max_completion_tokens: int | None = None

@@ -212,7 +212,7 @@ class ContextFinder:
         if run.chat.messages or run.exchange.conversation_id is None or run.exchange.creates:
             return run.chat.messages[:-1]
         named = run.chat.tenant, run.exchange.conversation_id
-        return await self._reader.history(*named, MOST_MESSAGES, passages=True)
+        return await self._reader.history(*named, MOST_MESSAGES, passages=run.chat.profile.keep_passages)
 
     async def _condense(self, run: ChatRun) -> str:
         """The question as it stands alone, where the profile says so and there is something before it.

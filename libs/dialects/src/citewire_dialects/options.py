@@ -35,6 +35,7 @@ _IN_PROFILE = (
     "assess",
     "judge_relevance",
     "fill_table_query",
+    "keep_passages",
     "speculate",
     "max_completion_tokens",
 )
@@ -140,6 +141,10 @@ class ProfileOptions(SearchOptions):
         default=None, description="Most tokens of system prompt and conversation; 0 gives the model no history."
     )
     condense: StrictBool | None = Field(default=None, description="Rewrites follow-ups before searching.")
+    keep_passages: StrictBool | None = Field(
+        default=None,
+        description="Keeps the passages of earlier questions in the prompt where a provider's cache makes it cheaper.",
+    )
     decide: StrictBool | None = Field(default=None, description="Asks first whether the question needs retrieval.")
     assess: StrictBool | None = Field(default=None, description="Lets the model judge its answer.")
     judge_relevance: StrictBool | None = Field(
@@ -206,8 +211,9 @@ def apply_changes(profile: Profile, changes: ProfileOptions, at: str) -> Profile
 def _meaningless(profile: Profile, changes: ProfileOptions) -> Iterator[tuple[str, str]]:
     """Yields the changes that could have no effect in the profile, and why."""
     remembers = profile.history is not None if changes.history_tokens is None else changes.history_tokens > 0
-    if changes.condense and not remembers:
-        yield "condense", f"where profile {profile.name} gives the model no history"
+    for name in ("condense", "keep_passages"):
+        if getattr(changes, name) and not remembers:
+            yield name, f"where profile {profile.name} gives the model no history"
     if changes.not_found_sentence is not None and profile.answer.grounding != generator_pb2.GROUNDING_STRICT:
         yield "not_found_sentence", f"in profile {profile.name}: the model says in its own words that nothing was found"
     if not (profile.rerank is not None if changes.rerank is None else changes.rerank):

@@ -155,6 +155,8 @@ class Profile:
     """What an empty list of documents means."""
     history: History | None = None
     """What of the conversation the model is given; None: nothing."""
+    keep_passages: bool = True
+    """Whether earlier questions keep their passages in the prompt where the provider's cache makes it cheaper."""
     persist: Persist = Persist.ALWAYS
     """Whether conversations are kept."""
     no_match: NoMatch | None = None

@@ -16,11 +16,10 @@ from citewire.generator.v1 import generator_pb2 as pb
 from citewire_generator.model import Citation, Message, ModelInfo
 from citewire_generator.packing import Budget, Context, PassageKey, key_of, pack
 from citewire_generator.prompts import ask
+from citewire_ledger import Price
 
 MOST_TOKENS: Final = 24_000
 """Of the passages of earlier questions together."""
-CHEAPER: Final = 10
-"""How many times cheaper a cached token has to be: a passage that stays is read again with each further question."""
 _NUMBERED: Final = frozenset({pb.CONTEXT_FORMAT_NUMBERED, pb.CONTEXT_FORMAT_SOURCE_LABELS})
 """Layouts whose blocks have numbers, and nothing else that depends on the question."""
 
@@ -35,16 +34,19 @@ class KeptHistory:
     """Of the passages in them."""
 
 
-def keeping_pays(model: ModelInfo, layout: pb.ContextFormat) -> bool:
-    """Says whether passages are to stay: a cached token costs little, and the layout numbers its blocks."""
+def cache_price(model: ModelInfo, layout: pb.ContextFormat) -> Price | None:
+    """Returns the price by which passages stay or go.
+
+    None: none stays, as blocks have no numbers, or cached tokens aren't cheaper as far as is known.
+    """
     price = model.price
     if not model.remote or price is None or layout not in _NUMBERED:
-        return False
-    return price.input > 0 and price.cached_input * CHEAPER <= price.input
+        return None
+    return price if price.cached_input < price.input else None
 
 
 def keep_passages(
-    history: Sequence[Message], layout: pb.ContextFormat, zone: tzinfo = UTC, most: int = MOST_TOKENS
+    history: Sequence[Message], layout: pb.ContextFormat, zone: tzinfo = UTC, most: int = MOST_TOKENS, first: int = 0
 ) -> KeptHistory:
     """Writes earlier questions with their passages, as they were asked.
 
@@ -56,13 +58,13 @@ def keep_passages(
         layout: How a block looks.
         zone: The time zone of the days that the blocks name.
         most: Tokens that the passages may take.
+        first: The first message whose passages are to stay.
     """
-    earlier = _place(history, layout, zone, 0)
+    earlier = _place(history, layout, zone, first)
     sizes = [context.tokens for context in earlier[1]]
     if (total := sum(sizes)) > most:
         step = max(most // 2, 1)
         drop = -(-(total - most) // step) * step
-        first = 0
         while first < len(sizes) and drop > 0:
             drop -= sizes[first]
             first += 1

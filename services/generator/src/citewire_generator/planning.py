@@ -9,14 +9,15 @@ from datetime import UTC
 
 from citewire.generator.v1 import generator_pb2 as pb
 
-from citewire_generator.earlier_passages import MOST_TOKENS, KeptHistory, keep_passages, keeping_pays
+from citewire_generator.cache_prices import first_kept
+from citewire_generator.earlier_passages import MOST_TOKENS, KeptHistory, cache_price, keep_passages
 from citewire_generator.history import FittedHistory, fit_history, newest
 from citewire_generator.model import Message, ModelInfo, Role
 from citewire_generator.packing import MARGIN, Budget, Context, pack
 from citewire_generator.prompts import build_messages, system_prompt
 from citewire_generator.providers.base import ChatTask
 from citewire_generator.registry import Chain, ChatModel
-from citewire_generator.tokens import estimate_messages
+from citewire_generator.tokens import estimate_messages, estimate_tokens
 from citewire_kit.errors import InvalidArgument
 from citewire_kit.telemetry import get_logger
 from citewire_kit.time_zones import find_time_zone
@@ -48,9 +49,13 @@ class AnswerPlan:
         self._default_limit = default_limit
         self._zone = find_time_zone(request.time_zone) or UTC
         self._settled = False
-        self._keeps = keeping_pays(chain[0].model, request.policy.context_format)
+        self._cache_price = cache_price(chain[0].model, request.policy.context_format)
         self.chain, room = self._fitting(chain)
         fitted = self._fit_history(room)
+        if (
+            fitted.shortened or fitted.dropped
+        ):  # with each question at another place: no prompt begins as the one before
+            self._cache_price = None
         self._apply(fitted.messages, None if room is None else room - fitted.tokens)
         self.notices: list[pb.Notice] = [
             *self._temperature_notices(),
@@ -92,7 +97,7 @@ class AnswerPlan:
         if self._settled or not (self.context.citations or self._history):
             return False
         self._settled = True
-        self._keeps = False
+        self._cache_price = None
         history = newest(self._history, estimate_messages(self._history) // 2)
         self._apply(history, self.context.tokens // 2)
         parts: list[str] = []
@@ -115,17 +120,21 @@ class AnswerPlan:
             if len(alone.citations) > len(self.context.citations):  # keeping must not cost a passage that was found
                 earlier, self.context = KeptHistory(tuple(history)), alone
         self._reused = bool(earlier.placed)
-        self._messages = build_messages(self._request, earlier.messages, self.context, stable=self._keeps)
+        is_stable = self._cache_price is not None
+        self._messages = build_messages(self._request, earlier.messages, self.context, stable=is_stable)
         self.prompt_tokens = estimate_messages(self._messages)
         """Our estimate."""
 
     def _earlier(self, history: Sequence[Message], context_tokens: int | None) -> KeptHistory:
         """The history with the passages of its questions, where that pays; they may take half of what is left."""
-        if not self._keeps:
+        request = self._request
+        if self._cache_price is None:
             return KeptHistory(tuple(history))
-        budgets = [tokens for tokens in (self._request.policy.max_context_tokens or None, context_tokens) if tokens]
+        budgets = [tokens for tokens in (request.policy.max_context_tokens or None, context_tokens) if tokens]
         most = min(MOST_TOKENS, min(budgets, default=2 * MOST_TOKENS) // 2)
-        return keep_passages(history, self._request.policy.context_format, self._zone, most)
+        rules = estimate_tokens(system_prompt(request, has_passages=True))
+        first = first_kept(history, request.question, request.passages, self._cache_price, rules)
+        return keep_passages(history, request.policy.context_format, self._zone, most, first)
 
     def _pack(self, context_tokens: int | None, earlier: KeptHistory) -> Context:
         """Packs the passages into what is left (None: no window limits it)."""

@@ -82,6 +82,11 @@ class ProfileInfo(ResponseModel):
     ask_back: bool = Field(description="Whether the model asks back what is unclear.", examples=[True])
     instructions: str | None = Field(description="What the model is told beyond our own prompt.", examples=[None])
     history: ProfileHistory | None
+    keep_passages: bool = Field(
+        description="Whether the passages of earlier questions stay in the prompt where the provider's cache makes it "
+        "cheaper.",
+        examples=[True],
+    )
     by_document: bool = Field(examples=[False])
     max_per_document: int | None = Field(description="Most chunks of one document.", examples=[None])
     fuse_by_rank: bool = Field(description="Whether `hybrid` fuses by reciprocal rank alone.", examples=[False])
