@@ -159,6 +159,7 @@ baseline: $(SYNCED) ## Take the contracts as they are as what `make lint` holds 
 wheels: $(SYNCED) ## Build a wheel of each package into dist/
 	@rm -rf dist
 	@$(UV) build --quiet --all-packages --wheel --out-dir dist
+	@for package in integrations/*/pyproject.toml; do $(UV) build --quiet --wheel --out-dir dist $${package%/*} || exit 1; done
 
 .PHONY: notices
 notices: $(SYNCED) ## Write THIRD_PARTY_NOTICES.md from the lock

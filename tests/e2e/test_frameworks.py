@@ -12,10 +12,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import httpx
 import pytest
 
 from local_stack import LocalStack
 from scripts.frameworks_environment import install
+from tool_model import tool_model
 
 ROOT = Path(__file__).resolve().parents[2]
 INTEGRATIONS = ROOT / "integrations"
@@ -42,6 +44,15 @@ TESTED = [
             "Retriever, language model with citations, embeddings, in its engines; a reader's metadata survives",
         ),
     ),
+]
+ANSWERED_BY_A_MODEL = [
+    pytest.param(
+        "langchain",
+        marks=pytest.mark.client(
+            "langchain-core",
+            "Tools (`bind_tools`) and `with_structured_output`, each value cited, by `langchain-tests` with a model",
+        ),
+    )
 ]
 EXAMPLES = ROOT / "docs" / "how-to" / "frameworks.md"
 
@@ -70,19 +81,12 @@ def environment(stack: LocalStack, wheels: Path) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "PYTHONPATH": str(wheels), "CITEWIRE_URL": stack.base_url, **quiet}
 
 
-def test_each_package_is_tested() -> None:
-    assert [parameter.values[0] for parameter in TESTED] == PACKAGES
-
-
-@pytest.mark.parametrize("package", TESTED)
-def test_it_passes_its_frameworks_tests_and_ours(
-    package: str, python: Path, wheels: Path, stack: LocalStack, tmp_path: Path
-) -> None:
+def _run_tests(tests: Path, python: Path, environ: dict[str, str], folder: Path) -> None:
     command = [python, "-m", "pytest", "-c", INTEGRATIONS / "pytest.ini", "-q", "--benchmark-disable"]
     done = subprocess.run(
-        [*command, INTEGRATIONS / package / "tests", "--basetemp", tmp_path / "base"],
-        cwd=tmp_path,
-        env=environment(stack, wheels),
+        [*command, tests, "--basetemp", folder / "base"],
+        cwd=folder,
+        env=environ,
         capture_output=True,
         text=True,
         check=False,
@@ -94,13 +98,40 @@ def test_it_passes_its_frameworks_tests_and_ours(
     assert int(passed[1]) >= 10, done.stdout[-2000:]
 
 
-def test_the_examples_of_the_documentation_run(python: Path, wheels: Path, stack: LocalStack, tmp_path: Path) -> None:
+def test_each_package_is_tested() -> None:
+    assert [parameter.values[0] for parameter in TESTED] == PACKAGES
+
+
+@pytest.mark.parametrize("package", TESTED)
+def test_it_passes_its_frameworks_tests_and_ours(
+    package: str, python: Path, wheels: Path, reaching: LocalStack, tmp_path: Path
+) -> None:
+    _run_tests(INTEGRATIONS / package / "tests", python, environment(reaching, wheels), tmp_path)
+
+
+@pytest.mark.parametrize("package", ANSWERED_BY_A_MODEL)
+def test_with_a_model_that_has_tools(
+    package: str, python: Path, wheels: Path, reaching: LocalStack, tmp_path: Path
+) -> None:
+    with tool_model() as model, httpx.Client(base_url=reaching.base_url, trust_env=False, timeout=60) as api:
+        saved = {"provider": "openai-compatible", "model": "tools", "api_base": model.url, "api_key": "sk-of-a-test"}
+        response = api.put("/v1/providers/chat", json=saved)
+        assert response.status_code == 200, response.text
+        try:
+            _run_tests(INTEGRATIONS / package / "model_tests", python, environment(reaching, wheels), tmp_path)
+        finally:
+            assert api.delete("/v1/providers/chat").status_code == 204
+
+
+def test_the_examples_of_the_documentation_run(
+    python: Path, wheels: Path, reaching: LocalStack, tmp_path: Path
+) -> None:
     examples = re.findall(r"```python\n(.*?)```", EXAMPLES.read_text(encoding="utf-8"), re.DOTALL)
     assert examples
     done = subprocess.run(
         [python, "-c", "\n".join(examples)],
         cwd=tmp_path,
-        env=environment(stack, wheels),
+        env=environment(reaching, wheels),
         capture_output=True,
         text=True,
         check=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -186,3 +187,20 @@ def test_what_cannot_be_sent_is_refused_by_name(collection: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         generator.run(ASKED, generation_kwargs={"options": {"top_k": 100_000}})
     assert [error.field for error in refused.value.errors] == ["options.top_k"]
+
+
+FORM = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "boiling",
+        "schema": {"type": "object", "properties": {"boils": {"type": "string"}}, "required": ["boils"]},
+    },
+}
+
+
+def test_a_reply_in_json_has_a_citation_for_each_value(collection: str) -> None:
+    generator = CitewireChatGenerator(collection=collection)
+    asked = [ChatMessage.from_user("At how many degrees does water boil?")]
+    (reply,) = generator.run(asked, generation_kwargs={"response_format": FORM})["replies"]
+    assert "100 degrees" in json.loads(reply.text or "")["boils"]
+    assert [citation["pointer"] for citation in reply.meta["citations"]] == ["/boils"]

@@ -58,6 +58,14 @@ class TestChatModel(ChatModelIntegrationTests):
     def model_override_value(self) -> str:
         return "sources"
 
+    @property
+    def has_tool_calling(self) -> bool:
+        return False  # quotations have none: `model_tests` asks a model
+
+    @property
+    def has_structured_output(self) -> bool:
+        return False
+
 
 class TestEmbeddingsUnit(EmbeddingsUnitTests):
     @property

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from uuid import uuid4
 
@@ -153,3 +154,18 @@ def test_what_cannot_be_sent_is_refused_by_name(collection: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         model.complete("Hello", options={"top_k": 100_000})
     assert [error.field for error in refused.value.errors] == ["options.top_k"]
+
+
+FORM = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "boiling",
+        "schema": {"type": "object", "properties": {"boils": {"type": "string"}}, "required": ["boils"]},
+    },
+}
+
+
+def test_an_answer_in_json_has_a_citation_for_each_value(collection: str) -> None:
+    answer = Citewire(collection=collection).complete("At how many degrees does water boil?", response_format=FORM)
+    assert "100 degrees" in json.loads(answer.text)["boils"]
+    assert [citation["pointer"] for citation in answer.additional_kwargs["citations"]] == ["/boils"]

@@ -1,15 +1,23 @@
 """A chat model that answers from an organisation's documents, each sentence with its verified citation."""
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing, closing
-from typing import Any
+from operator import itemgetter
+from typing import Any, Literal, cast
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel, LangSmithParams
+from langchain_core.exceptions import OutputParserException
+from langchain_core.language_models import BaseChatModel, LangSmithParams, LanguageModelInput
 from langchain_core.language_models.chat_models import agenerate_from_stream, generate_from_stream
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
+from langchain_core.output_parsers.openai_tools import JsonOutputKeyToolsParser, PydanticToolsParser
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from pydantic import ConfigDict, Field
+from langchain_core.runnables import Runnable, RunnableLambda, RunnableMap, RunnablePassthrough
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
+from langchain_core.utils.pydantic import is_basemodel_subclass
+from pydantic import BaseModel, ConfigDict, Field
 
 from citewire_client import models
 from citewire_client.adapters import ChatSettings, StopSequences
@@ -151,6 +159,89 @@ class ChatCitewire(GatewayConnection, BaseChatModel):
                 if answer.is_over:
                     return
 
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | bool | dict[str, Any] | None = None,
+        parallel_tool_calls: bool | None = None,
+        strict: bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Gives the model tools that the caller runs; it answers from the documents all the same.
+
+        Args:
+            tools: As LangChain has them.
+            tool_choice: `auto`, `none`, `any` (one must be called), or a tool's name.
+            parallel_tool_calls: False lets it call one at a time, where the provider has that.
+            strict: Whether arguments follow the tool's schema, where the provider has that.
+            **kwargs: Further fields of this model for these questions.
+        """
+        forms = [convert_to_openai_tool(tool, strict=strict) for tool in tools]
+        names = [form["function"]["name"] for form in forms]
+        return self.bind(
+            tools=forms,
+            tool_choice=_choice(tool_choice, names),
+            parallel_tool_calls=parallel_tool_calls,
+            **kwargs,
+        )
+
+    def with_structured_output(
+        self,
+        schema: dict[str, Any] | type,
+        *,
+        method: Literal["json_schema", "function_calling", "json_mode"] = "json_schema",
+        include_raw: bool = False,
+        strict: bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, dict[str, Any] | BaseModel]:
+        """Answers with what follows a schema.
+
+        Each value is verified as a sentence is: with `include_raw`, `raw.additional_kwargs["citations"]` has the
+        citations, each with the value's `pointer` in its `extras`.
+
+        Args:
+            schema: A Pydantic class, a TypedDict, or a JSON schema.
+            method: `json_schema` and `json_mode` ask for JSON, of which only the first follows the schema for sure;
+                `function_calling` makes it the arguments of a tool, without citations.
+            include_raw: Returns `raw`, `parsed` and `parsing_error`.
+            strict: Whether the schema is of OpenAI's strict subset.
+            **kwargs: Further fields of this model for these questions.
+
+        Raises:
+            ValueError: There is no such method.
+        """
+        told: dict[str, Any] = {
+            "kwargs": {"method": method, "strict": strict},
+            "schema": convert_to_json_schema(schema),
+        }
+        is_class = isinstance(schema, type) and is_basemodel_subclass(schema)
+        parser: Runnable[Any, Any]
+        if method == "function_calling":
+            bound = self.bind_tools(
+                [schema], tool_choice="any", strict=strict, ls_structured_output_format=told, **kwargs
+            )
+            name = convert_to_openai_tool(schema)["function"]["name"]
+            if is_class:
+                parser = PydanticToolsParser(tools=[cast("type[BaseModel]", schema)], first_tool_only=True)
+            else:
+                parser = JsonOutputKeyToolsParser(key_name=name, first_tool_only=True)
+        elif method in {"json_schema", "json_mode"}:
+            form = _format(schema, strict=strict) if method == "json_schema" else {"type": "json_object"}
+            bound = self.bind(response_format=form, ls_structured_output_format=told, **kwargs)
+            parser = RunnableLambda(_unless_refused) | (
+                PydanticOutputParser(pydantic_object=cast("type[BaseModel]", schema))
+                if is_class
+                else JsonOutputParser()
+            )
+        else:
+            raise ValueError(f"method: must be json_schema, function_calling or json_mode, and not {method!r}")
+        if not include_raw:
+            return bound | parser
+        parsed = RunnablePassthrough.assign(parsed=itemgetter("raw") | parser, parsing_error=lambda _: None)
+        unparsed = RunnablePassthrough.assign(parsed=lambda _: None)
+        return RunnableMap(raw=bound) | parsed.with_fallbacks([unparsed], exception_key="parsing_error")
+
     def _settings(self, told: dict[str, Any]) -> ChatSettings:
         """What holds for one question: this model's fields, unless `told` says otherwise.
 
@@ -161,7 +252,7 @@ class ChatCitewire(GatewayConnection, BaseChatModel):
         unknown = sorted(told.keys() - names.keys())
         if unknown:
             raise ValueError(f"{', '.join(unknown)} can't be set here; these can: {', '.join(names)}")
-        fields: dict[str, Any] = {name: getattr(self, name) for name in names} | told
+        fields: dict[str, Any] = {name: getattr(self, name) for name in names.keys() & type(self).model_fields} | told
         fields["keep"] = None if fields["keep"] else False
         return ChatSettings(**fields)
 
@@ -170,3 +261,30 @@ def _result(answer: models.ChatAnswer, model: str) -> ChatResult:
     message = answer_message(answer, model)
     generation = ChatGeneration(message=message, generation_info={"finish_reason": answer.finish_reason})
     return ChatResult(generations=[generation], llm_output={"model_name": model})
+
+
+def _choice(choice: str | bool | dict[str, Any] | None, names: Sequence[str]) -> Any:
+    """A choice of tools as the gateway takes it."""
+    if choice is True or choice == "any":
+        return "required"
+    if choice in names:
+        return {"type": "function", "function": {"name": choice}}
+    if isinstance(choice, str) and choice not in {"auto", "none", "required"}:
+        raise ValueError(f"tool_choice: there is no tool {choice!r}; there are {', '.join(names)}")
+    return choice or None
+
+
+def _format(schema: dict[str, Any] | type, *, strict: bool | None) -> dict[str, Any]:
+    """The form of an answer that follows a schema."""
+    function = convert_to_openai_tool(schema, strict=strict)["function"]
+    form: dict[str, Any] = {"name": function["name"], "schema": function["parameters"]}
+    if function.get("description"):
+        form["description"] = function["description"]
+    return {"type": "json_schema", "json_schema": form | ({} if strict is None else {"strict": strict})}
+
+
+def _unless_refused(message: AIMessage) -> AIMessage:
+    refusal = message.additional_kwargs.get("refusal")
+    if refusal:
+        raise OutputParserException(f"there is no answer in this form: {refusal}")
+    return message

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from langchain_core.messages import AIMessageChunk
+from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk
 
 from citewire_client import models
@@ -36,6 +37,9 @@ class AnswerChunks:
                 yield from self._text(self._stop.feed(data.text) if self._stop else data.text)
                 if self._stop.reached:
                     yield self._last("stop")
+            case models.ToolCallEvent(data=data):
+                call = tool_call_chunk(name=data.name, args=data.arguments, id=data.id, index=data.index)
+                yield _chunk(tool_call_chunks=[call])
             case models.CitationEvent(data=data):
                 yield _added(citations=[citation_of(data, self._passages)])
             case models.UncitedEvent(data=data):
@@ -43,9 +47,11 @@ class AnswerChunks:
             case models.UsageEvent(data=data):
                 yield from self._text(self._stop.rest())
                 yield _chunk(usage_metadata=usage_of(data))
-            case models.DoneEvent():
+            case models.DoneEvent(data=data):
                 yield from self._text(self._stop.rest())
-                yield self._last(None)
+                if data.refusal:
+                    yield _added(refusal=data.refusal)
+                yield self._last(data.finish_reason)
             case _:
                 pass
 

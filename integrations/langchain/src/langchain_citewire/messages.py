@@ -1,14 +1,27 @@
 """LangChain's messages as the gateway takes them, and its answers as LangChain's messages."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, UsageMetadata
+from langchain_core.exceptions import OutputParserException
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    InvalidToolCall,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UsageMetadata,
+)
 from langchain_core.messages.block_translators import register_translator
 from langchain_core.messages.content import Citation, ContentBlock, TextContentBlock
+from langchain_core.messages.tool import tool_call
+from langchain_core.output_parsers.openai_tools import make_invalid_tool_call, parse_tool_call
 
 from citewire_client import models
-from citewire_client.adapters import Question, members
+from citewire_client.adapters import Question, called_tool, members
 
 PROVIDER: Final = "citewire"
 """What `response_metadata` names as `model_provider`."""
@@ -27,7 +40,7 @@ def read_question(messages: Iterable[BaseMessage]) -> Question:
     Raises:
         ValueError: One of them can't be sent; the message says which, and why.
     """
-    return Question.read((_role(message, at), _text(message, at)) for at, message in enumerate(messages))
+    return Question.read(_read(message, at) for at, message in enumerate(messages))
 
 
 def usage_of(usage: models.TokenUsage) -> UsageMetadata:
@@ -70,6 +83,8 @@ def answer_message(answer: models.ChatAnswer, model: str) -> AIMessage:
         "citations": [citation_of(verified, answer.citations) for verified in answer.verified or ()],
         "passages": [members(passage) for passage in answer.citations],
     }
+    if answer.refusal:
+        kwargs["refusal"] = answer.refusal
     if answer.uncited is not None:
         kwargs["uncited"] = [members(sentence) for sentence in answer.uncited]
     metadata = answer_metadata(
@@ -82,33 +97,68 @@ def answer_message(answer: models.ChatAnswer, model: str) -> AIMessage:
         exchange_id=str(answer.exchange_id),
         conversation_id=None if answer.conversation_id is None else str(answer.conversation_id),
     )
+    calls: list[ToolCall] = []
+    broken: list[InvalidToolCall] = []
+    for call in answer.tool_calls or ():
+        chunk = {"id": call.id, "function": {"name": call.function.name, "arguments": call.function.arguments}}
+        try:
+            if (parsed := parse_tool_call(chunk, return_id=True)) is not None:
+                calls.append(tool_call(**{name: parsed[name] for name in ("name", "args", "id")}))
+        except OutputParserException as exc:
+            broken.append(make_invalid_tool_call(chunk, str(exc)))
     return AIMessage(
         content=answer.answer,
+        tool_calls=calls,
+        invalid_tool_calls=broken,
         additional_kwargs=kwargs,
         response_metadata=metadata,
         usage_metadata=usage_of(answer.usage),
     )
 
 
-def _role(message: BaseMessage, at: int) -> str:
-    for kind, role in _ROLES.items():
-        if isinstance(message, kind):
-            if isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls):
-                raise ValueError(f"messages.{at}: calls of tools can't be sent")
-            return role
-    raise ValueError(
-        f"messages.{at}: a {type(message).__name__} can't be sent; SystemMessage, HumanMessage and AIMessage can"
-    )
+def _read(message: BaseMessage, at: int) -> dict[str, Any]:
+    """A message as the gateway takes it."""
+    if isinstance(message, ToolMessage):
+        return {"role": "tool", "tool_call_id": message.tool_call_id, "content": _text(message, at)}
+    role = next((role for kind, role in _ROLES.items() if isinstance(message, kind)), None)
+    if role is None:
+        kinds = "SystemMessage, HumanMessage, AIMessage and ToolMessage"
+        raise ValueError(f"messages.{at}: a {type(message).__name__} can't be sent; {kinds} can")
+    pictures = _pictures(message, at) if isinstance(message, HumanMessage) else []
+    if pictures:
+        return {"role": role, "parts": [{"type": "text", "text": _text(message, at)}, *pictures]}
+    read: dict[str, Any] = {"role": role, "content": _text(message, at)}
+    if isinstance(message, AIMessage) and message.tool_calls:
+        calls = enumerate(message.tool_calls)
+        read["tool_calls"] = [
+            called_tool(call["id"] or f"call_{number}", call["name"], call["args"]) for number, call in calls
+        ]
+    return read
+
+
+def _pictures(message: HumanMessage, at: int) -> list[dict[str, str]]:
+    """The pictures that a question comes with, whichever form they have."""
+    parts: list[dict[str, str]] = []
+    for block in message.content_blocks:
+        if block["type"] == "text":
+            continue
+        if block["type"] != "image":
+            kind = block["type"] if block["type"] != "non_standard" else block["value"].get("type")
+            raise ValueError(
+                f"messages.{at}.content: a block of type {kind!r} can't be sent; text and images can, and files are "
+                "uploaded: see CitewireRetriever.add_documents"
+            )
+        media = block.get("mime_type") or "image/png"
+        url = block.get("url") or f"data:{media};base64,{block.get('base64', '')}"
+        parts.append({"type": "file", "mediaType": media, "url": url})
+    return parts
 
 
 def _text(message: BaseMessage, at: int) -> str:
     blocks = [message.content] if isinstance(message.content, str) else message.content
     unread = [block.get("type") for block in blocks if not isinstance(block, str) and block.get("type") != "text"]
-    if unread and not isinstance(message, AIMessage):
-        raise ValueError(
-            f"messages.{at}.content: a block of type {unread[0]!r} can't be sent; text can, and files are uploaded: "
-            "see CitewireRetriever.add_documents"
-        )
+    if unread and not isinstance(message, AIMessage | HumanMessage):
+        raise ValueError(f"messages.{at}.content: a block of type {unread[0]!r} can't be sent; text can")
     return str(message.text)
 
 
@@ -117,12 +167,17 @@ def _content_blocks(message: AIMessage | AIMessageChunk) -> list[ContentBlock]:
     if not isinstance(message.content, str):
         raise NotImplementedError  # they are blocks already: LangChain's own reading is right
     citations: list[Citation] = message.additional_kwargs.get("citations") or []
-    if not message.content and not citations:
-        return []
-    block = TextContentBlock(type="text", text=message.content)
-    if citations:
-        block["annotations"] = list(citations)
-    return [block]
+    blocks: list[ContentBlock] = []
+    if message.content or citations:
+        block = TextContentBlock(type="text", text=message.content)
+        if citations:
+            block["annotations"] = list(citations)
+        blocks.append(block)
+    if isinstance(message, AIMessageChunk) and message.chunk_position != "last":
+        blocks += cast("list[ContentBlock]", message.tool_call_chunks)
+    else:
+        blocks += cast("list[ContentBlock]", [*message.tool_calls, *message.invalid_tool_calls])
+    return blocks
 
 
 register_translator(PROVIDER, _content_blocks, _content_blocks)

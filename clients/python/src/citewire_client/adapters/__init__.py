@@ -17,9 +17,10 @@ from citewire_client.adapters.passages import (
     require_readable,
     vectors,
 )
-from citewire_client.adapters.questions import ChatSettings, Question
+from citewire_client.adapters.questions import TOOL_FIELDS, ChatSettings, Question, called_tool
 
 __all__ = [
+    "TOOL_FIELDS",
     "AnswerReader",
     "ChatSettings",
     "GatewayConnection",
@@ -27,6 +28,7 @@ __all__ = [
     "StopSequences",
     "answer_details",
     "batches",
+    "called_tool",
     "cited_sentence",
     "document_fields",
     "embedding_choice",

@@ -83,19 +83,29 @@ class AnswerReader:
             case models.TokenEvent(data=data):
                 piece = self._stop.feed(data.text)
                 self.is_over = self._stop.reached
+            case models.ToolCallEvent(data=data):
+                self._call(data)
             case models.CitationEvent(data=data):
                 self.details["citations"] = [*self.details["citations"], cited_sentence(data, self._passages)]
             case models.UncitedEvent(data=data):
                 self.details["uncited"] = [*self.details.get("uncited", []), members(data)]
             case models.UsageEvent(data=data):
                 self.details["usage"] = usage_counts(data)
-            case models.DoneEvent():
+            case models.DoneEvent(data=data):
                 piece = self._stop.rest()
                 self.is_over = True
+                known = {"finish_reason": data.finish_reason, "refusal": data.refusal}
+                self.details |= {name: value for name, value in known.items() if value}
             case _:
                 pass
         self.text += piece
         return piece
+
+    def _call(self, piece: models.ToolCallDelta) -> None:
+        calls: list[dict[str, Any]] = self.details.setdefault("tool_calls", [])
+        if piece.index == len(calls):
+            calls.append({"id": piece.id or "", "name": piece.name or "", "arguments": ""})
+        calls[piece.index]["arguments"] += piece.arguments
 
 
 def answer_details(answer: models.ChatAnswer, model: str) -> dict[str, Any]:
@@ -106,6 +116,8 @@ def answer_details(answer: models.ChatAnswer, model: str) -> dict[str, Any]:
         "passages": [members(passage) for passage in answer.citations],
         "usage": usage_counts(answer.usage),
         "finish_reason": answer.finish_reason,
+        "tool_calls": None if answer.tool_calls is None else [_called(call) for call in answer.tool_calls],
+        "refusal": answer.refusal,
         "not_found": answer.not_found,
         "provider": answer.provider,
         "chat_model": answer.model,
@@ -114,6 +126,10 @@ def answer_details(answer: models.ChatAnswer, model: str) -> dict[str, Any]:
         "uncited": None if answer.uncited is None else [members(sentence) for sentence in answer.uncited],
     }
     return {name: value for name, value in details.items() if value is not None}
+
+
+def _called(call: models.ToolCallParam) -> dict[str, Any]:
+    return {"id": call.id, "name": call.function.name, "arguments": call.function.arguments}
 
 
 def usage_counts(usage: models.TokenUsage) -> dict[str, int]:

@@ -1,38 +1,51 @@
 """Questions as frameworks ask them."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """A conversation as the gateway takes it."""
 
-    messages: Sequence[Mapping[str, str]]
-    """Oldest first, the user's question last."""
+    messages: Sequence[Mapping[str, Any]]
+    """Oldest first; the user's question last, or what tools gave back."""
     instructions: str = ""
     """What system messages say."""
 
     @classmethod
-    def read(cls, messages: Iterable[tuple[str, str]]) -> "Question":
-        """Reads roles (`system`, `user`, `assistant`) with their texts.
+    def read(cls, messages: Iterable[tuple[str, str] | Mapping[str, Any]]) -> "Question":
+        """Reads roles (`system`, `user`, `assistant`) with their texts, or messages as `POST /v1/chat` takes them.
 
         Raises:
-            ValueError: Another role, or the last message isn't the user's.
+            ValueError: Another role, or the last message asks nothing.
         """
         rules: list[str] = []
-        talk: list[Mapping[str, str]] = []
-        for role, text in messages:
+        talk: list[Mapping[str, Any]] = []
+        for entry in messages:
+            message = entry if isinstance(entry, Mapping) else {"role": entry[0], "content": entry[1]}
+            role = message["role"]
             if role == "system":
-                rules.append(text)
-            elif role not in {"user", "assistant"}:
+                rules.append(message["content"])
+            elif role not in {"user", "assistant"} and "tool_call_id" not in message:
                 raise ValueError(f"messages of role {role!r} can't be sent: system, user and assistant can")
-            elif text:
-                talk.append({"role": role, "content": text})
-        if not talk or talk[-1]["role"] != "user":
+            elif role == "tool" or message.get("content") or message.get("parts") or message.get("tool_calls"):
+                talk.append(message)
+        if not talk or talk[-1]["role"] == "assistant":
             raise ValueError("the last message must be the user's, and not empty")
         return cls(talk, "\n\n".join(rules))
+
+
+def called_tool(call_id: str, name: str, arguments: Mapping[str, Any] | str) -> dict[str, Any]:
+    """A call of a tool, as a message sends it back; `arguments` may be their JSON."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": text or "{}"}}
+
+
+TOOL_FIELDS: Final = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
+"""Fields of `ChatSettings` that an adapter without tools doesn't take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +69,12 @@ class ChatSettings:
     conversation_id: str | None = None
     """Continues a conversation, of which the gateway knows the messages before."""
     grace_seconds: int | None = None
+    tools: Sequence[Mapping[str, Any]] | None = None
+    """Functions that the caller runs, in OpenAI's form."""
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    response_format: Mapping[str, Any] | None = None
+    """JSON instead of text, in OpenAI's form."""
 
     def arguments(self, question: Question) -> dict[str, Any]:
         """The arguments of `chat` and `stream_chat`."""
@@ -75,9 +94,15 @@ class ChatSettings:
             "min_score": self.min_score,
             "options": options or None,
             "grace_seconds": self.grace_seconds,
+            "tools": self.tools or None,
+            "tool_choice": self.tool_choice if self.tools else None,
+            "parallel_tool_calls": self.parallel_tool_calls,
+            "response_format": self.response_format,
         }
         if self.conversation_id is None:
             arguments |= {"messages": question.messages, "keep": self.keep}
+        elif question.messages[-1]["role"] == "tool":
+            raise ValueError("results of tools can't continue a conversation by its id: send its messages instead")
         else:
-            arguments |= {"question": question.messages[-1]["content"], "conversation_id": self.conversation_id}
+            arguments |= {"question": question.messages[-1].get("content"), "conversation_id": self.conversation_id}
         return {name: value for name, value in arguments.items() if value is not None} | {"include": self.include}

@@ -29,7 +29,14 @@ from llama_index.core.llms.llm import LLM
 
 from citewire_client import AsyncCitewire
 from citewire_client import Citewire as CitewireClient
-from citewire_client.adapters import AnswerReader, ChatSettings, GatewayConnection, Question, answer_details
+from citewire_client.adapters import (
+    TOOL_FIELDS,
+    AnswerReader,
+    ChatSettings,
+    GatewayConnection,
+    Question,
+    answer_details,
+)
 from citewire_client.events import ChatEvent
 
 _DEFAULT_NUM_OUTPUT = 1_024
@@ -210,13 +217,13 @@ class Citewire(LLM):
         Raises:
             ValueError: A message can't be sent, or something is told that there is no field for.
         """
-        names = ChatSettings.__dataclass_fields__
-        unknown = sorted(told.keys() - names.keys() - {"stop"})
+        names = [name for name in ChatSettings.__dataclass_fields__ if name not in TOOL_FIELDS]
+        unknown = sorted(told.keys() - {*names, "stop"})
         if unknown:
             raise ValueError(f"{', '.join(unknown)} can't be set here; these can: {', '.join(names)}, stop")
         told = dict(told)
         stop: list[str] = told.pop("stop", None) or self.stop
-        fields: dict[str, Any] = {name: getattr(self, name) for name in names} | told
+        fields: dict[str, Any] = {name: getattr(self, name, None) for name in names} | told
         fields["keep"] = None if fields["keep"] else False
         question = Question.read((_role(message, at), _text(message, at)) for at, message in enumerate(messages))
         return ChatSettings(**fields).arguments(question), AnswerReader(fields["model"], stop), stop

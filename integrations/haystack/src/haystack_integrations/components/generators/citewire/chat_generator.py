@@ -21,7 +21,14 @@ from haystack.utils import (
     serialize_callable,
 )
 
-from citewire_client.adapters import AnswerReader, ChatSettings, GatewayConnection, Question, answer_details
+from citewire_client.adapters import (
+    TOOL_FIELDS,
+    AnswerReader,
+    ChatSettings,
+    GatewayConnection,
+    Question,
+    answer_details,
+)
 from citewire_client.events import ChatEvent
 from haystack_integrations.components.retrievers.citewire.filters import translate_filters
 
@@ -142,7 +149,8 @@ class CitewireChatGenerator:
 
         Args:
             messages: The conversation, oldest first.
-            generation_kwargs: Fields of this generator for these messages alone, such as `max_tokens` or `stop`.
+            generation_kwargs: Fields of this generator for these messages alone, such as `max_tokens` or `stop`; or
+                `response_format` in OpenAI's form: the reply is JSON then, or `meta` has a `refusal`.
             streaming_callback: Instead of this generator's.
 
         Returns:
@@ -189,11 +197,13 @@ class CitewireChatGenerator:
         self, messages: list[ChatMessage], told: dict[str, Any]
     ) -> tuple[dict[str, Any], AnswerReader, list[str]]:
         """The arguments of a chat, what reads its events, and where it is to stop."""
-        names = [name for name in ChatSettings.__dataclass_fields__ if name not in {"filter", "document_ids"}]
+        names = [
+            name for name in ChatSettings.__dataclass_fields__ if name not in {"filter", "document_ids", *TOOL_FIELDS}
+        ]
         unknown = sorted(told.keys() - {*names, "filters", "stop"})
         if unknown:
             raise ValueError(f"generation_kwargs: {', '.join(unknown)} can't be set; these can: {', '.join(names)}")
-        fields: dict[str, Any] = {name: told.get(name, getattr(self, name)) for name in names}
+        fields: dict[str, Any] = {name: told.get(name, getattr(self, name, None)) for name in names}
         filters = told.get("filters", self.filters)
         fields["filter"] = translate_filters(filters) if filters else None
         fields["keep"] = None if fields["keep"] else False
