@@ -37,6 +37,16 @@ COVERED_BADGE = """(() => {
 })()"""
 """Where the badge and its card are if the one covers the other, or the card isn't all in the window."""
 
+OPEN_GRANTS = """(() => {
+  const choice = document.querySelector('main .tools select'), name = 'שכר';
+  if (!document.querySelector('dialog') && [...(choice?.options ?? [])].some(each => each.value === name)) {
+    if (choice.value === name) return document.querySelector('main .tools select + button')?.click();
+    choice.value = name;
+    choice.dispatchEvent(new Event('change', {bubbles: true}));
+  }
+})()"""
+"""A step towards who may use a collection; called until the dialog is there."""
+
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[ScriptedModel]:
@@ -172,6 +182,11 @@ async def test_right_to_left(page: DrivenPage, stack: LocalStack, model: Scripte
         ".map(each => getComputedStyle(each).direction)"
     )
     assert directions == ["rtl", "rtl", "rtl", "rtl", "ltr", "rtl", "ltr"]
+    first, second = [
+        await page.run(f"document.querySelector('.prose th:nth-child({number})').getBoundingClientRect().x")
+        for number in (1, 2)
+    ]
+    assert first > second, "a table that begins in Hebrew has its first column at the right"
     box = "document.querySelector('.prose p').getBoundingClientRect()"
     badge = "document.querySelector('.prose p .badge').getBoundingClientRect()"
     assert await page.run(f"{badge}.x < {box}.x + {box}.width / 2"), "the badge stands at the end of the sentence: left"
@@ -208,6 +223,26 @@ async def test_arabic_with_numbers_markers_and_code(page: DrivenPage, stack: Loc
     await page.click(".badge")
     assert "62 يورو" in await text(page, ".card mark")
     assert await page.run("getComputedStyle(document.querySelector('.card h2')).direction") == "rtl"
+
+
+async def test_suggested_questions_are_asked_and_the_quiet_line_opens(page: DrivenPage, model: ScriptedModel) -> None:
+    model.say("Nothing says that. You could ask:\n\n", "- How much is a meal abroad?\n- <b>Who</b> approves it?\n")
+    await ask(page, QUESTION)
+    asked = "[...document.querySelectorAll('.suggestions button')].map(each => each.textContent)"
+    assert await page.run(asked) == ["How much is a meal abroad?", "<b>Who</b> approves it?"]
+    assert await page.run("document.querySelectorAll('.prose li').length") == 0, "they aren't shown twice"
+    assert not await page.run("document.querySelector('.details').open")
+    assert " tokens" in await text(page, ".details summary")
+    await page.run("document.querySelector('.details summary').focus()")
+    await page.press("Enter", "\r")
+    await page.wait_for("document.querySelector('.details').open")
+    assert "90 read, 12 written" in await text(page, ".details dl")
+    model.say(*ANSWER)
+    await press_named(page, ".suggestions button", "How much is a meal abroad?")
+    await page.wait_for(f"document.querySelectorAll('.answer').length === 2 && {QUIET}")
+    assert (
+        await page.run("[...document.querySelectorAll('.question')].at(-1).textContent") == "How much is a meal abroad?"
+    )
 
 
 async def test_by_touch(page: DrivenPage) -> None:
@@ -543,7 +578,16 @@ async def test_hostile_texts_stay_texts(page: DrivenPage, stack: LocalStack, mod
     assert await page.run("window.violated") is None, "nothing had to be refused"
 
 
-async def test_axe_finds_nothing(page: DrivenPage, axe: str, subtests: pytest.Subtests, proof: ProofScale) -> None:
+async def test_axe_finds_nothing(
+    page: DrivenPage, stack: LocalStack, axe: str, subtests: pytest.Subtests, proof: ProofScale
+) -> None:
+    async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=60) as http:
+        article = {"type": "article", "title": "שכר 2026", "content": "The wages rise in May.", "collection": "שכר"}
+        wages = (await http.post("/v1/documents", json=article)).raise_for_status().json()["id"]
+        readers = {"readers": ["user:ada", "group:hr"]}
+        (await http.patch(f"/v1/documents/{wages}", json=readers)).raise_for_status()
+        grants = [{"subject": "user:local", "access": "manage"}, {"subject": "group:hr", "access": "read"}]
+        (await http.put("/v1/collections/שכר/grants", json={"grants": grants})).raise_for_status()
     await ask(page, QUESTION)
     conversation = await page.wait_for("location.hash.startsWith('#/c/') && location.hash")
     views: dict[str, tuple[str, str]] = {
@@ -562,6 +606,11 @@ async def test_axe_finds_nothing(page: DrivenPage, axe: str, subtests: pytest.Su
             conversation,
             "!!document.querySelector('.feedback') || (document.querySelector('.thumb.down')?.click(), false)",
         ),
+        "details": (
+            conversation,
+            "!!document.querySelector('.details[open] dl')"
+            " || (document.querySelector('.details summary')?.click(), false)",
+        ),
         "editing": (
             conversation,
             "!!document.querySelector('.editing') || (document.querySelector('.asked .link')?.click(), false)",
@@ -572,6 +621,20 @@ async def test_axe_finds_nothing(page: DrivenPage, axe: str, subtests: pytest.Su
             " || (document.querySelector('.conversations .icon')?.click(), false)",
         ),
         "library": ("#/library", "document.querySelectorAll('.documents a').length > 0"),
+        "address": (
+            "#/library",
+            "document.activeElement.matches('#from-address:invalid')"
+            " || (document.querySelector('#from-address')?.focus(), false)",
+        ),
+        "members": (
+            "#/library",
+            f"document.querySelectorAll('dialog .subjects select').length === 2 || ({OPEN_GRANTS}, false)",
+        ),
+        "readers": (
+            f"#/library/{wages}",
+            "document.querySelectorAll('dialog .subjects .name').length === 2 || (!document.querySelector('dialog')"
+            " && document.querySelector('.page .tools button:last-child')?.click(), false)",
+        ),
         "deleting": (
             "#/library",
             "!!document.querySelector('.documents .danger')"
@@ -607,6 +670,11 @@ async def test_axe_finds_nothing(page: DrivenPage, axe: str, subtests: pytest.Su
         await page.wait_for("document.readyState === 'complete' && !!document.querySelector('.sidebar')")
         await page.run(f"{axe}; undefined")
         for view, (place, there) in views.items():
+            # What was opened over or beside the page is closed, but where the next view begins there.
+            await page.run("document.querySelector('dialog')?.close()")
+            if place != conversation:
+                await page.run("document.querySelector('.reader header > .icon')?.click()")
+            await page.wait_for("!document.querySelector('dialog')")
             await page.run(f"location.hash = {json.dumps(place)}")
             await page.wait_for(there)
             with subtests.test(language=language, scheme=scheme, width=width, view=view):

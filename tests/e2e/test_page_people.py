@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
+import sys
+from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -37,8 +40,18 @@ async def stored_feedback(page: DrivenPage, api: httpx.AsyncClient) -> dict[str,
     return (await api.get(f"/v1/conversations/{number}")).json()["messages"][-1].get("feedback")
 
 
+async def exported_feedback(stack: LocalStack, folder: Path) -> list[dict[str, Any]]:
+    """The questions of the set that `citewire eval --from feedback` writes."""
+    command = ["-m", "citewire_cli", "eval", "--from", "feedback", "--no-search", "--export", str(folder)]
+    environ = {**os.environ, "CITEWIRE_URL": stack.base_url, "CITEWIRE_DATA_DIR": str(stack.data_dir)}
+    done = await asyncio.create_subprocess_exec(sys.executable, *command, env=environ, stdout=PIPE, stderr=STDOUT)
+    printed, _ = await done.communicate()
+    assert done.returncode == 0, printed.decode()
+    return [json.loads(line) for line in (folder / "queries.jsonl").read_text().splitlines()]
+
+
 async def test_an_answer_is_rated_by_keyboard_changed_taken_back_and_exported(
-    page: DrivenPage, api: httpx.AsyncClient, tmp_path: Path
+    page: DrivenPage, api: httpx.AsyncClient, stack: LocalStack, tmp_path: Path
 ) -> None:
     await ask(page, QUESTION)
     await page.wait_for("!!document.querySelector('.thumb.down')")
@@ -74,6 +87,11 @@ async def test_an_answer_is_rated_by_keyboard_changed_taken_back_and_exported(
     await page.wait_for("document.querySelector('.thumb.up')?.ariaPressed === 'true'")
     listed = (await api.get("/v1/feedback", params={"rating": "up"})).json()["feedback"]
     assert listed[0]["question"] == QUESTION
+    # What was rated on the page is an evaluation set, with the quote that its answer cites.
+    number = listed[0]["answer"]["exchange_id"]
+    (query,) = [each for each in await exported_feedback(stack, tmp_path / "set") if each["_id"] == number]
+    assert query["text"] == QUESTION
+    assert any("4712 guilders" in quote for quote in query["quotes"])
     # The conversation is saved as a file, in both forms; the menu stays open for the second.
     await page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     conversation = await page.run("location.hash.slice(4)")

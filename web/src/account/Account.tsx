@@ -15,7 +15,7 @@ export function Account() {
       <p class="quiet" dir="auto">{words.value.signedInAs(who.user, who.org)}</p>
       <dl class="fields">
         <dt>{words.value.plan}</dt><dd>{who.plan}</dd>
-        <dt>{words.value.role}</dt><dd>{who.roles.join(", ")}</dd>
+        <dt>{words.value.role}</dt><dd>{who.roles.map((role) => words.value.roles[role] ?? role).join(", ")}</dd>
         <dt><label for="language">{words.value.chooseLanguage}</label></dt>
         <dd>
           <select id="language" value={language.value} onChange={(event) => chooseLanguage(event.currentTarget.value as Language)}>
@@ -64,15 +64,15 @@ function Usage() {
       {report.rows.length > 0 && (
         <div class="table" tabIndex={0} role="group" aria-label={words.value.usageTitle}>
           <table>
-            <thead><tr><th>{words.value.day}</th><th>{words.value.model}</th><th>{words.value.calls}</th><th>{words.value.usage}</th><th>{words.value.cost}</th></tr></thead>
+            <thead><tr><th>{words.value.day}</th><th>{words.value.model}</th><th class="align-right">{words.value.calls}</th><th class="align-right">{words.value.usage}</th><th class="align-right">{words.value.cost}</th></tr></thead>
             <tbody>
               {report.rows.map((row) => (
                 <tr key={`${row.day} ${row.model}`}>
-                  <td>{day(row.day ?? "")}</td>
+                  <td class="whole-line">{day(row.day ?? "")}</td>
                   <td class="model">{row.model}</td>
-                  <td>{number(row.calls ?? 0)}</td>
-                  <td>{number(tokensOf(row))}</td>
-                  <td>{money(row.cost_usd ?? 0)}</td>
+                  <td class="align-right">{number(row.calls ?? 0)}</td>
+                  <td class="align-right">{number(tokensOf(row))}</td>
+                  <td class="align-right whole-line">{money(row.cost_usd ?? 0)}</td>
                 </tr>
               ))}
             </tbody>
@@ -119,7 +119,7 @@ function KeyRow({ entry, onRevoked }: { entry: ApiKey; onRevoked: () => void }) 
   };
   return (
     <li>
-      <span class="name" dir="auto"><strong>{entry.name}</strong> <span class="quiet">{entry.prefix}… · {entry.scopes.join(", ")} · {day(entry.created_at)}</span></span>
+      <span class="name"><strong><bdi>{entry.name}</bdi></strong> <span class="quiet">{entry.prefix}… · {entry.scopes.join(", ")} · {day(entry.created_at)}</span></span>
       {entry.revoked_at === null && !asks && <button type="button" aria-label={`${words.value.revoke}: ${entry.name}`} onClick={() => setAsks(true)}>{words.value.revoke}</button>}
       {asks && (
         <span class="row">

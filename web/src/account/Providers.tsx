@@ -60,7 +60,7 @@ function Row({ entry, onChange }: { entry: ProviderInfo; onChange: () => Promise
   const model = [entry.provider, entry.model].filter(Boolean).join(" · ");
   return (
     <li>
-      <span class="name" dir="auto">
+      <span class="name">
         <strong>{entry.name}</strong> <span class="quiet">{words.value.providerTypes[entry.type]} · {model}{entry.scope === "org" ? ` · ${words.value.ofOrganisation}` : ""}</span>
       </span>
       {entry.test?.tried && <span class={entry.test.ok ? "state ready" : "state failed"}>{entry.test.ok ? words.value.tested : words.value.testFailed}</span>}

@@ -40,7 +40,7 @@ export function AnswerView({ answer: signal, question }: { answer: Signal<Answer
         <Blocks blocks={shown} marksOf={marksOf} />
         {answer.status === "writing" && <span class="caret" aria-hidden="true" />}
       </div>
-      {answer.status === "failed" && <p class="fault">{words.value.failed} {answer.error}</p>}
+      {answer.status === "failed" && <p class="fault">{words.value.failed} <span class="cause" dir="auto">{answer.error}</span></p>}
       {answer.status === "stopped" && <p class="quiet">{answer.text === "" ? words.value.cutOff : words.value.stopped}</p>}
       {suggestions.length > 0 && (
         <ul class="suggestions" aria-label={words.value.suggestions}>
@@ -50,7 +50,7 @@ export function AnswerView({ answer: signal, question }: { answer: Signal<Answer
         </ul>
       )}
       <Sources answer={answer} />
-      {!isOpen && <Details answer={answer} />}
+      {!isOpen && hasDetails(answer) && <Details answer={answer} />}
       {!isOpen && <Actions answer={signal} question={question} />}
     </section>
   );
@@ -108,6 +108,11 @@ function Source({ citation, cited, verified }: { citation: Citation; cited: bool
   );
 }
 
+/** Whether there is anything to tell: an answer that failed at once has nothing. */
+function hasDetails({ status, citations, steps, usage }: Answer): boolean {
+  return status !== "failed" || citations.length > 0 || steps.length > 0 || usage !== null;
+}
+
 /** How the answer came about, in one quiet line that opens. */
 function Details({ answer }: { answer: Answer }) {
   const { usage, steps, decision, assessment } = answer;
@@ -124,7 +129,7 @@ function Details({ answer }: { answer: Answer }) {
         {decision !== null && (
           <Entry name={words.value.decision}>{decision.needs_retrieval ? words.value.retrieval.yes : words.value.retrieval.no} {decision.reason}</Entry>
         )}
-        {steps.map((step, at) => <Entry key={at} name={step.name}>{step.text} {step.reason ?? ""}</Entry>)}
+        {steps.map((step, at) => <Entry key={at} name={words.value.steps[step.name] ?? step.name}>{step.text} {step.reason ?? ""}</Entry>)}
         {usage?.path !== undefined && <Entry name={words.value.path}>{usage.path}</Entry>}
         {usage !== null && (
           <Entry name={words.value.usage}>

@@ -9,6 +9,7 @@ import { openReader } from "../reader-state";
 import { apiKey, attempt, client } from "../state";
 import { useFocus } from "../use-focus";
 import { day, number, size, words } from "../words";
+import { Facts } from "./Facts";
 import { askOnly } from "./Library";
 import { readTags, tagsText } from "./tags";
 
@@ -33,6 +34,11 @@ export function DocumentPage({ id }: { id: number }) {
   });
   const path = `/v1/documents/${id}/content`;
   const save = async () => saveResponse(await client.send("GET", path), document.file_name || "document"); // a key can't travel with a link
+  const facts = [
+    nameText(document.file_name), document.collection ?? "", document.media_type, size(document.size_bytes),
+    document.status === "failed" ? "" : words.value.tokens(number(document.tokens)),
+    document.created_at === undefined ? "" : day(document.created_at),
+  ];
   const hasPages = document.media_type === "application/pdf";
   const read = (opener: HTMLElement, original: boolean) => openReader({
     documentId: id, version: document.version, title, place: nameText(document.file_name), points: null, original: hasPages ? original : null, page: 1, opener, takesFocus: true,
@@ -40,16 +46,13 @@ export function DocumentPage({ id }: { id: number }) {
   return (
     <main class="page" id="main" tabIndex={-1}>
       <p><a href="#/library">{words.value.back}</a></p>
-      <h1 dir="auto">{title}</h1>
-      <p class="quiet" dir="auto">
-        {[nameText(document.file_name), document.collection ?? "", document.media_type, size(document.size_bytes), words.value.tokens(number(document.tokens)),
-          document.created_at === undefined ? "" : day(document.created_at)].filter(Boolean).join(" · ")}
-      </p>
+      <h1><bdi>{title}</bdi></h1>
+      <p class="quiet"><Facts facts={facts} /></p>
       <Tags key={document.tags.join()} document={document} onSaved={setDocument} />
       <p><span class={`state ${document.status}`}>{words.value.states[document.status] ?? document.status}</span></p>
       {document.error !== undefined && <p class="fault" dir="auto">{document.error.message}</p>}
       <div class="tools">
-        <button type="button" onClick={() => askOnly(document)}>{words.value.askDocument}</button>
+        {document.live_version !== null && <button type="button" onClick={() => askOnly(document)}>{words.value.askDocument}</button>}
         {document.live_version !== null && <button type="button" onClick={(event) => read(event.currentTarget, false)}>{words.value.readText}</button>}
         {hasPages && document.live_version !== null && (
           <button type="button" onClick={(event) => read(event.currentTarget, true)}>{words.value.openOriginal}</button>

@@ -9,6 +9,7 @@ import { nameText } from "../links";
 import { attempt, client, go, place } from "../state";
 import { day, size, words } from "../words";
 import { DocumentPage } from "./DocumentPage";
+import { Facts } from "./Facts";
 import { readTags } from "./tags";
 import { type Into, type Upload, upload, uploadFrom, uploads } from "./uploads";
 
@@ -149,7 +150,7 @@ function UploadRow({ upload: { name, bytes, percent, document, error } }: { uplo
   const length = bytes ?? document?.size_bytes;
   return (
     <li>
-      <span class="name" dir="auto">{nameText(name)} {length !== undefined && <span class="quiet">{size(length)}</span>}</span>
+      <span class="name"><bdi>{nameText(name)}</bdi> {length !== undefined && <span class="quiet">{size(length)}</span>}</span>
       <span class={`state ${state}`}>
         {percent !== null && failed === null ? words.value.uploading(percent) : (words.value.states[state] ?? state)}
       </span>
@@ -172,7 +173,7 @@ const DocumentRow = memo(({ document, onChange, onTag }: RowProps) => {
     document.title && document.title !== document.file_name ? nameText(document.file_name) : "",
     document.collection ?? "",
     document.pages === undefined ? "" : words.value.pages(document.pages),
-    words.value.chunks(document.chunks),
+    document.status === "failed" ? "" : words.value.chunks(document.chunks),
     document.created_at === undefined ? "" : day(document.created_at),
   ];
   const remove = async () => {
@@ -183,7 +184,7 @@ const DocumentRow = memo(({ document, onChange, onTag }: RowProps) => {
       <span class="name">
         <a href={`#/library/${document.id}`}><bdi>{title}</bdi></a>
         <br />
-        <span class="quiet">{facts.filter(Boolean).map((fact, at) => <>{at > 0 && " · "}<bdi>{fact}</bdi></>)}</span>
+        <span class="quiet"><Facts facts={facts} /></span>
         {document.tags.length > 0 && (
           <span class="tags">
             {document.tags.map((tag) => <button key={tag} type="button" class="tag" aria-label={words.value.onlyTag(nameText(tag))} onClick={() => onTag(tag)}>{nameText(tag)}</button>)}
@@ -199,7 +200,7 @@ const DocumentRow = memo(({ document, onChange, onTag }: RowProps) => {
         </span>
       ) : (
         <span class="row">
-          <button type="button" onClick={() => askOnly(document)}>{words.value.askDocument}</button>
+          {document.live_version !== null && <button type="button" onClick={() => askOnly(document)}>{words.value.askDocument}</button>}
           <button type="button" class="link" aria-label={`${words.value.delete}: ${title}`} onClick={() => setAsks(true)}>{words.value.delete}</button>
         </span>
       )}

@@ -19,6 +19,8 @@ interface About {
   write: (entries: Entry[]) => Promise<Entry[]>;
   /** Whether it says what each may do, beside reading. */
   accesses: boolean;
+  /** Whether everybody can be an entry: readers narrow what a collection gives, and everybody would narrow nothing. */
+  everyone: boolean;
   link: string | null;
 }
 
@@ -44,7 +46,7 @@ function aboutOf(open: OpenDialog): About {
         heading: words.value.shareTitle(nameText(open.title)), text: words.value.shareText, none: words.value.notShared,
         read: async () => fromSharing(await client.call<Sharing>("GET", path)),
         write: async (entries) => fromSharing(await client.call<Sharing>("PUT", path, toSharing(entries))),
-        accesses: false, link: `${location.origin}${location.pathname}#/c/${open.conversation}`,
+        accesses: false, everyone: true, link: `${location.origin}${location.pathname}#/c/${open.conversation}`,
       };
     }
     case "grants": {
@@ -53,7 +55,7 @@ function aboutOf(open: OpenDialog): About {
         heading: words.value.grantsTitle(nameText(open.collection)), text: words.value.grantsText, none: words.value.everybodys,
         read: async () => (await client.call<{ grants: Entry[] }>("GET", path)).grants,
         write: async (grants) => (await client.call<{ grants: Entry[] }>("PUT", path, { grants })).grants,
-        accesses: true, link: null,
+        accesses: true, everyone: true, link: null,
       };
     }
     case "readers": {
@@ -68,7 +70,7 @@ function aboutOf(open: OpenDialog): About {
           open.onSaved(saved);
           return toEntries(saved.readers);
         },
-        accesses: false, link: null,
+        accesses: false, everyone: false, link: null,
       };
     }
   }
@@ -116,7 +118,7 @@ function Permissions({ about, onClose }: { about: About; onClose: () => void }) 
             ))}
             {entries.length === 0 && <li class="quiet">{about.none}</li>}
           </ul>
-          <AddSubject taken={entries} onAdd={(subject) => save([...entries, { subject, access: "read" }])} />
+          <AddSubject taken={entries} everyone={about.everyone} onAdd={(subject) => save([...entries, { subject, access: "read" }])} />
         </>
       )}
       <footer class="row">
@@ -133,7 +135,7 @@ function textOf(subject: string): string {
   return kind === "everyone" ? words.value.everyone : words.value.kinds[kind](nameText(nameOf(subject)));
 }
 
-function AddSubject({ taken, onAdd }: { taken: Entry[]; onAdd: (subject: string) => Promise<boolean> }) {
+function AddSubject({ taken, everyone, onAdd }: { taken: Entry[]; everyone: boolean; onAdd: (subject: string) => Promise<boolean> }) {
   const [kind, setKind] = useState<Kind>("user");
   const [name, setName] = useState("");
   const [known, setKnown] = useState<string[]>([]);
@@ -151,7 +153,7 @@ function AddSubject({ taken, onAdd }: { taken: Entry[]; onAdd: (subject: string)
       <select aria-label={words.value.kindOfReader} value={kind} onChange={(event) => { setKind(event.currentTarget.value as Kind); setKnown([]); }}>
         <option value="user">{words.value.user}</option>
         <option value="group">{words.value.group}</option>
-        <option value="everyone">{words.value.everyone}</option>
+        {everyone && <option value="everyone">{words.value.everyone}</option>}
       </select>
       {kind !== "everyone" && (
         <>

@@ -64,6 +64,11 @@ export const de: Words = {
   tokens: (count) => `${count} Token`,
   path: "Weg zum Kontext",
   decision: "Entscheidung",
+  steps: {
+    question_condensed: "Frage", filter_derived: "Wo gesucht wurde", filter_dropped: "Wo gesucht wurde", table_computed: "Berechnung",
+    reranked: "Reihenfolge", rerank_failed: "Reihenfolge", relevance_judged: "Relevanz", relevance_not_judged: "Relevanz", decision_failed: "Entscheidung",
+    suggestions_failed: "Vorschläge", finish: "Ende",
+  },
   retrieval: { yes: "Die Dokumente werden gebraucht.", no: "Die Dokumente werden nicht gebraucht." },
   usage: "Token",
   usageText: (embedding, prompt, completion) =>
@@ -156,6 +161,7 @@ export const de: Words = {
   signedInAs: (user, org) => `${user} · ${org}`,
   plan: "Tarif",
   role: "Rolle",
+  roles: { owner: "Eigentümer", admin: "Verwalter", editor: "Bearbeiter", reader: "Leser" },
   noSignIn: "Auf diesem Rechner braucht sich niemand anzumelden.",
   keys: "API-Schlüssel",
   keysText: "Für Programme, die in Ihrem Namen fragen.",

@@ -64,6 +64,11 @@ export const en = {
   tokens: (count: string) => `${count} tokens`,
   path: "Way to the context",
   decision: "Decision",
+  steps: {
+    question_condensed: "Question", filter_derived: "Where it was searched", filter_dropped: "Where it was searched", table_computed: "Computation",
+    reranked: "Order", rerank_failed: "Order", relevance_judged: "Relevance", relevance_not_judged: "Relevance", decision_failed: "Decision",
+    suggestions_failed: "Suggestions", finish: "End",
+  } as Record<string, string>,
   retrieval: { yes: "The documents are needed.", no: "The documents aren't needed." },
   usage: "Tokens",
   usageText: (embedding: string, prompt: string, completion: string) =>
@@ -156,6 +161,7 @@ export const en = {
   signedInAs: (user: string, org: string) => `${user} · ${org}`,
   plan: "Plan",
   role: "Role",
+  roles: { owner: "Owner", admin: "Admin", editor: "Editor", reader: "Reader" } as Record<string, string>,
   noSignIn: "On this machine, nobody needs to sign in.",
   keys: "API keys",
   keysText: "For programs that ask in your name.",
