@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+from psycopg import sql
 
 from databases import Database
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
@@ -19,6 +20,7 @@ from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 _SETTINGS = {
     "shared_preload_libraries": "citus",
     "wal_level": "logical",  # shards are moved by logical replication
+    "synchronous_commit": "on",  # a move loses what was committed and isn't flushed
     "max_prepared_transactions": "100",
     "max_worker_processes": "32",  # one that looks after each database, beside those of moves
     "shared_buffers": "64MB",
@@ -34,6 +36,8 @@ _PORT = 5432
 class CitusCluster:
     """Three running servers."""
 
+    archive: Path
+    """Of the extension."""
     coordinator: EmbeddedPostgres
     workers: tuple[EmbeddedPostgres, ...]
 
@@ -81,7 +85,23 @@ def start_citus_cluster(archive: Path) -> Generator[CitusCluster]:
             stack.enter_context(start_embedded_postgres(in_memory=True, settings=_SETTINGS, extensions=archive))
             for _ in range(3)
         )
-        yield CitusCluster(coordinator, tuple(workers))
+        for server in (coordinator, *workers):
+            name_node(server)
+        yield CitusCluster(archive, coordinator, tuple(workers))
+
+
+@contextlib.contextmanager
+def start_citus_node(archive: Path) -> Generator[EmbeddedPostgres]:
+    """Starts one more server that can become a node."""
+    with start_embedded_postgres(in_memory=True, settings=_SETTINGS, extensions=archive) as server:
+        name_node(server)
+        yield server
+
+
+def name_node(server: EmbeddedPostgres) -> None:
+    """Tells a server where it reaches itself: what splits shards connects to its own node."""
+    server.execute(sql.SQL("ALTER SYSTEM SET citus.local_hostname = {}").format(str(server.socket_dir)))
+    server.execute(sql.SQL("SELECT pg_reload_conf()"))
 
 
 def temporary_database(cluster: CitusCluster, template: str) -> Iterator[Database]:

@@ -1,4 +1,4 @@
-"""Starts the retriever: `python -m citewire_retriever [serve | worker | migrate]`."""
+"""Starts the retriever: `python -m citewire_retriever [serve | worker | migrate | cluster]`."""
 
 import argparse
 import sys
@@ -8,6 +8,7 @@ from citewire_kit import telemetry
 from citewire_kit.migrate import add_migrate, run_migrate
 from citewire_kit.server import run
 from citewire_kit.settings import load_settings
+from citewire_retriever.citus.commands import add_cluster, run_cluster
 from citewire_retriever.settings import RetrieverSettings
 
 
@@ -18,6 +19,7 @@ def main(arguments: Sequence[str]) -> None:
     commands.add_parser("serve", help="answer RetrieverService and CorpusService (the default)")
     commands.add_parser("worker", help="ingest what was uploaded")
     add_migrate(commands, "corpus")
+    add_cluster(commands)
     parsed = parser.parse_args(arguments)
     if parsed.command == "worker":
         # Imported here: the server needs no parsers.
@@ -32,6 +34,8 @@ def main(arguments: Sequence[str]) -> None:
             package="citewire_retriever",
             on_nodes="citus/distribute.sql",
         )
+    elif parsed.command == "cluster":
+        run_cluster(parsed)
     else:
         _serve()
 

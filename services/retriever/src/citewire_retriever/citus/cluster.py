@@ -1,0 +1,358 @@
+"""A cluster as its operator sees it: nodes are added, and organisations moved, on Citus's own functions.
+
+Everything may be run again after it was interrupted: what was done is found done. A command that is killed doesn't end
+what it has begun: Citus goes on, and the command that is run again waits for that.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.conninfo import make_conninfo
+
+from citewire_kit.errors import StartupError
+from citewire_kit.postgres import load_queries
+
+SQL: Final = load_queries("citewire_retriever.citus", "queries.sql")
+_CONNECT_SECONDS: Final = 10
+_POLL_SECONDS: Final = 1.0
+_LOCK: Final = 7_205_181_034
+"""Advisory lock of whoever changes the cluster."""
+
+Connection = AsyncConnection[tuple[Any, ...]]
+Say = Callable[[str], None]
+
+
+class ClusterError(StartupError):
+    """What was asked for can't be done; the message says why, and what would help."""
+
+
+class NodeAddress(NamedTuple):
+    """Where a node is, as the coordinator and the other nodes reach it."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A server of the cluster, as the coordinator's catalogue has it."""
+
+    node_id: int
+    address: NodeAddress
+    group: int
+    """0: the coordinator."""
+    active: bool
+    takes_shards: bool
+
+
+def parse_address(text: str) -> NodeAddress:
+    """Reads HOST or HOST:PORT (5432 if none is given); an IPv6 address with a port stands in brackets.
+
+    Raises:
+        ClusterError: The port is no port.
+    """
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        port = rest.removeprefix(":")
+    elif text.count(":") > 1:
+        host, port = text, ""
+    else:
+        host, _, port = text.partition(":")
+    if not host or (port and not (port.isdecimal() and 0 < int(port) < 2**16)):
+        raise ClusterError(f"{text!r} is no node: give HOST or HOST:PORT, as the coordinator reaches it")
+    return NodeAddress(host, int(port or 5432))
+
+
+async def connect(dsn: str, what: str) -> Connection:
+    """Connects as the schema's owner.
+
+    Raises:
+        ClusterError: It can't.
+    """
+    try:
+        return await AsyncConnection.connect(
+            dsn, autocommit=True, connect_timeout=_CONNECT_SECONDS, application_name="citewire cluster"
+        )
+    except psycopg.Error as exc:
+        raise ClusterError(f"{what} can't be reached: {str(exc).strip()}") from exc
+
+
+class Cluster:
+    """An open connection to the coordinator."""
+
+    def __init__(self, dsn: str, connection: Connection, say: Say) -> None:
+        self.dsn: Final = dsn
+        self.connection: Final = connection
+        self.say: Final = say
+
+    @staticmethod
+    @asynccontextmanager
+    async def open(dsn: str, say: Say) -> AsyncGenerator["Cluster", None]:
+        """Connects to the coordinator.
+
+        Raises:
+            ClusterError: It can't be reached, or isn't the coordinator of a cluster with our tables.
+        """
+        connection = await connect(dsn, "the coordinator (CITEWIRE_RETRIEVER_MIGRATE_DSN)")
+        async with connection:
+            await require_cluster(connection)
+            yield Cluster(dsn, connection, say)
+
+    async def nodes(self) -> list[Node]:
+        """All nodes, the coordinator first."""
+        rows = await self.rows("nodes")
+        return [Node(row[0], NodeAddress(row[1], row[2]), row[3], active=row[4], takes_shards=row[5]) for row in rows]
+
+    async def rows(self, name: str, values: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        """Executes a named query.
+
+        Raises:
+            ClusterError: The cluster refuses.
+        """
+        try:
+            return await (await self.connection.execute(SQL[name], values)).fetchall()
+        except psycopg.Error as exc:
+            raise ClusterError(describe_error(exc)) from exc
+
+    async def require_nodes(self) -> None:
+        """Raises ClusterError if a node doesn't answer, or isn't set up for moves by logical replication."""
+        names = {node.node_id: str(node.address) for node in await self.nodes()}
+        for node_id, answers, result in await self.rows("node_details"):
+            name = names.get(node_id, f"node {node_id}")
+            if not answers:
+                raise ClusterError(f"{name} doesn't answer: nothing is moved while a node is away ({result})")
+            _require_settings(name, result)
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncGenerator[None, None]:
+        """Waits until nobody else changes the cluster, such as an earlier command that was killed; and cleans up."""
+        told = False
+        while not (
+            await (await self.connection.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,))).fetchone() or (False,)
+        )[0]:
+            if not told:
+                self.say("another command changes the cluster; waiting for it")
+                told = True
+            await asyncio.sleep(_POLL_SECONDS)
+        try:
+            await self.connection.execute(SQL["clean_up"])
+            yield
+        finally:
+            if not self.connection.closed:
+                await self.connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
+
+    async def with_progress(self, act: Awaitable[Any]) -> None:
+        """Waits for what moves or splits shards, and says how far it is."""
+        watching = asyncio.create_task(self._watch())
+        try:
+            await act
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        async with await connect(self.dsn, "the coordinator") as connection:
+            last = ""
+            while True:
+                await asyncio.sleep(_POLL_SECONDS)
+                rows = await (await connection.execute(SQL["moves"])).fetchall()
+                text = "; ".join(describe_move(row) for row in rows)
+                if text and text != last:
+                    self.say(text)
+                last = text
+
+
+def describe_move(row: tuple[Any, ...]) -> str:
+    """Says in words what a row of the query `moves` does."""
+    operation, source, source_port, target, target_port, tables, size, done, status = row
+    share = f", {min(100, 100 * done // size)} % of {size / 2**20:.0f} MiB" if size else ""
+    where = f"{source}:{source_port} to {target}:{target_port}"
+    return f"{operation}: {tables} tables from {where}{share} ({status})"
+
+
+async def require_cluster(connection: Connection) -> None:
+    """Raises ClusterError if a database isn't the coordinator of a cluster with our tables."""
+    row = await (await connection.execute(SQL["engine"])).fetchone()
+    version, schema = row or (None, False)
+    if version is None:
+        raise ClusterError("this database has no extension Citus: it is one Postgres (docs/how-to/scaling.md)")
+    group, distributed = (
+        await (await connection.execute(SQL["place"])).fetchone() or (0, False) if schema else (0, False)
+    )
+    if group != 0:
+        raise ClusterError("this is a worker node: connect to the coordinator")
+    if not distributed:
+        raise ClusterError("the tables of corpus aren't distributed: run `python -m citewire_retriever migrate` first")
+
+
+async def add_node(cluster: Cluster, address: NodeAddress) -> bool:
+    """Adds a node; False if it is there already. It gets shards by `rebalance` or `move`.
+
+    Raises:
+        ClusterError: It can't be reached, or isn't set up as a node of this cluster.
+    """
+    await _prepare_node(cluster, address)
+    async with cluster.alone():
+        known = {node.address: node for node in await cluster.nodes()}.get(address)
+        at = {"host": address.host, "port": address.port}
+        if known is None:
+            await cluster.rows("add_node", at)
+        elif not known.active:
+            await cluster.rows("activate_node", at)
+        await cluster.rows("copy_references")
+    return known is None
+
+
+async def move(cluster: Cluster, org: str, to: NodeAddress | None, *, together: bool) -> bool:
+    """Gives an organisation a group of shards of its own, and moves that to a node; False if it is so already.
+
+    Args:
+        cluster: Where.
+        org: Its id.
+        to: The node; None: where it is.
+        together: Move the group of shards as it is, with all organisations in it.
+
+    Raises:
+        ClusterError: It can't be done.
+    """
+    async with cluster.alone():
+        target = next((node for node in await cluster.nodes() if node.address == to), None)
+        if to is not None and (target is None or not target.takes_shards):
+            raise ClusterError(f"{to} is no node that takes shards: `cluster status` lists them")
+        await _find(cluster, org)
+        await cluster.require_nodes()
+        changed = False
+        if not together and not (await _find(cluster, org)).alone:
+            cluster.say(f"{org} gets a group of shards of its own")
+            await cluster.with_progress(cluster.rows("isolate", {"org": org}))
+            changed = True
+        place = await _find(cluster, org)
+        if to is None or place.address == to:
+            return changed
+        cluster.say(f"{org} moves from {place.address} to {to}")
+        values = {
+            "shard": place.shard,
+            "from_host": place.address.host,
+            "from_port": place.address.port,
+            "host": to.host,
+            "port": to.port,
+        }
+        await cluster.with_progress(cluster.rows("move", values))
+        return True
+
+
+async def rebalance(cluster: Cluster, strategy: str, *, wait: bool) -> bool:
+    """Spreads shards evenly over the nodes; False if they are. One that runs already is followed.
+
+    Args:
+        cluster: Where.
+        strategy: `by_disk_size` or `by_shard_count`.
+        wait: Whether to follow it to its end; the coordinator goes on with it either way.
+
+    Raises:
+        ClusterError: It can't be started, or failed.
+    """
+    async with cluster.alone():
+        job = await _job(cluster)
+        if job is None or not job.runs:
+            await cluster.require_nodes()
+            started = (await cluster.rows("start_rebalance", {"strategy": strategy}))[0][0]
+            if started is None or (job is not None and started == job.job_id):
+                return False
+    cluster.say("rebalancing; it goes on if this command is ended")
+    if wait:
+        await cluster.with_progress(_follow(cluster))
+    return True
+
+
+async def _follow(cluster: Cluster) -> None:
+    while (job := await _job(cluster)) is not None and job.runs:  # noqa: ASYNC110 # nobody tells us
+        await asyncio.sleep(_POLL_SECONDS)
+    if job is not None and job.state != "finished":
+        tasks = await cluster.rows("failed_tasks", {"job_id": job.job_id})
+        why = "; ".join(f"{command}: {(message or '').strip()}" for command, message in tasks)
+        raise ClusterError(
+            f"the rebalance is {job.state}; what was moved is moved, run it again for the rest. {why}".strip()
+        )
+
+
+class _Place(NamedTuple):
+    shard: int
+    alone: bool
+    address: NodeAddress
+
+
+class _Job(NamedTuple):
+    job_id: int
+    state: str
+
+    @property
+    def runs(self) -> bool:
+        return self.state in ("scheduled", "running", "failing", "cancelling")
+
+
+async def _job(cluster: Cluster) -> _Job | None:
+    rows = await cluster.rows("rebalance")
+    return _Job(rows[0][0], rows[0][1]) if rows else None
+
+
+async def _find(cluster: Cluster, org: str) -> _Place:
+    shard, alone, host, port = (await cluster.rows("organisation", {"org": org}))[0]
+    if not await cluster.rows("has_documents", {"org": org}) and not await cluster.rows(
+        "has_collections", {"org": org}
+    ):
+        raise ClusterError(f"no organisation {org!r} has documents or collections here")
+    return _Place(shard, alone, NodeAddress(host, port))
+
+
+async def _prepare_node(cluster: Cluster, address: NodeAddress) -> None:
+    """Makes the extension on a new node, which Citus doesn't, and checks the node's settings."""
+    dsn = make_conninfo(cluster.dsn, host=address.host, hostaddr="", port=address.port)
+    row = await (await cluster.connection.execute(SQL["engine"])).fetchone()
+    version = row[0] if row else None
+    async with await connect(dsn, f"the node {address}") as connection:
+        try:
+            await connection.execute("CREATE EXTENSION IF NOT EXISTS citus")
+            there = await (await connection.execute(SQL["engine"])).fetchone()
+            settings = await (await connection.execute(SQL["node_settings"])).fetchone()
+        except psycopg.Error as exc:
+            raise ClusterError(f"the node {address} isn't set up for Citus: {describe_error(exc)}") from exc
+    if there is None or there[0] != version:
+        raise ClusterError(
+            f"the node {address} has Citus {there and there[0]}, the coordinator {version}: they must be the same"
+        )
+    if settings is not None:
+        _require_settings(str(address), settings[0])
+        if not settings[0]["vector"]:
+            raise ClusterError(f"the node {address} lacks pgvector: install the version that the coordinator has")
+
+
+def _require_settings(name: str, details: Mapping[str, Any]) -> None:
+    if details["wal_level"] != "logical":
+        raise ClusterError(
+            f"{name} has wal_level = {details['wal_level']}: shards are moved by logical replication."
+            " Set it to logical, and restart the server"
+        )
+    if details["synchronous_commit"] == "off":
+        # A move waits for what is in the log, and copies what was flushed: measured, 0.24 s of commits were lost.
+        raise ClusterError(
+            f"{name} has synchronous_commit = off: a move would lose what was committed last. Set it to on, and reload"
+        )
+    if not details["max_prepared_transactions"]:
+        raise ClusterError(
+            f"{name} has max_prepared_transactions = 0: set it to max_connections, and restart the server"
+        )
+
+
+def describe_error(exc: psycopg.Error) -> str:
+    """What the database says of an error, with its details."""
+    parts = (exc.diag.message_primary or str(exc).strip(), exc.diag.message_detail, exc.diag.message_hint)
+    return ". ".join(part for part in parts if part)

@@ -1,0 +1,108 @@
+-- What the operator's commands ask a cluster. They run as the schema's owner, on the coordinator.
+
+-- name: engine
+-- Citus's version, NULL without it; whether the schema is there.
+SELECT (SELECT extversion FROM pg_extension WHERE extname = 'citus'), to_regclass('corpus.collections') IS NOT NULL
+
+-- name: place
+-- This node's group, 0 on the coordinator; whether the tables are distributed.
+SELECT (SELECT groupid FROM pg_dist_local_group),
+       EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'corpus.collections'::regclass)
+
+-- name: nodes
+SELECT nodeid, nodename, nodeport, groupid, isactive, shouldhaveshards FROM pg_dist_node
+WHERE noderole = 'primary' ORDER BY groupid
+
+-- name: node_details
+-- Asked on each node; one that doesn't answer is told as such, and fails nothing.
+SELECT nodeid, success, CASE WHEN success THEN result::json ELSE to_json(result) END FROM run_command_on_all_nodes($node$
+    SELECT json_build_object(
+        'wal_level', current_setting('wal_level'),
+        'synchronous_commit', (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'),
+        'max_prepared_transactions', current_setting('max_prepared_transactions')::integer,
+        'prepared_transactions', (SELECT count(*) FROM pg_prepared_xacts WHERE prepared < now() - interval '1 minute'),
+        'replicas', (SELECT coalesce(json_agg(json_build_object(
+            'name', application_name, 'state', state,
+            'behind_bytes', pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn)) ORDER BY application_name), '[]')
+            FROM pg_stat_replication WHERE application_name !~ '^citus_shard_'))
+$node$, true, true)
+
+-- name: node_settings
+-- Asked of a node that isn't in the cluster yet.
+SELECT json_build_object(
+    'wal_level', current_setting('wal_level'),
+    'synchronous_commit', (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'),
+    'max_prepared_transactions', current_setting('max_prepared_transactions')::integer,
+    'vector', EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector'))
+
+-- name: node_bytes
+SELECT nodename, nodeport, sum(shard_size)::bigint FROM citus_shards GROUP BY 1, 2
+
+-- name: shard_organisations
+-- Organisations that published something, by shard, with their chunks; the largest of each by name.
+SELECT nodename, nodeport, shardid, success, CASE WHEN success THEN result::json END FROM run_command_on_placements('corpus.access_counts', $shard$
+    SELECT json_build_object('organisations', count(*), 'chunks', coalesce(sum(chunks), 0),
+                             'largest', coalesce(json_agg(json_build_array(org_id, chunks)) FILTER (WHERE place <= 10), '[]'))
+    FROM (SELECT org_id, sum(chunks) AS chunks, row_number() OVER (ORDER BY sum(chunks) DESC, org_id) AS place
+          FROM %s GROUP BY org_id) AS totals
+$shard$)
+
+-- name: alone
+-- Shards that hold one value's hash only: an organisation that was isolated.
+SELECT shardid FROM pg_dist_shard
+WHERE logicalrelid = 'corpus.access_counts'::regclass AND shardminvalue = shardmaxvalue
+
+-- name: moves
+-- What is being moved or split now: a session moves one group of shards, of all tables.
+SELECT min(operation_type), min(sourcename), min(sourceport), min(targetname), min(targetport),
+       count(*), sum(source_shard_size)::bigint, sum(target_shard_size)::bigint, min(status)
+FROM get_rebalance_progress() GROUP BY sessionid ORDER BY sessionid
+
+-- name: rebalance
+-- The last one; none is a row less.
+SELECT job_id, state::text, details FROM citus_rebalance_status() ORDER BY job_id DESC LIMIT 1
+
+-- name: failed_tasks
+SELECT command, message FROM pg_dist_background_task WHERE job_id = %(job_id)s AND status = 'error' ORDER BY task_id
+
+-- name: organisation
+-- Where an organisation is, or would be: its shard of the first table, whether it is alone there, and its node.
+SELECT s.shardid, s.shardminvalue = s.shardmaxvalue, n.nodename, n.nodeport
+FROM pg_dist_shard s
+JOIN pg_dist_placement p USING (shardid)
+JOIN pg_dist_node n ON n.groupid = p.groupid AND n.noderole = 'primary'
+WHERE s.shardid = get_shard_id_for_distribution_column('corpus.collections', %(org)s::text)
+
+-- name: has_documents
+SELECT 1 FROM corpus.documents WHERE org_id = %(org)s LIMIT 1
+
+-- name: has_collections
+SELECT 1 FROM corpus.collections WHERE org_id = %(org)s LIMIT 1
+
+-- name: add_node
+SELECT citus_add_node(%(host)s, %(port)s)
+
+-- name: activate_node
+SELECT citus_activate_node(%(host)s, %(port)s)
+
+-- name: copy_references
+SELECT replicate_reference_tables('force_logical')
+
+-- name: isolate
+-- The other tables' shards with it; readers and writers go on meanwhile.
+SELECT isolate_tenant_to_new_shard('corpus.collections', %(org)s::text, 'CASCADE', 'force_logical')
+
+-- name: move
+SELECT citus_move_shard_placement(%(shard)s, %(from_host)s, %(from_port)s, %(host)s, %(port)s, 'force_logical')
+
+-- name: start_rebalance
+SELECT citus_rebalance_start(rebalance_strategy := %(strategy)s, shard_transfer_mode := 'force_logical')
+
+-- name: planned_moves
+-- One row for each group of shards.
+SELECT shardid, shard_size, sourcename, sourceport, targetname, targetport
+FROM get_rebalance_table_shards_plan(rebalance_strategy := %(strategy)s) WHERE table_name = 'corpus.collections'::regclass
+
+-- name: clean_up
+-- What an interrupted move left on its nodes; what one that runs uses stays.
+CALL citus_cleanup_orphaned_resources()

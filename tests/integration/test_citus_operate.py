@@ -1,0 +1,298 @@
+"""The operator's commands on a real cluster: it grows and is rebalanced, and organisations move, while others write."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from citewire_retriever.citus.cluster import (
+    Cluster,
+    ClusterError,
+    NodeAddress,
+    add_node,
+    move,
+    parse_address,
+    rebalance,
+)
+from citewire_retriever.citus.status import ClusterStatus, read_status
+from citus_cluster import start_citus_node, temporary_database
+from corpus_rows import set_tenant
+from tests.integration.test_citus_cluster import ORGS, fill, search
+
+if TYPE_CHECKING:
+    from citus_cluster import CitusCluster
+    from databases import Database
+    from embedded_postgres import EmbeddedPostgres
+    from proof_scale import PrintTable, ProofScale
+
+PORT = 5432
+
+
+@pytest.fixture(scope="module")
+def grown(citus_cluster: CitusCluster, citus_template: str) -> Iterator[Database]:
+    """One database for all tests of this file, in the order in which they stand: each leaves the cluster whole."""
+    for database in temporary_database(citus_cluster, citus_template):
+        fill(database.owner_dsn)
+        yield database
+
+
+@pytest.fixture(scope="module")
+def spare(citus_cluster: CitusCluster, citus_template: str, grown: Database) -> Iterator[EmbeddedPostgres]:
+    """A server that could become a node, with an empty database."""
+    with start_citus_node(citus_cluster.archive) as server:
+        server.create_database(grown.name)
+        server.create_database(citus_template)  # the catalogue of a copy still names what it was copied of
+        yield server
+
+
+def address(server: EmbeddedPostgres) -> NodeAddress:
+    return NodeAddress(str(server.socket_dir), PORT)
+
+
+async def status(database: Database) -> ClusterStatus:
+    async with Cluster.open(database.owner_dsn, print) as cluster:
+        return await read_status(cluster)
+
+
+async def node_of(database: Database, org: str) -> str:
+    return next(current.node for current in (await status(database)).largest if current.organisation == org)
+
+
+@dataclass
+class Writer:
+    """Saves documents of an organisation, one after the other, as a service does, until the block is left."""
+
+    dsn: str
+    org: str
+    saved: list[int] = field(default_factory=list[int])
+    failed: list[str] = field(default_factory=list[str])
+    longest: float = 0.0
+    """Seconds between two that were acknowledged, at most."""
+
+    @contextlib.contextmanager
+    def running(self) -> Generator[None]:
+        ended = threading.Event()
+        thread = threading.Thread(target=self._write, args=(ended,))
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _write(self, ended: threading.Event) -> None:
+        last = time.monotonic()
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            while not ended.is_set():
+                try:
+                    with connection.transaction():
+                        set_tenant(connection, self.org)
+                        row = connection.execute(
+                            "INSERT INTO corpus.documents (org_id, owner, type, title, title_given)"
+                            " VALUES (%s, 'u', 'file', 't', true) RETURNING document_id",
+                            (self.org,),
+                        ).fetchone()
+                    assert row is not None
+                    self.saved.append(row[0])
+                except psycopg.Error as exc:
+                    self.failed.append(str(exc))
+                self.longest = max(self.longest, time.monotonic() - last)
+                last = time.monotonic()
+                ended.wait(0.01)
+
+    def check(self) -> None:
+        assert self.failed == []
+        assert self.saved
+        with psycopg.connect(self.dsn) as connection:
+            set_tenant(connection, self.org)
+            rows = connection.execute(
+                "SELECT document_id FROM corpus.documents WHERE org_id = %s AND document_id = ANY (%s)",
+                (self.org, self.saved),
+            ).fetchall()
+        assert sorted(row[0] for row in rows) == sorted(self.saved)
+
+
+async def test_what_is_no_cluster_is_named(
+    plain_database: Database, grown: Database, citus_cluster: CitusCluster, spare: EmbeddedPostgres
+) -> None:
+    worker = citus_cluster.workers[0].dsn(database=grown.name)
+    for dsn, why in (
+        (plain_database.owner_dsn, "no extension Citus"),
+        (worker, "worker node"),
+        (citus_cluster.coordinator.dsn(), "no extension Citus"),
+        ("postgresql://postgres@/x?host=/nowhere", "can't be reached"),
+    ):
+        with pytest.raises(ClusterError, match=why):
+            async with Cluster.open(dsn, print):
+                pass
+    async with Cluster.open(grown.owner_dsn, print) as cluster:
+        with pytest.raises(ClusterError, match="node /nowhere:5432 can't be reached"):
+            await add_node(cluster, NodeAddress("/nowhere", PORT))
+        with pytest.raises(ClusterError, match="is no node that takes shards"):
+            await move(cluster, ORGS[0], address(spare), together=False)
+        with pytest.raises(ClusterError, match="is no node that takes shards"):
+            await move(cluster, ORGS[0], address(citus_cluster.coordinator), together=False)
+        with pytest.raises(ClusterError, match="no organisation 'nobody'"):
+            await move(cluster, "nobody", address(citus_cluster.workers[0]), together=False)
+
+
+async def test_a_node_that_would_lose_commits_is_refused(citus_cluster: CitusCluster, grown: Database) -> None:
+    """What is committed and not flushed isn't copied by a move."""
+    worker = citus_cluster.workers[0]
+    worker.execute(sql.SQL("ALTER DATABASE {} SET synchronous_commit = off").format(sql.Identifier(grown.name)))
+    try:
+        async with Cluster.open(grown.owner_dsn, print) as cluster:
+            with pytest.raises(ClusterError, match="synchronous_commit = off"):
+                await rebalance(cluster, "by_disk_size", wait=True)
+    finally:
+        worker.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(sql.Identifier(grown.name)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("db-1.example", NodeAddress("db-1.example", 5432)),
+        ("10.0.0.7:6000", NodeAddress("10.0.0.7", 6000)),
+        ("[fd00::7]:6000", NodeAddress("fd00::7", 6000)),
+        ("fd00::7", NodeAddress("fd00::7", 5432)),
+        ("a:b", None),
+        ("a:0", None),
+        ("a:70000", None),
+        (":5432", None),
+        ("", None),
+    ],
+)
+def test_addresses_of_nodes(text: str, expected: NodeAddress | None) -> None:
+    if expected is not None:
+        assert parse_address(text) == expected
+        return
+    with pytest.raises(ClusterError, match="is no node"):
+        parse_address(text)
+
+
+async def test_a_node_is_added_and_an_organisation_moves_there_while_it_writes(
+    grown: Database, spare: EmbeddedPostgres, print_table: PrintTable
+) -> None:
+    before = await search(grown.dsn("citewire_corpus"))
+    org = ORGS[0]
+    writer = Writer(grown.dsn("citewire_corpus"), org)
+    messages: list[str] = []
+    async with Cluster.open(grown.owner_dsn, messages.append) as cluster:
+        assert await add_node(cluster, address(spare))
+        assert not await add_node(cluster, address(spare))
+        with writer.running():
+            assert await move(cluster, org, address(spare), together=False)
+            assert not await move(cluster, org, address(spare), together=False)
+    writer.check()
+    assert any("gets a group of shards of its own" in text for text in messages)
+    current = await status(grown)
+    of_node = {node.node: node for node in current.nodes}[str(address(spare))]
+    assert (of_node.shard_groups, of_node.organisations, of_node.answers) == (1, 1, True)
+    assert [entry.alone for entry in current.largest if entry.organisation == org] == [True]
+    assert current.organisations == len(ORGS)
+    assert json.loads(current.to_json())["moves"] == []
+    assert await search(grown.dsn("citewire_corpus")) == before
+    print_table(
+        "An organisation that writes is isolated and moved",
+        ("documents saved meanwhile", "longest pause, s"),
+        [(str(len(writer.saved)), f"{writer.longest:.2f}")],
+    )
+
+
+def start_command(database: Database, *arguments: str) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "CITEWIRE_RETRIEVER_MIGRATE_DSN": database.owner_dsn}
+    command = (sys.executable, "-m", "citewire_retriever", "cluster", *arguments)
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+async def test_a_command_that_is_killed_is_run_again(
+    citus_cluster: CitusCluster, grown: Database, spare: EmbeddedPostgres
+) -> None:
+    process = start_command(grown, "move", ORGS[1], "--to", str(address(spare)))
+    assert process.stderr is not None
+    first = process.stderr.readline()
+    assert b"gets a group of shards of its own" in first
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    async with Cluster.open(grown.owner_dsn, print) as cluster:
+        assert await move(cluster, ORGS[1], address(spare), together=False)
+    assert await node_of(grown, ORGS[1]) == str(address(spare))
+
+
+async def test_a_move_that_breaks_off_is_run_again_and_loses_nothing(
+    citus_cluster: CitusCluster, grown: Database, proof: ProofScale, print_table: PrintTable
+) -> None:
+    """Its session is ended at any moment, as a restart of the coordinator does."""
+    choose = random.Random(proof.seed)
+    org = ORGS[2]
+    writer = Writer(grown.dsn("citewire_corpus"), org)
+    broken = 0
+    with writer.running():
+        for _ in range(proof.pick(scaled_down=1, full=20)):
+            here = await node_of(grown, org)
+            target = next(address(worker) for worker in citus_cluster.workers if str(address(worker)) != here)
+            async with Cluster.open(grown.owner_dsn, print) as cluster:
+                moving = asyncio.create_task(move(cluster, org, target, together=False))
+                await asyncio.sleep(choose.uniform(0.05, 1.5))
+                with psycopg.connect(grown.owner_dsn, autocommit=True) as connection:
+                    connection.execute(
+                        "SELECT pg_terminate_backend(%s::integer)", (cluster.connection.info.backend_pid,)
+                    )
+                result = (await asyncio.gather(moving, return_exceptions=True))[0]
+                broken += isinstance(result, BaseException)
+            async with Cluster.open(grown.owner_dsn, print) as cluster:
+                await move(cluster, org, target, together=False)
+            assert await node_of(grown, org) == str(target)
+    assert broken
+    writer.check()
+    print_table(
+        "Moves of an organisation that writes, each broken off and run again",
+        ("broken off", "documents saved meanwhile", "lost", "longest pause, s"),
+        [(str(broken), str(len(writer.saved)), "0", f"{writer.longest:.2f}")],
+    )
+
+
+async def test_a_node_that_is_away_is_told_and_stops_no_status(citus_cluster: CitusCluster, grown: Database) -> None:
+    worker = citus_cluster.workers[1]
+    worker.kill()
+    try:
+        current = await status(grown)
+        away = [node.node for node in current.nodes if not node.answers]
+        assert away == [str(address(worker))]
+        assert current.skew is None
+        assert sum(node.organisations or 0 for node in current.nodes) < len(ORGS)
+        assert any("away" in line and away[0] in line for line in current.to_lines())
+        async with Cluster.open(grown.owner_dsn, print) as cluster:
+            with pytest.raises(ClusterError, match=f"{worker.socket_dir}:5432 doesn't answer"):
+                await rebalance(cluster, "by_disk_size", wait=True)
+    finally:
+        worker.start()
+    assert all(node.answers for node in (await status(grown)).nodes)
+
+
+async def test_shards_are_spread_evenly_again(grown: Database, spare: EmbeddedPostgres) -> None:
+    messages: list[str] = []
+    async with Cluster.open(grown.owner_dsn, messages.append) as cluster:
+        await rebalance(cluster, "by_shard_count", wait=True)
+        assert not await rebalance(cluster, "by_shard_count", wait=True)
+    current = await status(grown)
+    groups = [node.shard_groups for node in current.nodes if not node.coordinator]
+    assert max(groups) - min(groups) <= 1
+    assert current.rebalance is not None
+    assert current.rebalance["state"] == "finished"
+    assert current.skew is not None
