@@ -32,7 +32,7 @@ from citewire_retriever.citus.cluster import (
 from citewire_retriever.citus.status import ClusterStatus, read_status
 from citus_cluster import start_citus_node, temporary_database
 from corpus_rows import set_tenant
-from tests.integration.test_citus_cluster import ORGS, fill, search
+from tests.integration.test_citus_cluster import ORGS, SHARDS, count_shards, fill, search
 
 if TYPE_CHECKING:
     from citus_cluster import CitusCluster
@@ -207,6 +207,14 @@ async def test_a_node_is_added_and_an_organisation_moves_there_while_it_writes(
     assert current.organisations == len(ORGS)
     assert json.loads(current.to_json())["moves"] == []
     assert await search(grown.dsn("citewire_corpus")) == before
+    # Shards are made anew by a move: they keep organisations apart as the old ones did.
+    with psycopg.connect(
+        f"{spare.dsn(database=grown.name)}&options=-c%20citus.override_table_visibility%3Doff"
+    ) as node:
+        shards = [row[0] for row in node.execute(SHARDS.encode()).fetchall()]
+    for role in ("citewire_corpus", "citewire_worker"):
+        for tenant in (None, ORGS[1]):
+            assert count_shards(spare.dsn(role, grown.name), shards, tenant) > 5
     print_table(
         "An organisation that writes is isolated and moved",
         ("documents saved meanwhile", "longest pause, s"),
