@@ -87,7 +87,7 @@ def test_a_search_says_what_it_looked_for_only_where_that_is_asked_for(
         span.record_search("a secret question", 5)
         span.record_documents([(7, 0.5), (8, None)])
     attributes = dict(only_span(exported).attributes or {})
-    assert (attributes["gen_ai.operation.name"], attributes["gen_ai.request.top_k"]) == ("retrieval", 5)
+    assert (attributes["gen_ai.operation.name"], attributes["gen_ai.retrieval.top_k"]) == ("retrieval", 5)
     assert attributes.get("gen_ai.retrieval.query.text") == ("a secret question" if content else None)
     documents = json.loads(str(attributes.get("gen_ai.retrieval.documents", "[]")))
     assert documents == ([{"id": "7", "score": 0.5}, {"id": "8", "score": None}] if content else [])

@@ -52,7 +52,7 @@ class ModelSpan:
 
     def record_search(self, query: str, top_k: int) -> None:
         """Records what a search wants; its text only where content is captured."""
-        self._span.set_attribute("gen_ai.request.top_k", top_k)
+        self._span.set_attribute("gen_ai.retrieval.top_k", top_k)
         if self.captures_content:
             self._span.set_attribute("gen_ai.retrieval.query.text", query)
 
