@@ -13,7 +13,7 @@ from citewire_retriever.ingest.tabular import TableQueryError
 from citewire_retriever.ingest.tabular.engine import answer, connect
 from citewire_retriever.ingest.tabular.table import Table
 from citewire_retriever.ingest.tabular.tables import read_tables
-from zip_packages import docx
+from zip_packages import docx, odf
 
 PROSE = "<p>These are the figures of the year, as the board has seen them in spring.</p>" * 3
 
@@ -170,3 +170,60 @@ def test_a_row_is_found_where_it_is_computed_from() -> None:
         answering = [(each.sheet, row) for each in read(data, name) for row in sorted([*each.rows, *each.excluded])]
         assert placed == answering
         assert len(answering) >= 2
+
+
+def odt_table(rows: list[list[str]], *, header: int = 0) -> str:
+    """A table of an OpenDocument text; a cell that begins with an element is taken as it is."""
+
+    def row(cells: list[str]) -> str:
+        texts = (
+            cell if cell.startswith("<table:") else f"<table:table-cell><text:p>{cell}</text:p></table:table-cell>"
+            for cell in cells
+        )
+        return f"<table:table-row>{''.join(texts)}</table:table-row>"
+
+    head = f"<table:table-header-rows>{''.join(map(row, rows[:header]))}</table:table-header-rows>" if header else ""
+    return f"<table:table>{head}{''.join(map(row, rows[header:]))}</table:table>"
+
+
+def test_tables_of_an_open_document() -> None:
+    rows = [["Item", "Cost"], ["a", "1.50"], ["b", "2.25"]]
+    data = odf(
+        "text", f"{odt_table(rows, header=1)}<text:p>Words.</text:p>{odt_table([['x', 'y'], ['z', 'w']])}", title="T"
+    )
+    first, second = read(data, "a.odt")
+    assert (first.sheet, first.header_row, first.rows) == ("Table 1", 1, [2, 3])
+    assert sum_of(first) == "3.75"
+    assert "nothing says whether its first row" in second.refusal
+    blocks = [block for block in parse(data, "a.odt").blocks if block.kind is BlockKind.ROW]
+    assert [(block.place.sheet, block.place.row) for block in blocks[:2]] == [("Table 1", 2), ("Table 1", 3)]
+    slide = odf("presentation", f"<draw:page><draw:frame>{odt_table(rows, header=1)}</draw:frame></draw:page>")
+    places = [block.place for block in parse(slide, "a.odp").blocks if block.kind is BlockKind.ROW]
+    assert [(place.slide, place.sheet) for place in places] == [(1, ""), (1, "")]
+
+
+def test_raised_or_struck_signs_of_an_open_document_are_no_number() -> None:
+    styles = (
+        '<style:style style:name="T1"><style:text-properties style:text-position="super 58%"/></style:style>'
+        '<style:style style:name="T2"><style:text-properties style:text-line-through-style="solid"/></style:style>'
+        '<style:style style:name="T3"><style:text-properties style:text-position="0% 100%"/></style:style>'
+    )
+    spans = [f'<text:span text:style-name="T{number}">2</text:span>' for number in (1, 2, 3)]
+    rows = [["Item", "Cost"], *([name, f"1{span}"] for name, span in zip("abc", spans, strict=True))]
+    rows += [[f"d{number}", "1"] for number in range(50)]
+    (table,) = read(odf("text", odt_table(rows, header=1), styles=styles), "a.odt")
+    assert [str(value) for value in table.column(2).values[:4]] == ["None", "None", "12", "1"]
+
+
+def test_an_amount_that_spans_rows_of_an_open_document_is_not_added() -> None:
+    spanned = '<table:table-cell table:number-rows-spanned="2"><text:p>5</text:p></table:table-cell>'
+    rows = [["Item", "Cost"], ["a", spanned], ["b", "<table:covered-table-cell/>"]]
+    (table,) = read(odf("text", odt_table(rows, header=1)), "a.odt")
+    with pytest.raises(TableQueryError, match="merged"):
+        sum_of(table)
+    repeated = odt_table([*rows[:1], ["a", "5"]], header=1).replace(
+        "</table:table-header-rows><table:table-row>",
+        '</table:table-header-rows><table:table-row table:number-rows-repeated="3">',
+    )
+    (cut,) = read(odf("text", repeated), "a.odt")
+    assert "more of it was written than is read" in cut.refusal

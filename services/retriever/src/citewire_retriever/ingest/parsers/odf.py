@@ -3,6 +3,8 @@
 Names of elements are OpenDocument 1.3's.
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
 from mmap import mmap
 from typing import Final
 
@@ -13,7 +15,7 @@ from citewire_retriever.ingest.parsers.lxml_facade import Element, walk
 from citewire_retriever.ingest.parsers.odf_text import cell_text, count, properties_title, text_of
 from citewire_retriever.ingest.parsers.package import Package, attribute, local
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
-from citewire_retriever.ingest.parsers.tables import Cell, add_rows, mark_header
+from citewire_retriever.ingest.parsers.tables import Cell, Grid, add_rows, mark_header, table_name
 
 _CONTENT: Final = "content.xml"
 _DEEPEST: Final = 6
@@ -34,10 +36,38 @@ def parse_odt(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
         IngestError: CORRUPT, PASSWORD_REQUIRED, TOO_LARGE.
     """
     package = Package(data, "OpenDocument text")
-    reader = _Reader(limits)
+    return _document(package, _read_text(package, _Reader(limits)), "text")
+
+
+def read_odt_tables(data: bytes | mmap, limits: ParseLimits) -> Iterator[Grid]:
+    """The tables of a text. Raises as `parse_odt` does."""
+    package = Package(data, "OpenDocument text")
+    reader = _Reader(limits, raised=_raised_styles(package), keep_tables=True)
+    yield from _read_text(package, reader).tables
+
+
+def _read_text(package: Package, reader: "_Reader") -> "_Reader":
     for _, element in package.elements(_CONTENT, _TEXT_PARTS):
         reader.read(element)
-    return _document(package, reader, "text")
+    return reader
+
+
+def _raised_styles(package: Package) -> frozenset[str]:
+    """Names of styles whose signs are raised, lowered or struck."""
+    names: set[str] = set()
+    for part in ("styles.xml", _CONTENT):
+        if part not in package:
+            continue
+        for _, style in package.elements(part, frozenset({"style"})):
+            if any(map(_is_raised, style)) or attribute(style, "parent-style-name") in names:
+                names.add(attribute(style, "name"))
+    return frozenset(names)
+
+
+def _is_raised(properties: Element) -> bool:
+    position = attribute(properties, "text-position").split()
+    struck = {attribute(properties, f"text-line-through-{each}") for each in ("style", "type")}
+    return (bool(position) and position[0] not in {"0%", "0"}) or not struck <= {"", "none"}
 
 
 def parse_odp(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
@@ -65,9 +95,13 @@ def _document(package: Package, reader: "_Reader", kind: str) -> ParsedDocument:
 
 
 class _Reader:
-    def __init__(self, limits: ParseLimits) -> None:
+    def __init__(self, limits: ParseLimits, *, raised: frozenset[str] = frozenset(), keep_tables: bool = False) -> None:
         self.builder = TextBuilder(limits)
         self.place = Place()
+        self.tables: list[Grid] = []
+        self._keep_tables = keep_tables
+        self._table_count = 0
+        self._raised = raised
         self.first_heading: str | None = None
 
     def read(self, element: Element) -> None:
@@ -119,13 +153,23 @@ class _Reader:
         grid: list[list[Cell]] = []
         header_rows = 0
         pending: dict[int, tuple[int, Cell]] = {}
+        is_cut = False
         for row in _rows(table):
-            cells = _cells(row, pending)
+            cells = _cells(row, pending, self._raised)
+            is_cut = is_cut or len(cells) >= _MOST_COLUMNS or count(row, "number-rows-repeated", 1) > 1
             around = row.getparent()
             if cells:
                 grid.append(cells)
                 header_rows += around is not None and local(around.tag) == "table-header-rows"
-        add_rows(self.builder, mark_header(grid, header_rows), self.place)
+        self._table_count += 1
+        if self._keep_tables:
+            rows = [
+                [replace(cell, head=True) for cell in row] if index < header_rows else row
+                for index, row in enumerate(grid)
+            ]
+            self.tables.append(Grid(rows, is_cut=is_cut))
+        name = "" if self.place.HasField("slide") else table_name(self._table_count)
+        add_rows(self.builder, mark_header(grid, header_rows), self.place, name)
 
     def _write(self, text: str, separator: str = "\n\n") -> None:
         if text:
@@ -160,7 +204,15 @@ def _rows(table: Element) -> list[Element]:
     return results
 
 
-def _cells(row: Element, pending: dict[int, tuple[int, Cell]]) -> list[Cell]:
+def _cell(element: Element, raised: frozenset[str]) -> Cell:
+    text = cell_text(element)
+    plain = not any(sign in text for sign in "\n\t")
+    if plain and raised:
+        plain = not any(attribute(each, "style-name") in raised for each in element.iter("{*}p", "{*}h", "{*}span"))
+    return Cell(one_line(text), head=False, plain=plain)
+
+
+def _cells(row: Element, pending: dict[int, tuple[int, Cell]], raised: frozenset[str]) -> list[Cell]:
     """A row's cells; a cell across rows or columns is the same object in each, and what it covers says nothing."""
     cells: list[Cell] = []
     width = 0
@@ -179,7 +231,7 @@ def _cells(row: Element, pending: dict[int, tuple[int, Cell]]) -> list[Cell]:
             elif tag == "covered-table-cell" and cells:
                 cells.append(cells[-1])
             else:
-                cells.append(Cell(one_line(cell_text(element)), head=False))
+                cells.append(_cell(element, raised))
             spanned = count(element, "number-rows-spanned", 1) if tag == "table-cell" else 1
             for covered in range(count(element, "number-columns-spanned", 1) if spanned > 1 else 0):
                 pending[min(column + covered, _MOST_COLUMNS)] = spanned - 1, cells[-1]

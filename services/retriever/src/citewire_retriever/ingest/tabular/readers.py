@@ -11,6 +11,7 @@ from citewire_retriever.ingest.document import Format, ParseLimits, too_much_tex
 from citewire_retriever.ingest.parsers.docx import read_docx_tables
 from citewire_retriever.ingest.parsers.html import read_html_tables
 from citewire_retriever.ingest.parsers.markdown import read_markdown_tables
+from citewire_retriever.ingest.parsers.odf import read_odt_tables
 from citewire_retriever.ingest.parsers.ods import ods_sheets
 from citewire_retriever.ingest.parsers.package import Package
 from citewire_retriever.ingest.parsers.pairs import one_line
@@ -24,8 +25,8 @@ from citewire_retriever.ingest.tabular.values import is_number
 
 _BYTES_PER_CHAR: Final = 4
 _FORMATS: Final = (
-    "answers are computed over workbooks (XLSX, XLS, ODS), CSV, TSV, and tables in HTML, Markdown and Word documents "
-    "(DOCX)"
+    "answers are computed over workbooks (XLSX, XLS, ODS), CSV, TSV, and tables in HTML, Markdown, Word documents "
+    "(DOCX) and OpenDocument texts (ODT)"
 )
 _PDF: Final = (
     f"{_FORMATS}; a PDF doesn't say which words are cells of a table: add the table as a workbook or as CSV, if there "
@@ -121,6 +122,10 @@ def _read_docx(source: Source) -> Iterator[RowSource]:
     return _numbered(read_docx_tables(source.data, source.limits))
 
 
+def _read_odt(source: Source) -> Iterator[RowSource]:
+    return _numbered(read_odt_tables(source.data, source.limits))
+
+
 def _read_markdown(source: Source) -> Iterator[RowSource]:
     for lines, grid in read_markdown_tables(source.text(), source.limits):
         yield from _grid("", grid, lines, by_lines=True)
@@ -202,5 +207,6 @@ READERS: Final[Mapping[Format, Callable[[Source], Iterator[RowSource]]]] = {
     Format.HTML: _read_html,
     Format.MARKDOWN: _read_markdown,
     Format.DOCX: _read_docx,
+    Format.OPEN_TEXT: _read_odt,
 }
 """By format, what tables are read from."""
