@@ -1,1 +1,9 @@
 """What every Citewire process shares: settings, telemetry, server and channel bootstrap, errors, tenant context."""
+
+import os
+import sys
+
+if sys.platform == "linux":
+    # gRPC reads this when it is loaded. Its event engine hands each message from thread to thread; without it, the one
+    # thread that waits for grpc.aio's events also waits for its sockets. Elsewhere nothing waits for idle ones then.
+    os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_client,-event_engine_listener")

@@ -2,6 +2,7 @@
 
 from contextlib import AsyncExitStack
 
+import citewire_kit  # noqa: F401 # pyright: ignore[reportUnusedImport] # before gRPC is loaded: see there
 from citewire_generator.app import start
 from citewire_generator.settings import GeneratorSettings
 from citewire_kit import telemetry
