@@ -10,7 +10,8 @@ CHECKOV := .citewire-bench/checkov.installed
 FRAMEWORKS := .citewire-bench/frameworks.installed
 MEMBERS := $(wildcard protos/pyproject.toml libs/*/pyproject.toml services/*/pyproject.toml gateway/pyproject.toml cli/pyproject.toml evaluation/pyproject.toml clients/*/pyproject.toml)
 # What runs on a cluster so far; docs/how-to/scaling.md says what doesn't.
-CITUS_TESTS ?= $(addprefix tests/integration/test_,rls.py search.py ingest_store.py citus_cluster.py citus_ingest.py citus_operate.py)
+CITUS_TESTS ?= $(addprefix tests/integration/test_,rls.py isolation.py permissions.py swept_accesses.py search.py term_counts.py \
+	hidden_ids.py ingest_store.py ingest_worker.py enrichment.py citus_cluster.py citus_ingest.py citus_operate.py)
 BENCHMARKS ?= $(filter-out upstream relay_services litellm_environment pdf_peer compare,$(notdir $(basename $(shell grep -l "__main__" benchmarks/[a-z]*.py))))
 
 # The first Python that runs and is of a supported version (a version manager's shim may exist and not run). Its real

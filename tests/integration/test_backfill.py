@@ -368,7 +368,7 @@ async def test_deleting_meanwhile_leaves_nothing(
         async with running_worker(worker_settings(database, embedder, backfill_tokens_per_second=0, concurrency=4)):
             async with asyncio.timeout(20):
                 await model.computing.wait()
-            await harness.rows("DELETE FROM corpus.documents WHERE document_id = %s RETURNING 1", gone)
+            assert await harness.documents.delete(ACME, gone)
             model.gate.set()
 
             async def all_there() -> bool:
@@ -390,7 +390,7 @@ async def test_terms_of_what_was_ingested_before_there_were_any(
         settings = worker_settings(database, embedder, backfill_tokens_per_second=0)
         async with running_worker(settings), running_worker(settings):
             rows.run("UPDATE corpus.documents SET collection_id = NULL WHERE document_id = %s", (old[1],))
-            rows.run("DELETE FROM corpus.documents WHERE document_id = %s", (old[2],))
+            assert await harness.documents.delete(ACME, old[2])
 
             async def all_there() -> bool:
                 return (
@@ -398,7 +398,7 @@ async def test_terms_of_what_was_ingested_before_there_were_any(
                 )
 
             await wait_until(all_there)
-            rows.run("DELETE FROM corpus.documents WHERE document_id = %s", (old[3],))
+            assert await harness.documents.delete(ACME, old[3])
     expected: Counter[tuple[int, int]] = Counter()
     for row in await harness.rows(
         "SELECT coalesce(d.collection_id, 0) AS collection, d.title, c.section, c.text, d.document_id"

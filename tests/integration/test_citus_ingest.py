@@ -10,12 +10,9 @@ import numpy as np
 import psycopg
 from citewire.common.v1.place_pb2 import Place
 
-from citewire_kit.postgres import open_pool
 from citewire_retriever.ingest.chunks import Chunk
 from citewire_retriever.ingest.model import Publication, Published
 from citewire_retriever.model import Space
-from citewire_retriever.store.documents import PostgresDocuments
-from citewire_retriever.store.storage import PostgresStorage
 from ingest_harness import ACME, OTHER, IngestHarness
 
 if TYPE_CHECKING:
@@ -79,16 +76,11 @@ async def test_a_document_is_published_replaced_and_deleted_on_one_shard(citus_d
         assert [row["org_id"] for row in due] == ["acme", "other"]
         terms = await harness.row("SELECT chunks FROM corpus.term_counts WHERE org_id = 'acme' AND term = 0")
         assert terms["chunks"] == 3
-        pool = await open_pool(database.dsn("citewire_corpus"), name="documents")
-        try:
-            documents = PostgresDocuments(pool, PostgresStorage(pool, None), store_seconds=30)
-            read = await documents.get(ACME, document_id)
-            assert read is not None
-            assert (read.document.live_version, read.document.chunks) == (2, 3)
-            assert not await documents.delete(OTHER, document_id)
-            assert await documents.delete(ACME, document_id)
-        finally:
-            await pool.close()
+        read = await harness.documents.get(ACME, document_id)
+        assert read is not None
+        assert (read.document.live_version, read.document.chunks) == (2, 3)
+        assert not await harness.documents.delete(OTHER, document_id)
+        assert await harness.documents.delete(ACME, document_id)
         for table in ("documents", "versions", "originals", "texts", "chunks", "lexical", "vectors_1", "ingest_jobs"):
             assert await harness.count(table, document_id) == 0, table
             assert await harness.count(table, other_id) > 0, table

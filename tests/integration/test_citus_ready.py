@@ -76,6 +76,7 @@ QUERY_FILES = (
     ("citewire_retriever.store", "sql/collections.sql"),
     ("citewire_retriever.store", "sql/content.sql"),
     ("citewire_retriever.store", "sql/documents.sql"),
+    ("citewire_retriever.store", "sql/jobs.sql"),
     ("citewire_retriever.store", "sql/lexical.sql"),
     ("citewire_retriever.store", "sql/recall.sql"),
     ("citewire_retriever.store", "sql/search.sql"),

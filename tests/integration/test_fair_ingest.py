@@ -230,7 +230,7 @@ async def test_each_organisation_has_its_share_of_the_slots(harness: IngestHarne
             await wait_until(works_for_acme)
             await asyncio.sleep(0.5)  # ten times as long as a free slot waits; too short a while only makes this pass
             assert await of_acme() == 1
-            await harness.owner.execute("DELETE FROM corpus.documents WHERE document_id = %s", (first,))
+            assert await harness.documents.delete(OTHER, first)
             labels = {"kind": "ingest", "outcome": "lost"}
             await wait_until(lambda: (REGISTRY.get_sample_value("citewire_ingest_jobs_total", labels) or 0) > lost)
             second = await harness.upload("second.md", article(1), tenant=OTHER)

@@ -340,7 +340,7 @@ async def test_a_document_deleted_during_its_ingest_leaves_nothing(
     async with running_worker(worker_settings(database, embedder, concurrency=1)):
         async with asyncio.timeout(20):
             await model.computing.wait()
-        await harness.owner.execute("DELETE FROM corpus.documents WHERE document_id = %s", (document_id,))
+        assert await harness.documents.delete(ACME, document_id)
         model.gate.set()
         await harness.until(other_id, "ready")
     for table in ("versions", "originals", "texts", "chunks", "ingest_jobs", "vectors_1"):

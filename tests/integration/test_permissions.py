@@ -26,7 +26,7 @@ from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.store.statements import fetch
 from citewire_retriever.store.storage import PostgresStorage
 from citewire_retriever.tuning import SearchTuning
-from corpus_rows import CorpusRows, NewDocument
+from corpus_rows import CorpusRows, NewDocument, set_tenant
 from permission_model import ModelDocument, PermissionModel
 from recorded_search import recorded_search
 from search_library import DIMENSIONS, SPACE, clustered
@@ -67,7 +67,10 @@ class Stores:
     searches: tuple[PostgresSearch, ...]
 
 
-@pytest.fixture(params=[VISIBLE, None], ids=["resolved", "unresolved"])
+ONCE = pytest.mark.one_postgres("the version before, whose policies ask for each row, has run on no cluster")
+
+
+@pytest.fixture(params=[pytest.param(VISIBLE, id="resolved"), pytest.param(None, id="unresolved", marks=ONCE)])
 async def stores(database: Database, request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
     # Without it, as the previous version of the code opens its pool, policies ask for each row.
     pool = await open_pool(database.dsn("citewire_corpus"), max_size=1, name="test", resolved=request.param)
@@ -301,6 +304,7 @@ async def test_an_unrestricted_search_plans_no_sub_select_of_the_policies(databa
     assert "documents_pkey" in plan
 
 
+@pytest.mark.one_postgres("it reads one server's count of functions that were called")
 async def test_an_unrestricted_search_calls_no_function_of_the_policies(database: Database) -> None:
     """They took a tenth of its time in the server; what is hidden is found by them."""
     with CorpusRows(database.owner_dsn, dimensions=DIMENSIONS) as rows:
@@ -336,13 +340,14 @@ async def test_a_scan_asks_an_index_for_what_its_caller_may_see(database: Databa
         for place, vector in enumerate(clustered(np.random.default_rng(1), 400)):
             number, _ = rows.add(NewDocument(ORG, vector[None], owner="somebody"))
             readers = ["group:hr"] if place % 100 == 0 else ["group:nobody"]
+            access_id = rows.scalar("SELECT corpus.intern_access(%s, NULL, %s)", (ORG, readers))
             rows.run(
-                "UPDATE corpus.documents SET access_id = corpus.intern_access(org_id, NULL, %s) WHERE document_id = %s",
-                (readers, number),
+                "UPDATE corpus.documents SET access_id = %s WHERE org_id = %s AND document_id = %s",
+                (access_id, ORG, number),
             )
         rows.run("ANALYZE")
     plan = await _plan_of_ranking(database, CALLERS[0])
-    conditions = re.findall(r"documents_by_access .*\n\s+Index Cond: (.*)", plan)
+    conditions = re.findall(r"documents_by_access\S* .*\n\s+Index Cond: (.*)", plan)
     assert any("access_id" in condition for condition in conditions), plan
 
 
@@ -392,8 +397,7 @@ def test_the_database_itself_hides_what_a_query_forgets(database: Database, tabl
 
         def seen(role: str, user: str, groups: str = "", database_role: str = "citewire_corpus") -> int:
             with psycopg.connect(database.dsn(database_role)) as connection:
-                for key, value in (("org_id", ORG), ("user_id", user), ("role", role), ("groups", groups)):
-                    connection.execute("SELECT set_config(%s, %s, true)", (f"citewire.{key}", value))
+                set_tenant(connection, ORG, user_id=user, role=role, groups=groups)
                 query = sql.SQL("SELECT count(*) FROM {} WHERE document_id = %s")
                 row = connection.execute(query.format(sql.Identifier("corpus", table)), (hidden,)).fetchone()
                 assert row is not None
@@ -417,17 +421,15 @@ def test_the_database_itself_hides_what_a_query_forgets(database: Database, tabl
 
 def test_the_version_before_goes_on_where_nothing_is_granted(database: Database) -> None:
     """It sets the organisation and the user alone, and knows no access."""
-    key = {"org": ORG, "user": "eve"}
     with psycopg.connect(database.dsn("citewire_corpus")) as connection:
-        connection.execute("SELECT set_config('citewire.org_id', %(org)s, true)", key)
-        connection.execute("SELECT set_config('citewire.user_id', %(user)s, true)", key)
+        set_tenant(connection, ORG, user_id="eve")
         for name in ("Old", "New"):
             connection.execute(
                 "INSERT INTO corpus.collections (org_id, name) VALUES (%s, %s) ON CONFLICT (org_id, name) DO NOTHING",
                 (ORG, name),
             )
-        held = "SELECT collection_id FROM corpus.collections WHERE name = %s FOR KEY SHARE"
-        old, new = (connection.execute(held, (name,)).fetchone() for name in ("Old", "New"))
+        held = "SELECT collection_id FROM corpus.collections WHERE org_id = %s AND name = %s FOR KEY SHARE"
+        old, new = (connection.execute(held, (ORG, name)).fetchone() for name in ("Old", "New"))
         assert old is not None
         assert new is not None
         row = connection.execute(
@@ -442,7 +444,8 @@ def test_the_version_before_goes_on_where_nothing_is_granted(database: Database)
             ("DELETE FROM corpus.documents WHERE document_id = %s", row),
             ("DELETE FROM corpus.collections WHERE collection_id = %s", new),
         ):
-            assert connection.execute(statement.encode(), values).rowcount == 1
+            asked = f"{statement} AND org_id = %s"
+            assert connection.execute(asked.encode(), (*values, ORG)).rowcount == 1
 
 
 async def test_an_erased_user_leaves_no_name_and_opens_nothing(database: Database, stores: Stores) -> None:

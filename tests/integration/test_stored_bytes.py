@@ -159,6 +159,7 @@ async def test_a_title_that_copies_a_version_needs_room(running: Retriever, owne
     assert await stored(ada) == (6_000, 6_000)
 
 
+@pytest.mark.one_postgres("it looks for who waits for a lock among one server's connections")
 async def test_what_the_sweeper_and_a_deletion_both_remove_counts_once(
     running: Retriever, database: Database, owner: psycopg.Connection
 ) -> None:

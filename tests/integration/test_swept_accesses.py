@@ -12,6 +12,7 @@ import pytest
 
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import Tenant
+from citewire_kit.transaction_settings import find_nodes, set_all
 from citewire_retriever.model import Changes
 from citewire_retriever.store.documents import PostgresDocuments
 from citewire_retriever.store.filter_sql import VISIBLE
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from databases import Database
 
 ADMIN = Tenant("acme", "dora", "pro", ("admin",))
-INTERN = "SELECT corpus.intern_access('acme', NULL, '{group:hr}')"
+INTERN = "SELECT corpus.intern_access('acme', NULL, '{group:hr}') FROM corpus.documents WHERE org_id = 'acme'"
 SWEEP = "SELECT corpus.sweep_accesses()"
 
 
@@ -49,8 +50,10 @@ def add(rows: CorpusRows, org: str = "acme") -> int:
 async def begun(database: Database) -> psycopg.AsyncConnection:
     """A connection in a transaction of the organisation."""
     connection = await psycopg.AsyncConnection.connect(database.dsn("citewire_corpus"))
-    await connection.execute("SELECT set_config('citewire.org_id', 'acme', true)")
-    await connection.execute("SELECT set_config('citewire.role', 'admin', true)")
+    await find_nodes(connection)
+    values = {"citewire.org_id": "acme", "citewire.role": "admin"}
+    (statement,) = set_all(connection, tuple(values), None)
+    await connection.execute(statement, values)
     return connection
 
 
@@ -58,8 +61,8 @@ async def test_what_no_document_has_goes_with_the_next_round(rows: CorpusRows, d
     first, second, foreign = add(rows), add(rows), add(rows, "globex")
     await documents.update(ADMIN, first, Changes(readers=("group:hr",)))
     await documents.update(ADMIN, second, Changes(readers=("group:hr", "user:bob")))
-    rows.run("UPDATE corpus.documents SET access_id = corpus.intern_access('globex', NULL, '{group:hr}')"
-             " WHERE document_id = %s", (foreign,))  # fmt: skip
+    access_id = rows.scalar("SELECT corpus.intern_access('globex', NULL, '{group:hr}')")
+    rows.run("UPDATE corpus.documents SET access_id = %s WHERE document_id = %s", (access_id, foreign))
     rows.run("SELECT corpus.intern_access('globex', NULL, '{group:unused}')")
     for number in range(50):
         await documents.update(ADMIN, second, Changes(readers=(f"group:{number}", "user:bob")))
@@ -95,6 +98,7 @@ async def test_what_a_document_is_just_getting_stays(rows: CorpusRows, database:
     assert rows.scalar("SELECT count(*) FROM corpus.documents JOIN corpus.accesses USING (org_id, access_id)") == 1
 
 
+@pytest.mark.one_postgres("it looks for who waits for a lock among one server's connections")
 async def test_what_is_swept_meanwhile_is_made_anew(rows: CorpusRows, database: Database) -> None:
     number = add(rows)
     rows.run(INTERN)

@@ -29,13 +29,21 @@ COUNT_ACCESSES = b"""
 """As the triggers would have counted, where documents were put without them."""
 
 
-def set_tenant(connection: psycopg.Connection[Any], org: str) -> None:
-    """Sets the tenant of a transaction as the kit does, also where the database is spread over nodes."""
+def set_tenant(connection: psycopg.Connection[Any], org: str, **caller: str) -> None:
+    """Sets the tenant of a transaction as the kit does, also where the database is spread over nodes.
+
+    Args:
+        connection: In the transaction.
+        org: The organisation.
+        caller: What else is known of who asks: `user_id`, `role`, `groups`.
+    """
+    given = {f"citewire.{key}": value for key, value in {"org_id": org, **caller}.items()}
     spread = connection.execute("SELECT to_regprocedure('citewire.set_local(text[], text[])') IS NOT NULL").fetchone()
     if spread is not None and spread[0]:
-        connection.execute("SELECT citewire.set_local(ARRAY['citewire.org_id'], ARRAY[%s])", (org,))
+        connection.execute("SELECT citewire.set_local(%s::text[], %s::text[])", (list(given), list(given.values())))
     else:
-        connection.execute("SELECT set_config('citewire.org_id', %s, true)", (org,))
+        for name, value in given.items():
+            connection.execute("SELECT set_config(%s, %s, true)", (name, value))
 
 
 @dataclass(frozen=True, slots=True)

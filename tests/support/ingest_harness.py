@@ -24,6 +24,7 @@ from citewire_retriever.ingest.settings import WorkerSettings
 from citewire_retriever.ingest.store import PostgresJobStore
 from citewire_retriever.model import NewContent
 from citewire_retriever.store.content import PostgresContent
+from citewire_retriever.store.documents import PostgresDocuments
 from citewire_retriever.store.storage import PostgresStorage
 from databases import HasDsn
 from embedder_server import running_embedder_server
@@ -63,7 +64,9 @@ class IngestHarness:
     """The database as uploads fill it, and as an owner whom no policy binds sees it."""
 
     def __init__(self, uploads: Pool, owner: psycopg.AsyncConnection[Row], worker: PostgresJobStore) -> None:
-        self.uploads = PostgresContent(uploads, PostgresStorage(uploads, None), store_seconds=30)
+        storage = PostgresStorage(uploads, None)
+        self.uploads = PostgresContent(uploads, storage, store_seconds=30)
+        self.documents = PostgresDocuments(uploads, storage, store_seconds=30)
         self.owner = owner
         self.worker = worker
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 from citewire_kit.postgres import Connection, load_queries
 from citewire_kit.transaction_settings import is_spread
 from citewire_retriever.ingest.model import Job, LeaseLostError, Publication, Published
+from citewire_retriever.store.jobs import check_backfill, queue_enrichment
 
 SQL: Final = load_queries("citewire_retriever.ingest", "queries.sql")
 
@@ -67,8 +68,8 @@ async def publish(connection: Connection, job: Job, publication: Publication) ->
     }
     await written(connection, "version_ready", values)
     await held(connection, job)
-    if (await connection.execute(SQL["claim_space"], values)).rowcount == 1 and is_spread(connection):
-        await connection.execute(SQL["check_backfill"], values)
+    if (await connection.execute(SQL["claim_space"], values)).rowcount == 1:
+        await check_backfill(connection, job.tenant.org_id)
     live = await (await connection.execute(SQL["live_space"], values)).fetchone()
     if live is None or live[0] != publication.table.space_id:
         raise OtherSpaceError
@@ -77,6 +78,7 @@ async def publish(connection: Connection, job: Job, publication: Publication) ->
         await connection.execute(SQL["drop_vectors"], values)
     else:
         await connection.execute(SQL["document_live"], values)
+        await queue_enrichment(connection, job.tenant.org_id, job.document_id)
         await _supersede(connection, job, publication.keep_seconds)
         if publication.further:
             await connection.execute(SQL["queue_embed"], values)

@@ -245,13 +245,8 @@ WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(vers
 UPDATE corpus.versions SET superseded_at = least(superseded_at, now())
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
 
--- name: check_backfill
--- Where the database is spread over nodes, a trigger on a shard doesn't reach this table.
-INSERT INTO corpus.backfill_checks AS checks (org_id) VALUES (%(org_id)s)
-ON CONFLICT (org_id) DO UPDATE SET next_at = least(checks.next_at, excluded.next_at)
-
 -- name: delete_jobs
--- Nor does a key to versions.
+-- Where the database is spread over nodes, no key reaches from the queue to versions.
 DELETE FROM corpus.ingest_jobs
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
 

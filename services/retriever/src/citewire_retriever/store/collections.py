@@ -12,7 +12,7 @@ from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, tenan
 from citewire_kit.tenant import Tenant
 from citewire_retriever.errors import access_missing, collection_not_found
 from citewire_retriever.store import rows
-from citewire_retriever.store.jobs import delete_documents
+from citewire_retriever.store.jobs import check_backfill, delete_documents
 
 _SQL: Final = rows.queries("collections")
 _DOCUMENTS: Final = rows.queries("documents")
@@ -64,6 +64,8 @@ class PostgresCollections:
                 raise _taken(new_name or name) from None
             if updated.rowcount != 1:
                 raise collection_not_found(name)
+            if enrich:
+                await check_backfill(connection, tenant.org_id)
             return await _read(connection, tenant, new_name or name)
 
     async def delete(self, tenant: Tenant, name: str, *, force: bool) -> int:

@@ -23,7 +23,7 @@ from citewire_retriever.store.documents import (
     read_document,
     write_document,
 )
-from citewire_retriever.store.jobs import queue_ingest
+from citewire_retriever.store.jobs import queue_enrichment, queue_ingest
 from citewire_retriever.store.storage import PostgresStorage
 
 _SQL: Final = rows.queries("content")
@@ -266,6 +266,8 @@ async def _make_version(connection: Connection, tenant: Tenant, content: NewCont
         values["access_id"] = await intern_access(connection, values, content.readers)
         values["metadata"] = json_text(content.metadata)
         row = await write_document(connection, _DOCUMENTS["add_version"], values)
+        if collection_id is not None:
+            await queue_enrichment(connection, tenant.org_id, content.document_id)
     return None if row is None else (row[0], row[1])
 
 

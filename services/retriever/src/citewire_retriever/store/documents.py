@@ -18,7 +18,7 @@ from citewire_retriever.model import MAX_ERASED, VALIDITY, Changes, DocumentCurs
 from citewire_retriever.store import rows
 from citewire_retriever.store.collections import hold_collection
 from citewire_retriever.store.filter_sql import Parameters, filter_condition, valid_condition
-from citewire_retriever.store.jobs import delete_documents, queue_ingest
+from citewire_retriever.store.jobs import delete_documents, queue_enrichment, queue_ingest
 from citewire_retriever.store.storage import PostgresStorage
 
 _SQL: Final = rows.queries("documents")
@@ -81,7 +81,7 @@ class PostgresDocuments:
             locked = await lock_document(connection, key)
             if locked is None:
                 return None
-            title, latest_version, status = locked
+            title, latest_version, status, _ = locked
             collection_id = await hold_collection(connection, tenant, changes.collection)
             access: dict[str, Any] = {
                 **key,
@@ -100,6 +100,8 @@ class PostgresDocuments:
                     **{f"set_{bound}": bound in changes.validity for bound in VALIDITY},
                 },
             )
+            if collection_id is not None:
+                await queue_enrichment(connection, tenant.org_id, document_id)
             if changes.file_name is not None:
                 await connection.execute(_SQL["rename_versions"], {**key, "file_name": changes.file_name})
             # Chunks are embedded with the title. What is still waiting, or has failed, will be or may be as it is.
@@ -129,9 +131,9 @@ class PostgresDocuments:
         async with tenant_transaction(self._pool, tenant) as connection:
             if forget:
                 await connection.execute(_SQL["forget_erased"], values)
-            elif not after:
-                await connection.execute(_SQL["sweep_accesses"])
             read = await (await connection.execute(_SQL["erased_documents"], values)).fetchall()
+            if not forget and not after:  # last: what the owner has written its callers may not read before the commit
+                await connection.execute(_SQL["sweep_accesses"])
         return [ErasedDocument(document_id=document_id, age=age) for document_id, age in read]
 
     async def erase_owner(self, tenant: Tenant, user_id: str, successor: str, name: str) -> tuple[int, bool]:
@@ -145,8 +147,9 @@ class PostgresDocuments:
                 count = (await connection.execute(_SQL["give_documents"], values)).rowcount
             else:
                 count = await delete_documents(connection, _SQL["delete_owned"], values)
-            done = count < _AT_ONCE
-            if done:
+        done = count < _AT_ONCE
+        if done:  # who is stopped before it asks again, and finds no more documents
+            async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
                 await connection.execute(_SQL["forget_user" if user_id else "forget_organisation"], values)
         return count, done
 
@@ -176,7 +179,7 @@ class PostgresDocuments:
             locked = await lock_document(connection, key)
             if locked is None:
                 return None
-            _, version, status = locked
+            _, version, status, key["live_version"] = locked
             key["version"] = version
             if (await connection.execute(_SQL["retry_version"], key)).rowcount == 1:
                 await queue_ingest(connection, tenant, document_id, version)
@@ -220,7 +223,9 @@ async def _select(
 
 
 async def lock_document(connection: Connection, key: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Keeps other writers of a document waiting; returns its title, latest version and status, or None.
+    """Keeps other writers of a document waiting; returns its title, latest version, its status, and the live version.
+
+    None: there is no such document.
 
     Raises:
         PermissionDenied: The caller may not change it.
@@ -250,6 +255,8 @@ async def intern_access(connection: Connection, access: Mapping[str, Any], reade
         access: `org_id`, `collection_id`; and `document_id` and `set_collection` of a document that exists.
         readers: None: those that it has.
     """
+    if access.get("document_id") is None and not readers:
+        return None
     name = "intern_first_access" if access.get("document_id") is None else "intern_access"
     values = {**access, "readers": None if readers is None else list(readers)}
     row = await (await connection.execute(_SQL[name], values)).fetchone()

@@ -12,6 +12,7 @@ from citewire_retriever.store import rows
 
 _SQL: Final = rows.queries("content")
 _DELETE_JOBS: Final = rows.queries("documents")["delete_jobs"]
+_SPREAD: Final = rows.queries("jobs")
 
 _RECENT_JOBS: Final = 5
 _RECENT_SECONDS: Final = 10.0
@@ -47,6 +48,23 @@ async def queue_ingest(connection: Connection, tenant: Tenant, document_id: int,
     )
     row = await cursor.fetchone()
     return row is not None and bool(row[0])
+
+
+async def check_backfill(connection: Connection, org_id: str) -> None:
+    """Has an organisation looked through at once where the database is spread over nodes; elsewhere triggers do it."""
+    if is_spread(connection):
+        await connection.execute(_SPREAD["check_backfill"], {"org_id": org_id})
+
+
+async def queue_enrichment(connection: Connection, org_id: str, document_id: int) -> None:
+    """Queues a live version that its collection wants enriched, as a trigger does where the database isn't spread."""
+    if not is_spread(connection):
+        return
+    values: dict[str, Any] = {"org_id": org_id, "document_id": document_id}
+    row = await (await connection.execute(_SPREAD["wants_enrichment"], values)).fetchone()
+    if row is not None:
+        values |= {"version": row[0], "owner": row[1]}
+        await connection.execute(_SPREAD["queue_enrichment"], values)
 
 
 async def delete_documents(connection: Connection, statement: LiteralString, values: Mapping[str, Any]) -> int:

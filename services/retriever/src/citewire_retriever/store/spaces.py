@@ -14,6 +14,7 @@ from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, tenan
 from citewire_kit.tenant import Tenant
 from citewire_retriever.model import CALIBRATED_SHARES, Space, space_to_proto
 from citewire_retriever.store import rows
+from citewire_retriever.store.jobs import check_backfill
 
 _SQL: Final = rows.queries("spaces")
 _SCALE: Final = rows.queries("topics")["scale"]
@@ -54,6 +55,7 @@ class PostgresSpaces:
                 await connection.execute(_SQL["forget_next"], {"org_id": tenant.org_id})
             else:
                 await connection.execute(_SQL["prepare_space"], _key(tenant, space))
+                await check_backfill(connection, tenant.org_id)
             prepared = _find(await _spaces(connection, tenant), space)
             return None if prepared is None else await _info(connection, tenant, prepared)
 
@@ -74,7 +76,9 @@ class PostgresSpaces:
             is_filled = info.documents_filled == info.documents
             if target.space_id is None or not (is_filled or force or info.live):
                 return info, False
-            await connection.execute(_SQL["switch_space"], {"org_id": tenant.org_id, "space_id": target.space_id})
+            key = {"org_id": tenant.org_id, "space_id": target.space_id}
+            if (await connection.execute(_SQL["switch_space"], key)).rowcount == 1:
+                await check_backfill(connection, tenant.org_id)
             await connection.execute(_SQL["forget_reached"], _key(tenant, space))
             live = _live(await _spaces(connection, tenant))
             return info if live is None else await _info(connection, tenant, live), True
@@ -123,8 +127,9 @@ async def _info(connection: Connection, tenant: Tenant, space: _OrgSpace) -> Spa
     filled: sql.Composable = sql.SQL(_SQL["filled_nothing"])
     if space.table_name is not None:
         filled = sql.SQL(_SQL["filled"]).format(vectors=sql.Identifier("corpus", space.table_name))
-    values = {"org_id": tenant.org_id, "space_id": space.space_id}
+    values: dict[str, Any] = {"org_id": tenant.org_id, "space_id": space.space_id}
     counts = await fetch_row(connection, sql.SQL(_SQL["fill"]).format(filled=filled), values)
+    failed = await fetch_row(connection, _SQL["failed"], values)
     calibration = await fetch_row(connection, _SQL["calibration"], values)
     scale = await fetch_row(connection, _SCALE, values)
     return SpaceInfo(
@@ -134,6 +139,7 @@ async def _info(connection: Connection, tenant: Tenant, space: _OrgSpace) -> Spa
         calibration=None if calibration is None else Calibration(**calibration),
         scale=None if scale is None else SpaceScale(**scale),
         **(counts or {}),
+        **(failed or {}),
     )
 
 

@@ -3,7 +3,7 @@
 All versions that are kept count, superseded ones too, for the document's owner and for the organisation.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from citewire.retriever.v1.corpus_pb2 import GetStorageResponse
 
@@ -65,7 +65,10 @@ class PostgresStorage:
         """
         await connection.execute(_SQL["take_turn"], {"org_id": tenant.org_id})
         if await self._check(connection, tenant, document_id, size_bytes) > _MAX_ENTRIES:
-            await connection.execute(_SQL["add_up"], {"org_id": tenant.org_id})
+            key: dict[str, Any] = {"org_id": tenant.org_id}
+            entries = await (await connection.execute(_SQL["take_entries"], key)).fetchall()
+            users, sizes = ([entry[column] for entry in entries] for column in (0, 1))
+            await connection.execute(_SQL["put_sums"], {**key, "users": users, "bytes": sizes})
 
     async def _check(self, connection: Connection, tenant: Tenant, document_id: int, size_bytes: int) -> int:
         values = {"org_id": tenant.org_id, "document_id": document_id}

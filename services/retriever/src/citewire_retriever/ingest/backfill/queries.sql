@@ -14,13 +14,13 @@ UPDATE corpus.backfill_checks SET next_at = least(next_at, now() + make_interval
 WHERE org_id = %(org_id)s
 
 -- name: target_spaces
--- The organisation's live space, and the one that it prepares, with whether that is registered. One row, also if empty.
+-- The organisation's live space, and the one that it prepares, with whether that is registered. No row if it has neither.
 SELECT live.model, live.revision, live.dimensions, following.model, following.revision, following.dimensions,
        registered.space_id IS NOT NULL
-FROM (SELECT) one
-LEFT JOIN corpus.org_spaces o ON o.org_id = %(org_id)s
+FROM (SELECT org_id, live_space_id FROM corpus.org_spaces WHERE org_id = %(org_id)s) o
+FULL JOIN (SELECT org_id, model, revision, dimensions FROM corpus.next_spaces WHERE org_id = %(org_id)s) following
+  ON following.org_id = o.org_id
 LEFT JOIN corpus.spaces live ON live.space_id = o.live_space_id
-LEFT JOIN corpus.next_spaces following ON following.org_id = %(org_id)s
 LEFT JOIN corpus.spaces registered
   ON (registered.model, registered.revision, registered.dimensions)
    = (following.model, following.revision, following.dimensions)
@@ -39,59 +39,57 @@ WHERE org_id = %(org_id)s AND kind = 'backfill' AND state = 'failed'
 -- name: waiting
 SELECT count(*) FROM corpus.ingest_jobs WHERE org_id = %(org_id)s AND kind = 'backfill' AND state <> 'failed'
 
--- name: queue
--- {vectors} may also be corpus.lexical, whose keys are the same. On behalf of whoever saved the version. Documents are
--- locked; those that somebody else has locked (above all to delete them) are left for the next time, so that no deadlock
--- is possible.
-WITH filled AS (
-    SELECT document_id, version, count(*) AS chunks FROM {vectors} WHERE org_id = %(org_id)s
-    GROUP BY document_id, version
-),
-missing AS (
-    SELECT d.org_id, d.document_id, d.live_version, d.owner
-    FROM corpus.documents d
-    LEFT JOIN filled f ON f.document_id = d.document_id AND f.version = d.live_version
-    WHERE d.org_id = %(org_id)s AND d.live_version IS NOT NULL AND d.live_chunks > coalesce(f.chunks, 0)
-      AND NOT EXISTS (
-          SELECT FROM corpus.ingest_jobs j
-          WHERE j.org_id = d.org_id AND j.document_id = d.document_id AND j.version = d.live_version
-            AND (j.kind = 'backfill' OR %(further)s AND j.kind = 'embed' AND j.state IN ('queued', 'running'))
-      )
-    ORDER BY d.created_at DESC, d.document_id DESC
-    LIMIT %(most)s
-    FOR KEY SHARE OF d SKIP LOCKED
-)
-INSERT INTO corpus.ingest_jobs (org_id, document_id, version, kind, user_id, plan)
-SELECT l.org_id, l.document_id, l.live_version, 'backfill', coalesce(upload.user_id, l.owner),
-       coalesce(upload.plan, 'free')
-FROM missing l
-LEFT JOIN corpus.ingest_jobs upload
-  ON upload.org_id = l.org_id AND upload.document_id = l.document_id AND upload.version = l.live_version
- AND upload.kind = 'ingest'
-ON CONFLICT (org_id, document_id, version, kind) DO NOTHING
+-- name: incomplete
+-- {vectors} may also be corpus.lexical, whose keys are the same. Documents are locked; those that somebody else has locked
+-- (above all to delete them) are left for the next time, so that no deadlock is possible.
+SELECT d.document_id, d.live_version, d.owner
+FROM corpus.documents d
+LEFT JOIN (SELECT document_id, version, count(*) AS chunks FROM {vectors} WHERE org_id = %(org_id)s
+           GROUP BY document_id, version) f ON f.document_id = d.document_id AND f.version = d.live_version
+WHERE d.org_id = %(org_id)s AND d.live_version IS NOT NULL AND d.live_chunks > coalesce(f.chunks, 0)
+  AND NOT EXISTS ({taken})
+ORDER BY d.created_at DESC, d.document_id DESC
+LIMIT %(most)s
+FOR KEY SHARE OF d SKIP LOCKED
 
--- name: queue_enrichment
+-- name: not_enriched
 -- Live versions that their collection wants enriched and that were never queued: those that were there before it did, and
 -- those that went live at that moment. Newest first; held as above.
-WITH missing AS (
-    SELECT d.org_id, d.document_id, d.live_version, d.owner
-    FROM corpus.collections c
-    JOIN corpus.documents d ON d.org_id = c.org_id AND d.collection_id = c.collection_id
-    WHERE c.org_id = %(org_id)s AND c.enrich AND d.live_version IS NOT NULL
-      AND NOT EXISTS (
-          SELECT FROM corpus.ingest_jobs j
-          WHERE j.org_id = d.org_id AND j.document_id = d.document_id AND j.version = d.live_version AND j.kind = 'enrich'
-      )
-    ORDER BY d.created_at DESC, d.document_id DESC
-    LIMIT %(most)s
-    FOR KEY SHARE OF d SKIP LOCKED
-)
+SELECT d.document_id, d.live_version, d.owner
+FROM corpus.collections c
+JOIN corpus.documents d ON d.org_id = c.org_id AND d.collection_id = c.collection_id
+WHERE c.org_id = %(org_id)s AND c.enrich AND d.live_version IS NOT NULL
+  AND NOT EXISTS ({taken})
+ORDER BY d.created_at DESC, d.document_id DESC
+LIMIT %(most)s
+FOR KEY SHARE OF d SKIP LOCKED
+
+-- name: taken
+-- Jobs that a version has already: none of it is queued twice.
+SELECT 1 FROM corpus.ingest_jobs j
+WHERE j.org_id = d.org_id AND j.document_id = d.document_id AND j.version = d.live_version
+  AND (j.kind = %(kind)s OR %(further)s AND j.kind = 'embed' AND j.state IN ('queued', 'running'))
+
+-- name: taken_there
+-- The same, where the database is spread over nodes and the queue is out of a shard's reach: of those that `jobs` has told.
+SELECT 1 FROM unnest(%(document_ids)s::bigint[], %(versions)s::integer[]) AS j (document_id, version)
+WHERE j.document_id = d.document_id AND j.version = d.live_version
+
+-- name: jobs
+SELECT coalesce(array_agg(j.document_id), '{}'), coalesce(array_agg(j.version), '{}')
+FROM corpus.ingest_jobs j
+WHERE j.org_id = %(org_id)s
+  AND (j.kind = %(kind)s OR %(further)s AND j.kind = 'embed' AND j.state IN ('queued', 'running'))
+
+-- name: queue
+-- On behalf of whoever saved the version.
 INSERT INTO corpus.ingest_jobs (org_id, document_id, version, kind, user_id, plan)
-SELECT m.org_id, m.document_id, m.live_version, 'enrich', coalesce(upload.user_id, m.owner),
+SELECT %(org_id)s, found.document_id, found.version, %(kind)s, coalesce(upload.user_id, found.owner),
        coalesce(upload.plan, 'free')
-FROM missing m
+FROM unnest(%(document_ids)s::bigint[], %(versions)s::integer[], %(owners)s::text[])
+     AS found (document_id, version, owner)
 LEFT JOIN corpus.ingest_jobs upload
-  ON upload.org_id = m.org_id AND upload.document_id = m.document_id AND upload.version = m.live_version
+  ON upload.org_id = %(org_id)s AND upload.document_id = found.document_id AND upload.version = found.version
  AND upload.kind = 'ingest'
 ON CONFLICT (org_id, document_id, version, kind) DO NOTHING
 
@@ -114,8 +112,9 @@ UPDATE corpus.ingest_jobs SET state = 'failed', worker = NULL, lease_until = NUL
 WHERE org_id = %(org_id)s AND job_id = %(job_id)s AND fence = %(fence)s AND state = 'running'
 
 -- name: hold_live
--- No row: the version isn't live any more. With one, it stays so, and in its collection, until this transaction ends.
-SELECT 1 FROM corpus.documents
+-- No row: the version isn't live any more. With one, it stays so, and in its collection, until this transaction ends. Its
+-- access is what its terms are counted by.
+SELECT coalesce(access_id, collection_id, 0) FROM corpus.documents
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND live_version = %(version)s
 FOR SHARE
 
@@ -133,29 +132,29 @@ ORDER BY c.chunk_index
 LIMIT %(most)s
 
 -- name: add_terms
--- Terms of a version that is live already, and their counts, which the trigger on corpus.documents didn't see.
-WITH fresh AS (
-    INSERT INTO corpus.lexical (org_id, chunk_id, document_id, version, terms)
-    SELECT %(org_id)s, added.chunk_id, %(document_id)s, %(version)s, added.terms::sparsevec
-    FROM unnest(%(chunk_ids)s::bigint[], %(terms)s::text[]) AS added (chunk_id, terms)
-    ON CONFLICT (org_id, chunk_id) DO NOTHING
-    RETURNING terms
-),
-terms AS (
+-- Terms of a version that is live already.
+INSERT INTO corpus.lexical (org_id, chunk_id, document_id, version, terms)
+SELECT %(org_id)s, added.chunk_id, %(document_id)s, %(version)s, added.terms::sparsevec
+FROM unnest(%(chunk_ids)s::bigint[], %(terms)s::text[]) AS added (chunk_id, terms)
+ON CONFLICT (org_id, chunk_id) DO NOTHING
+RETURNING terms::text
+
+-- name: count_terms
+-- Of those that were added, which the trigger on corpus.documents didn't see.
+INSERT INTO corpus.term_counts AS stored (org_id, term, collection_id, chunks)
+SELECT %(org_id)s, terms.term, %(access_id)s, count(*)
+FROM (
     SELECT split_part(pair, ':', 1)::integer AS term
-    FROM fresh
-    CROSS JOIN LATERAL unnest(string_to_array(split_part(ltrim(fresh.terms::text, '{'), '}', 1), ',')) AS pair
+    FROM unnest(%(added)s::text[]) AS fresh (terms)
+    CROSS JOIN LATERAL unnest(string_to_array(split_part(ltrim(fresh.terms, '{'), '}', 1), ',')) AS pair
     WHERE pair <> ''
     UNION ALL
-    SELECT 0 FROM fresh
-)
-INSERT INTO corpus.term_counts AS stored (org_id, term, collection_id, chunks)
-SELECT %(org_id)s, terms.term, coalesce(d.access_id, d.collection_id, 0), count(*)
-FROM terms
-JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = %(document_id)s
-GROUP BY terms.term, coalesce(d.access_id, d.collection_id, 0)
+    SELECT 0 FROM unnest(%(added)s::text[])
+) terms
+GROUP BY terms.term
 ORDER BY terms.term
 ON CONFLICT (org_id, term, collection_id) DO UPDATE SET chunks = stored.chunks + excluded.chunks
+RETURNING 1
 
 -- name: has_scale
 SELECT 1 FROM corpus.space_scales

@@ -8,6 +8,7 @@ from psycopg import sql
 
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction
 from citewire_kit.tenant import Tenant
+from citewire_kit.transaction_settings import is_spread
 from citewire_retriever.headings import heading, named
 from citewire_retriever.ingest.chunks import embedding_input
 from citewire_retriever.ingest.model import Job, LeaseLostError, OwnEmbedding, VectorTable
@@ -107,17 +108,17 @@ class PostgresBackfillStore:
                 for table, is_further in [("lexical", False), *spaces]:
                     if room <= queued:
                         break
-                    statement = sql.SQL(_SQL["queue"]).format(vectors=sql.Identifier("corpus", table))
-                    values |= {"most": room - queued, "further": is_further}
-                    queued += (await connection.execute(statement, values)).rowcount
+                    values |= {"kind": "backfill", "most": room - queued, "further": is_further}
+                    vectors = sql.Identifier("corpus", table)
+                    queued += await _queue(connection, "incomplete", values, vectors=vectors)
         return queued
 
     async def queue_enrichment(self, org_id: str, *, most: int) -> int:
         """Queues live versions, at most so many, that their collections want enriched; returns how many."""
         with refused():
             async with tenant_transaction(self._pool, _nobody(org_id), statement_seconds=_LONG_STATEMENT) as connection:
-                values = {"org_id": org_id, "most": most}
-                return (await connection.execute(_SQL["queue_enrichment"], values)).rowcount
+                values = {"org_id": org_id, "kind": "enrich", "most": most, "further": False}
+                return await _queue(connection, "not_enriched", values)
 
     async def is_waiting(self, org_id: str) -> bool:
         """Whether backfill of the organisation waits or runs."""
@@ -183,11 +184,16 @@ class PostgresBackfillStore:
         terms = await turn.compute(lambda: [sparse_vector(weigh_chunk(text)).to_text() for text in texts])
         with refused():
             async with tenant_transaction(self._pool, job.tenant, statement_seconds=_LONG_STATEMENT) as connection:
-                for query in ("hold_live", "hold_version", "hold_job"):
-                    if (await connection.execute(_SQL[query], _key(job))).rowcount != 1:
-                        raise LeaseLostError
+                live = await (await connection.execute(_SQL["hold_live"], _key(job))).fetchone()
+                if live is None:
+                    raise LeaseLostError
+                for query in ("hold_version", "hold_job"):
+                    await _written(connection, query, job)
                 values = {**_key(job), "chunk_ids": [row[0] for row in chunks], "terms": terms}
-                await connection.execute(_SQL["add_terms"], values)
+                added = [row[0] for row in await (await connection.execute(_SQL["add_terms"], values)).fetchall()]
+                if added:
+                    values = {"org_id": job.tenant.org_id, "access_id": live[0], "added": added}
+                    await connection.execute(_SQL["count_terms"], values)
         return len(chunks)
 
     async def end(self, job: Job, further: Sequence[VectorTable]) -> None:
@@ -205,6 +211,22 @@ class PostgresBackfillStore:
             async with tenant_transaction(self._pool, job.tenant) as connection:
                 await connection.execute(_SQL["hold_version"], _key(job))
                 await _written(connection, "fail_job", job)
+
+
+async def _queue(connection: Connection, which: str, values: dict[str, Any], **blanks: sql.Composable) -> int:
+    """Queues the versions that a statement finds and that nobody has queued; returns how many."""
+    spread = is_spread(connection)
+    if spread:
+        row = await (await connection.execute(_SQL["jobs"], values)).fetchone()
+        document_ids, versions = row or ([], [])
+        values = {**values, "document_ids": document_ids, "versions": versions}
+    taken = sql.SQL(_SQL["taken_there" if spread else "taken"])
+    found = await (await connection.execute(sql.SQL(_SQL[which]).format(taken=taken, **blanks), values)).fetchall()
+    if not found:
+        return 0
+    document_ids, versions, owners = (list(column) for column in zip(*found, strict=True))
+    values = {**values, "document_ids": document_ids, "versions": versions, "owners": owners}
+    return (await connection.execute(_SQL["queue"], values)).rowcount
 
 
 async def _target_spaces(connection: Connection, tenant: Tenant, *, registered_only: bool) -> TargetSpaces:

@@ -56,3 +56,4 @@ DELETE FROM corpus.collection_grants WHERE org_id = %(org_id)s AND collection_id
 INSERT INTO corpus.collection_grants (org_id, collection_id, subject, access)
 SELECT %(org_id)s, %(collection_id)s, given.subject, given.access
 FROM unnest(%(subjects)s::text[], %(accesses)s::text[]) AS given (subject, access)
+RETURNING 1  -- or Citus would COPY, which row-level security forbids

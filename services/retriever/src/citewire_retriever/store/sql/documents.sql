@@ -56,12 +56,15 @@ SELECT corpus.intern_access(
 FROM corpus.documents WHERE org_id = %(org_id)s AND document_id = %(document_id)s
 
 -- name: intern_first_access
+-- From one row of the organisation's node, which does it there: after what the owner writes by the coordinator, its caller
+-- couldn't write in the same transaction.
 SELECT corpus.intern_access(%(org_id)s, %(collection_id)s, %(readers)s::text[])
+FROM (SELECT count(*) FROM corpus.org_spaces o WHERE o.org_id = %(org_id)s) AS there
 
 -- name: lock_document
 -- Keeps other writers of this document and of its latest version waiting until commit: a worker that claims it meanwhile
 -- sees what was changed. Readers, and foreign keys to both, go on.
-SELECT d.title, d.latest_version, v.status
+SELECT d.title, d.latest_version, v.status, d.live_version
 FROM corpus.documents d
 JOIN corpus.versions v
   ON v.org_id = d.org_id AND v.document_id = d.document_id AND v.version = d.latest_version
@@ -186,9 +189,8 @@ WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(vers
 -- As if it had just been queued; the fence grows, though nobody holds what has failed.
 UPDATE corpus.ingest_jobs job
 SET state = 'queued', attempts = 0, next_run_at = now(), fence = job.fence + 1, created_at = now(), updated_at = now()
-FROM corpus.documents d
-WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s AND d.org_id = job.org_id
-  AND d.document_id = job.document_id AND job.version = d.live_version AND job.kind = 'enrich' AND job.state = 'failed'
+WHERE job.org_id = %(org_id)s AND job.document_id = %(document_id)s AND job.version = %(live_version)s
+  AND job.kind = 'enrich' AND job.state = 'failed'
 
 -- name: forget_enrichment_error
 UPDATE corpus.documents SET enrichment_code = NULL, enrichment_message = NULL, updated_at = now()

@@ -27,12 +27,14 @@ ORDER BY min(role), model, revision, dimensions
 SELECT count(*) AS documents,
        count(*) FILTER (WHERE coalesce(f.chunks, 0) >= d.live_chunks) AS documents_filled,
        coalesce(sum(d.live_chunks), 0)::bigint AS chunks,
-       coalesce(sum(least(coalesce(f.chunks, 0), d.live_chunks)), 0)::bigint AS chunks_filled,
-       (SELECT count(*) FROM corpus.ingest_jobs
-        WHERE org_id = %(org_id)s AND kind = 'backfill' AND state = 'failed') AS documents_failed
+       coalesce(sum(least(coalesce(f.chunks, 0), d.live_chunks)), 0)::bigint AS chunks_filled
 FROM corpus.documents d
 LEFT JOIN {filled} f ON f.document_id = d.document_id AND f.version = d.live_version
 WHERE d.org_id = %(org_id)s AND d.live_version IS NOT NULL
+
+-- name: failed
+SELECT count(*) AS documents_failed FROM corpus.ingest_jobs
+WHERE org_id = %(org_id)s AND kind = 'backfill' AND state = 'failed'
 
 -- name: filled
 (SELECT document_id, version, count(*) AS chunks FROM {vectors} WHERE org_id = %(org_id)s GROUP BY document_id, version)
@@ -62,7 +64,7 @@ DELETE FROM corpus.space_calibrations WHERE org_id = %(org_id)s AND space_id = %
 INSERT INTO corpus.next_spaces (org_id, model, revision, dimensions)
 VALUES (%(org_id)s, %(model)s, %(revision)s, %(dimensions)s)
 ON CONFLICT (org_id) DO UPDATE
-SET model = excluded.model, revision = excluded.revision, dimensions = excluded.dimensions, since = now()
+SET model = excluded.model, revision = excluded.revision, dimensions = excluded.dimensions, since = excluded.since
 
 -- name: forget_next
 DELETE FROM corpus.next_spaces WHERE org_id = %(org_id)s

@@ -1,0 +1,25 @@
+-- What triggers do on one Postgres, where the database is spread over nodes: a shard's don't reach the queue, which is on the
+-- coordinator.
+
+-- name: check_backfill
+WITH due AS (
+    INSERT INTO corpus.backfill_checks AS checks (org_id) VALUES (%(org_id)s)
+    ON CONFLICT (org_id) DO UPDATE SET next_at = least(checks.next_at, excluded.next_at)
+    RETURNING 1
+)
+SELECT pg_notify('citewire_corpus_jobs', '') FROM due
+
+-- name: wants_enrichment
+SELECT d.live_version, d.owner FROM corpus.documents d
+JOIN corpus.collections c ON c.org_id = d.org_id AND c.collection_id = d.collection_id
+WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s AND d.live_version IS NOT NULL AND c.enrich
+
+-- name: queue_enrichment
+INSERT INTO corpus.ingest_jobs (org_id, document_id, version, kind, user_id, plan, trace_context)
+SELECT %(org_id)s, %(document_id)s, %(version)s, 'enrich', coalesce(upload.user_id, %(owner)s),
+       coalesce(upload.plan, 'free'), coalesce(upload.trace_context, '{}')
+FROM (SELECT) one
+LEFT JOIN corpus.ingest_jobs upload
+  ON upload.org_id = %(org_id)s AND upload.document_id = %(document_id)s AND upload.version = %(version)s
+ AND upload.kind = 'ingest'
+ON CONFLICT (org_id, document_id, version, kind) DO NOTHING
