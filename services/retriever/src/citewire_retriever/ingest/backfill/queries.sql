@@ -84,12 +84,12 @@ WHERE j.org_id = %(org_id)s
 -- name: queue
 -- On behalf of whoever saved the version.
 INSERT INTO corpus.ingest_jobs (org_id, document_id, version, kind, user_id, plan)
-SELECT %(org_id)s, found.document_id, found.version, %(kind)s, coalesce(upload.user_id, found.owner),
+SELECT %(org_id)s, gaps.document_id, gaps.version, %(kind)s, coalesce(upload.user_id, gaps.owner),
        coalesce(upload.plan, 'free')
 FROM unnest(%(document_ids)s::bigint[], %(versions)s::integer[], %(owners)s::text[])
-     AS found (document_id, version, owner)
+     AS gaps (document_id, version, owner)
 LEFT JOIN corpus.ingest_jobs upload
-  ON upload.org_id = %(org_id)s AND upload.document_id = found.document_id AND upload.version = found.version
+  ON upload.org_id = %(org_id)s AND upload.document_id = gaps.document_id AND upload.version = gaps.version
  AND upload.kind = 'ingest'
 ON CONFLICT (org_id, document_id, version, kind) DO NOTHING
 

@@ -221,10 +221,10 @@ async def _queue(connection: Connection, which: str, values: dict[str, Any], **b
         document_ids, versions = row or ([], [])
         values = {**values, "document_ids": document_ids, "versions": versions}
     taken = sql.SQL(_SQL["taken_there" if spread else "taken"])
-    found = await (await connection.execute(sql.SQL(_SQL[which]).format(taken=taken, **blanks), values)).fetchall()
-    if not found:
+    gaps = await (await connection.execute(sql.SQL(_SQL[which]).format(taken=taken, **blanks), values)).fetchall()
+    if not gaps:
         return 0
-    document_ids, versions, owners = (list(column) for column in zip(*found, strict=True))
+    document_ids, versions, owners = (list(column) for column in zip(*gaps, strict=True))
     values = {**values, "document_ids": document_ids, "versions": versions, "owners": owners}
     return (await connection.execute(_SQL["queue"], values)).rowcount
 
