@@ -30,7 +30,9 @@ async def open_as(page: DrivenPage, people: People, user: str, place: str = "") 
     await page.wait_for("!!document.querySelector('.sidebar, .sign-in')")
     key = people.headers(user)["Authorization"].removeprefix("Bearer ")
     await page.run(f"sessionStorage.setItem('citewire.key', {json.dumps(key)})")
-    await page.run(f"location.hash = {json.dumps(place)}")
+    # Not by `location.hash`: the page of whoever was signed in would hear of it, be refused, and leave the place again.
+    fragment = json.dumps("#" + place.removeprefix("#"))
+    await page.run(f"history.replaceState(null, '', {fragment})")
     await page.call("Page.reload")
     await page.wait_for("!!document.querySelector('.sidebar')")
 

@@ -11,7 +11,7 @@ import sys
 import httpx
 
 from citewire_remote.sealing import new_master_key
-from http_api import ask, upload_bytes
+from http_api import Json, ask, upload_bytes
 from keyed_upstream import KeyedUpstream, keyed_upstream
 from local_stack import LocalStack
 
@@ -27,9 +27,9 @@ async def save(api: httpx.AsyncClient, upstream: KeyedUpstream) -> None:
     assert response.json()["test"]["ok"] is True, response.text
 
 
-async def answered(api: httpx.AsyncClient, upstream: KeyedUpstream) -> None:
+async def answered(api: httpx.AsyncClient, upstream: KeyedUpstream, document: Json) -> None:
     calls = len(upstream.calls)
-    answer = await ask(api, QUESTION)
+    answer = await ask(api, QUESTION, document_ids=[document["id"]])  # other tests of this stack have theirs
     assert "five days" in answer["answer"]
     assert [citation["file_name"] for citation in answer["citations"]] == ["refunds.md"]
     assert len(upstream.calls) == calls + 1
@@ -54,11 +54,11 @@ async def test_a_users_own_model_from_saving_to_deleting(reaching: LocalStack) -
         keyed_upstream(KEY) as upstream,
         httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=120) as api,
     ):
-        await upload_bytes(api, "refunds.md", DOCUMENT)
+        document = await upload_bytes(api, "refunds.md", DOCUMENT)
         await ask(api, QUESTION)
         assert upstream.calls == []  # the operator's model answered
         await save(api, upstream)
-        await answered(api, upstream)
+        await answered(api, upstream, document)
 
         keys = stack.data_dir / "master-keys"
         assert stat.S_IMODE(keys.stat().st_mode) == 0o600
@@ -66,7 +66,7 @@ async def test_a_users_own_model_from_saving_to_deleting(reaching: LocalStack) -
         keys.write_text(f"{newest}\n{old}")
         assert "1 wrapped again" in await rotate(stack)
         keys.write_text(newest)
-        await answered(api, upstream)
+        await answered(api, upstream, document)
 
         assert (await api.patch("/v1/providers", json={"require_own": True})).status_code == 200
         response = await api.post("/v1/chat", json={"question": QUESTION})

@@ -55,6 +55,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         outcome: {
             value
             for report in terminalreporter.stats.get(outcome, [])
+            if isinstance(report, pytest.TestReport)  # and not a file that can't be read
             for name, value in report.user_properties
             if name == _ROW
         }
