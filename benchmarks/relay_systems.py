@@ -179,8 +179,11 @@ def log_folder() -> Generator[Path]:
 
 
 def plain_environment() -> dict[str, str]:
-    """The environment without what would change a system's behaviour: proxies, providers, our own settings."""
-    left_out = ("CITEWIRE_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "LITELLM_", "OTEL_", "VIRTUAL_ENV", "PYTHON")
+    """The environment without what would change a system's behaviour: proxies, providers, our own settings.
+
+    `citewire_kit` sets `GRPC_EXPERIMENTS` in this process; an earlier commit's processes must not have it of us.
+    """
+    left_out = ("CITEWIRE_", "GRPC_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "LITELLM_", "OTEL_", "VIRTUAL_ENV", "PYTHON")
     return {
         name: value
         for name, value in os.environ.items()
