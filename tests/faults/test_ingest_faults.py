@@ -237,6 +237,7 @@ async def test_every_acknowledged_upload_ends_as_it_should(
                     while not await asyncio.to_thread(met_in_work, stack, ids.values()):
                         files.extend(islice(more, UPLOADS_AT_ONCE))
                         ids |= await upload_all(http, files[-UPLOADS_AT_ONCE:], faults, least, refusals, patience)
+                        await faults.reached(faults.counts.total() + 1)
             undisturbed = time.monotonic()
             await until_ended(http, ids.values())
     finally:
