@@ -59,30 +59,30 @@ EXPECTED: dict[str, list[int]] = {
     "pages of a PDF": [default(WorkerSettings, "max_pages")],
     "rows and other blocks": [ParseLimits().max_blocks],
     "chunks": [default(WorkerSettings, "max_chunks")],
-    "computing to read a file": [
+    "CPU time to parse a file": [
         default(WorkerSettings, "parse_cpu_seconds"),
         1,
         default(WorkerSettings, "parse_cpu_seconds_per_mib"),
     ],
-    "time to read a file": [default(WorkerSettings, "parse_seconds")],
-    "memory to read a file": [default(WorkerSettings, "parse_memory_mib")],
+    "time to parse a file": [default(WorkerSettings, "parse_seconds")],
+    "memory to parse a file": [default(WorkerSettings, "parse_memory_mib")],
     "scanned pages": [
         default(WorkerSettings, "ocr_pages"),
         default(WorkerSettings, "ocr_cpu_seconds"),
         MOST_PIXELS // 1_000_000,
     ],
-    "original in which a quote is [located](../adr/0031-located-quotes.md)": [
+    "original for [locating a quote](../adr/0031-located-quotes.md)": [
         default(RetrieverSettings, "locate_max_bytes") // MIB,
         default(RetrieverSettings, "locate_seconds"),
     ],
-    "original that [table queries](../adr/0041-table-queries.md) are computed over": [
+    "original for [table queries](../adr/0041-table-queries.md)": [
         default(RetrieverSettings, "table_max_bytes") // MIB,
         default(RetrieverSettings, "table_seconds"),
     ],
-    "table that is computed over": [collector.MOST_ROWS, collector.MOST_CELLS],
+    "table of a query": [collector.MOST_ROWS, collector.MOST_CELLS],
     "table query": [table_checks.MOST_BYTES // 1024, table_checks.MOST_ROWS],
-    "text that is located": [documents.MAX_SPAN],
-    "text that a model reads to [enrich](../explanation/enrichment.md) a document": [
+    "located text": [documents.MAX_SPAN],
+    "text read for [enrichment](../explanation/enrichment.md) by a model": [
         default(GeneratorSettings, "enrich_tokens")
     ],
     "file name": [checks.MAX_FILE_NAME],
@@ -92,29 +92,29 @@ EXPECTED: dict[str, list[int]] = {
     "url": [MAX_URL],
     "tags": [checks.MAX_TAGS, checks.MAX_TAG],
     "metadata": [checks.MAX_METADATA_BYTES // KIB],
-    "uploads at once, of one gateway": [default(GatewaySettings, "max_uploads")],
-    "slowest upload": [
+    "concurrent uploads per gateway": [default(GatewaySettings, "max_uploads")],
+    "minimum upload speed": [
         default(GatewaySettings, "upload_bytes_per_second"),
         default(GatewaySettings, "upload_grace_seconds"),
     ],
     "body": [default(GatewaySettings, "max_json_bytes") // MIB],
     "question, query": [default(GatewaySettings, "max_question_bytes") // KIB],
-    "messages of a conversation that is sent": [questions.MAX_MESSAGES],
+    "messages in a request": [questions.MAX_MESSAGES],
     "`document_ids`": [schemas.MAX_DOCUMENT_IDS],
     "filter": [filters.MAX_NODES, filters.MAX_DEPTH, filters.MAX_LIST],
     "instructions": [options.MAX_INSTRUCTIONS_BYTES // KIB],
     "inputs of `/v1/embeddings`": [vectors.MAX_INPUTS],
     "texts of `/v1/rerank`": [vectors.MAX_TEXTS],
     "answer": [default(GeneratorSettings, "max_completion_tokens")],
-    "answer computed over tables, in a chat": [default(GatewaySettings, "tables_seconds")],
+    "table computation in a chat": [default(GatewaySettings, "tables_seconds")],
     "whole chat": [default(GatewaySettings, "chat_seconds")],
     "`Idempotency-Key`": [parameters.MAX_KEY],
-    "head of a request (address and headers)": [default(GatewaySettings, "max_header_bytes") // KIB],
-    "headers of a request": [default(GatewaySettings, "max_headers")],
-    "address of a request": [default(GatewaySettings, "max_url_bytes") // KIB],
+    "request head (URL and headers)": [default(GatewaySettings, "max_header_bytes") // KIB],
+    "request headers": [default(GatewaySettings, "max_headers")],
+    "request URL": [default(GatewaySettings, "max_url_bytes") // KIB],
     "time for the head": [default(GatewaySettings, "header_seconds")],
     "pause in the body": [default(GatewaySettings, "body_idle_seconds")],
-    "pause between two requests of a connection (a balancer's must be shorter)": [
+    "idle time between two requests (a load balancer's must be shorter)": [
         default(GatewaySettings, "keep_alive_seconds")
     ],
     "time for the body": [
@@ -122,28 +122,28 @@ EXPECTED: dict[str, list[int]] = {
         default(GatewaySettings, "body_bytes_per_second"),
     ],
     "connections": [default(GatewaySettings, "max_connections")],
-    "connections of an address, or requests at once of a proxy's client": [
+    "connections per address, or concurrent requests per client of a proxy": [
         default(GatewaySettings, "max_connections_per_address")
     ],
-    "body of an error": [bodies.MAX_ERROR_BODY // KIB, int(bodies.ERROR_BODY_SECONDS)],
+    "error body": [bodies.MAX_ERROR_BODY // KIB, int(bodies.ERROR_BODY_SECONDS)],
     "streamed answer": [transport.MAX_STREAM // MIB],
     "line or event of a streamed answer": [stream_decoders.MAX_LINE // MIB],
-    "answer in one piece": [remote.MAX_WHOLE_BODY // MIB],
-    "vectors of one call": [remote_embedding.MAX_TEXT_BYTES // KIB],
-    "ranking of one call": [remote_rerank.MAX_BODY // KIB],
-    "`requests`, in a minute": by_plan(Measure.REQUESTS),
-    "`tokens`, in a minute": by_plan(Measure.TOKENS),
-    "`streams`, at once": by_plan(Measure.STREAMS),
-    "`uploads`, in an hour": by_plan(Measure.UPLOADS),
-    "`upload-bytes`, in GiB an hour": by_plan(Measure.UPLOAD_BYTES, GIB),
+    "unstreamed answer": [remote.MAX_WHOLE_BODY // MIB],
+    "vectors per call": [remote_embedding.MAX_TEXT_BYTES // KIB],
+    "ranking per call": [remote_rerank.MAX_BODY // KIB],
+    "`requests` per minute": by_plan(Measure.REQUESTS),
+    "`tokens` per minute": by_plan(Measure.TOKENS),
+    "concurrent `streams`": by_plan(Measure.STREAMS),
+    "`uploads` per hour": by_plan(Measure.UPLOADS),
+    "`upload-bytes`, in GiB per hour": by_plan(Measure.UPLOAD_BYTES, GIB),
     "`stored-bytes`, in GiB": by_plan(Measure.STORED_BYTES, GIB),
-    "`grace_seconds`: how long a chat [goes on without a reader](../explanation/runs.md)": [
+    "`grace_seconds`: how long a chat [continues without a client](../explanation/runs.md)": [
         maximum(questions.ChatRequest, "grace_seconds"),
         default(questions.ChatRequest, "grace_seconds"),
     ],
-    "events of a chat run, kept for who comes back": [default(GatewaySettings, "run_events_seconds")],
-    "lease of a chat run, after which it is lost with its gateway": [default(GatewaySettings, "run_lease_seconds")],
-    "message of gRPC": [channel.MAX_MESSAGE_BYTES // MIB],
+    "events of a chat run, stored for resuming": [default(GatewaySettings, "run_events_seconds")],
+    "lease of a chat run, after which it counts as lost": [default(GatewaySettings, "run_lease_seconds")],
+    "gRPC message": [channel.MAX_MESSAGE_BYTES // MIB],
 }
 
 
