@@ -479,18 +479,18 @@ async def test_own_models_are_tried_out_chosen_beside_the_question_and_removed(
         assert await page.run("document.querySelectorAll('.add-provider input')[2].value") == "", "no key stays"
     states = "[...document.querySelectorAll('.providers > li')].map(row => row.textContent)"
     shown = await page.run(states)
-    assert [("Answered" in row, "In use" in row) for row in shown] == [(True, True), (True, False)]
+    assert [("Works" in row, "In use" in row) for row in shown] == [(True, True), (True, False)]
     assert "second-model" in shown[0]
     assert KEY not in await page.run("document.documentElement.outerHTML")
     # A saved one is tried out again: what it says is kept and shown, in words.
     model.status = 401
-    await press_named(page, ".providers button", "Try second-model out")
+    await press_named(page, ".providers button", "Test second-model")
     await page.wait_for("document.querySelector('.providers [role=status] .fault')?.textContent.length > 20")
-    assert "Didn't answer" in (await page.run(states))[0]
+    assert "Test failed" in (await page.run(states))[0]
     model.status = 200
     await page.wait_for("!document.querySelector('.providers button:disabled')")
-    await press_named(page, ".providers button", "Try second-model out")
-    await page.wait_for(f"{states}[0].includes('Answered')")
+    await press_named(page, ".providers button", "Test second-model")
+    await page.wait_for(f"{states}[0].includes('Works')")
     await page.go(f"{stack.base_url}/#/")
     choice = "[...document.querySelectorAll('.composer select')].at(-1)"
     await page.wait_for(f"{choice}?.value === 'second-model'")
