@@ -1,4 +1,4 @@
-"""Users before their first login, users who are disabled, and groups that an organisation keeps itself."""
+"""Users before their first login, users who are disabled, and the organisation's own groups."""
 
 from __future__ import annotations
 

@@ -67,13 +67,13 @@ async def eval_command(
     search: Annotated[bool, typer.Option("--search/--no-search", help="Measure retrieval.")] = True,
     by: Annotated[Literal["document", "chunk"], _BY] = "document",
     top_k: Annotated[int, typer.Option("--top-k", min=1, max=200, help="Results requested per query.")] = 100,
-    answers: Annotated[bool, typer.Option("--answers", help="Also ask the chat, and judge its answers.")] = False,
+    answers: Annotated[bool, typer.Option("--answers", help="Also ask the chat and evaluate its answers.")] = False,
     profile: Annotated[list[str] | None, _PROFILE] = None,
     model: Annotated[str, typer.Option("--model", help="The chat model; default: the profile's.")] = "",
     leave_out: Annotated[Literal["gold"] | None, _LEAVE_OUT] = None,
     off_topic: Annotated[
         bool,
-        typer.Option("--off-topic", help="Also ask each set's questions in the others' libraries: no model shall be."),
+        typer.Option("--off-topic", help="Also ask each set's questions in the others' libraries."),
     ] = False,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Derive thresholds and store them with the live space.")

@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.add_parser("serve", help="serve HTTP until a signal (the default)")
     add_migrate(commands, "chat")
-    commands.add_parser("rotate", help="wrap tenants' sealed providers again under the newest master key")
+    commands.add_parser("rotate", help="rewrap tenants' sealed providers under the newest master key")
     add_audit(commands)
     add_members(commands)
     add_keys(commands)

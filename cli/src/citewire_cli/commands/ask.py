@@ -30,12 +30,12 @@ async def ask(
     ] = None,
     top_k: Annotated[int | None, typer.Option("--top-k", help="How many chunks to answer from.")] = None,
     all_sources: Annotated[
-        bool, typer.Option("--all-sources", help="List also the passages that were read and not cited.")
+        bool, typer.Option("--all-sources", help="Also list the passages that weren't cited.")
     ] = False,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Ask a question; the answer streams to the terminal, with a verdict on each cited sentence and its sources below.
+    """Ask a question. The answer streams to the terminal, with a verdict for each cited sentence, then its sources.
 
     The verdict compares the sentence with its source, word for word: supported, partial or unsupported. Ctrl-C cancels
     the answer. Exits with 5 if the documents hold no answer, with 1 if the answer failed or was cut.

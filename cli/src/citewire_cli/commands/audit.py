@@ -13,22 +13,22 @@ from citewire_cli.gateway_command import run_gateway
 from citewire_cli.jsonio import get_objects, get_str
 from citewire_cli.settings import load_client_settings
 
-audit_app = typer.Typer(help="Export your organisation's audit trail, and check that of all.", no_args_is_help=True)
+audit_app = typer.Typer(help="Export your organisation's audit trail, or verify all trails.", no_args_is_help=True)
 
 
 @audit_app.command("export")
 @output.async_command
 async def export(
     since: Annotated[
-        str | None, typer.Option("--from", help="A day (UTC) or a time; the default: 30 days ago.")
+        str | None, typer.Option("--from", help="A day (UTC) or a time; default: 30 days ago.")
     ] = None,
-    until: Annotated[str | None, typer.Option("--to", help="A day, included, or a time; the default: now.")] = None,
+    until: Annotated[str | None, typer.Option("--to", help="A day (inclusive) or a time; default: now.")] = None,
     user: Annotated[str | None, typer.Option("--user", help="Only this user's events.")] = None,
-    action: Annotated[str | None, typer.Option("--action", help="Only this action, as `document.read`.")] = None,
-    object_name: Annotated[str | None, typer.Option("--object", help="Only of this object, as `document:17`.")] = None,
+    action: Annotated[str | None, typer.Option("--action", help="Only this action: `document.read`.")] = None,
+    object_name: Annotated[str | None, typer.Option("--object", help="Only this object: `document:17`.")] = None,
     url: UrlOption = None,
 ) -> ExitCode:
-    """Print what was done in your organisation as lines of JSON, oldest first, as its owner or admin."""
+    """Print your organisation's audit trail as JSON lines, oldest first, as owner or admin."""
     names = {"from": since, "to": until, "user": user, "action": action, "object": object_name}
     params: dict[str, str | int] = {name: value for name, value in names.items() if value is not None}
     token = ""
@@ -45,11 +45,11 @@ async def export(
 @audit_app.command("verify")
 def verify(
     heads: Annotated[
-        Path | None, typer.Option("--heads", help="Heads of an earlier check, or a log that has them.")
+        Path | None, typer.Option("--heads", help="Chain heads from an earlier check, or a log that contains them.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Check every chain, as the owner of the gateway's database; exits with 1 if something was tampered with.
+    """Verify every chain, as the owner of the gateway's database. Exits with 1 if something was tampered with.
 
     Prints the chains' heads: kept elsewhere, they show a later check whether the trail was written anew.
     """

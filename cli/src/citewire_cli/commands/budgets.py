@@ -18,20 +18,20 @@ budgets_app = typer.Typer(
 )
 
 KeyOption = Annotated[
-    str | None, typer.Option("--key", help="An API key's id; without, the organisation's budget.", show_default=False)
+    str | None, typer.Option("--key", help="An API key's id; default: the organisation's budget.", show_default=False)
 ]
 UserOption = Annotated[str | None, typer.Option("--user", help="A user, for the user's budget.", show_default=False)]
 
 
 PeriodArgument = Annotated[
-    Literal["day", "month"], typer.Argument(help="How long it lasts, in UTC.", show_default=False)
+    Literal["day", "month"], typer.Argument(help="The budget's period, in UTC.", show_default=False)
 ]
 
 
 @budgets_app.command("list")
 @output.async_command
 async def list_budgets(url: UrlOption = None, json: JsonOption = False) -> ExitCode:
-    """List budgets with what is spent, held back and left."""
+    """List budgets with the amounts spent, reserved and left."""
     async with Api(load_client_settings(url=url)) as api:
         listing = await api.call("GET", "/v1/budgets")
     if json:
@@ -47,13 +47,13 @@ async def list_budgets(url: UrlOption = None, json: JsonOption = False) -> ExitC
 @output.async_command
 async def set_budget(
     period: PeriodArgument,
-    usd: Annotated[float, typer.Argument(min=0, help="Most USD; 0 lets nothing through that costs anything.")],
+    usd: Annotated[float, typer.Argument(min=0, help="Limit in USD; 0 blocks every call that costs anything.")],
     key: KeyOption = None,
     user: UserOption = None,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Make a budget, or change its limit; what this period has cost already counts."""
+    """Set a budget's limit; the current period's spending counts."""
     body: JsonObject = {"period": period, "limit_usd": usd, **_owner(key, user)}
     async with Api(load_client_settings(url=url)) as api:
         budget = await api.call("PUT", "/v1/budgets", body=body)

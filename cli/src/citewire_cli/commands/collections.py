@@ -14,7 +14,7 @@ from citewire_cli.jsonio import JsonObject, get_int, get_objects, get_str
 from citewire_cli.settings import load_client_settings
 
 collections_app = typer.Typer(
-    help="List, make and change collections. With --enrich, what their documents lack of summary, kind, category and "
+    help="List, create and change collections. With --enrich, missing summaries, kinds, categories and "
     "tags is filled in the background: by a language model where there is one, which costs.",
     no_args_is_help=True,
 )
@@ -53,7 +53,7 @@ async def create_collection(
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Make an empty collection. Exits with 1 if there is one of that name."""
+    """Create an empty collection. Exits with 1 if the name is taken."""
     async with Api(load_client_settings(url=url)) as api:
         collection = await api.call("POST", "/v1/collections", body={"name": name, "enrich": enrich})
     _show(collection, json=json)
@@ -68,7 +68,7 @@ async def update_collection(
     enrich: Annotated[
         bool | None,
         typer.Option(
-            "--enrich/--no-enrich", help="Enrich its documents, those that are there too.", show_default=False
+            "--enrich/--no-enrich", help="Enrich its documents, including existing ones.", show_default=False
         ),
     ] = None,
     url: UrlOption = None,
@@ -88,7 +88,7 @@ async def update_collection(
 @collections_app.command("grants")
 @output.async_command
 async def list_grants(name: NameArgument, url: UrlOption = None, json: JsonOption = False) -> ExitCode:
-    """List who may do what with a collection. None: it is everybody's."""
+    """List a collection's grants. Without any, it is open to everybody."""
     async with Api(load_client_settings(url=url)) as api:
         grants = await api.call("GET", _grants_path(name))
     _show_grants(grants, json=json)
@@ -101,12 +101,12 @@ async def grant(
     name: NameArgument,
     subject: SubjectArgument,
     access: Annotated[
-        Literal["read", "write", "manage"], typer.Option("--access", help="What it may do; each holds those before it.")
+        Literal["read", "write", "manage"], typer.Option("--access", help="Access; each level includes the previous ones.")
     ] = "read",
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Grant a subject access to a collection. The first grant closes it to all that none names."""
+    """Grant a subject access to a collection. The first grant closes it to everybody else."""
     async with Api(load_client_settings(url=url)) as api:
         grants = await _granted(api, name)
         grants[subject] = access
@@ -119,7 +119,7 @@ async def grant(
 async def revoke(
     name: NameArgument, subject: SubjectArgument, url: UrlOption = None, json: JsonOption = False
 ) -> ExitCode:
-    """Take a subject's grant back. Without any, the collection is everybody's again."""
+    """Revoke a subject's grant. Without any, the collection is open to everybody again."""
     async with Api(load_client_settings(url=url)) as api:
         grants = await _granted(api, name)
         if grants.pop(subject, None) is None:

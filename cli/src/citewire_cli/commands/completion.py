@@ -42,7 +42,7 @@ _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 def completion(
     shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="Your shell.", show_default=False)],
 ) -> None:
-    """Print what your shell needs to complete commands and options.
+    """Print a completion script for your shell.
 
     bash, in ~/.bashrc: eval "$(citewire completion bash)"
 

@@ -30,18 +30,18 @@ def documents(context: typer.Context, url: UrlOption = None, json: JsonOption = 
 async def list_documents(
     collection: CollectionOption = None,
     status: Annotated[
-        str | None, typer.Option("--status", help="Only pending, processing, ready or failed ones.")
+        str | None, typer.Option("--status", help="Only documents that are pending, processing, ready or failed.")
     ] = None,
     kind: Annotated[str | None, typer.Option("--type", help="Only file, article, repository or capture.")] = None,
-    tag: Annotated[str | None, typer.Option("--tag", help="Only those with this tag.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="Only documents with this tag.")] = None,
     any_validity: Annotated[
-        bool, typer.Option("--any-validity", help="Also those that are expired, or not valid yet.")
+        bool, typer.Option("--any-validity", help="Include expired and not yet valid documents.")
     ] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 1000,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number.")] = 1000,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """List the documents, newest first as the gateway orders them."""
+    """List documents, newest first."""
     filters = {"collection": collection, "status": status, "type": kind, "tag": tag}
     params = {key: value for key, value in filters.items() if value is not None} | (EVER if any_validity else {})
     listing: list[JsonObject] = []
@@ -85,7 +85,7 @@ async def delete(
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Delete documents. Asks first at a terminal; a script passes --yes. Exits with 5 if one doesn't exist."""
+    """Delete documents. Asks for confirmation in a terminal; scripts pass --yes. Exits with 5 if one doesn't exist."""
     if not yes:
         _confirm(document_ids)
     missing: list[int] = []

@@ -12,11 +12,11 @@ from citewire_cli.jsonio import JsonObject, get_objects, get_str
 from citewire_cli.settings import load_client_settings
 
 erasures_app = typer.Typer(
-    help="Erase a user or the organisation, as its owner or admin. It goes on in the background until it is done.",
+    help="Erase a user or the organisation, as owner or admin. Runs in the background.",
     no_args_is_help=True,
 )
 
-YesOption = Annotated[bool, typer.Option("--yes", help="Don't ask. What is erased can't be brought back.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Don't ask for confirmation. Erasure can't be undone.")]
 
 
 @erasures_app.command("user")
@@ -24,13 +24,13 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Don't ask. What is erase
 async def erase_user(
     user: Annotated[str, typer.Argument(help="The user's id.", show_default=False)],
     documents: Annotated[
-        Literal["delete", "keep"], typer.Option(help="What becomes of the documents that they saved.")
+        Literal["delete", "keep"], typer.Option(help="Whether to delete or keep the documents they saved.")
     ] = "delete",
     yes: YesOption = False,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Erase a user: keys, conversations, providers, and their documents unless these are kept."""
+    """Erase a user's keys, conversations and providers, and their documents unless kept."""
     return await _erase({"user": user, "documents": documents}, f"the user {user}", yes=yes, url=url, json=json)
 
 
@@ -42,14 +42,14 @@ async def erase_organisation(
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Erase your organisation with everything that it has."""
+    """Erase your organisation with all its data."""
     return await _erase({"organisation": organisation}, f"everything of {organisation}", yes=yes, url=url, json=json)
 
 
 @erasures_app.command("list")
 @output.async_command
 async def list_erasures(url: UrlOption = None, json: JsonOption = False) -> ExitCode:
-    """List erasures and how far they are."""
+    """List erasures with their progress."""
     async with Api(load_client_settings(url=url)) as api:
         listing = await api.call("GET", "/v1/erasures")
     if json:

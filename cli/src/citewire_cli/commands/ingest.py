@@ -38,7 +38,7 @@ async def ingest_command(
         list[str],
         typer.Argument(
             metavar="PATH…",
-            help="Files, folders with all below them, and http(s):// addresses of files, which the gateway fetches.",
+            help="Files, folders (recursively), and http(s):// URLs of files, which the server fetches.",
             show_default=False,
         ),
     ],
@@ -47,25 +47,25 @@ async def ingest_command(
     update: Annotated[
         bool,
         typer.Option(
-            "--update", help="A changed file becomes a new version of the document of its path in this collection."
+            "--update", help="Upload changed files as new versions of the documents with their paths."
         ),
     ] = False,
     valid_from: Annotated[
-        str | None, typer.Option(help="They aren't found before: a day (2027-01-31) or a time in ISO 8601.")
+        str | None, typer.Option(help="Start of validity: a day (2027-01-31) or a time in ISO 8601.")
     ] = None,
-    valid_until: Annotated[str | None, typer.Option(help="They are found until then; a day counts to its end.")] = None,
+    valid_until: Annotated[str | None, typer.Option(help="End of validity; a day is included.")] = None,
     expires: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="They are found for so long from now: 12h, 30d, 8w.")
+        str | None, typer.Option(metavar="DURATION", help="End of validity from now: 12h, 30d, 8w.")
     ] = None,
     images: ImagesOption = False,
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="Don't wait until they can be asked about.")] = False,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Don't wait until they are ready.")] = False,
     patience: Annotated[
-        float, typer.Option("--patience", min=1, help="Seconds without progress before waiting ends.")
+        float, typer.Option("--patience", min=1, help="Seconds without progress before giving up.")
     ] = 600.0,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Upload documents and wait until they are ready. Run it again at any time: nothing is stored twice.
+    """Upload documents and wait until they are ready. It is safe to repeat: nothing is stored twice.
 
     Of a folder, every file that holds text or is a PDF is taken, whatever its name; what is left out is listed. A
     document is known by its path, which begins with the repository's or the folder's name. A file at an address is

@@ -8,7 +8,7 @@ from citewire_cli.commands.options import JsonOption
 from citewire_cli.gateway_command import run_gateway
 
 keys_app = typer.Typer(
-    help="Create, list, rotate and revoke API keys. Runs beside the gateway, on its database: "
+    help="Create, list, rotate and revoke API keys. Uses the gateway's database: "
     "CITEWIRE_GATEWAY_DSN, or that of the local stack at CITEWIRE_URL or on CITEWIRE_DATA_DIR.",
     no_args_is_help=True,
 )
@@ -37,7 +37,7 @@ def create(
     expires: ExpiresOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Create a key and print it; it is shown only this once."""
+    """Create a key and print it; it is shown only once."""
     arguments = ["create", "--org", org, "--user", user]
     arguments += ["--plan", plan] if plan else []
     arguments += ["--name", name] if name else []
@@ -63,7 +63,7 @@ def rotate(
     expires: ExpiresOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Give a key a new text and print it, this once; id, scopes and budgets stay. Exits with 5 if there is none."""
+    """Give a key a new text and print it once; id, scopes and budgets stay. Exits with 5 if there is none."""
     run_gateway("keys", "rotate", key_id, "--overlap", overlap, *(["--expires", expires] if expires else []), json=json)
 
 

@@ -12,7 +12,7 @@ from citewire_cli.jsonio import JsonObject, get_int, get_objects, get_str, get_t
 from citewire_cli.settings import load_client_settings
 
 limits_app = typer.Typer(
-    help="Show what your plan lets your API key, you and your organisation do, and what is used of it; as owner or "
+    help="Show the limits of your API key, you and your organisation, with the current usage; as owner or "
     "admin, limit users and API keys further.",
     invoke_without_command=True,
 )
@@ -31,7 +31,7 @@ def limits(
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what may be done, and what is used of it."""
+    """Show limits with the current usage."""
     if context.invoked_subcommand is None:
         show(user=user, key=key, url=url, json=json)
 
@@ -59,7 +59,7 @@ async def show(user: str | None, key: str | None, url: str | None, json: bool) -
 @limits_app.command("list")
 @output.async_command
 async def list_limits(url: UrlOption = None, json: JsonOption = False) -> ExitCode:
-    """List the limits that the organisation, its users and keys have in place of the plan's."""
+    """List the limits that override the plan's, of the organisation, its users and keys."""
     async with Api(load_client_settings(url=url)) as api:
         listing = await api.call("GET", "/v1/admin/limits")
     if json:
@@ -75,13 +75,13 @@ async def list_limits(url: UrlOption = None, json: JsonOption = False) -> ExitCo
 @output.async_command
 async def set_limit(
     measure: MeasureArgument,
-    most: Annotated[int, typer.Argument(min=0, help="At most; where the plan allows less, that counts.")],
+    most: Annotated[int, typer.Argument(min=0, help="The limit; a lower limit of the plan takes precedence.")],
     user: UserOption = None,
     key: KeyOption = None,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Limit a user or an API key, or change a limit; it counts within 30 seconds."""
+    """Set a limit of a user or an API key, effective within 30 seconds."""
     body: JsonObject = {"measure": measure, "limit": most, **_owner(user, key)}
     async with Api(load_client_settings(url=url)) as api:
         limit = await api.call("PUT", "/v1/admin/limits", body=body)
@@ -101,7 +101,7 @@ async def delete_limit(
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Delete a limit of a user or an API key: the plan's counts again. Exits with 5 if there is none."""
+    """Delete a limit of a user or an API key; the plan's applies again. Exits with 5 if there is none."""
     params: dict[str, str | int] = {"measure": measure, **_owner(user, key)}
     async with Api(load_client_settings(url=url)) as api:
         await api.call("DELETE", "/v1/admin/limits", params=params)

@@ -16,16 +16,16 @@ from citewire_cli.jsonio import get_str, parse_object
 from citewire_cli.settings import load_client_settings
 
 orgs_app = typer.Typer(
-    help="List organisations, change their plans and limits. Runs beside the gateway, on its database.",
+    help="List organisations, change their plans and limits. Uses the gateway's database.",
     no_args_is_help=True,
 )
 users_app = typer.Typer(
-    help="List users, make and disable them, and change their roles: runs beside the gateway, on its database."
+    help="List, create and disable users, and change their roles. Uses the gateway's database."
     " Export what is held about one, over HTTP.",
     no_args_is_help=True,
 )
 groups_app = typer.Typer(
-    help="Groups that an organisation keeps itself. Runs beside the gateway, on its database.", no_args_is_help=True
+    help="Manage an organisation's own groups. Uses the gateway's database.", no_args_is_help=True
 )
 _LAST_LINE: Final = 200
 """Bytes that the last line of an export has at most."""
@@ -38,7 +38,7 @@ OrgOption = Annotated[str, typer.Option("--org", help="The organisation.", show_
 
 @orgs_app.command("list")
 def list_orgs(json: JsonOption = False) -> None:
-    """List organisations with their plans, users and keys, as the owner of the gateway's database."""
+    """List organisations with their plans, users and keys. Uses the gateway's database as its owner."""
     run_gateway("orgs", "list", json=json)
 
 
@@ -48,7 +48,7 @@ def set_plan(
     plan: Annotated[Literal["free", "basic", "pro"], typer.Argument(help="Its new plan.", show_default=False)],
     json: JsonOption = False,
 ) -> None:
-    """Put an organisation on a plan, from its next request on. Exits with 5 if there is none of that id."""
+    """Change an organisation's plan, effective from its next request. Exits with 5 if there is none of that id."""
     run_gateway("orgs", "plan", org, plan, json=json)
 
 
@@ -59,17 +59,17 @@ def set_limit(
     most: Annotated[str, typer.Argument(help="A whole number from 0, or `plan`.", show_default=False)],
     json: JsonOption = False,
 ) -> None:
-    """Give an organisation a limit in place of its plan's, or with `plan` take it back, within 30 seconds."""
+    """Override a plan's limit for an organisation, or with `plan` restore it, within 30 seconds."""
     run_gateway("orgs", "limit", org, measure, most, json=json)
 
 
 @orgs_app.command("audit-days")
 def set_audit_days(
     org: Annotated[str, typer.Argument(help="The organisation.", show_default=False)],
-    days: Annotated[int, typer.Argument(min=30, max=36_500, help="How many.", show_default=False)],
+    days: Annotated[int, typer.Argument(min=30, max=36_500, help="Number of days.", show_default=False)],
     json: JsonOption = False,
 ) -> None:
-    """Say for how many days an organisation's audit trail is kept. Exits with 5 if there is none of that id."""
+    """Set how many days an organisation's audit trail is kept. Exits with 5 if there is none of that id."""
     run_gateway("orgs", "audit-days", org, str(days), json=json)
 
 
@@ -86,7 +86,7 @@ def set_role(
     org: OrgOption,
     json: JsonOption = False,
 ) -> None:
-    """Give a user a role, from the user's next request on. The last owner stays one."""
+    """Change a user's role, effective from the next request. The last owner can't be changed."""
     run_gateway("users", "role", "--org", org, user, role, json=json)
 
 
@@ -99,26 +99,26 @@ def create_user(
     ] = "reader",
     json: JsonOption = False,
 ) -> None:
-    """Make a user before the first sign-in or key."""
+    """Create a user before the first sign-in or key."""
     run_gateway("users", "create", "--org", org, user, "--role", role, json=json)
 
 
 @users_app.command("disable")
 def disable_user(user: UserArgument, org: OrgOption, json: JsonOption = False) -> None:
-    """End what a user may do: sessions end, keys don't work. The last owner can't be disabled."""
+    """Disable a user: sessions end, keys stop working. The last owner can't be disabled."""
     run_gateway("users", "disable", "--org", org, user, json=json)
 
 
 @users_app.command("enable")
 def enable_user(user: UserArgument, org: OrgOption, json: JsonOption = False) -> None:
-    """Let a disabled user act again."""
+    """Enable a disabled user."""
     run_gateway("users", "enable", "--org", org, user, json=json)
 
 
 @users_app.command("export")
 @output.async_command
 async def export_user(user: UserArgument, url: UrlOption = None) -> ExitCode:
-    """Print all that is held about a user as lines of JSON: as the user, or as the organisation's owner or admin."""
+    """Export all data about a user as JSON lines, as that user or as an owner or admin."""
     path, tail = f"/v1/users/{quote(user, safe='')}/export", b""
     async with Api(load_client_settings(url=url)) as api, api.data(path) as pieces:
         async for piece in pieces:
@@ -133,19 +133,19 @@ async def export_user(user: UserArgument, url: UrlOption = None) -> ExitCode:
 
 @groups_app.command("list")
 def list_groups(org: OrgOption, json: JsonOption = False) -> None:
-    """List groups with how many users are in them."""
+    """List groups with their number of users."""
     run_gateway("groups", "list", "--org", org, json=json)
 
 
 @groups_app.command("create")
 def create_group(group: GroupArgument, org: OrgOption, json: JsonOption = False) -> None:
-    """Make a group without users."""
+    """Create an empty group."""
     run_gateway("groups", "create", "--org", org, group, json=json)
 
 
 @groups_app.command("delete")
 def delete_group(group: GroupArgument, org: OrgOption, json: JsonOption = False) -> None:
-    """Delete a group; nobody is in it from the next request on. Exits with 5 if there is none."""
+    """Delete a group, effective from the next request. Exits with 5 if there is none."""
     run_gateway("groups", "delete", "--org", org, group, json=json)
 
 
@@ -157,11 +157,11 @@ def list_group_members(group: GroupArgument, org: OrgOption, json: JsonOption = 
 
 @groups_app.command("add")
 def add_to_group(group: GroupArgument, user: UserArgument, org: OrgOption, json: JsonOption = False) -> None:
-    """Put a user into a group. Exits with 5 if there is no such group or user."""
+    """Add a user to a group. Exits with 5 if there is no such group or user."""
     run_gateway("groups", "add", "--org", org, group, user, json=json)
 
 
 @groups_app.command("remove")
 def remove_from_group(group: GroupArgument, user: UserArgument, org: OrgOption, json: JsonOption = False) -> None:
-    """Take a user out of a group. Exits with 5 if the user isn't in it."""
+    """Remove a user from a group. Exits with 5 if the user isn't in it."""
     run_gateway("groups", "remove", "--org", org, group, user, json=json)

@@ -20,12 +20,12 @@ operator_app = typer.Typer(
     help="Manage all organisations of a server, with an operator's key in CITEWIRE_OPERATOR_KEY.", no_args_is_help=True
 )
 keys_app = typer.Typer(
-    help="Create, list and revoke operators' keys. Runs beside the gateway, as the owner of its database: "
+    help="Create, list and revoke operator keys. Runs as the owner of the gateway's database: "
     "CITEWIRE_GATEWAY_MIGRATE_DSN, or that of the local stack.",
     no_args_is_help=True,
 )
 organisations_app = typer.Typer(help="List, create, suspend and erase organisations.", no_args_is_help=True)
-limits_app = typer.Typer(help="What an organisation has in place of its plan's limits.", no_args_is_help=True)
+limits_app = typer.Typer(help="Manage limits that override an organisation's plan.", no_args_is_help=True)
 operator_app.add_typer(keys_app, name="keys")
 operator_app.add_typer(organisations_app, name="organisations")
 operator_app.add_typer(limits_app, name="limits")
@@ -40,14 +40,14 @@ OrgArgument = Annotated[str, typer.Argument(help="The organisation.", show_defau
 def create_key(
     name: Annotated[str | None, typer.Option("--name", help="What the key is for.")] = None,
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="It shows organisations and usage, and changes nothing.")
+        bool, typer.Option("--read-only", help="The key can read organisations and usage, and change nothing.")
     ] = False,
     expires: Annotated[
         str | None, typer.Option("--expires", help="When it stops working: 90d from now, or 2027-06-30.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Create a key and print it; it is shown only this once."""
+    """Create a key and print it; it is shown only once."""
     arguments = ["--name", name] if name else []
     arguments += ["--read-only"] if read_only else []
     arguments += ["--expires", expires] if expires else []
@@ -71,7 +71,7 @@ def revoke_key(
 @organisations_app.command("list")
 @output.async_command
 async def list_organisations(
-    query: Annotated[str | None, typer.Option("--q", help="Only whose ids hold this.", show_default=False)] = None,
+    query: Annotated[str | None, typer.Option("--q", help="Part of an organisation's id.", show_default=False)] = None,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
@@ -94,9 +94,9 @@ def show_organisation(org: OrgArgument, url: UrlOption = None, json: JsonOption 
 @organisations_app.command("create")
 def create_organisation(
     org: OrgArgument,
-    plan: Annotated[PlanName, typer.Option("--plan", help="What it pays for.")] = "pro",
+    plan: Annotated[PlanName, typer.Option("--plan", help="The plan.")] = "pro",
     owner: Annotated[
-        str | None, typer.Option("--owner", help="A user who owns it, and signs in.", show_default=False)
+        str | None, typer.Option("--owner", help="The first owner, who signs in.", show_default=False)
     ] = None,
     url: UrlOption = None,
     json: JsonOption = False,
@@ -113,30 +113,30 @@ def put_plan(
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Put an organisation on a plan, from its next request on."""
+    """Change an organisation's plan, effective from its next request."""
     _call("PUT", org, "/plan", {"plan": plan}, url=url, json=json)
 
 
 @organisations_app.command("audit-days")
 def put_audit_days(
     org: OrgArgument,
-    days: Annotated[int, typer.Argument(min=30, max=36_500, help="How many.", show_default=False)],
+    days: Annotated[int, typer.Argument(min=30, max=36_500, help="Number of days.", show_default=False)],
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Say for how many days an organisation's audit trail is kept."""
+    """Set how many days an organisation's audit trail is kept."""
     _call("PUT", org, "/audit-days", {"days": days}, url=url, json=json)
 
 
 @organisations_app.command("suspend")
 def suspend_organisation(org: OrgArgument, url: UrlOption = None, json: JsonOption = False) -> None:
-    """End what anybody of an organisation may do; what it stores stays."""
+    """Suspend an organisation: its members can't call; its data stays."""
     _call("POST", org, ":suspend", url=url, json=json)
 
 
 @organisations_app.command("resume")
 def resume_organisation(org: OrgArgument, url: UrlOption = None, json: JsonOption = False) -> None:
-    """Let the members of a suspended organisation call again."""
+    """Resume a suspended organisation."""
     _call("POST", org, ":resume", url=url, json=json)
 
 
@@ -144,11 +144,11 @@ def resume_organisation(org: OrgArgument, url: UrlOption = None, json: JsonOptio
 @output.async_command
 async def erase_organisation(
     org: OrgArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask. What is erased can't be brought back.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask for confirmation. Erasure can't be undone.")] = False,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Erase an organisation with everything that it has. It goes on in the background until it is done."""
+    """Erase an organisation with all its data, in the background."""
     if not yes:
         typer.confirm(f"Erase everything of {org}, for good?", abort=True, err=True)
     return await _print_erasure("DELETE", f"{_PATH}/{_quoted(org)}", url=url, json=json)
@@ -157,14 +157,14 @@ async def erase_organisation(
 @organisations_app.command("erasure")
 @output.async_command
 async def show_erasure(org: OrgArgument, url: UrlOption = None, json: JsonOption = False) -> ExitCode:
-    """Show how far an organisation's erasure is. Exits with 5 once nothing is left of it."""
+    """Show the progress of an organisation's erasure. Exits with 5 once nothing is left."""
     return await _print_erasure("GET", f"{_PATH}/{_quoted(org)}/erasure", url=url, json=json)
 
 
 @limits_app.command("list")
 @output.async_command
 async def list_limits(org: OrgArgument, url: UrlOption = None, json: JsonOption = False) -> ExitCode:
-    """List what an organisation has in place of its plan's limits."""
+    """List the limits that override an organisation's plan."""
     async with Api(load_operator_settings(url=url)) as api:
         listing = await api.call("GET", f"{_PATH}/{_quoted(org)}/limits")
     if json:
@@ -179,11 +179,11 @@ async def list_limits(org: OrgArgument, url: UrlOption = None, json: JsonOption 
 async def set_limit(
     org: OrgArgument,
     measure: MeasureArgument,
-    most: Annotated[int, typer.Argument(min=0, help="At most, also more than the plan allows.")],
+    most: Annotated[int, typer.Argument(min=0, help="The limit; may exceed the plan's.")],
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Give an organisation a limit in place of its plan's, within 30 seconds."""
+    """Override a plan's limit for an organisation, within 30 seconds."""
     async with Api(load_operator_settings(url=url)) as api:
         limit = await api.call("PUT", f"{_PATH}/{_quoted(org)}/limits/{measure}", body={"limit": most})
     if json:
@@ -198,7 +198,7 @@ async def set_limit(
 async def delete_limit(
     org: OrgArgument, measure: MeasureArgument, url: UrlOption = None, json: JsonOption = False
 ) -> ExitCode:
-    """Delete a limit: the plan's counts again. Exits with 5 if there is none."""
+    """Delete a limit; the plan's applies again. Exits with 5 if there is none."""
     async with Api(load_operator_settings(url=url)) as api:
         await api.call("DELETE", f"{_PATH}/{_quoted(org)}/limits/{measure}")
     if json:
@@ -211,7 +211,7 @@ async def delete_limit(
 @operator_app.command("plans")
 @output.async_command
 async def list_plans(url: UrlOption = None, json: JsonOption = False) -> ExitCode:
-    """List the plans and what they allow."""
+    """List the plans with their limits."""
     async with Api(load_operator_settings(url=url)) as api:
         listing = await api.call("GET", "/v1/operator/plans")
     if json:
@@ -232,7 +232,7 @@ async def show_usage(
     org: Annotated[str | None, typer.Option("--org", help="Only this organisation.", show_default=False)] = None,
     start: StartOption = None,
     end: EndOption = None,
-    by: Annotated[str, typer.Option("--by", help="Groups, with commas between: day, model, purpose.")] = "",
+    by: Annotated[str, typer.Option("--by", help="Comma-separated groups: day, model, purpose.")] = "",
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
@@ -258,7 +258,7 @@ async def show_audit(
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Show what operators did, oldest first."""
+    """Show the operators' audit trail, oldest first."""
     pages = await _pages("/v1/operator/audit", {"from": start, "to": end}, url=url)
     events = [event for page in pages for event in get_objects(page, "events")]
     if json:

@@ -6,10 +6,10 @@ import typer
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for scripts; errors as JSON on stderr.")]
 UrlOption = Annotated[
-    str | None, typer.Option("--url", help="The gateway's address; default: CITEWIRE_URL.", show_default=False)
+    str | None, typer.Option("--url", help="The gateway's URL; default: CITEWIRE_URL.", show_default=False)
 ]
 ImagesOption = Annotated[
-    bool, typer.Option("--images", help="Take a folder's images as well, where Tesseract recognises their text.")
+    bool, typer.Option("--images", help="Include a folder's images, whose text Tesseract recognises.")
 ]
 CollectionOption = Annotated[
     str | None, typer.Option("--collection", "-c", help="Only this collection.", show_default=False)

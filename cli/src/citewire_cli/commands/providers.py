@@ -13,20 +13,20 @@ from citewire_cli.jsonio import JsonObject, get_object, get_objects, get_str
 from citewire_cli.settings import load_client_settings
 
 providers_app = typer.Typer(
-    help="List, save, activate and delete model providers of your own, or as its owner or admin your organisation's. "
+    help="List, save, activate and delete your model providers, or as owner or admin your organisation's. "
     "Several may be saved for a type; one of them is active.",
     no_args_is_help=True,
 )
 
-TypeArgument = Annotated[Literal["chat", "embedding", "rerank"], typer.Argument(help="What it is for.")]
-NameArgument = Annotated[str, typer.Argument(help="What it is saved as.", show_default=False)]
-OrgOption = Annotated[bool, typer.Option("--org", help="The organisation's, not your own.")]
+TypeArgument = Annotated[Literal["chat", "embedding", "rerank"], typer.Argument(help="The type of provider.")]
+NameArgument = Annotated[str, typer.Argument(help="The saved name.", show_default=False)]
+OrgOption = Annotated[bool, typer.Option("--org", help="The organisation's providers instead of your own.")]
 
 
 @providers_app.command("list")
 @output.async_command
 async def list_providers(url: UrlOption = None, json: JsonOption = False) -> ExitCode:
-    """List what is saved; keys and addresses are never shown."""
+    """List saved providers, without keys and addresses."""
     async with Api(load_client_settings(url=url)) as api:
         listing = await api.call("GET", "/v1/providers")
     if json:
@@ -44,18 +44,18 @@ async def save_provider(
     type_: TypeArgument,
     name: NameArgument,
     provider: Annotated[str, typer.Argument(help="openai, anthropic, ollama, openai-compatible…", show_default=False)],
-    model: Annotated[str | None, typer.Option("--model", help="Its model.", show_default=False)] = None,
-    api_base: Annotated[str | None, typer.Option("--api-base", help="Its address.", show_default=False)] = None,
+    model: Annotated[str | None, typer.Option("--model", help="The model.", show_default=False)] = None,
+    api_base: Annotated[str | None, typer.Option("--api-base", help="The base URL.", show_default=False)] = None,
     api_key_file: Annotated[
         typer.FileText | None,
-        typer.Option("--api-key-file", help="A file with its key; - is the standard input.", show_default=False),
+        typer.Option("--api-key-file", help="A file with the API key; - reads standard input.", show_default=False),
     ] = None,
-    activate: Annotated[bool, typer.Option("--activate", help="Also make it the active one.")] = False,
+    activate: Annotated[bool, typer.Option("--activate", help="Also activate it.")] = False,
     org: OrgOption = False,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Try a provider out and save it under a name, in the place of what had that name."""
+    """Test a provider and save it under a name, replacing any provider with that name."""
     body: JsonObject = {"provider": provider}
     body |= {"model": model} if model else {}
     body |= {"api_base": api_base} if api_base else {}
@@ -73,7 +73,7 @@ async def save_provider(
 async def activate_provider(
     type_: TypeArgument, name: NameArgument, org: OrgOption = False, url: UrlOption = None, json: JsonOption = False
 ) -> ExitCode:
-    """Use another of those that are saved, from the next request on. Exits with 5 if there is none of that name."""
+    """Activate a saved provider, effective from the next request. Exits with 5 if there is none of that name."""
     async with Api(load_client_settings(url=url)) as api:
         active = await api.call("POST", f"{_path(type_, name)}:activate", params=_params(org=org))
     _show(active, json=json)
@@ -85,7 +85,7 @@ async def activate_provider(
 async def try_provider(
     type_: TypeArgument, name: NameArgument, org: OrgOption = False, url: UrlOption = None, json: JsonOption = False
 ) -> ExitCode:
-    """Make one small call to one that is saved. Exits with 1 if it fails, with 5 if there is none of that name."""
+    """Test a saved provider with a small call. Exits with 1 if it fails, with 5 if there is none of that name."""
     async with Api(load_client_settings(url=url)) as api:
         tested = await api.call("POST", f"{_path(type_, name)}:test", params=_params(org=org))
     _show(tested, json=json)
@@ -100,7 +100,7 @@ async def try_provider(
 async def deactivate_provider(
     type_: TypeArgument, org: OrgOption = False, url: UrlOption = None, json: JsonOption = False
 ) -> ExitCode:
-    """Go back to the organisation's or the server's own; the active one stays saved. Exits with 5 if there is none."""
+    """Return to the organisation's or the server's provider; the active one stays saved. Exits with 5 if none is."""
     async with Api(load_client_settings(url=url)) as api:
         saved = await api.call("POST", f"/v1/providers/{type_}:deactivate", params=_params(org=org))
     _show(saved, json=json)
@@ -112,7 +112,7 @@ async def deactivate_provider(
 async def delete_provider(
     type_: TypeArgument, name: NameArgument, org: OrgOption = False, url: UrlOption = None, json: JsonOption = False
 ) -> ExitCode:
-    """Delete one with its key; no other becomes active. Exits with 5 if there is none of that name."""
+    """Delete a provider with its key; no other becomes active. Exits with 5 if there is none of that name."""
     async with Api(load_client_settings(url=url)) as api:
         await api.call("DELETE", _path(type_, name), params=_params(org=org))
     if json:

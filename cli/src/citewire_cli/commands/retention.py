@@ -18,10 +18,10 @@ _SINCE: Final[dict[What, str]] = {
     "documents": "their last version was stored",
     "expired-documents": "their validity ended",
 }
-OfOption = Annotated[What, typer.Option("--of", help="What is kept.")]
+OfOption = Annotated[What, typer.Option("--of", help="What to keep.")]
 
 retention_app = typer.Typer(
-    help="Say how long your organisation keeps conversations and documents, as its owner or admin.",
+    help="Set how long your organisation keeps conversations and documents, as owner or admin.",
     no_args_is_help=True,
 )
 
@@ -41,11 +41,11 @@ async def set_retention(
         int, typer.Argument(min=1, max=36_500, help="Days after the last message or version.", show_default=False)
     ],
     of: OfOption = "conversations",
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask. What is erased can't be brought back.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask for confirmation. Erasure can't be undone.")] = False,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Keep conversations, or documents, for so many days; older ones are erased within minutes, for good."""
+    """Keep conversations or documents for N days; older ones are permanently erased within minutes."""
     if not yes:
         typer.confirm(f"Erase {of.replace('-', ' ')} {days} days after {_SINCE[of]}?", abort=True, err=True)
     return await _change(of, days, url=url, json=json)

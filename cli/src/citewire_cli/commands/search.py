@@ -19,7 +19,7 @@ async def search(
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=200, help="How many results.")] = 10,
     mode: Annotated[
         Literal["dense", "lexical", "hybrid"] | None,
-        typer.Option("--mode", help="How to search; default: the gateway's."),
+        typer.Option("--mode", help="Search mode; default: the gateway's."),
     ] = None,
     min_score: Annotated[float | None, typer.Option("--min-score", help="Lowest cosine similarity, 0 to 1.")] = None,
     document: DocumentOption = None,

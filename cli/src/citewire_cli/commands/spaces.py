@@ -12,24 +12,24 @@ from citewire_cli.jsonio import JsonObject, get_int, get_objects, get_str
 from citewire_cli.settings import load_client_settings
 
 spaces_app = typer.Typer(
-    help="List the library's embedding spaces, fill another one, and search in it. To change the model: prepare its "
+    help="List, prepare and switch the library's embedding spaces. To change the model: prepare its "
     "space, wait until no document is missing, switch.",
     no_args_is_help=True,
 )
 
 ModelArgument = Annotated[str, typer.Argument(help="The space's model.", show_default=False)]
 RevisionOption = Annotated[
-    str | None, typer.Option("--revision", help="Its revision, where there are several.", show_default=False)
+    str | None, typer.Option("--revision", help="Its revision, if there are several.", show_default=False)
 ]
 DimensionsOption = Annotated[
-    int | None, typer.Option("--dimensions", min=1, help="Its dimensions, where there are several.", show_default=False)
+    int | None, typer.Option("--dimensions", min=1, help="Its dimensions, if there are several.", show_default=False)
 ]
 
 
 @spaces_app.command("list")
 @output.async_command
 async def list_spaces(url: UrlOption = None, json: JsonOption = False) -> ExitCode:
-    """List spaces with how far each is filled."""
+    """List spaces with their progress."""
     async with Api(load_client_settings(url=url)) as api:
         listing = await api.call("GET", "/v1/spaces")
     if json:
@@ -50,7 +50,7 @@ async def prepare_space(
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Start embedding the library in another space, in the background. Searches stay in the live one."""
+    """Embed the library in another space, in the background. Searches stay in the live one."""
     space = await _post("/v1/spaces:prepare", {"space": _choice(model, revision, dimensions)}, url)
     if json:
         output.print_json(space)
@@ -69,12 +69,12 @@ async def switch_space(
     revision: RevisionOption = None,
     dimensions: DimensionsOption = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Also while documents are missing: searches don't find those until then.")
+        bool, typer.Option("--force", help="Switch even if documents are missing; searches don't find them until then.")
     ] = False,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Search in a space from now on. Refused (exit code 1) while documents are missing in it."""
+    """Make a space the live one. Fails (exit code 1) while documents are missing in it."""
     body: JsonObject = {"space": _choice(model, revision, dimensions), "force": force}
     space = await _post("/v1/spaces:switch", body, url)
     if json:

@@ -29,7 +29,7 @@ _CLEAR = "\x1b[2J\x1b[H"
 MetricsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--metrics", help="Where a process's metrics are: gateway=HOST:PORT; may be repeated.", show_default=False
+        "--metrics", help="Address of a process's metrics: gateway=HOST:PORT; may be repeated.", show_default=False
     ),
 ]
 WatchOption = Annotated[
@@ -37,7 +37,7 @@ WatchOption = Annotated[
     typer.Option(
         "--watch",
         min=0.1,
-        help="Look again every so many seconds; rates and times are of the last ones.",
+        help="Refresh every N seconds; rates and times cover that interval.",
         show_default=False,
     ),
 ]
@@ -47,7 +47,7 @@ WatchOption = Annotated[
 async def status(
     url: UrlOption = None, metrics: MetricsOption = None, watch: WatchOption = None, json: JsonOption = False
 ) -> ExitCode:
-    """Show the health of each process, and what the dashboards show.
+    """Show the health and the main metrics of each process.
 
     Exits with 3 if the gateway can't be reached or something isn't ready, with 1 if a process's metrics can't be read.
     """

@@ -27,40 +27,40 @@ async def sync_command(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="What to follow: a folder, git+https://HOST/REPOSITORY@REF#FOLDER (also git+ssh, git+file), the "
+            help="The source: a folder, git+https://HOST/REPOSITORY@REF#FOLDER (also git+ssh, git+file), the "
             "https:// address of a sitemap, or s3://BUCKET/FOLDER, webdav+https://HOST/FOLDER, sftp://USER@HOST/FOLDER.",
             show_default=False,
         ),
     ],
-    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection that follows it.")],
+    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to keep in step.")],
     tag: Annotated[list[str] | None, typer.Option("--tag", "-t", help="Give new documents this tag.")] = None,
     name: Annotated[
         str | None,
-        typer.Option(help="The source's name in the library; by default made of this machine and the folder's path."),
+        typer.Option(help="The source's name in the library; default: from this machine's name and the folder's path."),
     ] = None,
     url_prefix: Annotated[
-        str, typer.Option(help="What stands before a file's path in its address, such as https://wiki.example.org/.")
+        str, typer.Option(help="Prefix of each document's URL, such as https://wiki.example.org/.")
     ] = "",
     permissions: Annotated[
-        bool, typer.Option("--permissions", help="Only whom the file system lets read a file may read its document.")
+        bool, typer.Option("--permissions", help="Restrict each document to those who may read its file.")
     ] = False,
     images: ImagesOption = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on, and follow each change within seconds.")] = False,
-    poll: Annotated[bool, typer.Option("--poll", help="Watch a network share, which tells of no changes.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done without doing it.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep running and follow each change within seconds.")] = False,
+    poll: Annotated[bool, typer.Option("--poll", help="Poll, for a network share that reports no changes.")] = False,
     allow_deletions: Annotated[
-        bool, typer.Option("--allow-deletions", help="Also if most of the source's documents would be deleted.")
+        bool, typer.Option("--allow-deletions", help="Proceed even if most of the source's documents would be deleted.")
     ] = False,
     cache: Annotated[
-        Path, typer.Option(help="Where what was fetched is kept, so that the next run fetches what changed.")
+        Path, typer.Option(help="Folder for fetched files, so that the next run fetches only changes.")
     ] = Path("~/.cache/citewire/sync"),
     patience: Annotated[
-        float, typer.Option("--patience", min=1, help="Seconds without progress before waiting ends.")
+        float, typer.Option("--patience", min=1, help="Seconds without progress before giving up.")
     ] = 600.0,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Make a collection hold what a source holds, and only that of what came from there before.
+    """Keep a collection in step with a source.
 
     A file's path in the source is its document's name. New files are uploaded, changed ones become new versions, moved
     ones keep their document, and documents whose file is gone are deleted; other documents of the collection stay. Run

@@ -14,7 +14,7 @@ from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.jsonio import JsonObject, get_int, get_objects, get_str, get_texts, parse_object
 from citewire_cli.settings import load_client_settings
 
-table_app = typer.Typer(help="List a document's tables, and compute over them.", no_args_is_help=True)
+table_app = typer.Typer(help="List a document's tables and query them.", no_args_is_help=True)
 
 _READ_SECONDS: Final = 120.0
 """A long table is read as a whole before the first byte of its answer."""
@@ -24,7 +24,7 @@ _PART: Final = re.compile(r"(year|quarter|month|day|year_month)\((.+)\)", re.S)
 _SHOWN_ROWS: Final = 12
 
 DocumentArgument = Annotated[int, typer.Argument(metavar="ID", help="The document's id.", show_default=False)]
-VersionOption = Annotated[int | None, typer.Option("--version", min=1, help="Of this version; default: the live one.")]
+VersionOption = Annotated[int | None, typer.Option("--version", min=1, help="The version; default: the live one.")]
 ColumnsOption = list[str] | None
 
 
@@ -60,31 +60,31 @@ async def query(
     ] = None,
     by: Annotated[ColumnsOption, typer.Option("--by", help="Group by a column, or by 'month(Date)'.")] = None,
     count: Annotated[bool, typer.Option("--count", help="Count the rows.")] = False,
-    distinct: Annotated[ColumnsOption, typer.Option("--distinct", help="Count a column's different values.")] = None,
-    total: Annotated[ColumnsOption, typer.Option("--sum", help="Add up a column.")] = None,
+    distinct: Annotated[ColumnsOption, typer.Option("--distinct", help="Count a column's distinct values.")] = None,
+    total: Annotated[ColumnsOption, typer.Option("--sum", help="Sum a column.")] = None,
     avg: Annotated[ColumnsOption, typer.Option("--avg", help="A column's mean.")] = None,
-    least: Annotated[ColumnsOption, typer.Option("--min", help="A column's least value.")] = None,
-    most: Annotated[ColumnsOption, typer.Option("--max", help="A column's greatest value.")] = None,
+    least: Annotated[ColumnsOption, typer.Option("--min", help="A column's minimum.")] = None,
+    most: Annotated[ColumnsOption, typer.Option("--max", help="A column's maximum.")] = None,
     median: Annotated[ColumnsOption, typer.Option("--median", help="A column's median.")] = None,
     show: Annotated[
-        ColumnsOption, typer.Option("--show", help="Show a column of rows that aren't computed with.")
+        ColumnsOption, typer.Option("--show", help="Show a column of the rows, instead of aggregates.")
     ] = None,
     order: Annotated[
         list[int] | None,
-        typer.Option("--order", help="Order by a column of the answer, from 1; -1: greatest first."),
+        typer.Option("--order", help="Order by a result column, from 1; -1: descending."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most rows.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of rows.")] = 100,
     sheet: Annotated[str | None, typer.Option("--sheet", help="The sheet, if several have the columns.")] = None,
     header_row: Annotated[int | None, typer.Option("--header-row", min=1, help="The line of the header.")] = None,
     version: VersionOption = None,
     typed: Annotated[
         str | None,
-        typer.Option("--query", help="Instead of all these: the API's query as JSON, `-` reads it, `@FILE` too."),
+        typer.Option("--query", help="The API's query as JSON, instead of these options; `-` is stdin, `@FILE` a file."),
     ] = None,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Compute over a table of a document, exactly. Options that take a column may be repeated."""
+    """Query a table of a document. Options that take a column may be repeated."""
     computed = {"count_distinct": distinct, "sum": total, "avg": avg, "min": least, "max": most, "median": median}
     aggregates = [
         {"function": name, "column": column} for name, columns in computed.items() for column in columns or ()

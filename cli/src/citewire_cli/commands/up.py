@@ -15,7 +15,7 @@ def up_command(
     port: Annotated[
         int | None,
         typer.Option(
-            "--port", min=0, max=65535, help="The gateway's port; 0 takes a free one. [CITEWIRE_GATEWAY_PORT]"
+            "--port", min=0, max=65535, help="The gateway's port; 0 picks a free one. [CITEWIRE_GATEWAY_PORT]"
         ),
     ] = None,
     sample: Annotated[
@@ -25,7 +25,7 @@ def up_command(
         ),
     ] = None,
     grace: Annotated[
-        float, typer.Option("--grace", min=0, help="Seconds that running answers get when the stack is stopped.")
+        float, typer.Option("--grace", min=0, help="Seconds that running answers get at shutdown.")
     ] = 15.0,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show debug lines as well.")] = False,
     quiet: Annotated[
@@ -33,7 +33,7 @@ def up_command(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Start the whole stack on this machine, and stay until Ctrl-C.
+    """Start the whole stack on this machine, and run until Ctrl-C.
 
     Embedded Postgres, embedder, retriever, ingest worker, generator and gateway, all on the loopback address without
     authentication. Data is kept in CITEWIRE_DATA_DIR (.citewire), full logs in its logs/ folder. A process that dies is

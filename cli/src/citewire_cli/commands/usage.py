@@ -25,7 +25,7 @@ _SHORT = {
 """Figures of the table and their headings; `--json` and `--csv` have all of them."""
 
 StartOption = Annotated[
-    str | None, typer.Option("--from", help="First day (UTC), or a time; default: 29 days ago.", show_default=False)
+    str | None, typer.Option("--from", help="First day (UTC) or time; default: 29 days ago.", show_default=False)
 ]
 EndOption = Annotated[str | None, typer.Option("--to", help="Last day, or a time; default: today.", show_default=False)]
 
@@ -35,7 +35,7 @@ async def usage(
     start: StartOption = None,
     end: EndOption = None,
     by: Annotated[
-        str, typer.Option("--by", help="Groups, with commas between: org, user, key, day, model, profile, purpose.")
+        str, typer.Option("--by", help="Comma-separated groups: org, user, key, day, model, profile, purpose.")
     ] = "day,model",
     source: Annotated[
         Literal["calls", "exchanges"] | None,
@@ -45,15 +45,15 @@ async def usage(
             show_default=False,
         ),
     ] = None,
-    user: Annotated[str | None, typer.Option("--user", help="Only this user's.", show_default=False)] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Only this user's usage.", show_default=False)] = None,
     key: Annotated[
         str | None, typer.Option("--key", help="Only calls of this API key, by its id.", show_default=False)
     ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, as the gateway writes it.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the gateway's CSV.")] = False,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Show tokens and cost, of calls to providers and of chats. Owners and admins see their organisation's.
+    """Show tokens and cost of provider calls and chats. Owners and admins see their organisation's.
 
     A chat counts whoever answered it; a call only where a provider was asked. `--json` is the calls' report, with the
     chats' in `exchanges`, unless --source names one of them; `--csv` is one of the two, the calls by default.

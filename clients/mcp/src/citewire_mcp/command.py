@@ -10,13 +10,13 @@ from citewire_cli.output import async_command
 from citewire_cli.settings import load_client_settings
 
 _HTTP = typer.Option("--http", help="Serve HTTP (streamable, at /mcp) instead of standard input and output.")
-_HOST = typer.Option("--host", help="With --http: where to listen.")
+_HOST = typer.Option("--host", help="With --http: the address to listen on.")
 _PORT = typer.Option("--port", min=0, max=65535, help="With --http: the port.")
 _PUBLIC_URL = typer.Option(
-    "--public-url", help="With --http: this server's address as clients know it, such as https://mcp.acme.com/mcp."
+    "--public-url", help="With --http: this server's public URL, such as https://mcp.acme.com/mcp."
 )
 _ISSUER = typer.Option(
-    "--issuer", help="With --http: who issues the tokens that clients bring (OpenID Connect); needs --public-url."
+    "--issuer", help="With --http: the issuer of clients' tokens (OpenID Connect); needs --public-url."
 )
 
 

@@ -1553,12 +1553,12 @@ class LimitBody(Model):
         int,
         Field(
             description=(
-                'At most; where the plan allows less, that counts. 0 lets nothing'
+                'The limit; a lower limit of the plan takes precedence. 0 lets nothing'
                 ' through.'
             )
         ),
     ]
-    """At most; where the plan allows less, that counts. 0 lets nothing through."""
+    """The limit; a lower limit of the plan takes precedence. 0 lets nothing through."""
 
     measure: Literal['requests', 'tokens', 'streams', 'uploads', 'upload-bytes'] | str
     scope: Literal['user', 'key'] | str
@@ -1880,11 +1880,11 @@ class OrganisationLimitBody(Model):
         int,
         Field(
             description=(
-                'At most, also more than the plan allows. 0 lets nothing through.'
+                'The limit; may exceed the plan's. 0 lets nothing through.'
             )
         ),
     ]
-    """At most, also more than the plan allows. 0 lets nothing through."""
+    """The limit; may exceed the plan's. 0 lets nothing through."""
 
 
 class OwnLimitInfo(Model):

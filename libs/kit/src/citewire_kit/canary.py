@@ -124,9 +124,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog="What is compressed (inside PDF, DOCX and ZIP files) or encrypted can't be found by its text. Backups "
         "and Postgres's write-ahead log aren't searched.",
     )
-    parser.add_argument("text", help="what must not be found; - reads it from the standard input")
-    parser.add_argument("--dsn", action="append", default=[], help="a database, as a superuser; may be given again")
-    parser.add_argument("--folder", action="append", default=[], type=Path, help="a folder; may be given again")
+    parser.add_argument("text", help="the text to search for; - reads it from standard input")
+    parser.add_argument("--dsn", action="append", default=[], help="a database, as a superuser; may be repeated")
+    parser.add_argument("--folder", action="append", default=[], type=Path, help="a folder; may be repeated")
     options = parser.parse_args(arguments)
     text = sys.stdin.read().strip() if options.text == "-" else options.text
     if len(text) < _SHORTEST or not (options.dsn or options.folder):

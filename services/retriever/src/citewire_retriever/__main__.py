@@ -16,8 +16,8 @@ def main(arguments: Sequence[str]) -> None:
     """Runs the command that the arguments name; `serve` if they name none."""
     parser = argparse.ArgumentParser(prog="citewire_retriever", description="Citewire's retriever.")
     commands = parser.add_subparsers(dest="command")
-    commands.add_parser("serve", help="answer RetrieverService and CorpusService (the default)")
-    commands.add_parser("worker", help="ingest what was uploaded")
+    commands.add_parser("serve", help="serve RetrieverService and CorpusService (the default)")
+    commands.add_parser("worker", help="ingest uploaded documents")
     add_migrate(commands, "corpus")
     add_cluster(commands)
     parsed = parser.parse_args(arguments)

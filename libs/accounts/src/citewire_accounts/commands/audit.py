@@ -28,7 +28,7 @@ def add_audit(commands: "Commands") -> None:
     """Adds the command to a parser's commands."""
     parser = commands.add_parser("audit", help="check the audit trail")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    verifying = actions.add_parser("verify", help="check every chain: what was changed, removed, added or moved")
+    verifying = actions.add_parser("verify", help="verify every chain and report any tampering")
     verifying.add_argument(
         "--heads",
         type=Path,
@@ -40,7 +40,7 @@ def add_audit(commands: "Commands") -> None:
         type=Path,
         action="append",
         metavar="FILE",
-        help="check the chains in a service's log, lines of JSON, instead of the database; may be given again",
+        help="verify the chains in a service's JSON log instead of the database; may be repeated",
     )
     verifying.add_argument("--json", action="store_true", help="print JSON")
 

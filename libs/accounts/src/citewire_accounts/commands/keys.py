@@ -27,17 +27,17 @@ def add_keys(commands: "Commands") -> None:
     """Adds the command `keys` to a process's commands."""
     keys = commands.add_parser("keys", help="create, list, rotate and revoke API keys")
     actions = keys.add_subparsers(dest="action", metavar="ACTION", required=True)
-    creating = actions.add_parser("create", help="make a key and print it, this once; org and user are made if new")
+    creating = actions.add_parser("create", help="create a key and print it once; creates org and user if needed")
     creating.add_argument("--user", help="the user (default: local)")
     creating.add_argument("--plan", choices=("free", "basic", "pro"), help="the organisation's plan (new ones: pro)")
     creating.add_argument("--name", default="key", help="what the key is for")
-    creating.add_argument("--scopes", help=f"what it may be used for, of {','.join(SCOPES)} (default: all)")
+    creating.add_argument("--scopes", help=f"comma-separated scopes, of {','.join(SCOPES)} (default: all)")
     creating.add_argument(
-        "--group", action="append", dest="groups", help="a group that it acts for; again for more (default: its user's)"
+        "--group", action="append", dest="groups", help="a group of the key; may be repeated (default: its user's)"
     )
     listing = actions.add_parser("list", help="list keys, without the secrets")
-    rotating = actions.add_parser("rotate", help="give a key a new text and print it, this once")
-    rotating.add_argument("--overlap", default="24h", help="how long the text before works, too (default: 24h)")
+    rotating = actions.add_parser("rotate", help="give a key a new text and print it once")
+    rotating.add_argument("--overlap", default="24h", help="how long the previous text still works (default: 24h)")
     revoking = actions.add_parser("revoke", help="revoke a key; it stops working at once")
     for action in (creating, rotating):
         action.add_argument("--expires", help="when it stops working: 90d from now, or 2027-06-30 (default: never)")

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 def add_operator_keys(commands: "Commands") -> None:
     """Adds the command `operator` to a process's commands."""
-    operator = commands.add_parser("operator", help="keys of who runs the installation, as the schema's owner")
+    operator = commands.add_parser("operator", help="manage operators, as the schema's owner")
     keys = operator.add_subparsers(dest="what", metavar="WHAT", required=True).add_parser("keys", help="their API keys")
     actions = keys.add_subparsers(dest="action", metavar="ACTION", required=True)
-    creating = actions.add_parser("create", help="make a key for /v1/operator and print it, this once")
+    creating = actions.add_parser("create", help="create a key for /v1/operator and print it once")
     creating.add_argument("--name", default="operator", help="what the key is for")
     creating.add_argument(
-        "--read-only", action="store_true", help="it shows organisations and usage, and changes nothing"
+        "--read-only", action="store_true", help="the key can read organisations and usage, and change nothing"
     )
     creating.add_argument("--expires", help="when it stops working: 90d from now, or 2027-06-30 (default: never)")
     listing = actions.add_parser("list", help="list keys, without the secrets")

@@ -19,22 +19,22 @@ _PREFIX = "CITEWIRE_RETRIEVER_"
 
 def add_cluster(commands: "Commands") -> None:
     """Adds the command `cluster` and its own to a parser's commands."""
-    parser = commands.add_parser("cluster", help="look after the nodes of a Citus cluster, as the schema's owner")
+    parser = commands.add_parser("cluster", help="manage the nodes of a Citus cluster, as the schema's owner")
     acts = parser.add_subparsers(dest="act", required=True)
     status = acts.add_parser("status", help="nodes, their shares of organisations, and what is being moved")
     status.add_argument("--json", action="store_true", help="as one JSON object")
     adding = acts.add_parser("add-node", help="add a node; it gets shards by `rebalance` or `move`")
     adding.add_argument("node", metavar="HOST[:PORT]", help="as the coordinator and the other nodes reach it")
-    balancing = acts.add_parser("rebalance", help="spread shards evenly over the nodes, while all goes on")
-    balancing.add_argument("--by", choices=("disk-size", "shard-count"), default="disk-size", help="what is to be even")
-    balancing.add_argument("--no-wait", action="store_true", help="end when it has begun; `status` shows it")
-    moving = acts.add_parser("move", help="give an organisation shards of its own and move them, while all goes on")
+    balancing = acts.add_parser("rebalance", help="spread shards evenly over the nodes, without downtime")
+    balancing.add_argument("--by", choices=("disk-size", "shard-count"), default="disk-size", help="what to balance")
+    balancing.add_argument("--no-wait", action="store_true", help="return once it has begun; `status` shows progress")
+    moving = acts.add_parser("move", help="move an organisation to shards of its own on another node, without downtime")
     moving.add_argument("organisation", metavar="ORG")
     moving.add_argument("--to", metavar="HOST[:PORT]", required=True, help="the node")
     moving.add_argument(
-        "--together", action="store_true", help="with the organisations that share its shards, as they are"
+        "--together", action="store_true", help="together with the organisations that share its shards"
     )
-    isolating = acts.add_parser("isolate", help="give an organisation shards of its own, on the node where it is")
+    isolating = acts.add_parser("isolate", help="give an organisation its own shards, on its current node")
     isolating.add_argument("organisation", metavar="ORG")
 
 

@@ -1,4 +1,4 @@
-"""`/v1/admin/groups`: groups that an organisation keeps itself, for owners and admins."""
+"""`/v1/admin/groups`: the organisation's own groups, for owners and admins."""
 
 from typing import Annotated
 from urllib.parse import quote

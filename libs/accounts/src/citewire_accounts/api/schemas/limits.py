@@ -21,7 +21,7 @@ class LimitBody(RequestModel):
     key_id: Annotated[StrictStr, Field(max_length=128)] | None = Field(default=None, description="The key, for `key`.")
     measure: MeasureName
     limit: Annotated[StrictInt, Field(ge=0, lt=2**53)] = Field(
-        description="At most; where the plan allows less, that counts. 0 lets nothing through.", examples=[100]
+        description="The limit; a lower limit of the plan takes precedence. 0 lets nothing through.", examples=[100]
     )
 
 

@@ -67,7 +67,7 @@ class OrganisationLimitBody(RequestModel):
     """A limit of an organisation's, in place of its plan's."""
 
     limit: Annotated[StrictInt, Field(ge=0, lt=2**53)] = Field(
-        description="At most, also more than the plan allows. 0 lets nothing through.", examples=[100_000]
+        description="The limit; may exceed the plan's. 0 lets nothing through.", examples=[100_000]
     )
 
 
