@@ -93,7 +93,7 @@ class Readers:
     users: Sequence[str] = ()
     groups: Sequence[str] = ()
     organisation: bool = False
-    """Whether everybody in the organisation may."""
+    """Whether everybody in the organisation may read it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,7 @@ class Assessment:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens that the chat spent, all its calls together."""
+    """Tokens of all the chat's calls."""
 
     type: ClassVar[EventType] = EventType.USAGE
     embedding_tokens: int

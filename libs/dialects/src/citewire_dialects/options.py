@@ -60,7 +60,7 @@ _MOST_CANDIDATES = 200
 
 
 class InputTokens(BaseModel):
-    """Most tokens that the model is given, by tenant plan: up to what the plan has; what is absent stays."""
+    """Maximum input tokens of the model by tenant plan, up to the plan's own; absent plans stay unchanged."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -73,7 +73,7 @@ class SearchOptions(BaseModel):
     """What a search, a question and a profile may each say about retrieval, named as in the retriever's message."""
 
     max_per_document: Annotated[StrictInt, Field(ge=1, le=200)] | None = Field(
-        default=None, description="Most chunks of one document; absent means no limit, or the profile's."
+        default=None, description="Maximum chunks of one document; absent: no limit, or the profile's."
     )
 
 
@@ -81,15 +81,15 @@ _IN_SEARCH = (*SearchOptions.model_fields, "recent", "fuse_by_rank")
 
 
 class ProfileOptions(SearchOptions):
-    """Fields of a profile to be changed, within its limits; what is absent stays."""
+    """Profile fields to override, within its limits."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     scope: Literal["org", "user"] | None = Field(
-        default=None, description="Whose documents are searched: the organisation's, or the caller's own."
+        default=None, description="The documents searched: the organisation's, or the caller's own."
     )
     types: Annotated[list[DocumentType], Field(max_length=4)] | None = Field(
-        default=None, description="Types of documents that are searched; none is all."
+        default=None, description="Types of documents searched; none means all."
     )
     empty_selection: Literal["nothing", "absent"] | None = Field(
         default=None, description="What `document_ids: []` means."
@@ -100,7 +100,7 @@ class ProfileOptions(SearchOptions):
     top_k: StrictInt | None = None
     min_score: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] | None = None
     min_score_calibrated: StrictBool | None = Field(
-        default=None, description="Whether the embedding space's own threshold counts instead, where it is known."
+        default=None, description="Whether to use the embedding space's own threshold, if known."
     )
     by_document: StrictBool | None = Field(default=None, description="The best chunk of each document alone.")
     recent: Annotated[StrictInt, Field(ge=0, le=50)] | None = Field(
@@ -110,51 +110,51 @@ class ProfileOptions(SearchOptions):
     fuse_by_rank: StrictBool | None = Field(
         default=None, description="Whether `hybrid` fuses by reciprocal rank alone, not by scores."
     )
-    rerank: StrictBool | None = Field(default=None, description="A second ranking by a rerank model.")
+    rerank: StrictBool | None = Field(default=None, description="Reranks results with a rerank model.")
     rerank_candidates: Annotated[StrictInt, Field(ge=1, le=_MOST_CANDIDATES)] | None = Field(
-        default=None, description="How many results are ranked again; `top_k` at least."
+        default=None, description="Number of results to rerank, at least `top_k`."
     )
     rerank_keep: Annotated[StrictInt, Field(ge=1, le=_MOST_CANDIDATES)] | None = Field(
-        default=None, description="How many of them are kept at most; absent means the profile's, or `top_k`."
+        default=None, description="Maximum kept; absent: the profile's, or `top_k`."
     )
     rerank_seconds: RerankSeconds | None = Field(
-        default=None, description="How long that may take; absent means what the operator set, 0.3 unless changed."
+        default=None, description="Time limit; absent: the operator's setting, 0.3 by default."
     )
-    hyde: StrictBool | None = Field(default=None, description="Searches for a passage that might be the answer.")
+    hyde: StrictBool | None = Field(default=None, description="Searches with a hypothetical answer (HyDE).")
     derive_filter: StrictBool | None = Field(
         default=None,
-        description="Narrows the search to tags, category, kind and dates of saving that a question names.",
+        description="Narrows the search to the tags, category, kind and dates of saving named in a question.",
     )
     on_empty: Literal["model", "sentence"] | None = Field(
-        default=None, description="Who answers where nothing was found: the model, or a fixed sentence at no cost."
+        default=None, description="What answers if nothing was found: the model, or a fixed sentence at no cost."
     )
     context_format: Literal["numbered", "source_labels", "typed", "plain"] | None = Field(
-        default=None, description="How a passage's block begins in the prompt."
+        default=None, description="The heading of a passage's block in the prompt."
     )
     max_context_chars: Annotated[StrictInt, Field(ge=1_000, le=1_000_000)] | None = Field(
-        default=None, description="Most characters of the context, labels and line ends included."
+        default=None, description="Maximum characters of the context, including labels and line ends."
     )
     input_tokens: InputTokens | None = Field(
-        default=None, description="Most tokens that the model is given, by tenant plan."
+        default=None, description="Maximum input tokens of the model, by tenant plan."
     )
     history_tokens: Annotated[StrictInt, Field(ge=0, le=32_000)] | None = Field(
-        default=None, description="Most tokens of system prompt and conversation; 0 gives the model no history."
+        default=None, description="Maximum tokens of system prompt and conversation; 0 sends no history."
     )
     condense: StrictBool | None = Field(default=None, description="Rewrites follow-ups before searching.")
     keep_passages: StrictBool | None = Field(
         default=None,
-        description="Keeps the passages of earlier questions in the prompt where a provider's cache makes it cheaper.",
+        description="Keeps the passages of earlier questions in the prompt if a provider's cache makes it cheaper.",
     )
-    decide: StrictBool | None = Field(default=None, description="Asks first whether the question needs retrieval.")
-    assess: StrictBool | None = Field(default=None, description="Lets the model judge its answer.")
+    decide: StrictBool | None = Field(default=None, description="First asks the model whether the question needs retrieval.")
+    assess: StrictBool | None = Field(default=None, description="Has the model assess its answer.")
     judge_relevance: StrictBool | None = Field(
-        default=None, description="Lets the model leave out passages that have nothing to do with the question."
+        default=None, description="Has the model leave out irrelevant passages."
     )
     fill_table_query: StrictBool | None = Field(
         default=None,
-        description="Lets the model read a question that asks to compute as a query of a table, where no rule does.",
+        description="Has the model write a table query if the rules find none.",
     )
-    speculate: StrictBool | None = Field(default=None, description="Begins the answer before that decision.")
+    speculate: StrictBool | None = Field(default=None, description="Starts the answer before that decision.")
     answer_language: Annotated[StrictStr, Field(max_length=64)] | None = None
     not_found_sentence: Annotated[StrictStr, Field(min_length=1, max_length=500)] | None = Field(
         default=None,
@@ -162,7 +162,7 @@ class ProfileOptions(SearchOptions):
     )
     marker_style: Literal["none", "remove", "ref", "source"] | None = None
     remove_invalid_markers: StrictBool | None = Field(
-        default=None, description="Removes markers whose number isn't a source's; otherwise they stay as written."
+        default=None, description="Removes markers without a matching source; otherwise they stay as written."
     )
     ask_back: StrictBool | None = None
     instructions: Annotated[StrictStr, Field(max_length=16_000)] | None = None

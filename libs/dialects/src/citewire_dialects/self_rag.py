@@ -24,7 +24,7 @@ class SelfRagRequest(ForeignRequest):
     min_score: Score = Field(default=0.3, description="Lowest cosine similarity of a chunk.")
     collection: CollectionName | None = Field(default=None, description="Only this collection (feed).")
     judge_relevance: StrictBool = Field(
-        default=False, description="Lets the model leave out passages that have nothing to do with the question."
+        default=False, description="Has the model leave out irrelevant passages."
     )
 
     def native(self) -> ChatRequest:
@@ -76,7 +76,7 @@ class SelfRagRetrieval(ResponseModel):
 
 
 class SelfRagContent(ResponseModel):
-    """A piece of the answer's text."""
+    """A fragment of the answer's text."""
 
     delta: str = Field(examples=["It compares vectors [ref:1]."])
 

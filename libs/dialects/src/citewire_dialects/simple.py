@@ -42,7 +42,7 @@ class SimpleAnswer(ResponseModel):
 
 
 class SimpleToken(ResponseModel):
-    """A piece of the answer's text."""
+    """A fragment of the answer's text."""
 
     token: str = Field(examples=["Revenue grew by 12 %."])
 

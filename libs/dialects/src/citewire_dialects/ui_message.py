@@ -34,13 +34,13 @@ class UiStart(UiPart):
 
 
 class UiStartStep(UiPart):
-    """A step begins; there is one."""
+    """Start of a step; there is only one."""
 
     type: Literal["start-step"]
 
 
 class UiSourceUrl(UiPart):
-    """A citation whose document has an address."""
+    """A citation of a document with a URL."""
 
     type: Literal["source-url"]
     source_id: str = Field(examples=["1"])
@@ -49,7 +49,7 @@ class UiSourceUrl(UiPart):
 
 
 class UiSourceDocument(UiPart):
-    """A citation whose document has none."""
+    """A citation of a document without a URL."""
 
     type: Literal["source-document"]
     source_id: str = Field(examples=["1"])
@@ -66,7 +66,7 @@ class UiTextStart(UiPart):
 
 
 class UiTextDelta(UiPart):
-    """A piece of the answer's text."""
+    """A fragment of the answer's text."""
 
     type: Literal["text-delta"]
     id: str = Field(examples=["answer"])

@@ -48,7 +48,7 @@ Neighbour = Annotated[str | None, Query(max_length=300, description="An entry's 
 async def create_message(
     call: ChatCallDep, body: Annotated[MessagesRequest, Depends(JsonBody(MessagesRequest))]
 ) -> Response:
-    """Answers as Anthropic's Messages API does; `model` names a profile, and after a slash a chat model."""
+    """Anthropic's Messages API; `model` names a profile, optionally with a chat model after a slash."""
     profile = await call.find_profile(body.profile)
     kind = MessagesStream if body.stream else MessagesAnswer
     dialect: ChatDialect = kind(f"msg_{current_request_id()}", body.model, call.url_of)
@@ -69,13 +69,13 @@ async def list_anthropic_models(
     after_id: Neighbour = None,
     before_id: Neighbour = None,
 ) -> ModelEntries:
-    """Returns the profiles by name: each is a model to ask."""
+    """Returns the profiles by name, each as a model."""
     profiles = await services.profiles.list(tenant)
     entries = [ModelEntry.of(profile.name, stored and stored.created_at) for profile, stored in profiles]
     return ModelEntries.page(entries, limit, after_id, before_id)
 
 
-@router.get("/anthropic/v1/models/{name}", summary="Look up a profile as a model (Anthropic)", responses=problems(404))
+@router.get("/anthropic/v1/models/{name}", summary="Get a profile as a model (Anthropic)", responses=problems(404))
 async def get_anthropic_model(name: str, tenant: TenantDep, services: ServicesDep) -> ModelEntry:
     """Returns one profile."""
     return ModelEntry.of((await services.profiles.find(tenant, name)).name)

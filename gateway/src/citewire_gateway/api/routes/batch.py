@@ -22,9 +22,9 @@ router = APIRouter(route_class=CancellingRoute, tags=["documents"], dependencies
 
 
 class OperationResult(ResponseModel):
-    """What became of one operation."""
+    """The result of one operation."""
 
-    status: int = Field(description="The status that a request of its own would have had.", examples=[202])
+    status: int = Field(description="The status of the equivalent single request.", examples=[202])
     document: Document | MISSING = Field(default=MISSING, description="As it is now, unless it was deleted.")
     error: Problem | MISSING = Field(default=MISSING, description="Its fields begin with `operations.NUMBER`.")
 
@@ -37,7 +37,7 @@ class BatchResults(ResponseModel):
 
 @router.post("/v1/documents:batch", summary="Change many documents", responses=problems(413, 415))
 async def change_many(call: UploadCallDep, batch: Annotated[Batch, Depends(JsonBody(Batch))]) -> BatchResults:
-    """Does operations one after another. One that fails hinders no other; its result has the error."""
+    """Runs operations in order. A failed one doesn't affect the others; its result has the error."""
     results: list[OperationResult] = []
     done: dict[int, Document | None] = {}
 

@@ -45,7 +45,7 @@ _MAX_NAME = 128
 async def list_collections(
     services: ServicesDep, page_size: PageSize = None, page_token: PageToken = None, q: SearchText = None
 ) -> CollectionList:
-    """Returns collections by name; `q` looks into names."""
+    """Returns collections by name; `q` searches names."""
     request = corpus_pb2.ListCollectionsRequest(page_size=page_size or 0, page_token=page_token or "", q=q or "")
     return CollectionList.read(await services.corpus.list_collections(request))
 
@@ -102,7 +102,7 @@ async def delete_collection(
     responses=problems(403, 404),
 )
 async def get_grants(name: str, services: ServicesDep) -> GrantList:
-    """Returns who may do what with a collection, for those who may manage it; none: it is everybody's."""
+    """Returns a collection's grants, for those who may manage it; without any, it is open to everybody."""
     return GrantList.read(await services.corpus.grants(_existing(name)))
 
 
@@ -115,20 +115,20 @@ async def get_grants(name: str, services: ServicesDep) -> GrantList:
 async def put_grants(
     name: str, services: ServicesDep, body: Annotated[GrantsBody, Depends(JsonBody(GrantsBody))]
 ) -> GrantList:
-    """Grants access to a collection to users, groups or everyone, and to nobody else, from the next request on.
+    """Replaces a collection's grants to users, groups or everyone, effective from the next request.
 
-    The first grant closes the collection to all that no grant names, owners and admins aside. Whoever manages it may.
+    The first grant closes the collection to everybody else except owners and admins. Requires `manage`.
     """
     return GrantList.read(await services.corpus.set_grants(body.to_proto(_existing(name))))
 
 
 @router.get("/v1/spaces", summary="List embedding spaces", tags=["spaces"])
 async def list_spaces(services: ServicesDep, pages: PagesDep) -> SpaceList:
-    """Returns the live space, the one that is being prepared, the previous one and those of further models.
+    """Returns the live space, the one being prepared, the previous one and those of further models.
 
     Documents that lack vectors (`missing`) are embedded in the background, those of the `previous` space aside.
     `calibration` is what was measured of a space's scores: null where nobody did, without `measured_at` where it came
-    with the server. `q` looks into models.
+    with the server. `q` searches models.
     """
     spaces, token = pages.page(
         [Space.from_proto(message) for message in await services.corpus.list_spaces()],
@@ -139,7 +139,7 @@ async def list_spaces(services: ServicesDep, pages: PagesDep) -> SpaceList:
 
 
 @router.post(
-    "/v1/spaces:prepare", summary="Fill a space beside the live one", tags=["spaces"], responses=problems(403, 404, 409)
+    "/v1/spaces:prepare", summary="Prepare another space", tags=["spaces"], responses=problems(403, 404, 409)
 )
 async def prepare_space(
     tenant: TenantDep, services: ServicesDep, body: Annotated[PrepareBody, Depends(JsonBody(PrepareBody))]
@@ -164,7 +164,7 @@ async def prepare_space(
 async def switch_space(
     tenant: TenantDep, services: ServicesDep, body: Annotated[SwitchBody, Depends(JsonBody(SwitchBody))]
 ) -> Space:
-    """Makes a filled space the live one, from the next search on; the one that was live goes on serving as `previous`.
+    """Makes a filled space the live one from the next search on; the former one stays as `previous`.
 
     While documents lack vectors in it the answer is 409 `WRONG_STATE`, unless `force` says otherwise. Owners and
     admins may.
@@ -187,7 +187,7 @@ async def put_calibration(
 ) -> Space:
     """Stores thresholds that were measured, in place of those that are stored; they count from the next request on.
 
-    `"calibration": null` removes them, so that those that come with the server count again. Owners and admins may.
+    `"calibration": null` removes them, so that those that come with the server count again. For owners and admins.
     """
     require_admin(tenant)
     space = body.space.to_message(common_pb2.EmbeddingSpace)

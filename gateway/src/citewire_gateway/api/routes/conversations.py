@@ -40,7 +40,7 @@ class Conversation(ResponseModel):
     created_at: Time = Field(examples=["2026-01-15T09:31:00Z"])
     updated_at: Time = Field(examples=["2026-01-15T09:31:02Z"])
     user: str | MISSING = Field(
-        default=MISSING, description="Whose it is; left out in the caller's own.", examples=["ada"]
+        default=MISSING, description="Its user; absent for the caller's own.", examples=["ada"]
     )
 
 
@@ -60,7 +60,7 @@ class UserMessage(ResponseModel):
 
 
 class StoredAnswer(AnswerDetails):
-    """An answer with what is stored of it."""
+    """A stored answer with its details."""
 
     role: Literal["assistant"]
     content: str = Field(examples=["Revenue grew by 12 %."])
@@ -72,7 +72,7 @@ class StoredAnswer(AnswerDetails):
     feedback: FeedbackInfo | MISSING = Field(default=MISSING, description="The caller's own.")
     withheld: Literal[True] | MISSING = Field(
         default=MISSING,
-        description="There only if `content` is a note in place of the answer: it was written from a document that the "
+        description="Only if `content` is a note in place of the answer: it was written from a document that the "
         "caller may not see, or that is gone.",
     )
 
@@ -81,11 +81,11 @@ Reader = Annotated[StrictStr, Field(min_length=1, max_length=200)]
 
 
 class Sharing(RequestModel):
-    """Who may read a conversation beside its user. They read it, and change nothing."""
+    """Who may read a conversation besides its user. Readers can't change it."""
 
     users: list[Reader] = Field(default_factory=list, max_length=200, description="Ids of users.", examples=[["bob"]])
     groups: list[Reader] = Field(default_factory=list, max_length=200, examples=[["finance"]])
-    organisation: StrictBool = Field(default=False, description="Whether everybody in the organisation may.")
+    organisation: StrictBool = Field(default=False, description="Whether everybody in the organisation may read it.")
 
     @classmethod
     def of(cls, readers: records.Readers) -> Self:
@@ -126,9 +126,9 @@ async def list_conversations(
     page_size: PageSize = None,
     page_token: PageToken = None,
     q: SearchText = None,
-    shared: Annotated[bool, Query(description="Those that others share with the caller, instead.")] = False,
+    shared: Annotated[bool, Query(description="Conversations shared with the caller instead.")] = False,
 ) -> ConversationList:
-    """Returns the caller's conversations, latest first; `q` looks into titles and, of the caller's own, messages."""
+    """Returns the caller's conversations, latest first; `q` searches titles and, of the caller's own, messages."""
     page, next_token = await services.chats.list_conversations(
         tenant, shared=shared, part=q or "", page_size=page_size or 50, page_token=page_token or ""
     )
@@ -223,9 +223,9 @@ async def put_sharing(
     services: ServicesDep,
     body: Annotated[Sharing, Depends(JsonBody(Sharing))],
 ) -> Sharing:
-    """Says who may read one of the caller's conversations, and that nobody else may; `{}` shares it with nobody.
+    """Sets who may read one of the caller's conversations; `{}` shares it with nobody.
 
-    A reader sees no answer that was written from a document hidden from them: it is `withheld`.
+    Answers written from documents hidden from a reader are `withheld` from them.
     """
     violations = Violations()
     for number, user in enumerate(body.users):

@@ -81,9 +81,9 @@ async def list_documents(
     filter: Annotated[str | None, Query(max_length=20_000, description="A filter as JSON.")] = None,
     q: SearchText = None,
     as_of: Annotated[Moment | None, Query()] = None,
-    any_validity: Annotated[bool, Query(description="Whether also those that aren't valid are listed.")] = False,
+    any_validity: Annotated[bool, Query(description="Whether to list documents regardless of validity.")] = False,
 ) -> DocumentList:
-    """Returns documents that are valid, newest first; `q` looks into titles and file names."""
+    """Returns documents that are valid, newest first; `q` searches titles and file names."""
     request = corpus_pb2.ListDocumentsRequest(
         page_size=page_size or 0,
         page_token=page_token or "",
@@ -132,7 +132,7 @@ async def delete_document(document_id: str, tenant: TenantDep, services: Service
     "/v1/documents/{document_id}:retry", summary="Process again", status_code=202, responses=problems(404, 409)
 )
 async def retry_document(document_id: str, response: Response, services: ServicesDep) -> Document:
-    """Processes a version that failed once more."""
+    """Retries a failed version."""
     return _accepted(response, Document.read(await services.corpus.retry(document_number(document_id))))
 
 
@@ -164,7 +164,7 @@ async def get_content(document_id: str, tenant: TenantDep, services: ServicesDep
 
 @router.get(
     "/v1/documents/{document_id}/text",
-    summary="Read the text that was found",
+    summary="Read the extracted text",
     response_class=Response,
     response_description="The text.",
     responses={
@@ -179,7 +179,7 @@ async def get_content(document_id: str, tenant: TenantDep, services: ServicesDep
     },
 )
 async def get_text(document_id: str, tenant: TenantDep, services: ServicesDep, version: Version = None) -> Response:
-    """Returns the text that was found in a version, which citations' offsets count from; by default the live one's."""
+    """Returns a version's extracted text, to which citations' offsets refer; by default the live one's."""
     text, data = await services.corpus.download(document_number(document_id), version, text=True)
     media_type, _, policy = _presentation(text.media_type)
     headers = {
@@ -191,7 +191,7 @@ async def get_text(document_id: str, tenant: TenantDep, services: ServicesDep, v
     return ByteStream(data, headers=headers, tenant=tenant, rules=services.stream_rules)
 
 
-@router.get("/v1/documents/{document_id}/locate", summary="Find where a quote stands", responses=problems(404, 409))
+@router.get("/v1/documents/{document_id}/locate", summary="Locate a quote", responses=problems(404, 409))
 async def locate_span(
     document_id: str,
     services: ServicesDep,
@@ -199,7 +199,7 @@ async def locate_span(
     char_end: Annotated[int, Query(ge=1, le=2**31 - 1, description="Where it ends; at most 8,000 after its start.")],
     version: Version = None,
 ) -> SpanPlaces:
-    """Returns where a part of a version's text stands in the original: for a PDF, a box per line on each page."""
+    """Locates a part of a version's text in the original: for a PDF, a box per line on each page."""
     span = corpus_pb2.LocateSpanRequest(
         document_id=document_number(document_id), version=version, char_start=char_start, char_end=char_end
     )
@@ -209,7 +209,7 @@ async def locate_span(
 @router.get(
     "/v1/documents/{document_id}/events",
     summary="Watch a document's progress",
-    **streamed("ProgressEvent", "`progress` many, the present state first; `done` last.", 404),
+    **streamed("ProgressEvent", "`progress` events, the current state first; `done` last.", 404),
 )
 async def watch_document(document_id: str, tenant: TenantDep, services: ServicesDep) -> Response:
     """Streams progress until the latest version is ready or failed, or the document is deleted."""

@@ -16,13 +16,13 @@ router = APIRouter(route_class=CancellingRoute, tags=["admin"], dependencies=[De
 
 
 class FeedbackEntry(ResponseModel):
-    """An answer that somebody rated, with the question."""
+    """A rated answer, with the question."""
 
     conversation_id: Uuid = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11"])
     user: str = Field(description="Who asked, and rated it.", examples=["ada"])
     profile: str = Field(examples=["grounded"])
     question: str = Field(examples=["How much did revenue grow?"])
-    answer: StoredAnswer = Field(description="With its `feedback`; withheld where the caller may not see its sources.")
+    answer: StoredAnswer = Field(description="With its `feedback`; withheld if the caller may not see its sources.")
 
 
 class FeedbackList(ResponseModel):
@@ -40,7 +40,7 @@ class FeedbackList(ResponseModel):
     responses=problems(403, 422),
 )
 async def list_feedback(tenant: TenantDep, services: ServicesDep, page: RatedPageDep) -> Response:
-    """Returns answers that users of the organisation rated, latest first. Owners and admins may.
+    """Returns answers that users of the organisation rated, latest first. For owners and admins.
 
     An answer that was written from documents hidden from the caller is `withheld`.
     """

@@ -68,7 +68,7 @@ _CREATED = 1_767_225_600
 async def complete(
     call: ChatCallDep, body: Annotated[CompletionRequest, Depends(JsonBody(CompletionRequest))]
 ) -> Response:
-    """Answers as OpenAI's chat completions do; `model` names a profile, and after a slash a chat model."""
+    """OpenAI's chat completions; `model` names a profile, optionally with a chat model after a slash."""
     profile = await call.find_profile(body.profile)
     asked = read_completion(body)
     completion_id, structured = f"chatcmpl-{current_request_id()}", asked.passed_on.HasField("format")
@@ -81,13 +81,13 @@ async def complete(
 
 @router.get("/v1/models", summary="List profiles as models (OpenAI)")
 async def list_models(tenant: TenantDep, services: ServicesDep, pages: PagesDep) -> ModelList:
-    """Returns the profiles: each is a model to ask; `q` looks into names."""
+    """Returns the profiles, each as a model; `q` searches names."""
     profiles = [profile for profile, _ in await services.profiles.list(tenant)]
     page, token = pages.page(profiles, key=profile_key, text=lambda profile: profile.name)
     return ModelList(object="list", data=[_model(profile.name) for profile in page], next_page_token=token)
 
 
-@router.get("/v1/models/{name}", summary="Look up a profile as a model (OpenAI)", responses=problems(404))
+@router.get("/v1/models/{name}", summary="Get a profile as a model (OpenAI)", responses=problems(404))
 async def get_model(name: str, tenant: TenantDep, services: ServicesDep) -> ModelInfo:
     """Returns one profile."""
     return _model((await services.profiles.find(tenant, name)).name)

@@ -18,9 +18,9 @@ router = APIRouter(route_class=CancellingRoute, tags=["profiles"], dependencies=
 
 @router.get("/v1/profiles", summary="List profiles")
 async def list_profiles(tenant: TenantDep, services: ServicesDep, pages: PagesDep) -> ProfileList:
-    """Returns the profiles that a chat may name: the server's, then the organisation's own, by name.
+    """Returns the available profiles: the built-in ones, then the organisation's own, by name.
 
-    `q` looks into names and descriptions.
+    `q` searches names and descriptions.
     """
     profiles, token = pages.page(
         await services.profiles.list(tenant),

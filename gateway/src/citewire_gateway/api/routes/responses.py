@@ -52,7 +52,7 @@ router = APIRouter(route_class=CancellingRoute, dependencies=[Depends(authentica
 async def create_response(
     call: ChatCallDep, body: Annotated[ResponsesRequest, Depends(JsonBody(ResponsesRequest))]
 ) -> Response:
-    """Answers as OpenAI's Responses API does; `model` names a profile, and after a slash a chat model."""
+    """OpenAI's Responses API; `model` names a profile, optionally with a chat model after a slash."""
     native, asked = body.native(), read_response_request(body)
     profile = await call.find_profile(body.profile)
     if body.search is not None:
@@ -83,7 +83,7 @@ async def create_response(
     "/v1/responses/{response_id}", summary="Read a response (OpenAI)", tags=["conversations"], responses=problems(404)
 )
 async def get_response(response_id: str, tenant: TenantDep, services: ServicesDep) -> ResponseBody:
-    """Returns a response of the caller's own that has ended and that is kept."""
+    """Returns one of the caller's stored responses, once it has ended."""
     run_id, stored, answer = await _stored(tenant, services, response_id)
     conversation = str(stored.conversation_id)
     return stored_response(run_id, stored.question, answer.content, answer.state, answer.details, conversation)
@@ -91,12 +91,12 @@ async def get_response(response_id: str, tenant: TenantDep, services: ServicesDe
 
 @router.get(
     "/v1/responses/{response_id}/input_items",
-    summary="Read what a response answers (OpenAI)",
+    summary="Read a response's question (OpenAI)",
     tags=["conversations"],
     responses=problems(404),
 )
 async def list_input_items(response_id: str, tenant: TenantDep, services: ServicesDep) -> StoredInputs:
-    """Returns the question; what came before it is in its conversation."""
+    """Returns the question; earlier messages are in its conversation."""
     run_id, stored, _ = await _stored(tenant, services, response_id)
     return stored_inputs(run_id, stored.question)
 
@@ -108,7 +108,7 @@ async def list_input_items(response_id: str, tenant: TenantDep, services: Servic
     responses=problems(404, 409),
 )
 async def cancel_response(response_id: str, tenant: TenantDep, services: ServicesDep) -> ResponseBody:
-    """Refuses: only responses in the background can be cancelled, and there are none. Who leaves stops an answer."""
+    """Always fails: only background responses can be cancelled, and there are none. Disconnect to stop an answer."""
     await _stored(tenant, services, response_id)
     raise FailedPrecondition(
         "the response wasn't made in the background: close the connection of a stream to stop it", reason="WRONG_STATE"

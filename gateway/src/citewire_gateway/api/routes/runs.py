@@ -39,7 +39,7 @@ _MAX_DIGITS = 9
                 ui_message="UiMessagePart",
             )
         },
-        204: {"description": "The run has ended, and everything was seen: an `EventSource` stops."},
+        204: {"description": "The run has ended and all frames were received: an `EventSource` stops."},
         **problems(404, 503),
     },
 )
@@ -48,11 +48,11 @@ async def read_events(
     tenant: TenantDep,
     services: ServicesDep,
     last_event_id: Annotated[
-        str, Header(alias="Last-Event-ID", description="The last frame that was seen; none: from the beginning.")
+        str, Header(alias="Last-Event-ID", description="The last frame received; absent: from the beginning.")
     ] = "",
     dialect: DialectName = None,
 ) -> Response:
-    """Resumes a chat of the caller's, on any gateway: one that was asked with `grace_seconds`, `detach` or a key."""
+    """Resumes one of the caller's chats on any gateway, if it had `grace_seconds`, `detach` or a key."""
     if last_event_id and not (
         last_event_id.isascii() and last_event_id.isdecimal() and len(last_event_id) <= _MAX_DIGITS
     ):
@@ -69,15 +69,15 @@ async def read_events(
     "/v1/chat/{chat_id}/stream",
     summary="Resume a chat (AI SDK)",
     response_class=Response,
-    response_description="The message that is being written, from its beginning.",
+    response_description="The message being written, from its beginning.",
     responses={
         200: {"content": event_stream("UiMessagePart", "As `POST /v1/chat?dialect=ui-message`.")},
-        204: {"description": "Nothing is being written."},
+        204: {"description": "No message is being written."},
         **problems(503),
     },
 )
 async def read_message(chat_id: str, tenant: TenantDep, services: ServicesDep) -> Response:
-    """What `reconnectToStream` of Vercel's AI SDK asks for: its chat is a conversation."""
+    """Called by `reconnectToStream` of Vercel's AI SDK; its chat is a conversation."""
     conversation_id, _ = await services.chats.find_chat(tenant, chat_id)
     run = await services.run_store.find_running(tenant, conversation_id)
     return Response(status_code=204) if run is None else _resume(services, tenant, run, _ui_dialect(run))

@@ -74,7 +74,7 @@ async def search(
     responses=problems(404),
 )
 async def get_chunk(chunk_id: str, services: ServicesDep) -> Chunk:
-    """Returns a chunk, also of a superseded version while that is kept."""
+    """Returns a chunk, including those of superseded versions while these are kept."""
     number = read_id(chunk_id)
     if number is None:
         raise NotFound(f"there is no chunk {chunk_id[:64]}", reason="CHUNK_NOT_FOUND")
@@ -86,13 +86,13 @@ async def get_chunk(chunk_id: str, services: ServicesDep) -> Chunk:
 @router.post(
     "/v1/verify",
     summary="Verify an answer",
-    response_description="Each cited sentence with its passage's own words and verdict.",
+    response_description="Each cited sentence with its quote and verdict.",
     responses=problems(503),
 )
 async def verify(services: ServicesDep, body: Annotated[VerifyBody, Depends(JsonBody(VerifyBody))]) -> Verification:
     """Compares the sentences of an answer, which any system may have written, with the passages that they cite.
 
-    No model is asked, and nothing is stored.
+    No model is called, and nothing is stored.
     """
     return Verification.read(await services.generator.verify(body.to_proto()))
 

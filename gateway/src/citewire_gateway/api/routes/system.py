@@ -15,7 +15,7 @@ router = APIRouter(tags=["system"], dependencies=[Depends(check_parameters)])
 
 @router.get("/livez", summary="Is the process alive", response_description="It is.")
 async def livez() -> Health:
-    """Answers as long as the process can answer; it asks nobody."""
+    """Succeeds as long as the process responds; it checks nothing else."""
     return Health(status="ok")
 
 
@@ -27,7 +27,7 @@ async def livez() -> Health:
     responses=problems(503),
 )
 async def readyz(services: ServicesDep) -> Response:
-    """Asks the database and the three services; 503 names what is missing."""
+    """Checks the database and the three services; a 503 names what is missing."""
     if services.drain.draining:
         error = Unavailable("the server is shutting down", reason="SHUTTING_DOWN", retry_after=2.0)
         return problem_response(error)

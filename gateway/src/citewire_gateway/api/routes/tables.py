@@ -18,7 +18,7 @@ router = APIRouter(route_class=CancellingRoute, tags=["search"], dependencies=[D
 
 @router.get("/v1/documents/{document_id}/tables", summary="List a document's tables", responses=problems(404, 409, 503))
 async def list_tables(document_id: str, services: ServicesDep, version: Version = None) -> DocumentTables:
-    """Returns which tables a version has, with their columns; by default the live version."""
+    """Returns a version's tables with their columns; by default the live version's."""
     request = table_pb2.ListTablesRequest(document_id=document_number(document_id), version=version)
     return DocumentTables.read(await services.corpus.list_tables(request))
 

@@ -44,12 +44,12 @@ router = APIRouter(route_class=CancellingRoute, dependencies=[Depends(authentica
 
 _PAGE = 1000
 _PURPOSES = ("user_data", "assistants")
-After = Annotated[str | None, Query(max_length=200, description="The last entry's id of the page before."), Clean]
+After = Annotated[str | None, Query(max_length=200, description="Id of the previous page's last entry."), Clean]
 Limit = Annotated[int, Query(ge=1, le=100, description="Most entries of a page.")]
 MoreFiles = Annotated[int, Query(ge=1, le=10_000, description="Most entries of a page.")]
 Newest = Annotated[Literal["desc"], Query(description="Newest first; no other order.")]
 ByName = Annotated[Literal["asc"] | None, Query(description="By name; no other order.")]
-Purpose = Annotated[Literal["user_data", "assistants"] | None, Query(description="Files are for questions alone.")]
+Purpose = Annotated[Literal["user_data", "assistants"] | None, Query(description="Files are allowed only in questions.")]
 
 
 @router.get("/v1/vector_stores", summary="List collections (OpenAI)", tags=["collections"])
@@ -137,14 +137,14 @@ async def list_store_files(
 
 @router.post(
     "/v1/vector_stores/{name:path}/files",
-    summary="Put a document into a collection (OpenAI)",
+    summary="Add a document to a collection (OpenAI)",
     tags=["documents"],
     responses=problems(404, 409, 507),
 )
 async def add_store_file(
     name: str, services: ServicesDep, body: Annotated[StoreFileBody, Depends(JsonBody(StoreFileBody))]
 ) -> VectorStoreFile:
-    """Puts a document that is in no collection into one: a document is in one at most."""
+    """Adds a document to a collection; a document can be in at most one."""
     await _find_store(services, name)
     document = await _find_file(services, body.file_id)
     if document.collection not in ("", name):

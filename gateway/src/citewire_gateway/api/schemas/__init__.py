@@ -14,7 +14,7 @@ class Health(ResponseModel):
 
 
 class Readiness(ResponseModel):
-    """What the gateway needs, part by part."""
+    """The gateway's dependencies."""
 
     status: Literal["ready"]
     database: str = Field(examples=["ok"])

@@ -1,4 +1,4 @@
-"""How questions are answered: the server's ways, and an organisation's own."""
+"""Profiles: the built-in ones, and an organisation's own."""
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -19,9 +19,9 @@ from citewire_kit.enums import enum_text
 
 
 class ProfileBody(RequestModel):
-    """A tenant's own profile: one of the server's, changed."""
+    """A tenant's profile: a modified built-in one."""
 
-    base: StrictStr = Field(description="A profile of the server's, such as `grounded`.")
+    base: StrictStr = Field(description="A built-in profile, such as `grounded`.")
     description: Annotated[StrictStr, Field(max_length=500)] = ""
     changes: ProfileOptions = Field(default_factory=ProfileOptions)
 
@@ -35,9 +35,9 @@ class Bounds(ResponseModel):
 
 
 class ProfileHistory(ResponseModel):
-    """What of a conversation the model gets."""
+    """The part of a conversation that the model gets."""
 
-    tokens: int | None = Field(description="Most tokens; null is all of it.", examples=[4000])
+    tokens: int | None = Field(description="Maximum tokens; null means all.", examples=[4000])
     condense: bool = Field(description="Whether follow-ups are rewritten before searching.", examples=[True])
 
 
@@ -61,26 +61,26 @@ class ProfileInfo(ResponseModel):
     top_k: Bounds
     min_score: float | None = Field(examples=[None])
     min_score_calibrated: bool = Field(
-        description="Whether the embedding space's own threshold counts instead.", examples=[False]
+        description="Whether to use the embedding space's own threshold.", examples=[False]
     )
     types: list[str] = Field(description="Types of documents; empty is all.", examples=[[]])
     empty_selection: str = Field(description="What `document_ids: []` means.", examples=["nothing"])
     on_empty: Literal["model", "sentence"] = Field(
-        description="Who answers where nothing was found.", examples=["sentence"]
+        description="What answers if nothing was found.", examples=["sentence"]
     )
     context_format: str = Field(examples=["numbered"])
     max_context_chars: int | None = Field(
-        description="Most characters of the context, labels and line ends included.", examples=[None]
+        description="Maximum characters of the context, including labels and line ends.", examples=[None]
     )
     marker_style: str = Field(examples=["ref"])
     remove_invalid_markers: bool = Field(
-        description="Whether markers whose number isn't a source's are removed.", examples=[False]
+        description="Whether markers without a matching source are removed.", examples=[False]
     )
     grounding: str = Field(examples=["strict"])
     answer_language: str | None = Field(description="null is the question's.", examples=[None])
     not_found_sentence: str | None = Field(examples=["I could not find this in the documents."])
-    ask_back: bool = Field(description="Whether the model asks back what is unclear.", examples=[True])
-    instructions: str | None = Field(description="What the model is told beyond our own prompt.", examples=[None])
+    ask_back: bool = Field(description="Whether the model asks back when the question is unclear.", examples=[True])
+    instructions: str | None = Field(description="Instructions in addition to our prompt.", examples=[None])
     history: ProfileHistory | None
     keep_passages: bool = Field(
         description="Whether the passages of earlier questions stay in the prompt where the provider's cache makes it "
@@ -88,22 +88,22 @@ class ProfileInfo(ResponseModel):
         examples=[True],
     )
     by_document: bool = Field(examples=[False])
-    max_per_document: int | None = Field(description="Most chunks of one document.", examples=[None])
+    max_per_document: int | None = Field(description="Maximum chunks of one document.", examples=[None])
     fuse_by_rank: bool = Field(description="Whether `hybrid` fuses by reciprocal rank alone.", examples=[False])
     recent: int = Field(description="How many of the latest documents are added.", examples=[0])
     input_tokens: dict[str, int] | None = Field(description="By tenant plan.", examples=[None])
     rerank_candidates: int | None = Field(examples=[40])
-    rerank_keep: int | None = Field(description="Most results after it; null is `top_k`.", examples=[None])
-    rerank_seconds: float | None = Field(description="null is what the operator set.", examples=[None])
+    rerank_keep: int | None = Field(description="Maximum results after it; null is `top_k`.", examples=[None])
+    rerank_seconds: float | None = Field(description="null: the operator's setting.", examples=[None])
     hyde: bool = Field(examples=[False])
     derive_filter: bool = Field(examples=[False])
     decide: bool = Field(examples=[False])
     assess: bool = Field(examples=[False])
     judge_relevance: bool = Field(
-        description="Whether the model leaves out what has nothing to do with the question.", examples=[False]
+        description="Whether the model leaves out irrelevant passages.", examples=[False]
     )
     fill_table_query: bool = Field(
-        description="Whether the model reads what asks to compute as a query of a table.", examples=[False]
+        description="Whether a model may write table queries.", examples=[False]
     )
     speculate: bool = Field(examples=[False])
     max_completion_tokens: int | None = Field(examples=[None])
@@ -140,7 +140,7 @@ def _origin(stored: StoredProfile) -> dict[str, Any]:
 
 
 class ProfileList(ResponseModel):
-    """The profiles that a chat may name: the server's, then the organisation's own."""
+    """The available profiles: the built-in ones, then the organisation's own."""
 
     profiles: list[ProfileInfo]
     next_page_token: str = Field(description='"" on the last page.', examples=[""])

@@ -30,7 +30,7 @@ _SQL = load_queries("citewire_accounts.tenants", "accounts.sql")
 
 
 class Group(StrEnum):
-    """What usage is divided by. `model` goes with its provider; days are UTC."""
+    """Groupings of usage. `model` includes its provider; days are UTC."""
 
     ORG = "org"
     USER = "user"
@@ -42,7 +42,7 @@ class Group(StrEnum):
 
 
 class UsageSource(StrEnum):
-    """What is counted: calls to providers, or chats."""
+    """The source: calls to providers, or chats."""
 
     CALLS = "calls"
     EXCHANGES = "exchanges"
@@ -106,7 +106,7 @@ class Budget:
     spent_nano: int
     """Settled in this period."""
     reserved_nano: int
-    """What open calls may cost at most."""
+    """Maximum cost of open calls."""
     left_nano: int
     """What is left of the limit; below zero where the limit was lowered."""
     period_start: datetime

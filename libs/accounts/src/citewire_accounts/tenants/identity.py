@@ -258,7 +258,7 @@ class IdentityStore:
         Args:
             key: The key.
             new: Where the new text is; its id counts for nothing.
-            overlap: How long the text before works, too.
+            overlap: How long the previous text still works.
             expires_at: The new expiry; None keeps the present one.
 
         Raises:

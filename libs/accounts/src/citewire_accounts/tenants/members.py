@@ -56,7 +56,7 @@ class Groups(NamedTuple):
     own: Sequence[str]
     """Of the organisation's own."""
     provider: Sequence[str]
-    """As the identity provider named them when it was last asked."""
+    """As last reported by the identity provider."""
 
 
 class MemberStore:
@@ -119,7 +119,7 @@ class MemberStore:
         return await self.organisation(org_id)
 
     async def set_plan(self, org_id: str, plan: Plan) -> Organisation:
-        """Puts an organisation on a plan, from its next request on.
+        """Changes an organisation's plan, effective from its next request.
 
         Raises:
             NotFound: There is none of that id.

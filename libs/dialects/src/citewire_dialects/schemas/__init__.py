@@ -45,7 +45,7 @@ class PlaceFields(ResponseModel):
 
     page_number: Id | MISSING = Field(default=MISSING, examples=[3])
     row_number: Id | MISSING = Field(default=MISSING, description="Line of the sheet, from 1; the first of several.")
-    end_row_number: Id | MISSING = Field(default=MISSING, description="Last line, where it holds several.")
+    end_row_number: Id | MISSING = Field(default=MISSING, description="Last line, if there are several.")
     start_line: Id | MISSING = MISSING
     end_line: Id | MISSING = MISSING
     slide: Id | MISSING = Field(default=MISSING, description="Slide of a presentation, from 1.")
@@ -55,7 +55,7 @@ class PlaceFields(ResponseModel):
     record_path: str | MISSING = Field(
         default=MISSING, description="Path of a record or value, like `orders[3].customer`; XPath in XML."
     )
-    start_seconds: float | MISSING = Field(default=MISSING, description="When its first words are said.")
+    start_seconds: float | MISSING = Field(default=MISSING, description="Start of its speech, in seconds.")
     end_seconds: float | MISSING = MISSING
     part: str | MISSING = Field(default=MISSING, description="File within the file, such as an e-mail's attachment.")
 
@@ -84,9 +84,9 @@ class ScopeFields(RequestModel):
     )
 
     as_of: Moment | None = Field(
-        default=None, description="What was, or will be, valid then is found; absent means now."
+        default=None, description="Finds what is valid at this time; absent: now."
     )
-    any_validity: StrictBool = Field(default=False, description="Whether also what isn't valid is found.")
+    any_validity: StrictBool = Field(default=False, description="Whether to search regardless of validity.")
 
     def scope(self) -> retriever_pb2.Scope:
         """As the retriever takes it; an empty selection stays an empty selection."""
@@ -98,14 +98,14 @@ class ScopeFields(RequestModel):
 
 
 class StreamError(ResponseModel):
-    """A fault after the stream has begun."""
+    """An error after the stream has started."""
 
     text: str = Field(examples=["the model provider went away"])
     retryable: Literal[True] | MISSING = Field(
-        default=MISSING, description="There only if the same request may be sent again at once."
+        default=MISSING, description="Only if the same request may be sent again at once."
     )
     reason: Literal["RUN_LOST", "RUN_CANCELLED"] | MISSING = Field(
-        default=MISSING, description="There only if the run lost its gateway, or was stopped."
+        default=MISSING, description="Only if the run lost its gateway, or was stopped."
     )
     last_sequence: Count | MISSING = Field(
         default=MISSING, description="With a `reason`: number of the last event before this one."

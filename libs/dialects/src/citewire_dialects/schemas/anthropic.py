@@ -41,7 +41,7 @@ def _readable(kind: object) -> object:
 
 
 class TextParam(RequestModel):
-    """A block of a message; only text can be read."""
+    """A block of a message; only text is supported."""
 
     type: Annotated[
         Literal["text"],
@@ -54,7 +54,7 @@ class TextParam(RequestModel):
 
 
 class MessageParam(RequestModel):
-    """A message of the conversation. An answer may be sent back with all that it came with."""
+    """A message of the conversation. An answer may be sent back with all its fields."""
 
     role: Literal["user", "assistant"]
     content: StrictStr | list[TextParam]
@@ -83,7 +83,7 @@ class MessagesRequest(CompatibleRequest):
         list[MessageParam], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_ends_with_the_user)
     ] = Field(description="Oldest first.")
     max_tokens: MaxTokens
-    system: StrictStr | list[TextParam] = Field(default="", description="Instructions beyond our own.")
+    system: StrictStr | list[TextParam] = Field(default="", description="Instructions in addition to ours.")
     stream: StrictBool = False
     temperature: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] | None = Field(
         default=None, description=NO_TEMPERATURE
@@ -104,7 +104,7 @@ class MessagesRequest(CompatibleRequest):
 
 
 class CountRequest(MessagesRequest):
-    """A conversation whose tokens are counted."""
+    """A conversation for counting tokens."""
 
     max_tokens: MaxTokens = Field(default=1, description="Changes no count.")
 
@@ -120,7 +120,7 @@ class TokenCount(ResponseModel):
     """Tokens of the messages and the system prompt, as they are budgeted here."""
 
     input_tokens: Count = Field(examples=[14])
-    citewire: CountDetails = Field(description="Anthropic's clients don't know it, and pass it on.")
+    citewire: CountDetails = Field(description="Anthropic's clients pass it through.")
 
     @classmethod
     def of(cls, body: CountRequest) -> Self:
@@ -135,7 +135,7 @@ _NOT_RELEASED = datetime.fromtimestamp(0, UTC)
 
 
 class ModelEntry(ResponseModel):
-    """A profile as a model to ask."""
+    """A profile as a model."""
 
     id: str = Field(examples=["grounded"])
     type: Literal["model"]
@@ -172,7 +172,7 @@ class ModelEntries(ResponseModel):
 
 
 class CharLocation(ResponseModel):
-    """Words of a document, by their place in its stored text (`GET /v1/documents/{document_id}/text`)."""
+    """A text span of a document, by offsets in its stored text (`GET /v1/documents/{document_id}/text`)."""
 
     type: Literal["char_location"]
     cited_text: str = Field(examples=["Revenue grew by 12 %"])
@@ -181,11 +181,11 @@ class CharLocation(ResponseModel):
     start_char_index: Count = Field(examples=[2210])
     end_char_index: Count = Field(description="Exclusive.", examples=[2230])
     file_id: str = Field(description="The document's id.", examples=["7"])
-    citewire: VerifiedCitation = Field(description="Anthropic's clients don't know it, and pass it on.")
+    citewire: VerifiedCitation = Field(description="Anthropic's clients pass it through.")
 
 
 class SearchResultLocation(ResponseModel):
-    """A passage whose words aren't its document's stored text character by character."""
+    """A passage whose text differs from its document's stored text."""
 
     type: Literal["search_result_location"]
     cited_text: str = Field(description="The whole passage.", examples=["| Region | Amount |"])
@@ -194,7 +194,7 @@ class SearchResultLocation(ResponseModel):
     title: str = Field(examples=["sales.csv § row 3"])
     start_block_index: Count = Field(examples=[0])
     end_block_index: Count = Field(examples=[1])
-    citewire: VerifiedCitation = Field(description="Anthropic's clients don't know it, and pass it on.")
+    citewire: VerifiedCitation = Field(description="Anthropic's clients pass it through.")
 
 
 Reference = CharLocation | SearchResultLocation

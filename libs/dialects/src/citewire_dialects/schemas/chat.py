@@ -14,11 +14,11 @@ from citewire_http.api.schemas import Count, Id, JsonObject, Ratio, ResponseMode
 
 
 class RunCancelled(ResponseModel):
-    """What is known of a run that was to be stopped."""
+    """A run that was asked to stop."""
 
     run_id: Uuid = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e12"])
     state: Literal["running", "done", "cancelled", "failed"] = Field(
-        description="Of the moment before: one that is `running` stops now, the others had ended.", examples=["running"]
+        description="The state before cancelling: a `running` one stops now, others had ended.", examples=["running"]
     )
 
 
@@ -66,7 +66,7 @@ class Citation(PlaceFields):
     version: Id = Field(examples=[1])
     title: str = Field(examples=["Annual report"])
     file_name: str = Field(examples=["report.pdf"])
-    ref: str = Field(description="Where it stands, as a person would say it.", examples=["report.pdf § Results"])
+    ref: str = Field(description="Its place, in words.", examples=["report.pdf § Results"])
     snippet: str = Field(
         description="The passage's first 200 characters.", examples=["Revenue grew by 12 %, to 4.2 million …"]
     )
@@ -77,42 +77,42 @@ class Citation(PlaceFields):
     tags: list[str] | MISSING = Field(default=MISSING, description="The document's.", examples=[["finance"]])
     type: KnownType | MISSING = Field(default=MISSING, description="The document's.", examples=["article"])
     entity_type: str | MISSING = Field(
-        default=MISSING, description="What kind of thing the document is about.", examples=["restaurant"]
+        default=MISSING, description="The kind of thing the document is about.", examples=["restaurant"]
     )
     category: str | MISSING = Field(default=MISSING, description="The document's.", examples=["Food"])
     url: str | MISSING = MISSING
     computed: bool | MISSING = Field(
-        default=MISSING, description="True if the text was computed from rows, and stands nowhere in the document."
+        default=MISSING, description="True if the text was computed from rows, so that it isn't in the document."
     )
     section: str | MISSING = Field(default=MISSING, examples=["Results"])
 
 
 class CitationList(ResponseModel):
-    """What was placed in the prompt, before the first token."""
+    """The passages in the prompt, before the first token."""
 
     citations: list[Citation]
 
 
 class Token(ResponseModel):
-    """A piece of the answer's text."""
+    """A fragment of the answer's text."""
 
     text: str = Field(examples=["Revenue grew by 12 %."])
 
 
 class ToolCallDelta(ResponseModel):
-    """A piece of a call of a tool that the request brought; the first of each call has its id and its name."""
+    """A fragment of a tool call; the first fragment of each call has its id and name."""
 
     index: Count = Field(description="The call's number, from 0.", examples=[0])
     id: str | MISSING = Field(default=MISSING, examples=["call_0a1b2c"])
     name: str | MISSING = Field(default=MISSING, examples=["weather"])
-    arguments: str = Field(description="The next piece of its JSON.", examples=['{"city": '])
+    arguments: str = Field(description="The next fragment of its JSON.", examples=['{"city": '])
 
 
 class ChatEnd(ResponseModel):
     """The chat is complete; nothing follows."""
 
     finish_reason: str | MISSING = Field(
-        default=MISSING, description="There only if it isn't `stop`.", examples=["tool_calls"]
+        default=MISSING, description="Only if it isn't `stop`.", examples=["tool_calls"]
     )
     refusal: str | MISSING = Field(
         default=MISSING,
@@ -173,7 +173,7 @@ class QuoteVerdict(ResponseModel):
     names: ClassVar[Names] = {"index": "number"}
 
     quote: str = Field(
-        description="The passage's own words; empty if nothing in it comes near, or if it was computed.",
+        description="Text from the passage; empty if nothing in it is close, or if it was computed.",
         examples=["Revenue grew by 12 %, to 4.2 million euros."],
     )
     quote_start: Count = Field(description="Where the quote starts in the passage's text.", examples=[0])
@@ -184,22 +184,22 @@ class QuoteVerdict(ResponseModel):
         description="On all passages that the sentence cites together.", examples=["supported"]
     )
     mismatches: list[str] = Field(
-        description="What the sentence states and the passage doesn't: numbers, names, negations.", examples=[[]]
+        description="Numbers, names and negations of the sentence that the passage doesn't have.", examples=[[]]
     )
 
 
 class VerifiedSentence(QuoteVerdict, CitedSentence):
-    """A sentence of the answer and what a passage that it cites says about it."""
+    """A sentence of the answer with the verdict of a cited passage."""
 
 
 class VerifiedCitation(QuoteVerdict, QuotePlace, CitedSentence):
-    """A sentence of the answer and what the passage that it cites says about it."""
+    """A sentence of the answer with the verdict of the cited passage."""
 
     parts = ("verified", "chunk")
     names: ClassVar[Names] = {**PLACE_NAMES, "index": "number"}
 
     pointer: str | MISSING = Field(
-        default=MISSING, description="In an answer that is JSON: JSON pointer of the value.", examples=["/growth"]
+        default=MISSING, description="In a JSON answer: JSON pointer of the value.", examples=["/growth"]
     )
 
 
@@ -236,7 +236,7 @@ class Source(ResponseModel):
 
 
 class SourceList(ResponseModel):
-    """The same passages as `citations`, once more after the last token."""
+    """The same passages as `citations`, repeated after the last token."""
 
     sources: list[Source]
 
@@ -249,12 +249,12 @@ class Assessment(ResponseModel):
     supported: bool = Field(examples=[True])
     utility: Ratio = Field(examples=[0.9])
     fallback: Literal[True] | MISSING = Field(
-        default=MISSING, description="There only if the answer could not be assessed."
+        default=MISSING, description="Only if the answer could not be assessed."
     )
 
 
 class TokenUsage(ResponseModel):
-    """Tokens that the chat spent, all its calls together."""
+    """Tokens of all the chat's calls."""
 
     names: ClassVar[Names] = {
         "cached_prompt_tokens": "cached_tokens",
@@ -272,12 +272,12 @@ class TokenUsage(ResponseModel):
     )
     cached_prompt_tokens: Count | MISSING = Field(
         default=MISSING,
-        description="Those of the prompt that the provider read from its cache, where there were any.",
+        description="Prompt tokens that the provider read from its cache, if any.",
         examples=[640],
     )
     cache_write_prompt_tokens: Count | MISSING = Field(
         default=MISSING,
-        description="Those that it wrote to its cache, where there were any and it bills that.",
+        description="Tokens that it wrote to its cache, if any and if it bills that.",
         examples=[128],
     )
 
@@ -324,7 +324,7 @@ class ChatAnswer(ResponseModel):
     exchange_id: Uuid = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e12"])
     profile: str = Field(examples=["documents"])
     answer: str = Field(examples=["Revenue grew by 12 %."])
-    tool_calls: list[ToolCallParam] | MISSING = Field(default=MISSING, description="Of tools that the request brought.")
+    tool_calls: list[ToolCallParam] | MISSING = Field(default=MISSING, description="For the request's tools.")
     refusal: str | MISSING = Field(default=MISSING, description="Why there is no JSON, with `response_format`.")
     citations: list[Citation]
     sources: list[Source] | MISSING = MISSING
@@ -345,7 +345,7 @@ class StoredUsage(TokenUsage):
     """Tokens that an answer spent."""
 
     estimated: Literal[True] | MISSING = Field(
-        default=MISSING, description="There only if the answer was cut off, so that nobody counted."
+        default=MISSING, description="Only if the answer was cut off, so that nobody counted."
     )
 
 
@@ -363,12 +363,12 @@ class AnswerDetails(ResponseModel):
     provider: str = Field(examples=["extractive"])
     model: str = Field(examples=["extractive"])
     finish_reason: str | MISSING = Field(
-        default=MISSING, description="Not there if the answer was cut off: see `state`.", examples=["stop"]
+        default=MISSING, description="Absent if the answer was cut off: see `state`.", examples=["stop"]
     )
     not_found: bool = Field(examples=[False])
     history: Count | MISSING = Field(
-        default=MISSING, description="Messages of the conversation that the model was given.", examples=[0]
+        default=MISSING, description="Number of conversation messages sent to the model.", examples=[0]
     )
     request: JsonObject | MISSING = Field(
-        default=MISSING, description="Of an answer to `POST /v1/responses`: what its request said."
+        default=MISSING, description="For an answer to `POST /v1/responses`: the request's parameters."
     )

@@ -37,12 +37,12 @@ NO_TOOLS = "answers come from documents, not from tools"
 
 MaxTokens = Annotated[StrictInt, Field(ge=1, le=32_768)]
 Temperature = Annotated[float, Field(strict=True, ge=0, le=2, allow_inf_nan=False)]
-NO_TEMPERATURE = "A provider that takes none says so in a step."
-Unread = Annotated[Any, Field(default=None, description="Not read: it changes no answer.", exclude=True)]
+NO_TEMPERATURE = "If the provider doesn't support it, a step says so."
+Unread = Annotated[Any, Field(default=None, description="Ignored.", exclude=True)]
 
 
 class Extras(ScopeFields):
-    """What Citewire takes beyond OpenAI's fields, as `extra_body={"citewire": {…}}`."""
+    """Citewire's fields beyond OpenAI's, as `extra_body={"citewire": {…}}`."""
 
     top_k: StrictInt | None = None
     min_score: Score | None = None
@@ -55,7 +55,7 @@ class CompatibleRequest(RequestModel):
     """What every compatible API takes."""
 
     model: Annotated[StrictStr, Field(max_length=300)] = Field(
-        description="A profile, such as `grounded`; a chat model may follow a slash: `grounded/openai/gpt-4.1`."
+        description="A profile, such as `grounded`, optionally with a chat model: `grounded/openai/gpt-4.1`."
     )
     citewire: Extras = Field(default_factory=Extras)
 
@@ -85,7 +85,7 @@ class OpenAiRequest(CompatibleRequest):
     user: Unread
     safety_identifier: Unread
     prompt_cache_key: Annotated[StrictStr, Field(max_length=256)] | None = Field(
-        default=None, description="Goes to the model's provider as it is; absent, conversations have one of their own."
+        default=None, description="Passed to the model's provider unchanged; absent: derived from the conversation."
     )
     prompt_cache_options: Unread
     prompt_cache_retention: Unread

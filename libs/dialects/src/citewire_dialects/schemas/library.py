@@ -26,7 +26,7 @@ FileName = Annotated[StrictStr, Field(min_length=1, max_length=1000, examples=["
 
 
 class DocumentStatus(StrEnum):
-    """How far a document's latest version is."""
+    """The state of a document's latest version."""
 
     PENDING = "pending"
     PROCESSING = "processing"
@@ -35,7 +35,7 @@ class DocumentStatus(StrEnum):
 
 
 class Stage(StrEnum):
-    """What is being done with a version."""
+    """The processing step of a version."""
 
     PARSE = "parse"
     CHUNK = "chunk"
@@ -44,7 +44,7 @@ class Stage(StrEnum):
 
 
 class Access(StrEnum):
-    """What may be done with a collection or a document; each holds those before it."""
+    """Access to a collection or a document; each level includes those before it."""
 
     READ = "read"
     WRITE = "write"
@@ -71,7 +71,7 @@ class ValidityFields(RequestModel):
     """From when, and until when, a document is found."""
 
     valid_from: Moment | None = Field(default=None, description="Before, it isn't found.")
-    valid_until: LastMoment | None = Field(default=None, description="From then on, it isn't found any more.")
+    valid_until: LastMoment | None = Field(default=None, description="End of its validity.")
 
 
 class FilingFields(ValidityFields):
@@ -111,7 +111,7 @@ class FileBody(ContentFields):
 
 
 class AddressBody(FilingFields):
-    """A file that is fetched from its address."""
+    """A file to fetch from its URL."""
 
     url: Annotated[
         StrictStr,
@@ -122,7 +122,7 @@ class AddressBody(FilingFields):
             examples=["https://example.org/report.pdf"],
         ),
     ]
-    file_name: FileName | None = Field(default=None, description="By default as its server or its address calls it.")
+    file_name: FileName | None = Field(default=None, description="Default: from its server or URL.")
     type: DocumentType = "file"
     title: Annotated[StrictStr, Field(max_length=500)] = ""
 
@@ -165,16 +165,16 @@ class DocumentForm(RequestModel):
 
 
 class DocumentPatch(ValidityFields):
-    """What may be changed of a document without a new version; a field that is absent stays as it is."""
+    """Changes of a document without a new version; absent fields stay unchanged."""
 
     title: Title | None = None
     url: Url | None = None
     metadata: dict[str, Any] | None = None
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] | None = None
-    collection: CollectionName | None = Field(default=None, description="null takes it out of its collection.")
-    readers: Readers | None = Field(default=None, description="null: whoever may read its collection.")
+    collection: CollectionName | None = Field(default=None, description="null removes it from its collection.")
+    readers: Readers | None = Field(default=None, description="null: everyone who may read its collection.")
     file_name: FileName | None = Field(
-        default=None, description="Its path now, with the same ending: a file that was moved needs no new version."
+        default=None, description="Its current path, with the same extension: a moved file needs no new version."
     )
 
     def to_proto(self, document_id: int) -> corpus_pb2.UpdateDocumentRequest:
@@ -194,7 +194,7 @@ class Box(ResponseModel):
 
 
 class PageBoxes(ResponseModel):
-    """Where a quote is on a page as readers show it: cropped and rotated."""
+    """A quote's position on a page as displayed: cropped and rotated."""
 
     width: Points = Field(description="The page's width.", examples=[595.28])
     height: Points = Field(examples=[841.89])
@@ -206,11 +206,11 @@ class SpanPlace(PlaceFields):
 
     names: ClassVar[Names] = {"page_number": "page", "row_number": "row", "end_row_number": "end_row"}
 
-    boxes: PageBoxes | MISSING = Field(default=MISSING, description="There only for a PDF that can be read in time.")
+    boxes: PageBoxes | MISSING = Field(default=MISSING, description="Only for a PDF that can be read in time.")
 
 
 class SpanPlaces(ResponseModel):
-    """Where a part of a version's text stands in the original."""
+    """The place of a part of a version's text in the original."""
 
     version: Id = Field(examples=[1])
     places: list[SpanPlace] = Field(description="In the text's order: for a PDF, one for each page.")
@@ -231,13 +231,13 @@ class EnrichmentProblem(ResponseModel):
 
 
 class Enrichment(ResponseModel):
-    """What enrichment did to a document."""
+    """The result of a document's enrichment."""
 
     state: Literal["pending", "done", "failed"] = Field(
-        description="`pending` with an `error` is tried again by itself, `failed` by `:retry`.", examples=["done"]
+        description="`pending` with an `error` is retried automatically, `failed` with `:retry`.", examples=["done"]
     )
     fields: list[Literal["summary", "entity_type", "category", "tags"]] = Field(
-        description="Those with a value that it wrote and nobody changed since.", examples=[["category", "tags"]]
+        description="Fields whose value it wrote and nobody has changed since.", examples=[["category", "tags"]]
     )
     source: Literal["model", "rules"] | None = Field(examples=["model"])
     error: EnrichmentProblem | MISSING = MISSING
@@ -270,14 +270,14 @@ class Document(ResponseModel):
     sha256: str = Field(examples=["9f86d081…"])
     readers: list[str] | MISSING = Field(default=MISSING, description=_READERS, examples=[["group:hr"]])
     access: Access | MISSING = Field(
-        default=MISSING, description="What the caller may do with it: `read` or `write`.", examples=["write"]
+        default=MISSING, description="The caller's access: `read` or `write`.", examples=["write"]
     )
     error: DocumentError | MISSING = MISSING
     enrichment: Enrichment | MISSING = Field(
-        default=MISSING, description="Only of documents that were or are to be enriched."
+        default=MISSING, description="Only for documents that were or will be enriched."
     )
     valid_from: Time | MISSING = Field(default=MISSING, description="Before, it isn't found.")
-    valid_until: Time | MISSING = Field(default=MISSING, description="From then on, it isn't found any more.")
+    valid_until: Time | MISSING = Field(default=MISSING, description="End of its validity.")
     pages: Count | MISSING = Field(default=MISSING, examples=[12])
     url: str | MISSING = MISSING
     created_at: Time | MISSING = Field(default=MISSING, examples=["2026-01-15T09:30:00Z"])
@@ -292,7 +292,7 @@ class DocumentList(ResponseModel):
 
 
 class DocumentProgress(ResponseModel):
-    """How far the processing of a document's latest version is."""
+    """The processing state of a document's latest version."""
 
     document: Document
     stage: Stage | None = Field(examples=["embed"])
@@ -322,7 +322,7 @@ class CollectionBody(RequestModel):
 
 
 class CollectionPatch(RequestModel):
-    """What may be changed of a collection; a field that is absent stays as it is."""
+    """Changes of a collection; absent fields stay unchanged."""
 
     name: CollectionName | None = None
     enrich: StrictBool | None = None
@@ -340,7 +340,7 @@ class Collection(ResponseModel):
     name: str = Field(examples=["reports"])
     documents: Count = Field(examples=[3])
     enrich: bool = Field(examples=[False])
-    access: Access = Field(description="What the caller may do with it.", examples=["manage"])
+    access: Access = Field(description="The caller's access.", examples=["manage"])
     created_at: Time | MISSING = Field(default=MISSING, examples=["2026-01-15T09:30:00Z"])
 
 
@@ -358,17 +358,17 @@ class CollectionDeleted(ResponseModel):
 
 
 class GrantBody(RequestModel):
-    """What one subject may do with a collection."""
+    """One subject's access to a collection."""
 
     subject: Subject
     access: Literal["read", "write", "manage"]
 
 
 class GrantsBody(RequestModel):
-    """Who may do what with a collection, in place of what was granted before."""
+    """A collection's grants, replacing the previous ones."""
 
     grants: Annotated[
-        list[GrantBody], Field(max_length=1000, description="One for each subject; none makes it everybody's.")
+        list[GrantBody], Field(max_length=1000, description="One per subject; none opens the collection to everybody.")
     ]
 
     def to_proto(self, name: str) -> corpus_pb2.SetCollectionGrantsRequest:
@@ -381,13 +381,13 @@ class GrantsBody(RequestModel):
 
 
 class Grant(ResponseModel):
-    """What one subject may do with a collection."""
+    """One subject's access to a collection."""
 
     subject: str = Field(examples=["group:hr"])
     access: Access = Field(examples=["read"])
 
 
 class GrantList(ResponseModel):
-    """Who may do what with a collection, by subject; none: it is everybody's."""
+    """A collection's grants by subject; none: it is open to everybody."""
 
     grants: list[Grant]

@@ -38,7 +38,7 @@ class ImageUrl(RequestModel):
 
 
 class ContentPart(RequestModel):
-    """A part of a message: text, or in a user's message a picture, where the model reads pictures."""
+    """A part of a message: text or, in a user's message, an image if the model reads images."""
 
     type: Annotated[Literal["text", "image_url", "refusal"], BeforeValidator(_readable)]
     text: StrictStr = ""
@@ -55,7 +55,7 @@ class ContentPart(RequestModel):
 
 
 class CompletionMessage(RequestModel):
-    """A message of the conversation. An answer may be sent back with all that it came with."""
+    """A message of the conversation. An answer may be sent back with all its fields."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: (
@@ -102,7 +102,7 @@ class CompletionMessage(RequestModel):
 
 
 class StreamOptions(RequestModel):
-    """What a stream says beyond the text."""
+    """Additional information in a stream."""
 
     include_usage: StrictBool = False
     include_obfuscation: Annotated[Any, only(False, why="nothing is obfuscated")] = absent()
@@ -125,26 +125,26 @@ class CompletionRequest(OpenAiRequest):
 
     messages: Annotated[
         list[CompletionMessage], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_ends_with_the_user)
-    ] = Field(description="Oldest first. System messages are instructions beyond our own.")
+    ] = Field(description="Oldest first. System messages are additional instructions.")
     stream: StrictBool = False
     stream_options: StreamOptions = Field(default_factory=StreamOptions)
     max_tokens: MaxTokens | None = None
     max_completion_tokens: MaxTokens | None = None
     n: Annotated[Any, only(1, why="there is one answer")] = absent()
     tools: list[ToolParam] | None = Field(
-        default=None, description="Up to 128 functions that the caller runs, where the model has tools."
+        default=None, description="Up to 128 functions that the caller runs, if the model supports tools."
     )
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: StrictBool | None = None
     functions: Annotated[Any, only([], why="use tools")] = absent()
     function_call: Annotated[Any, only("none", "auto", why="use tool_choice")] = absent()
     response_format: ResponseFormat | None = Field(
-        default=None, description="JSON instead of text. What can't be given in that form is a `refusal`."
+        default=None, description="JSON instead of text. An answer that doesn't fit is a `refusal`."
     )
     modalities: Annotated[Any, only(["text"], why=_NO_MEDIA)] = absent()
     audio: Annotated[Any, only(why=_NO_MEDIA)] = absent()
     top_p: Share | None = Field(
-        default=None, description="Refused where the provider doesn't take it; so are those below."
+        default=None, description="Rejected if the provider doesn't support it, like those below."
     )
     frequency_penalty: Penalty | None = None
     presence_penalty: Penalty | None = None
@@ -157,7 +157,7 @@ class CompletionRequest(OpenAiRequest):
     prediction: Annotated[Any, only(why="nothing is predicted")] = absent()
     web_search_options: Annotated[Any, only(why="answers come from documents")] = absent()
     store: StrictBool | None = Field(
-        default=None, description="False keeps no conversation, true keeps one; absent, the profile says what is kept."
+        default=None, description="False stores no conversation, true stores one; absent: as the profile says."
     )
     metadata: Unread
 

@@ -10,7 +10,7 @@ from citewire_http.api.schemas import Count, OpenAiError, ResponseModel
 
 
 class UrlCitation(ResponseModel):
-    """Where a marker stands in the text, and what it leads to."""
+    """A marker's position in the text, and its target."""
 
     start_index: Count = Field(examples=[20])
     end_index: Count = Field(examples=[27])
@@ -22,7 +22,7 @@ class Annotation(ResponseModel):
     """A citation as OpenAI's clients read it."""
 
     citewire: VerifiedCitation | MISSING = Field(
-        default=MISSING, description="Of a verified sentence; OpenAI's clients don't know it, and pass it on."
+        default=MISSING, description="Of a verified sentence; OpenAI's clients pass it through."
     )
     type: Literal["url_citation"]
     url_citation: UrlCitation
@@ -31,7 +31,7 @@ class Annotation(ResponseModel):
 class PromptTokensDetails(ResponseModel):
     """Of the prompt's tokens."""
 
-    cached_tokens: Count = Field(description="Those that the provider read from its cache.", examples=[640])
+    cached_tokens: Count = Field(description="Tokens that the provider read from its cache.", examples=[640])
 
 
 class CompletionUsage(ResponseModel):
@@ -48,7 +48,7 @@ class AnswerMessage(ResponseModel):
 
     role: Literal["assistant"]
     content: str = Field(
-        description="Empty where there is a refusal, or nothing but tool calls.",
+        description="Empty if there is a refusal, or only tool calls.",
         examples=["Revenue grew by 12 %[ref:1]."],
     )
     refusal: str | None = Field(description="Why there is no JSON, with `response_format`.", examples=[None])
@@ -77,14 +77,14 @@ class Completion(ResponseModel):
 
 
 class FunctionChunk(ResponseModel):
-    """What is new of a call's function."""
+    """The next fragment of a call's function."""
 
     name: str | MISSING = Field(default=MISSING, description="Of a call's first delta.", examples=["weather"])
     arguments: str = Field(examples=['{"ci'])
 
 
 class ToolCallChunk(ResponseModel):
-    """What is new of a tool call."""
+    """The next fragment of a tool call."""
 
     index: Count = Field(examples=[0])
     id: str | MISSING = Field(default=MISSING, description="Of a call's first delta.", examples=["call_0a1b2c"])
@@ -99,7 +99,7 @@ class Delta(ResponseModel):
     content: str | MISSING = Field(default=MISSING, examples=["Revenue grew"])
     refusal: str | MISSING = Field(default=MISSING, description="Why there is no JSON, with `response_format`.")
     tool_calls: list[ToolCallChunk] | MISSING = MISSING
-    annotations: list[Annotation] | MISSING = Field(default=MISSING, description="Of the last delta with a choice.")
+    annotations: list[Annotation] | MISSING = Field(default=MISSING, description="On the last delta with a choice.")
 
 
 class ChunkChoice(ResponseModel):
@@ -112,7 +112,7 @@ class ChunkChoice(ResponseModel):
 
 
 class CompletionChunk(ResponseModel):
-    """A piece of a chat completion."""
+    """A chunk of a chat completion."""
 
     id: str = Field(examples=["chatcmpl-0a1b2c"])
     created: Count = Field(examples=[1768470000])

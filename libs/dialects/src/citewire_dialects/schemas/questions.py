@@ -16,7 +16,7 @@ MAX_MESSAGES = 200
 
 
 class MessagePart(BaseModel):
-    """A part of a message, as AI SDK's clients send it. An answer's parts come back; only texts are read."""
+    """A part of a message, as the AI SDK's clients send it. An answer's parts are accepted; only texts are read."""
 
     type: StrictStr
     text: StrictStr = ""
@@ -25,14 +25,14 @@ class MessagePart(BaseModel):
 
 
 class PlainMessage(RequestModel):
-    """A message of the conversation that a request brings: its text as `content`, or in `parts`."""
+    """A message of the request's conversation, with its text as `content` or in `parts`."""
 
     role: Literal["user", "assistant"]
     content: StrictStr = ""
     parts: list[MessagePart] = Field(default_factory=list[MessagePart])
-    id: Any = Field(default=None, description="Of AI SDK's clients; not read.", exclude=True)
-    metadata: Any = Field(default=None, description="Of AI SDK's clients; not read.", exclude=True)
-    created_at: Any = Field(default=None, alias="createdAt", description="Of AI SDK's clients; not read.", exclude=True)
+    id: Any = Field(default=None, description="From the AI SDK's clients; ignored.", exclude=True)
+    metadata: Any = Field(default=None, description="From the AI SDK's clients; ignored.", exclude=True)
+    created_at: Any = Field(default=None, alias="createdAt", description="From the AI SDK's clients; ignored.", exclude=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -69,11 +69,11 @@ def _check_readable(part: MessagePart) -> None:
 
 
 class ChatMessage(PlainMessage):
-    """A message of the conversation; of role `tool` it is what a tool gave back."""
+    """A message of the conversation; with role `tool`, a tool's result."""
 
     role: Literal["user", "assistant", "tool"]  # pyright: ignore[reportIncompatibleVariableOverride] # nobody sets it
-    tool_calls: list[ToolCallParam] | None = Field(default=None, description="Of an answer that called tools.")
-    tool_call_id: StrictStr | None = Field(default=None, description="Of role `tool`: the call that it answers.")
+    tool_calls: list[ToolCallParam] | None = Field(default=None, description="For an answer that called tools.")
+    tool_call_id: StrictStr | None = Field(default=None, description="For role `tool`: the id of its call.")
 
     @model_validator(mode="after")
     def _fits_its_role(self) -> Self:
@@ -124,8 +124,8 @@ class ChatRequest(ScopeFields):
         "may follow.",
     )
     profile: StrictStr | None = Field(default=None, description="See `GET /v1/profiles`; none means `documents`.")
-    conversation_id: UUID | None = Field(default=None, description="Continues a conversation; none begins one.")
-    top_k: StrictInt | None = Field(default=None, description="How many chunks, within the profile's limits.")
+    conversation_id: UUID | None = Field(default=None, description="Continues a conversation; absent: starts one.")
+    top_k: StrictInt | None = Field(default=None, description="Number of chunks, within the profile's limits.")
     min_score: Score | None = Field(default=None, description="Lowest cosine similarity of a chunk.")
     model: Annotated[StrictStr, Field(max_length=200)] | None = Field(default=None, description="The chat model.")
     stream: StrictBool = Field(default=True, description="False answers with one JSON body.")
@@ -134,15 +134,15 @@ class ChatRequest(ScopeFields):
         description="Events to show beyond those that the profile shows; `cost` adds `cost_usd` and `path` to `usage`.",
     )
     options: ProfileOptions | None = Field(
-        default=None, description="Changes single fields of the profile for this question, within its limits."
+        default=None, description="Overrides fields of the profile for this question, within its limits."
     )
     tools: list[ToolParam] | None = Field(
-        default=None, description="Up to 128 functions that the caller runs, where the model has tools."
+        default=None, description="Up to 128 functions that the caller runs, if the model supports tools."
     )
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: StrictBool | None = None
     response_format: ResponseFormat | None = Field(
-        default=None, description="JSON instead of text. What can't be given in that form is a `refusal`."
+        default=None, description="JSON instead of text. An answer that doesn't fit is a `refusal`."
     )
     keep: StrictBool | None = Field(
         default=None,
@@ -159,14 +159,14 @@ class ChatRequest(ScopeFields):
         description="How long the run goes on without a reader, from its first frame on; 0 stops it when its reader "
         "leaves. With more, `GET /v1/chat/{run_id}/events` resumes it.",
     )
-    detach: StrictBool = Field(default=False, description="True lets the run go on to its end without a reader.")
+    detach: StrictBool = Field(default=False, description="True lets the run continue to its end without a client.")
     id: Any = Field(
         default=None,
-        description="Of AI SDK's clients: their chat is a conversation, with the dialect `ui-message`.",
+        description="From the AI SDK's clients: their chat is a conversation, with the dialect `ui-message`.",
         exclude=True,
     )
-    trigger: Any = Field(default=None, description="Of AI SDK's clients; not read.", exclude=True)
-    message_id: Any = Field(default=None, alias="messageId", description="Of AI SDK's clients; not read.", exclude=True)
+    trigger: Any = Field(default=None, description="From the AI SDK's clients; ignored.", exclude=True)
+    message_id: Any = Field(default=None, alias="messageId", description="From the AI SDK's clients; ignored.", exclude=True)
 
     @model_validator(mode="after")
     def _has_what_it_chooses(self) -> Self:

@@ -16,8 +16,8 @@ class FileCitation(ResponseModel):
     type: Literal["file_citation"]
     file_id: str = Field(description="The document's id.", examples=["7"])
     filename: str = Field(examples=["report.pdf"])
-    index: Count = Field(description="Where it belongs in the text.", examples=[21])
-    citewire: VerifiedCitation = Field(description="OpenAI's clients don't know it, and pass it on.")
+    index: Count = Field(description="Its position in the text.", examples=[21])
+    citewire: VerifiedCitation = Field(description="OpenAI's clients pass it through.")
 
 
 class OutputText(ResponseModel):
@@ -67,7 +67,7 @@ class ResponseFailure(ResponseModel):
 
 
 class Incomplete(ResponseModel):
-    """Why an answer isn't whole."""
+    """Why an answer is incomplete."""
 
     reason: Literal["max_output_tokens", "content_filter"]
 
@@ -138,7 +138,7 @@ class ResponseSettings(ResponseModel):
 
 
 class ResponseBody(ResponseSettings):
-    """A response: the answer, and what the request said."""
+    """A response: the answer, and the request's parameters."""
 
     id: str = Field(examples=["resp_01938f2e4c5a7b109d3e5f0c2a6b7e12"])
     object: Literal["response"]
@@ -167,7 +167,7 @@ class ResponseDeleted(ResponseModel):
 
 
 class StoredInput(ResponseModel):
-    """A message that was asked."""
+    """A message with a question."""
 
     id: str = Field(examples=["msg_01938f2e4c5a7b109d3e5f0c2a6b7e12_in"])
     type: Literal["message"]
@@ -202,7 +202,7 @@ class ResponseEvent(Numbered):
 
 
 class ItemEvent(Numbered):
-    """An item of the output begins, or is complete."""
+    """An output item starts, or is complete."""
 
     type: Literal["response.output_item.added", "response.output_item.done"]
     output_index: Count = Field(examples=[0])
@@ -228,7 +228,7 @@ class _OfPart(Numbered):
 
 
 class PartEvent(_OfPart):
-    """The message's text begins, or is complete."""
+    """The message's text starts, or is complete."""
 
     type: Literal["response.content_part.added", "response.content_part.done"]
     part: OutputText
@@ -243,7 +243,7 @@ class TextDeltaEvent(_OfPart):
 
 
 class AnnotationEvent(_OfPart):
-    """A citation of a sentence that was written before."""
+    """A citation of a preceding sentence."""
 
     type: Literal["response.output_text.annotation.added"]
     annotation_index: Count = Field(examples=[0])

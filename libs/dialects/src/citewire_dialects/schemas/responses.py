@@ -31,7 +31,7 @@ def _one_message(value: object) -> object:
 
 
 class InputText(RequestModel):
-    """A part of a message; only text can be read, an answer's among it."""
+    """A part of a message; only text is supported, including an answer's."""
 
     type: Annotated[
         Literal["input_text", "output_text"],
@@ -44,7 +44,7 @@ class InputText(RequestModel):
 
 
 class InputItem(RequestModel):
-    """A message of the conversation; or what an answer came with, sent back: it is passed over."""
+    """A message of the conversation; other items of an earlier answer are ignored."""
 
     type: Literal["message", "file_search_call"] = "message"
     role: Literal["user", "assistant", "system", "developer"] | None = None
@@ -104,7 +104,7 @@ class FileSearchTool(RequestModel):
 
 
 class TextConfig(RequestModel):
-    """What the answer's text is to be."""
+    """The format of the answer's text."""
 
     format: Annotated[Any, only({"type": "text"}, why=_TEXT_ALONE)] = None
     verbosity: Annotated[Any, only("medium", why="it is the profile's instructions that say how long")] = None
@@ -117,7 +117,7 @@ class ConversationParam(RequestModel):
 
 
 class ResponseStreamOptions(RequestModel):
-    """What a stream says beyond the text."""
+    """Additional information in a stream."""
 
     include_obfuscation: Annotated[Any, only(False, why="nothing is obfuscated")] = absent()
 
@@ -135,8 +135,8 @@ class ResponsesRequest(OpenAiRequest):
         Field(min_length=1, max_length=MAX_MESSAGES),
         BeforeValidator(_one_message, json_schema_input_type=StrictStr | list[InputItem]),
         AfterValidator(_ends_with_the_user),
-    ] = Field(description="Oldest first. System messages are instructions beyond our own.")
-    instructions: StrictStr | None = Field(default=None, description="Beyond our own; they hold for this answer alone.")
+    ] = Field(description="Oldest first. System messages are additional instructions.")
+    instructions: StrictStr | None = Field(default=None, description="In addition to ours, for this answer only.")
     stream: StrictBool | None = None
     previous_response_id: Annotated[StrictStr, Field(max_length=100)] | None = Field(
         default=None, description="The answer that this question follows: the last of its conversation."
@@ -152,12 +152,12 @@ class ResponsesRequest(OpenAiRequest):
         | None
     ) = None
     store: StrictBool | None = Field(
-        default=None, description="False keeps nothing of question and answer; true is the default."
+        default=None, description="False stores neither question nor answer; true is the default."
     )
     metadata: Metadata | None = None
     max_output_tokens: MaxTokens | None = None
     tools: Annotated[list[FileSearchTool], Field(max_length=1)] | None = Field(
-        default=None, description="None: all documents that the profile searches."
+        default=None, description="Absent: all documents that the profile searches."
     )
     tool_choice: Annotated[Any, only("auto", "required", {"type": "file_search"}, why=_NO_OTHER_TOOLS)] = None
     max_tool_calls: Annotated[StrictInt, Field(ge=1)] | None = Field(default=None, description="There is one search.")

@@ -25,12 +25,12 @@ class SearchBody(SearchOptions, ScopeFields):
     query: StrictStr = Field(examples=["revenue growth"])
     top_k: Annotated[StrictInt, Field(ge=1, le=200)] = 10
     mode: SearchModeName = Field(
-        default="hybrid", description="By meaning, by words, or by both; `dense` alone is the fastest."
+        default="hybrid", description="Dense (by meaning), lexical (by words), or both; `dense` is the fastest."
     )
     group_by: Literal["document"] | None = Field(
         default=None, description="`document`: the best chunk of each document; `top_k` counts documents."
     )
-    rerank: StrictBool = Field(default=False, description="Puts the results into the order of a rerank model.")
+    rerank: StrictBool = Field(default=False, description="Reranks the results with a rerank model.")
     rerank_seconds: RerankSeconds | None = Field(
         default=None,
         description="How long that may take; what it had no time for follows in the order of the search. Absent means "
@@ -43,14 +43,14 @@ class SearchBody(SearchOptions, ScopeFields):
     )
     diversity: Score = Field(
         default=0.0,
-        description="How much a result's likeness to those before it counts against its relevance; 0 in `lexical`.",
+        description="How much similarity to previous results counts against a result's relevance; 0 in `lexical`.",
     )
     keep_duplicates: StrictBool = Field(
         default=False,
-        description="Keeps chunks whose text is nearly that of a better one, which else are left out and named by it.",
+        description="Keeps near-duplicates of better results, which are otherwise left out and listed there.",
     )
     include: tuple[Literal["metadata"], ...] = Field(
-        default=(), description="`metadata`: each result says its document's metadata and tags."
+        default=(), description="`metadata`: include each document's metadata and tags."
     )
 
     def to_proto(self) -> retriever_pb2.SearchRequest:
@@ -84,14 +84,14 @@ class SearchResult(PlaceFields):
     chunk_index: Count = Field(description="Its order in the version, from 0.", examples=[3])
     content: str = Field(examples=["Revenue grew by 12 %, …"])
     score: Similarity | None = Field(
-        description="Cosine similarity, in every mode; null for a chunk that has no vector yet.", examples=[0.742]
+        description="Cosine similarity, in every mode; null for a chunk without a vector.", examples=[0.742]
     )
-    rank_score: Rounded = Field(description="Orders within one mode: cosine, BM25 or fused.", examples=[0.742])
+    rank_score: Rounded = Field(description="Orders results within one mode: cosine, BM25 or fused.", examples=[0.742])
     similarity: Similarity | MISSING = Field(default=MISSING, description="The same as `score`.", examples=[0.742])
     lexical_score: Rounded | MISSING = MISSING
     rerank_score: Rounded | MISSING = MISSING
     duplicate_chunk_ids: list[Id] | MISSING = Field(
-        default=MISSING, description="Left out: their text is nearly this one's."
+        default=MISSING, description="Near-duplicates that were left out."
     )
     title: str = Field(examples=["Annual report"])
     file_name: str = Field(examples=["report.pdf"])
@@ -124,10 +124,10 @@ class SearchUsage(ResponseModel):
 
 
 class RerankSummary(ResponseModel):
-    """What a rerank model did in its time."""
+    """The result of reranking within its time limit."""
 
-    candidates: Count = Field(description="Results that it was given.", examples=[40])
-    ranked: Count = Field(description="Results that it scored: all, unless its time was over first.", examples=[40])
+    candidates: Count = Field(description="Number of results passed to it.", examples=[40])
+    ranked: Count = Field(description="Number of results scored: all, unless time ran out.", examples=[40])
 
 
 class SearchResults(ResponseModel):
@@ -135,7 +135,7 @@ class SearchResults(ResponseModel):
 
     results: list[SearchResult]
     off_topic: bool = Field(
-        default=False, description="Whether no result has to do with the query: a chat about it asks no model."
+        default=False, description="Whether no result is related to the query; a chat then calls no model."
     )
     topic_margin: float | MISSING = Field(
         default=MISSING,
@@ -168,7 +168,7 @@ class Chunk(PlaceFields):
     char_end: Count = Field(description="Where it ends, exclusive.", examples=[2764])
     title: str = Field(examples=["Annual report"])
     file_name: str = Field(examples=["report.pdf"])
-    ref: str = Field(description="Where it stands, as a person would say it.", examples=["report.pdf § Results"])
+    ref: str = Field(description="Its place, in words.", examples=["report.pdf § Results"])
     type: KnownType = Field(examples=["file"])
     created_at: Time | MISSING = Field(default=MISSING, examples=["2026-01-15T09:30:00Z"])
     url: str | MISSING = MISSING
@@ -176,7 +176,7 @@ class Chunk(PlaceFields):
 
 
 class PassageBody(RequestModel):
-    """A passage that an answer cites. Its headings count as said by it."""
+    """A passage that an answer cites. Its headings count as part of it."""
 
     text: StrictStr = Field(examples=["Revenue grew by 12 %, to 4.2 million euros."])
     title: StrictStr = ""
@@ -185,7 +185,7 @@ class PassageBody(RequestModel):
 
 
 class VerifyBody(RequestModel):
-    """An answer that any system wrote, and the passages that it cites."""
+    """An answer from any system, and the passages that it cites."""
 
     answer: StrictStr = Field(description="Up to 128 KiB.", examples=["Revenue grew by 12 % [ref:1]."])
     passages: Annotated[list[PassageBody], Field(min_length=1, max_length=1000)] = Field(
@@ -208,7 +208,7 @@ class VerifyBody(RequestModel):
 
 
 class Verification(ResponseModel):
-    """What an answer's sentences state and what the passages say."""
+    """Verdicts on an answer's sentences."""
 
     names: ClassVar[Names] = {
         "verified": "verified_citations",

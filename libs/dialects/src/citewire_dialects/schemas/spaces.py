@@ -46,13 +46,13 @@ class SpaceChoice(RequestModel):
 
 
 class PrepareBody(RequestModel):
-    """Which space is to be filled beside the live one."""
+    """The space to prepare beside the live one."""
 
     space: SpaceChoice
 
 
 class SwitchBody(RequestModel):
-    """Which space is to be searched from now on."""
+    """The space to make live."""
 
     space: SpaceChoice
     force: StrictBool = Field(
@@ -71,14 +71,14 @@ _WEIGHT = "Weight of the vectors in hybrid search; the words have the rest."
 
 
 class CalibrationValues(RequestModel):
-    """What was measured; what is absent or null wasn't measured, and the server's default counts."""
+    """The measured values; the server's defaults replace absent or null ones."""
 
     relevance_threshold: Score | None = Field(default=None, description=_RELEVANCE)
     answerable_threshold: Score | None = Field(default=None, description=_ANSWERABLE)
     dense_weight: Score | None = Field(default=None, description=_WEIGHT)
     off_topic_threshold: Score | None = Field(default=None, description=_OFF_TOPIC)
     report: dict[str, Any] | None = Field(
-        default=None, description="What was measured and how: any JSON object, at most 64 KiB."
+        default=None, description="Report of the measurement: any JSON object, at most 64 KiB."
     )
 
     def to_proto(self) -> calibration_pb2.Calibration:
@@ -87,16 +87,16 @@ class CalibrationValues(RequestModel):
 
 
 class CalibrationBody(RequestModel):
-    """What a space's scores mean; it takes the place of what is stored, as a whole."""
+    """What a space's scores mean; it replaces the stored calibration as a whole."""
 
     space: SpaceBody
     calibration: CalibrationValues | None = Field(
-        description="Null removes what is stored: what comes with the server counts again."
+        description="Null removes the stored calibration: the server's defaults apply again."
     )
 
 
 class Calibration(ResponseModel):
-    """What a space's scores mean, as it was measured; what wasn't is null."""
+    """What a space's scores mean; null where not measured."""
 
     relevance_threshold: float | None = Field(description=_RELEVANCE, examples=[0.21])
     answerable_threshold: float | None = Field(description=_ANSWERABLE, examples=[0.38])
@@ -109,20 +109,20 @@ class Calibration(ResponseModel):
 
 
 class SpaceScale(ResponseModel):
-    """What cosine similarities are in a space, measured with built-in questions and texts."""
+    """The scale of cosine similarities in a space, measured with built-in questions and texts."""
 
     unrelated: float = Field(
-        description="Mean of a question and a text that has nothing to do with it.", examples=[0.048]
+        description="Mean similarity of a question and an unrelated text.", examples=[0.048]
     )
     deviation: float = Field(description="Its standard deviation.", examples=[0.076])
     related: float = Field(
-        description="Median of a question and the text that answers it, in standard deviations above that mean.",
+        description="Median similarity of a question and its answer, in standard deviations above that mean.",
         examples=[8.4],
     )
 
 
 class Space(ResponseModel):
-    """An embedding space: how far it is filled, and what its scores mean."""
+    """An embedding space: its progress, and what its scores mean."""
 
     parts = ("space",)
     names: ClassVar[Names] = {

@@ -71,7 +71,7 @@ class TableFilterBody(RequestModel):
 
 
 class TableGroupBody(RequestModel):
-    """What rows are grouped by."""
+    """Groupings of the rows."""
 
     column: ColumnName
     part: Part = None
@@ -82,12 +82,12 @@ class TableGroupBody(RequestModel):
 
 
 class TableAggregateBody(RequestModel):
-    """What is computed over all rows, or over each group."""
+    """Aggregates over all rows, or over each group."""
 
     function: FunctionName = Field(
         description="`sum`, `avg` and `median` of numbers, `min` and `max` of numbers or dates.", examples=["sum"]
     )
-    column: ColumnName | None = Field(default=None, description="May be absent for `count` alone, which counts rows.")
+    column: ColumnName | None = Field(default=None, description="May be absent only for `count`, which then counts rows.")
 
     def to_proto(self) -> table_pb2.TableAggregate:
         """As the retriever takes it."""
@@ -96,18 +96,18 @@ class TableAggregateBody(RequestModel):
 
 
 class TableOrderBody(RequestModel):
-    """A key of the answer's order; empty values come last."""
+    """A sort key of the result; empty values come last."""
 
     index: Annotated[StrictInt, Field(ge=1, le=1000, description="Column of the answer, from 1.", examples=[2])]
     descending: StrictBool = False
 
 
 class TableQueryBody(RequestModel):
-    """What is computed over one table of a document."""
+    """A query over one table of a document."""
 
     columns: Annotated[list[ColumnName], Field(max_length=100)] = Field(
         default_factory=list[str],
-        description="Columns to show, where nothing is grouped or computed; none means all.",
+        description="Columns to show, if there are no groups or aggregates; none means all.",
         examples=[[]],
     )
     filters: Annotated[list[TableFilterBody], Field(max_length=50)] = Field(
@@ -120,12 +120,12 @@ class TableQueryBody(RequestModel):
     )
     aggregates: Annotated[list[TableAggregateBody], Field(max_length=20)] = Field(
         default_factory=list[TableAggregateBody],
-        description="With `group_by` over each group, else over all rows.",
+        description="Per group with `group_by`, else over all rows.",
         examples=[[{"function": "sum", "column": "Amount"}]],
     )
     order_by: Annotated[list[TableOrderBody], Field(max_length=10)] = Field(
         default_factory=list[TableOrderBody],
-        description="Default, and among equals: the order of the table, or of the groups.",
+        description="Default and tie-breaker: the order of the table, or of the groups.",
         examples=[[{"index": 2, "descending": True}]],
     )
     limit: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(default=100, description="Most rows of the answer.")
@@ -158,8 +158,8 @@ class TableQueryBody(RequestModel):
 class TableColumn(ResponseModel):
     """A column."""
 
-    name: str = Field(description="In the header, or how it was computed.", examples=["sum of Amount"])
-    type: TypeName = Field(description="What most of its cells hold.", examples=["currency"])
+    name: str = Field(description="In the header, or the aggregate.", examples=["sum of Amount"])
+    type: TypeName = Field(description="The type of most of its cells.", examples=["currency"])
     currency: str | MISSING = Field(default=MISSING, description="As the table writes it.", examples=["€"])
 
 
@@ -169,7 +169,7 @@ class DescribedColumn(TableColumn):
     samples: list[str] = Field(description="Its most frequent values, at most 5.", examples=[["1234.5", "10"]])
     refusal: str | MISSING = Field(
         default=MISSING,
-        description="Why it isn't computed with.",
+        description="Why it can't be used.",
         examples=["its amounts are in several currencies: $, €"],
     )
 
@@ -180,11 +180,11 @@ class DocumentTable(ResponseModel):
     sheet: str | MISSING = Field(default=MISSING, description="Absent if the format has no sheets.", examples=["Sales"])
     header_row: Id = Field(description="Line of the header.", examples=[1])
     last_row: Id = Field(examples=[57])
-    row_count: Count = Field(description="Lines that are computed over.", examples=[56])
+    row_count: Count = Field(description="Number of data lines.", examples=[56])
     columns: list[DescribedColumn] = Field(description="At most 200.")
     refusal: str | MISSING = Field(
         default=MISSING,
-        description="Why no query over it is answered.",
+        description="Why it can't be queried.",
         examples=["tables of different lengths stand side by side in it"],
     )
 
@@ -200,10 +200,10 @@ class TableAnswerRow(ResponseModel):
     """A row of an answer."""
 
     values: list[AnswerValue] = Field(
-        description="One for each column, exact and in the form of its type; null if it is empty.",
+        description="One per column, exact and formatted by type; null if empty.",
         examples=[["North", "1234.75"]],
     )
-    row_numbers: list[Id] = Field(description="Lines that it comes from, the first 100 of them.", examples=[[2, 4]])
+    row_numbers: list[Id] = Field(description="Lines that it comes from, at most the first 100.", examples=[[2, 4]])
     row_count: Count = Field(description="How many there are.", examples=[2])
 
 
@@ -217,9 +217,9 @@ class TableAnswer(ResponseModel):
     understood: str = Field(description="The query in words.", examples=["sum of Amount by Region"])
     columns: list[TableColumn]
     rows: list[TableAnswerRow]
-    total_rows: Count = Field(description="How many rows there are without the limit.", examples=[4])
+    total_rows: Count = Field(description="Number of rows without the limit.", examples=[4])
     excluded_rows: list[Id] = Field(
-        description="Lines that were left out as totals or notes, the first 100.", examples=[[58]]
+        description="Lines left out as totals or notes, at most the first 100.", examples=[[58]]
     )
     skipped_values: Count = Field(
         description="Values that aren't of their column's type, and count as empty.", examples=[0]

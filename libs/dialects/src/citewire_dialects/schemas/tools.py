@@ -21,7 +21,7 @@ class FunctionCall(BaseModel):
 
 
 class ToolCallParam(BaseModel):
-    """A call of a tool that the caller runs."""
+    """A tool call for the caller to run."""
 
     id: StrictStr = Field(examples=["call_0a1b2c"])
     type: Literal["function"]
@@ -33,7 +33,7 @@ class FunctionParam(RequestModel):
 
     name: StrictStr = Field(examples=["weather"])
     description: StrictStr | None = None
-    parameters: dict[str, Any] | None = Field(default=None, description="JSON schema of the object that it takes.")
+    parameters: dict[str, Any] | None = Field(default=None, description="JSON schema of its argument object.")
     strict: StrictBool | None = None
 
 
@@ -51,14 +51,14 @@ class FunctionName(RequestModel):
 
 
 class NamedTool(RequestModel):
-    """The one tool that is to be called."""
+    """The one tool to call."""
 
     type: Annotated[Literal["function"], BeforeValidator(_is_function)]
     function: FunctionName
 
 
 class JsonSchemaParam(RequestModel):
-    """What a JSON answer follows."""
+    """The form of a JSON answer."""
 
     name: StrictStr = Field(examples=["invoice"])
     description: StrictStr | None = None
@@ -67,7 +67,7 @@ class JsonSchemaParam(RequestModel):
 
 
 class ResponseFormat(RequestModel):
-    """Whether the answer is JSON. Each annotation of the message says the value's pointer."""
+    """Whether the answer is JSON. Each annotation then has the value's JSON pointer."""
 
     type: Literal["text", "json_object", "json_schema"]
     json_schema: JsonSchemaParam | None = None

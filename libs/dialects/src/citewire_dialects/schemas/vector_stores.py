@@ -37,11 +37,11 @@ class FileForm(RequestModel):
     """A document as a file; further fields are those of `DocumentForm`."""
 
     file: str = Field(description="Up to 256 MiB.", json_schema_extra={"format": "binary"})
-    purpose: Literal["user_data", "assistants"] = Field(description="Files are for questions alone.")
+    purpose: Literal["user_data", "assistants"] = Field(description="Files are allowed only in questions.")
 
 
 class StoreFileBody(RequestModel):
-    """A file that is put into a vector store."""
+    """A file to add to a vector store."""
 
     file_id: StrictStr
     attributes: dict[StrictStr, StrictStr | StrictBool | StrictInt | float] | None = None
@@ -65,14 +65,14 @@ class StoreSearchBody(RequestModel):
         ),
         AfterValidator(_one_query),
     ]
-    filters: Any = Field(default=None, description="As of the tool `file_search`.")
+    filters: Any = Field(default=None, description="As in the tool `file_search`.")
     max_num_results: Annotated[StrictInt, Field(ge=1, le=50)] = 10
     ranking_options: RankingOptions | None = None
     rewrite_query: Annotated[Any, only(False, why="a search takes the query as it is")] = absent()
 
 
 class FileCounts(ResponseModel):
-    """Files of a vector store; how many are in which state isn't counted."""
+    """Files of a vector store; their states aren't counted."""
 
     total: Count = Field(examples=[3])
     in_progress: None = None
@@ -242,7 +242,7 @@ class StoreMatch(ResponseModel):
 
 
 class StoreMatches(ResponseModel):
-    """What a search found, best first."""
+    """Search results, best first."""
 
     object: Literal["vector_store.search_results.page"]
     search_query: list[str] = Field(examples=[["revenue growth"]])

@@ -52,7 +52,7 @@ class EmbeddingsRequest(RequestModel):
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: Annotated[StrictInt, Field(ge=1, le=4096)] | None = None
     input_type: Literal["query", "document"] = Field(
-        default="document", description="What for: some models embed questions and passages differently."
+        default="document", description="The purpose: some models embed questions and passages differently."
     )
     user: Unread
 
@@ -96,7 +96,7 @@ class RerankBody(RequestModel):
 
 
 class ModelInfo(ResponseModel):
-    """A profile as a model to ask."""
+    """A profile as a model."""
 
     id: str = Field(examples=["grounded"])
     object: Literal["model"]

@@ -37,10 +37,10 @@ class Operation(RequestModel):
 
     op: Literal["create", "replace", "update", "retry", "delete"]
     id: Annotated[int, Field(strict=True, ge=1, le=MAX_ID)] | None = Field(
-        default=None, description="Which document; not of `create`."
+        default=None, description="The document; not for `create`."
     )
     key: Key | None = Field(
-        default=None, description="Of `create` and `replace`: an Idempotency-Key of this operation alone."
+        default=None, description="For `create` and `replace`: this operation's Idempotency-Key."
     )
     document: dict[str, Any] | None = Field(
         default=None,
@@ -58,7 +58,7 @@ class Operation(RequestModel):
 
 
 class Batch(RequestModel):
-    """Changes, done in this order."""
+    """The changes, in order."""
 
     operations: Annotated[list[Operation], Field(min_length=1, max_length=MAX_OPERATIONS)]
 

@@ -22,17 +22,17 @@ Events = Mapping[str, type[BaseModel]] | tuple[type[BaseModel], ...]
 REF = "#/components/schemas/"
 _PROBLEMS = {
     400: "The body can't be read (reason `INVALID_JSON`), or a provider is missing (`PROVIDER_MISSING`, with `types`).",
-    401: "An API key, token or session is missing, unknown, revoked or expired, or a sign-in failed.",
-    402: "A budget is spent: `budget`, `limit_usd`, `left_usd` and `resets_at` say which, what is left and until when.",
+    401: "The API key, token or session is missing, unknown, revoked or expired, or the sign-in failed.",
+    402: "A budget is used up: `budget`, `limit_usd`, `left_usd` and `resets_at` have the details.",
     403: "The caller's role doesn't allow it, or the key hasn't the scope that this needs: `scope` names it.",
     404: "Something that the request names doesn't exist in the caller's scope.",
-    409: "It conflicts with the present state.",
+    409: "The request conflicts with the current state.",
     413: "The body is larger than the limit.",
-    415: "The media type isn't one that this takes.",
+    415: "The media type isn't supported here.",
     422: "A field is out of range; `errors` names each.",
-    429: "A limit of the caller's plan is reached: `limit` and `quota` name it, `Retry-After` says when to try again.",
-    503: "A part is unavailable or full; `Retry-After` says when to try again.",
-    507: "The plan allows no more stored bytes (`STORAGE_FULL`): `limit`, `quota`, `used` and `size_bytes` say so.",
+    429: "A limit of the caller's plan is reached: `limit` and `quota` name it; retry after `Retry-After`.",
+    503: "A component is unavailable or full; retry after `Retry-After`.",
+    507: "The plan's storage is used up (`STORAGE_FULL`): `limit`, `quota`, `used` and `size_bytes` have the details.",
 }
 
 

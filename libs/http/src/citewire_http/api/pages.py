@@ -36,7 +36,7 @@ class Pages:
         Args:
             items: All of them.
             key: One each.
-            text: What `q` looks into.
+            text: What `q` searches.
 
         Raises:
             InvalidArgument: The token isn't one that this list gave (reason `INVALID_PAGE_TOKEN`).

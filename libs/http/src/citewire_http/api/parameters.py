@@ -77,10 +77,10 @@ def _check_text(text: str) -> str:
 
 
 Clean = AfterValidator(_check_text)
-PageSize = Annotated[int | None, Query(ge=0, le=1000, description="How many a page; absent or 0 means the default.")]
-PageToken = Annotated[str | None, Query(max_length=1000, description="`next_page_token` of the page before."), Clean]
+PageSize = Annotated[int | None, Query(ge=0, le=1000, description="Page size; absent or 0 means the default.")]
+PageToken = Annotated[str | None, Query(max_length=1000, description="`next_page_token` of the previous page."), Clean]
 SearchText = Annotated[
     str | None,
-    Query(min_length=1, max_length=200, description="Only those that contain this, in any case."),
+    Query(min_length=1, max_length=200, description="Only those that contain this, ignoring case."),
     Clean,
 ]

@@ -63,7 +63,7 @@ JsonObject = dict[str, Any]
 
 
 class FieldError(ResponseModel):
-    """A field of a request that is wrong."""
+    """An invalid field of a request."""
 
     field: str = Field(examples=["top_k"])
     message: str = Field(examples=["must be between 1 and 50 in profile documents"])
@@ -79,7 +79,7 @@ class OpenAiError(ResponseModel):
 
 
 class Problem(ResponseModel):
-    """RFC 9457. `reason` is for programs, `detail` for people."""
+    """RFC 9457 problem. `reason` is for programs, `detail` for people."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -90,22 +90,22 @@ class Problem(ResponseModel):
     reason: str = Field(description="A stable code in upper case.", examples=["INVALID_FIELD"])
     errors: list[FieldError]
     types: list[str] | MISSING = Field(
-        default=MISSING, description="Of `PROVIDER_MISSING`: which providers are missing."
+        default=MISSING, description="For `PROVIDER_MISSING`: the missing providers."
     )
-    budget: str | MISSING = Field(default=MISSING, description="Of `BUDGET_EXCEEDED`: which budget is spent.")
+    budget: str | MISSING = Field(default=MISSING, description="For `BUDGET_EXCEEDED`: the budget that is used up.")
     resets_at: str | MISSING = Field(default=MISSING, description="When it begins anew.")
-    provider: str | MISSING = Field(default=MISSING, description="Of a provider's failure: which, and its `model`.")
+    provider: str | MISSING = Field(default=MISSING, description="For provider errors: the provider, with its `model`.")
     model: str | MISSING = MISSING
-    scope: str | MISSING = Field(default=MISSING, description="Of `SCOPE_MISSING`: the scope that this needs.")
+    scope: str | MISSING = Field(default=MISSING, description="For `SCOPE_MISSING`: the required scope.")
     limit: str | MISSING = Field(
         default=MISSING,
-        description="Of `RATE_LIMITED` and `STORAGE_FULL`: which limit, by measure and scope.",
+        description="For `RATE_LIMITED` and `STORAGE_FULL`: the limit, by measure and scope.",
         examples=["requests-user"],
     )
     quota: int | MISSING = Field(default=MISSING, description="What it allows.")
-    window_seconds: int | MISSING = Field(default=MISSING, description="In which time; absent: at every moment.")
-    used: int | MISSING = Field(default=MISSING, description="Of `STORAGE_FULL`: bytes that are stored.")
-    size_bytes: int | MISSING = Field(default=MISSING, description="Of `STORAGE_FULL`: bytes of what was refused.")
+    window_seconds: int | MISSING = Field(default=MISSING, description="The period; absent: at every moment.")
+    used: int | MISSING = Field(default=MISSING, description="For `STORAGE_FULL`: stored bytes.")
+    size_bytes: int | MISSING = Field(default=MISSING, description="For `STORAGE_FULL`: size of the rejected upload in bytes.")
     limit_usd: float | MISSING = MISSING
     left_usd: float | MISSING = MISSING
     request_id: str = Field(examples=["0193a1b2c3d4"])
@@ -113,4 +113,4 @@ class Problem(ResponseModel):
 
 
 class Nothing(ResponseModel):
-    """No members: the event's name says it all."""
+    """No fields: the event's name is enough."""

@@ -65,7 +65,7 @@ From = Annotated[
 ]
 To = Annotated[
     str | None,
-    Query(max_length=40, description="A day, which is included, or a time, which is not; absent: the end of today."),
+    Query(max_length=40, description="A day (inclusive) or a time (exclusive); absent: the end of today."),
 ]
 GroupBy = Annotated[
     str,
@@ -102,7 +102,7 @@ OfScope = Annotated[
 ]
 KeyId = Annotated[str | None, Query(max_length=128, description="The API key's id, for `key`."), Clean]
 UserId = Annotated[str | None, Query(alias="user", max_length=128, description="The user, for `user`."), Clean]
-OfPeriod = Annotated[Period, Query(description="Which of its budgets: by day or by month, in UTC.")]
+OfPeriod = Annotated[Period, Query(description="The budget's period, day or month, in UTC.")]
 
 
 @router.get(
@@ -151,9 +151,9 @@ async def get_usage(
 
 @router.get("/v1/budgets", summary="List budgets", responses=problems(403, 409))
 async def list_budgets(tenant: TenantDep, services: AccountsDep, pages: PagesDep) -> BudgetList:
-    """Returns the organisation's budgets and those of its users and keys, as they are now. Owners and admins may.
+    """Returns the organisation's budgets and those of its users and keys, as they are now. For owners and admins.
 
-    `q` looks into users, ids of keys and periods.
+    `q` searches users, ids of keys and periods.
     """
     require_admin(tenant)
     budgets, token = pages.page(
@@ -168,9 +168,9 @@ async def list_budgets(tenant: TenantDep, services: AccountsDep, pages: PagesDep
 async def put_budget(
     tenant: TenantDep, services: AccountsDep, body: Annotated[BudgetBody, Depends(JsonBody(BudgetBody))]
 ) -> BudgetInfo:
-    """Makes a budget or changes its limit. It counts from the next call on, and what was spent before counts too.
+    """Sets a budget's limit, effective from the next call; the current period's spending counts.
 
-    Owners and admins may.
+    For owners and admins.
     """
     require_admin(tenant)
     owner = _owner(body.scope, body.key_id, body.user)
@@ -188,7 +188,7 @@ async def delete_budget(
     key_id: KeyId = None,
     user: UserId = None,
 ) -> None:
-    """Deletes a budget: from the next call on there is no limit of that kind. Owners and admins may."""
+    """Deletes a budget: from the next call on there is no limit of that kind. For owners and admins."""
     require_admin(tenant)
     owner = _owner(scope, key_id, user)
     touch(_named(owner, period))
@@ -199,7 +199,7 @@ async def delete_budget(
 async def list_limits(
     tenant: TenantDep, services: AccountsDep, user: OfUser = None, key_id: OfAnyKey = None
 ) -> LimitReport:
-    """Returns what the caller's key, the caller and the organisation may do, and what they have used.
+    """Returns the limits of the caller's key, the caller and the organisation, with the current usage.
 
     Owners and admins may ask for another user, or an API key with its user; then without stored bytes.
 

@@ -42,12 +42,12 @@ From = Annotated[
     Query(alias="from", max_length=40, description="A day (UTC) or a time (RFC 3339); absent: 30 days before now."),
 ]
 To = Annotated[
-    str | None, Query(max_length=40, description="A day, which is included, or a time, which is not; absent: now.")
+    str | None, Query(max_length=40, description="A day (inclusive) or a time (exclusive); absent: now.")
 ]
 User = Annotated[str | None, Query(max_length=128, description="Only this user's."), Clean]
 ActionName = Annotated[Action | None, Query(description="Only this action.")]
 ObjectName = Annotated[
-    str | None, Query(alias="object", max_length=300, description="Only what names this object: `document:17`."), Clean
+    str | None, Query(alias="object", max_length=300, description="Only events of this object: `document:17`."), Clean
 ]
 
 
@@ -63,7 +63,7 @@ async def list_audit_events(
     page_size: PageSize = None,
     page_token: PageToken = None,
 ) -> AuditPage:
-    """Returns what was done in the organisation, oldest first, about a second after it ended. Owners and admins may."""
+    """Returns the organisation's audit trail, oldest first, within about a second. For owners and admins."""
     require_admin(tenant)
     filters = (from_, to, user, action, object_name)
     return await read_events(services.audit, tenant, filters, page_size or _PAGE, page_token or "")
@@ -99,14 +99,14 @@ async def read_events(
 
 @router.get("/v1/admin/organisation", summary="Show your organisation", responses=problems(403))
 async def get_organisation(tenant: TenantDep, services: AccountsDep) -> OrganisationInfo:
-    """Returns the caller's organisation with its plan, which its operator sets. Owners and admins may."""
+    """Returns the caller's organisation with its plan, which its operator sets. For owners and admins."""
     require_admin(tenant)
     return OrganisationInfo.of(await services.members.organisation(tenant.org_id))
 
 
 @router.get("/v1/admin/users", summary="List users", responses=problems(403))
 async def list_users(tenant: TenantDep, services: AccountsDep, pages: PagesDep) -> UserList:
-    """Returns the organisation's users with their roles. Owners and admins may; `q` looks into ids and roles."""
+    """Returns the organisation's users with their roles. Owners and admins may; `q` searches ids and roles."""
     require_admin(tenant)
     members, token = pages.page(
         await services.members.members(tenant.org_id),
@@ -123,7 +123,7 @@ async def create_user(
     response: Response,
     body: Annotated[UserBody, Depends(JsonBody(UserBody))],
 ) -> UserInfo:
-    """Makes a user before the first sign-in or key. Owners and admins may, with roles up to their own."""
+    """Creates a user before the first sign-in or key. For owners and admins, with roles up to their own."""
     require_admin(tenant)
     if not is_token(body.user):
         raise invalid_field("user", "must be 1-128 characters of A-Z a-z 0-9 _ . : @ -")
@@ -135,7 +135,7 @@ async def create_user(
 
 @router.get("/v1/admin/users/{user}", summary="Show a user", responses=problems(403, 404))
 async def get_user(user: str, tenant: TenantDep, services: AccountsDep) -> UserDetails:
-    """Returns a user with its groups. Owners and admins may."""
+    """Returns a user with its groups. For owners and admins."""
     require_admin(tenant)
     member, groups = await services.members.member(tenant.org_id, user)
     return UserDetails.of(member, groups=list(groups.own), provider_groups=list(groups.provider))
@@ -143,7 +143,7 @@ async def get_user(user: str, tenant: TenantDep, services: AccountsDep) -> UserD
 
 @router.post("/v1/admin/users/{user}:disable", summary="Disable a user", responses=problems(403, 404, 409))
 async def disable_user(user: str, tenant: TenantDep, services: AccountsDep) -> UserInfo:
-    """Ends what a user may do: sessions and keys with the next request, providers' tokens within 30 seconds.
+    """Disables a user: sessions and keys with the next request, providers' tokens within 30 seconds.
 
     Owners and admins may, of users with no role above their own, but for the last owner. Documents and keys stay.
     """
@@ -153,7 +153,7 @@ async def disable_user(user: str, tenant: TenantDep, services: AccountsDep) -> U
 
 @router.post("/v1/admin/users/{user}:enable", summary="Enable a user", responses=problems(403, 404))
 async def enable_user(user: str, tenant: TenantDep, services: AccountsDep) -> UserInfo:
-    """Lets a disabled user act again; keys that weren't revoked work. Owners and admins may."""
+    """Enables a disabled user; keys that weren't revoked work again. For owners and admins."""
     require_admin(tenant)
     return UserInfo.of(await services.members.set_disabled(tenant.org_id, user, disabled=False, by=tenant))
 
@@ -162,9 +162,9 @@ async def enable_user(user: str, tenant: TenantDep, services: AccountsDep) -> Us
 async def put_role(
     user: str, tenant: TenantDep, services: AccountsDep, body: Annotated[RoleBody, Depends(JsonBody(RoleBody))]
 ) -> UserInfo:
-    """Gives a user a role in place of all before, from the user's next request on. Owners and admins may.
+    """Changes a user's role, effective from the user's next request. For owners and admins.
 
-    Nobody gives or takes a role above their own, and the last owner stays one.
+    Nobody can grant or revoke a role above their own, and the last owner stays one.
     """
     require_admin(tenant)
     touch(f"role:{body.role}")

@@ -30,12 +30,12 @@ router = APIRouter(route_class=CancellingRoute, tags=["auth"])
 
 _NO_STORE = {"Cache-Control": "no-store"}
 _KNOWN_PARAMETERS = [Depends(check_parameters)]
-_REDIRECT = {303: {"description": "To another page, by `Location`, with a cookie."}}
+_REDIRECT = {303: {"description": "A redirect by `Location`, with a cookie."}}
 OfIssuer = Annotated[
-    str | None, Query(max_length=32, description="Which identity provider; needed where there are several."), Clean
+    str | None, Query(max_length=32, description="The identity provider; required if there are several."), Clean
 ]
 ReturnTo = Annotated[
-    str, Query(max_length=2000, description="Path of this server where the browser goes afterwards."), Clean
+    str, Query(max_length=2000, description="Path on this server to redirect to afterwards."), Clean
 ]
 
 
@@ -60,13 +60,13 @@ async def sign_in(services: AccountsDep, issuer: OfIssuer = None, return_to: Ret
 
 @router.get(
     CALLBACK,
-    summary="Come back from the identity provider",
+    summary="Return from the identity provider",
     status_code=303,
     response_class=Response,
     responses={**_REDIRECT, **problems(401, 403, 404, 429, 503)},
 )
 async def come_back(request: Request, services: AccountsDep) -> Response:
-    """Begins a session with the identity provider's answer, and sends the browser where it wanted to go."""
+    """Starts a session with the identity provider's response, and redirects the browser to `return_to`."""
     site, sign_in = site_of_request(request), _sign_in(services)
     services.authenticator.check_site(site)
     try:
@@ -83,19 +83,19 @@ async def come_back(request: Request, services: AccountsDep) -> Response:
 
 @router.get(
     CALLBACK + "/{issuer}",
-    summary="Come back from an identity provider that has a path of its own",
+    summary="Return from an identity provider with its own path",
     status_code=303,
     response_class=Response,
     responses={**_REDIRECT, **problems(401, 403, 404, 429, 503)},
 )
 async def come_back_from(issuer: str, request: Request, services: AccountsDep) -> Response:
-    """Does the same for one of several providers that doesn't name itself in its answers."""
+    """Does the same for a provider, of several, that doesn't identify itself in its responses."""
     return await come_back(request, services)
 
 
 @router.get("/v1/auth/session", summary="Show who calls")
 async def get_session(_tenant: TenantDep, caller: CallerDep) -> CallerInfo:
-    """Returns who sends the request, by its session, key or token."""
+    """Returns the caller, by session, key or token."""
     return CallerInfo.of(caller)
 
 

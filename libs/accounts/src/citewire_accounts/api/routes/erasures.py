@@ -21,7 +21,7 @@ router = APIRouter(route_class=CancellingRoute, tags=["erasures"], dependencies=
 
 
 class ErasureRequest(RequestModel):
-    """Whom to erase: a user, or the whole organisation."""
+    """What to erase: a user, or the whole organisation."""
 
     user: Annotated[StrictStr, Field(min_length=1, max_length=128)] | None = Field(
         default=None, description="The user's id.", examples=["bob"]
@@ -31,18 +31,18 @@ class ErasureRequest(RequestModel):
     )
     documents: Literal["delete", "keep"] = Field(
         default="delete",
-        description="What becomes of documents that the user saved: `keep` gives them to a name of nobody's.",
+        description="Whether to delete the user's documents; `keep` assigns them to a placeholder name.",
     )
 
 
 class Erasure(ResponseModel):
-    """An erasure and how far it is."""
+    """An erasure with its progress."""
 
     id: Uuid = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e13"])
     kind: Literal["user", "organisation"] = Field(examples=["user"])
-    user: str | MISSING = Field(default=MISSING, description="Left out once it is done.", examples=["bob"])
+    user: str | MISSING = Field(default=MISSING, description="Absent once it is done.", examples=["bob"])
     successor: str = Field(
-        description="What stands in place of the user in accounts.", examples=["erased:5f0c2a6b7e13"]
+        description="The name that replaces the user in accounts.", examples=["erased:5f0c2a6b7e13"]
     )
     documents: Literal["delete", "keep"]
     state: Literal["running", "done"] = Field(examples=["running"])
@@ -62,9 +62,9 @@ class ErasureList(ResponseModel):
 async def add_erasure(
     tenant: TenantDep, services: AccountsDep, body: Annotated[ErasureRequest, Depends(JsonBody(ErasureRequest))]
 ) -> Erasure:
-    """Begins in the background to erase a user, or all of the organisation; it goes on until it is done.
+    """Starts the erasure of a user, or of the whole organisation, in the background.
 
-    Keys stop working within seconds. It is done once nothing can be written any more that a request had begun before.
+    Keys stop working within seconds. It is done once no earlier request can still write.
     """
     require_admin(tenant)
     if (body.user is None) == (body.organisation is None):
@@ -80,7 +80,7 @@ async def add_erasure(
 
 @router.get("/v1/erasures", summary="List erasures")
 async def list_erasures(tenant: TenantDep, services: AccountsDep, pages: PagesDep) -> ErasureList:
-    """Returns the organisation's latest hundred erasures, oldest first; `q` looks into users and their successors."""
+    """Returns the organisation's latest hundred erasures, oldest first; `q` searches users and their successors."""
     require_admin(tenant)
     erasures, token = pages.page(
         await services.erasures.page(tenant),
@@ -92,7 +92,7 @@ async def list_erasures(tenant: TenantDep, services: AccountsDep, pages: PagesDe
 
 @router.get("/v1/erasures/{erasure_id}", summary="How far an erasure is", responses=problems(404))
 async def get_erasure(erasure_id: str, tenant: TenantDep, services: AccountsDep) -> Erasure:
-    """Returns an erasure. That of an organisation is gone with it when it is done."""
+    """Returns an erasure. An organisation's erasure is deleted with it."""
     require_admin(tenant)
     try:
         number = UUID(erasure_id)

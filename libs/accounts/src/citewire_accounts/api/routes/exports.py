@@ -37,7 +37,7 @@ class JsonLines(ByteStream):
 
 @router.get(
     "/v1/users/{user}/export",
-    summary="Export what is held about a user",
+    summary="Export a user's data",
     status_code=200,
     response_class=JsonLines,
     response_description="Lines of JSON.",

@@ -46,9 +46,9 @@ async def give_feedback(
     services: AccountsDep,
     body: Annotated[FeedbackBody, Depends(JsonBody(FeedbackBody))],
 ) -> FeedbackInfo:
-    """Keeps what the caller thinks of an answer in a conversation of their own, in place of what was kept before.
+    """Stores the caller's feedback on an answer in one of their conversations, replacing earlier feedback.
 
-    Owners and admins of the organisation see it, with the question and the answer.
+    Owners and admins of the organisation can see it, with the question and the answer.
     """
     body.check()
     reasons = list(dict.fromkeys(body.reasons))
@@ -58,7 +58,7 @@ async def give_feedback(
 
 @router.delete(_ANSWER, summary="Take feedback back", **deleted(404))
 async def delete_feedback(answer: AnswerDep, tenant: TenantDep, services: AccountsDep) -> None:
-    """Deletes what the caller thinks of an answer."""
+    """Deletes the caller's feedback on an answer."""
     await services.feedback.take_back(tenant, answer)
 
 
@@ -70,7 +70,7 @@ async def read_page(
         str | None, Query(alias="from", max_length=40, description="A day (UTC) or a time (RFC 3339)."), Clean
     ] = None,
     to: Annotated[
-        str | None, Query(max_length=40, description="A day, which is included, or a time, which is not."), Clean
+        str | None, Query(max_length=40, description="A day (inclusive) or a time (exclusive)."), Clean
     ] = None,
     page_size: PageSize = None,
     page_token: PageToken = None,

@@ -18,7 +18,7 @@ router = APIRouter(route_class=CancellingRoute, tags=["admin"], dependencies=[De
 
 @router.get("/v1/admin/groups", summary="List groups", responses=problems(403))
 async def list_groups(tenant: TenantDep, services: AccountsDep, pages: PagesDep) -> GroupList:
-    """Returns the groups that the organisation keeps itself. Owners and admins may; `q` looks into names."""
+    """Returns the organisation's own groups. For owners and admins; `q` searches names."""
     require_admin(tenant)
     groups, token = pages.page(
         await services.groups.groups(tenant.org_id), key=lambda group: (group.name,), text=lambda group: group.name
@@ -33,7 +33,7 @@ async def create_group(
     response: Response,
     body: Annotated[GroupBody, Depends(JsonBody(GroupBody))],
 ) -> GroupInfo:
-    """Makes a group without users. One of the name of a provider's group is the same group. Owners and admins may."""
+    """Creates an empty group. It is the same as a provider's group of that name. For owners and admins."""
     require_admin(tenant)
     touch(f"group:{body.name}")
     group = await services.groups.add(tenant.org_id, body.name, by=tenant.user_id)
@@ -45,7 +45,7 @@ async def create_group(
 async def delete_group(name: str, tenant: TenantDep, services: AccountsDep) -> None:
     """Takes everybody out of a group, and the group away. What was granted to it counts again for one of its name.
 
-    Owners and admins may.
+    For owners and admins.
     """
     require_admin(tenant)
     await services.groups.delete(tenant.org_id, name)
@@ -53,7 +53,7 @@ async def delete_group(name: str, tenant: TenantDep, services: AccountsDep) -> N
 
 @router.get("/v1/admin/groups/{name}/members", summary="List a group's users", responses=problems(403, 404))
 async def list_group_members(name: str, tenant: TenantDep, services: AccountsDep, pages: PagesDep) -> GroupMemberList:
-    """Returns the users of a group. Owners and admins may; `q` looks into ids."""
+    """Returns the users of a group. Owners and admins may; `q` searches ids."""
     require_admin(tenant)
     users, token = pages.page(
         await services.groups.members(tenant.org_id, name), key=lambda user: (user,), text=lambda user: user
@@ -65,9 +65,9 @@ async def list_group_members(name: str, tenant: TenantDep, services: AccountsDep
     "/v1/admin/groups/{name}/members/{user}", summary="Add a user to a group", responses=problems(403, 404, 409)
 )
 async def add_group_member(name: str, user: str, tenant: TenantDep, services: AccountsDep) -> GroupInfo:
-    """Puts a user into a group: from the next request on, with a provider's token within 30 seconds.
+    """Adds a user to a group, effective from the next request, with a provider's token within 30 seconds.
 
-    Owners and admins may.
+    For owners and admins.
     """
     require_admin(tenant)
     touch(f"user:{user}")
@@ -78,7 +78,7 @@ async def add_group_member(name: str, user: str, tenant: TenantDep, services: Ac
 async def remove_group_member(name: str, user: str, tenant: TenantDep, services: AccountsDep) -> None:
     """Takes a user out of a group: from the next request on, with a provider's token within 30 seconds.
 
-    Owners and admins may.
+    For owners and admins.
     """
     require_admin(tenant)
     touch(f"user:{user}")

@@ -40,7 +40,7 @@ async def list_keys(
 ) -> ApiKeyList:
     """Returns keys without their secrets, also those that were revoked or have expired.
 
-    `q` looks into ids, names, users and prefixes.
+    `q` searches ids, names, users and prefixes.
     """
     tenant = caller.tenant
     if scope == "org" or user not in (None, tenant.user_id):
@@ -58,9 +58,9 @@ async def list_keys(
 async def create_key(
     caller: CallerDep, services: AccountsDep, response: Response, body: Annotated[KeyBody, Depends(JsonBody(KeyBody))]
 ) -> NewApiKey:
-    """Makes a key and shows it, this once. It can't do more than what it was made with, nor outlive that.
+    """Creates a key and shows it once. It can't do more than the caller's key or session, nor outlive it.
 
-    Groups that it names it has only as long as its maker has them.
+    Named groups apply only as long as its creator is in them.
     """
     tenant, wrong, scopes = caller.tenant, Violations(), body.scopes or caller.scopes
     wrong.require(len(set(scopes)) == len(scopes), "scopes", "must name each once")
@@ -95,9 +95,9 @@ async def rotate_key(
     response: Response,
     body: Annotated[RotationBody, Depends(JsonBody(RotationBody))],
 ) -> NewApiKey:
-    """Gives a key a new text and shows it, this once; the text before works until the overlap is over.
+    """Gives a key a new text and shows it once; the previous text works until the overlap ends.
 
-    Id, scopes, budgets and usage stay. Only one text before works at a time: a second rotation ends the first overlap.
+    Id, scopes, budgets and usage stay. A second rotation ends the first overlap.
     """
     key = await _find(services, caller.tenant, key_id)
     wrong = Violations()
@@ -115,7 +115,7 @@ async def rotate_key(
 
 @router.delete("/v1/keys/{key_id}", summary="Revoke an API key", **deleted(404))
 async def revoke_key(key_id: str, caller: CallerDep, services: AccountsDep) -> None:
-    """Revokes a key: it stops working with the next request, and stays in the list."""
+    """Revokes a key: it stops working with the next request, but stays in the list."""
     key = await _find(services, caller.tenant, key_id)
     await services.identity.revoke_key(key.org_id, key.key_id)
 

@@ -17,7 +17,7 @@ from citewire_kit.plan_limits import LimitScope, Measure
 
 router = APIRouter(route_class=CancellingRoute, tags=["admin"], dependencies=[Depends(authenticate)])
 
-OfScope = Annotated[OwnScope, Query(description="Whose limit: a user's or an API key's.")]
+OfScope = Annotated[OwnScope, Query(description="The owner of the limit: a user or an API key.")]
 OfMeasure = Annotated[MeasureName, Query(description="What it limits.")]
 OfUser = Annotated[str | None, Query(max_length=128, description="The user, for `user`."), Clean]
 OfKey = Annotated[str | None, Query(max_length=128, description="The API key's id, for `key`."), Clean]
@@ -25,9 +25,9 @@ OfKey = Annotated[str | None, Query(max_length=128, description="The API key's i
 
 @router.get("/v1/admin/limits", summary="List limits of users and keys", responses=problems(403))
 async def list_own_limits(tenant: TenantDep, services: AccountsDep, pages: PagesDep) -> OwnLimitList:
-    """Returns the limits that take the place of the plan's. Owners and admins may.
+    """Returns the limits that override the plan's. For owners and admins.
 
-    `q` looks into users, ids of keys and measures.
+    `q` searches users, ids of keys and measures.
     """
     require_admin(tenant)
     limits, token = pages.page(
@@ -42,9 +42,9 @@ async def list_own_limits(tenant: TenantDep, services: AccountsDep, pages: Pages
 async def put_own_limit(
     tenant: TenantDep, services: AccountsDep, body: Annotated[LimitBody, Depends(JsonBody(LimitBody))]
 ) -> OwnLimitInfo:
-    """Makes a limit or changes it, within 30 seconds on every gateway. It never allows more than the plan.
+    """Sets a limit, effective within 30 seconds on every gateway. It never allows more than the plan.
 
-    Owners and admins may.
+    For owners and admins.
     """
     require_admin(tenant)
     scope, measure = LimitScope(body.scope), Measure(body.measure)
@@ -63,7 +63,7 @@ async def delete_own_limit(
     user: OfUser = None,
     key_id: OfKey = None,
 ) -> None:
-    """Deletes a limit: the plan's counts again, within 30 seconds on every gateway. Owners and admins may."""
+    """Deletes a limit: the plan's counts again, within 30 seconds on every gateway. For owners and admins."""
     require_admin(tenant)
     subject = _subject(scope, user, key_id)
     touch(f"limit:{measure}-{scope}/{subject}")

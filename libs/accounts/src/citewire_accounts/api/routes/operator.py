@@ -73,7 +73,7 @@ OrganisationDep = Annotated[Organisation, Depends(_find)]
 
 @router.get("/v1/operator/organisations", summary="List organisations")
 async def list_organisations(operator: OperatorDep, services: AccountsDep, pages: PagesDep) -> OperatedOrganisationList:
-    """Returns organisations by their ids; `q` looks into those."""
+    """Returns organisations by their ids; `q` searches those."""
     after = read_token(pages.token, pages.q)
     organisations = await services.operators.organisations(operator, _first(after), pages.q, pages.size + 1)
     page = organisations[: pages.size]
@@ -85,9 +85,9 @@ async def list_organisations(operator: OperatorDep, services: AccountsDep, pages
 async def create_organisation(
     services: AccountsDep, response: Response, body: Annotated[OrganisationBody, Depends(JsonBody(OrganisationBody))]
 ) -> OperatedOrganisation:
-    """Makes an organisation, with its owner where one is named.
+    """Creates an organisation, optionally with its owner.
 
-    The owner signs in at the identity provider. Where there is none, the first API key comes from
+    The owner signs in at the identity provider. Without one, the first API key comes from
     `citewire keys create`, beside the database: an operator can't make keys of members.
     """
     touch(f"organisation:{body.id}", f"plan:{body.plan}", *([f"user:{body.owner}"] if body.owner else ()))
@@ -107,7 +107,7 @@ async def get_any_organisation(organisation: OrganisationDep) -> OperatedOrganis
 async def put_plan(
     organisation: OrganisationDep, services: AccountsDep, body: Annotated[PlanBody, Depends(JsonBody(PlanBody))]
 ) -> OperatedOrganisation:
-    """Puts an organisation on a plan, from its next request on."""
+    """Changes an organisation's plan, effective from its next request."""
     touch(f"plan:{body.plan}")
     concern(organisation.org_id)
     return OperatedOrganisation.of(await services.members.set_plan(organisation.org_id, body.plan))
@@ -119,7 +119,7 @@ async def put_audit_days(
     services: AccountsDep,
     body: Annotated[AuditDaysBody, Depends(JsonBody(AuditDaysBody))],
 ) -> OperatedOrganisation:
-    """Says for how many days an organisation's audit trail is kept."""
+    """Sets how many days an organisation's audit trail is kept."""
     touch(f"days:{body.days}")
     concern(organisation.org_id)
     return OperatedOrganisation.of(await services.members.set_audit_days(organisation.org_id, body.days))
@@ -127,9 +127,9 @@ async def put_audit_days(
 
 @router.post(f"{_ORGANISATION}:suspend", summary="Suspend an organisation", responses=problems(404))
 async def suspend_organisation(organisation: OrganisationDep, services: AccountsDep) -> OperatedOrganisation:
-    """Ends what anybody of an organisation may do: keys and sessions with the next request, tokens within 30 seconds.
+    """Suspends an organisation: keys and sessions with the next request, tokens within 30 seconds.
 
-    What it stores stays, and documents that are being read go on being read. Its members get `ORGANISATION_SUSPENDED`.
+    Its data stays, and running ingest continues. Its members get `ORGANISATION_SUSPENDED`.
     """
     concern(organisation.org_id)
     return OperatedOrganisation.of(await services.members.set_suspended(organisation.org_id, suspended=True))
@@ -137,21 +137,21 @@ async def suspend_organisation(organisation: OrganisationDep, services: Accounts
 
 @router.post(f"{_ORGANISATION}:resume", summary="Resume an organisation", responses=problems(404))
 async def resume_organisation(organisation: OrganisationDep, services: AccountsDep) -> OperatedOrganisation:
-    """Lets the members of a suspended organisation call again."""
+    """Resumes a suspended organisation."""
     concern(organisation.org_id)
     return OperatedOrganisation.of(await services.members.set_suspended(organisation.org_id, suspended=False))
 
 
 @router.delete(_ORGANISATION, summary="Erase an organisation", status_code=202, responses=problems(404))
 async def erase_organisation(organisation: OrganisationDep, services: AccountsDep) -> Erasure:
-    """Begins in the background to erase an organisation with all that it has, for good; it goes on until it is done."""
+    """Starts the permanent erasure of an organisation with all its data, in the background."""
     concern(organisation.org_id)
     return erasure_json(await services.erasures.ask(_owner_of(organisation.org_id), "", "delete"))
 
 
-@router.get(f"{_ORGANISATION}/erasure", summary="How far the erasure of an organisation is", responses=problems(404))
+@router.get(f"{_ORGANISATION}/erasure", summary="Show the progress of an organisation's erasure", responses=problems(404))
 async def get_organisation_erasure(organisation: str, services: AccountsDep) -> Erasure:
-    """Returns the erasure of an organisation while it goes on; once that is done, nothing is left of it."""
+    """Returns a running erasure of an organisation; afterwards nothing is left of it."""
     running = await services.erasures.page(_owner_of(organisation)) if is_token(organisation) else []
     for erasure in running:
         if erasure.subject_kind == "organisation":
@@ -161,7 +161,7 @@ async def get_organisation_erasure(organisation: str, services: AccountsDep) -> 
 
 @router.get(f"{_ORGANISATION}/limits", summary="List an organisation's limits", responses=problems(404))
 async def list_organisation_limits(organisation: OrganisationDep, services: AccountsDep) -> OrganisationLimits:
-    """Returns what an organisation has in place of its plan's limits; those of its users and keys are its own."""
+    """Returns the limits that override an organisation's plan, without those of its users and keys."""
     limits = await services.own_limits.limits(organisation.org_id)
     return OrganisationLimits(limits=[OwnLimitInfo.of(limit) for limit in limits if limit.scope is LimitScope.ORG])
 
@@ -173,7 +173,7 @@ async def put_organisation_limit(
     services: AccountsDep,
     body: Annotated[OrganisationLimitBody, Depends(JsonBody(OrganisationLimitBody))],
 ) -> OwnLimitInfo:
-    """Gives an organisation a limit in place of its plan's, within 30 seconds on every gateway."""
+    """Overrides a plan's limit for an organisation, within 30 seconds on every gateway."""
     concern(organisation.org_id)
     limit = await services.own_limits.put(
         organisation.org_id, LimitScope.ORG, "", Measure(measure), body.limit, by=OPERATOR
@@ -190,7 +190,7 @@ async def delete_organisation_limit(organisation: OrganisationDep, measure: Meas
 
 @router.get("/v1/operator/plans", summary="List plans")
 async def list_plans(services: AccountsDep) -> Plans:
-    """Returns the plans and what they allow, as this server's settings (`CITEWIRE_PLAN_LIMITS`) have them."""
+    """Returns the plans with their limits, from the server's settings (`CITEWIRE_PLAN_LIMITS`)."""
     return Plans.of(services.plan_limits)
 
 
@@ -241,9 +241,9 @@ async def list_operator_events(
     page_size: PageSize = None,
     page_token: PageToken = None,
 ) -> AuditPage:
-    """Returns what operators did and tried, oldest first, about a second after it ended.
+    """Returns operators' actions and attempts, oldest first, about a second after they ended.
 
-    What they did to an organisation is in that one's trail as well.
+    Actions on an organisation are in its own trail too.
     """
     filters = (from_, to, None, action, object_name)
     return await read_events(services.audit, _owner_of(OPERATORS), filters, page_size or _EVENTS, page_token or "")

@@ -24,9 +24,9 @@ from citewire_kit.tenant import Tenant
 
 router = APIRouter(route_class=CancellingRoute, tags=["providers"], dependencies=[Depends(authenticate)])
 
-TypeName = Annotated[ProviderType, Path(alias="type", description="What the provider is for.")]
+TypeName = Annotated[ProviderType, Path(alias="type", description="The provider's type.")]
 SavedName = Annotated[
-    str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$", description="What it is saved as: 1-64 of a-z, 0-9, ., _ and -.")
+    str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$", description="The saved name: 1-64 of a-z, 0-9, ., _ and -.")
 ]
 OwnScope = Annotated[
     ScopeName, Query(description="`user`: the caller's. `org`: the organisation's, which owners and admins change.")
@@ -40,7 +40,7 @@ AnyScope = Annotated[
 async def list_providers(tenant: TenantDep, services: AccountsDep, pages: PagesDep) -> ProviderList:
     """Returns the caller's providers and the organisation's, and whether the organisation demands its own.
 
-    Several may be saved for a type; one of them is active. `q` looks into types, names, providers and models, those of
+    Several may be saved for a type; one of them is active. `q` searches types, names, providers and models, those of
     fallbacks too.
     """
     entries = await services.providers.load(tenant)
@@ -54,7 +54,7 @@ async def list_providers(tenant: TenantDep, services: AccountsDep, pages: PagesD
 async def change_rules(
     tenant: TenantDep, services: AccountsDep, body: Annotated[ProviderRulesBody, Depends(JsonBody(ProviderRulesBody))]
 ) -> ProviderRulesBody:
-    """Says whether the organisation uses only its own providers. Owners and admins may."""
+    """Sets whether the organisation uses only its own providers. For owners and admins."""
     require_admin(tenant)
     await services.providers.require_own(tenant, body.require_own)
     return body
@@ -77,9 +77,9 @@ async def put_provider(
     body: Annotated[ProviderBody, Depends(JsonBody(ProviderBody))],
     scope: OwnScope = "user",
 ) -> ProviderInfo:
-    """Tries a provider out and keeps it, sealed, in the place of the active one. It counts from the next request on.
+    """Tests a provider and saves it, sealed, in place of the active one, effective from the next request.
 
-    A test call that fails doesn't keep it from being saved: `test` in the answer says what the provider said.
+    It is saved even if the test call fails; `test` has the result.
     """
     owner = _owner(tenant, scope, change=True)
     name = await services.providers.save(tenant, *_specs(type_, body, owner))
@@ -99,7 +99,7 @@ async def delete_provider(type_: TypeName, tenant: TenantDep, services: Accounts
 async def deactivate_provider(
     type_: TypeName, tenant: TenantDep, services: AccountsDep, scope: OwnScope = "user"
 ) -> ProviderInfo:
-    """Has the next requests use the organisation's provider again, or the server's; what was active stays saved."""
+    """Returns to the organisation's or the server's provider; the active one stays saved."""
     owner = _owner(tenant, scope, change=True)
     name = await services.providers.deactivate(tenant, type_, owner)
     return ProviderInfo.of(await services.providers.find_saved(tenant, type_, owner, name))
@@ -123,9 +123,9 @@ async def put_saved_provider(
     scope: OwnScope = "user",
     activate: Annotated[bool, Query(description="Also makes it the active one.")] = False,
 ) -> ProviderInfo:
-    """Tries a provider out and keeps it, sealed, beside the active one; what had that name before is replaced.
+    """Tests a provider and saves it, sealed, beside the active one, replacing any with that name.
 
-    Of each owner and type 20 fit.
+    An owner can save 20 per type.
     """
     owner = _owner(tenant, scope, change=True)
     await services.providers.save(tenant, *_specs(type_, body, owner), name, activate=activate)
@@ -133,12 +133,12 @@ async def put_saved_provider(
 
 
 @router.post(
-    "/v1/providers/{type}/{name}:activate", summary="Make a saved provider the active one", responses=problems(403, 404)
+    "/v1/providers/{type}/{name}:activate", summary="Activate a saved provider", responses=problems(403, 404)
 )
 async def activate_provider(
     type_: TypeName, name: SavedName, tenant: TenantDep, services: AccountsDep, scope: OwnScope = "user"
 ) -> ProviderInfo:
-    """Has the next requests use another of the saved providers; the one that was active stays saved."""
+    """Activates another saved provider from the next request on; the previously active one stays saved."""
     owner = _owner(tenant, scope, change=True)
     await services.providers.activate(tenant, type_, owner, name)
     return ProviderInfo.of(await services.providers.find_saved(tenant, type_, owner, name))
@@ -150,9 +150,9 @@ async def activate_provider(
 async def try_provider(
     type_: TypeName, name: SavedName, tenant: TenantDep, services: AccountsDep, scope: OwnScope = "user"
 ) -> ProviderInfo:
-    """Makes one small call to a saved provider, active or not; `test` in the answer says what it said.
+    """Tests a saved provider, active or not, with a small call; `test` has the result.
 
-    The call is in the usage as any other; who takes over from the provider isn't called.
+    The call counts as usage; fallbacks aren't called.
     """
     owner = _owner(tenant, scope, change=True)
     await services.providers.test(tenant, type_, owner, name)

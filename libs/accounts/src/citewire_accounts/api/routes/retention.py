@@ -15,15 +15,15 @@ from citewire_kit.errors import invalid_field
 
 router = APIRouter(route_class=CancellingRoute, tags=["admin"], dependencies=[Depends(authenticate)])
 
-_CONVERSATIONS = "For how many days after its last message a conversation is kept; null: until it is deleted."
-_DOCUMENTS = "For how many days after its last version was stored a document is kept; null: until it is deleted."
-_EXPIRED = "For how many days after its `valid_until` a document is kept; null: until it is deleted."
+_CONVERSATIONS = "Days that a conversation is kept after its last message; null: until it is deleted."
+_DOCUMENTS = "Days that a document is kept after its last version was stored; null: until it is deleted."
+_EXPIRED = "Days that a document is kept after its `valid_until`; null: until it is deleted."
 
 Days = Annotated[StrictInt, Field(ge=1, le=36_500)] | None
 
 
 class RetentionBody(RequestModel):
-    """How long the organisation keeps what it stores. What is left out stays as it is."""
+    """The organisation's retention policy. Absent fields stay unchanged."""
 
     conversation_days: Days = Field(default=None, description=_CONVERSATIONS, examples=[90])
     document_days: Days = Field(default=None, description=_DOCUMENTS, examples=[365])
@@ -31,21 +31,21 @@ class RetentionBody(RequestModel):
 
 
 class RetentionInfo(ResponseModel):
-    """How long the organisation keeps what it stores."""
+    """The organisation's retention policy."""
 
     conversation_days: int | None = Field(description=_CONVERSATIONS, examples=[90])
     document_days: int | None = Field(description=_DOCUMENTS, examples=[365])
     expired_document_days: int | None = Field(description=_EXPIRED, examples=[30])
 
 
-@router.get("/v1/admin/retention", summary="Show how long what is stored is kept", responses=problems(403))
+@router.get("/v1/admin/retention", summary="Show the retention policy", responses=problems(403))
 async def get_retention(tenant: TenantDep, services: AccountsDep) -> RetentionInfo:
-    """Returns the organisation's policy. Owners and admins may."""
+    """Returns the organisation's policy. For owners and admins."""
     require_admin(tenant)
     return RetentionInfo(**(await services.retention.days(tenant))._asdict())
 
 
-@router.put("/v1/admin/retention", summary="Say how long what is stored is kept", responses=problems(403))
+@router.put("/v1/admin/retention", summary="Change the retention policy", responses=problems(403))
 async def put_retention(
     tenant: TenantDep, services: AccountsDep, body: Annotated[RetentionBody, Depends(JsonBody(RetentionBody))]
 ) -> RetentionInfo:

@@ -27,14 +27,14 @@ BudgetScope = Literal["org", "user", "key"]
 
 
 class LimitInfo(ResponseModel):
-    """A limit of the caller's plan as it stands."""
+    """A limit of the caller's plan with its current usage."""
 
     name: str = Field(description="Measure and scope, as errors and headers name it.", examples=["requests-user"])
     measure: Measure
-    scope: LimitScope = Field(description="Whose: the API key's, the user's or the organisation's.")
+    scope: LimitScope = Field(description="The scope: API key, user or organisation.")
     limit: int = Field(examples=[600])
     used: int = Field(examples=[12])
-    window_seconds: int | MISSING = Field(default=MISSING, description="In which time; absent: at every moment.")
+    window_seconds: int | MISSING = Field(default=MISSING, description="The period; absent: at every moment.")
     resets_in_seconds: int | MISSING = Field(default=MISSING, description="Until the window ends.")
 
     @classmethod
@@ -66,18 +66,18 @@ class LimitReport(ResponseModel):
 
     plan: Plan
     limits: list[LimitInfo]
-    unknown: list[Measure] = Field(description="What can't be said at the moment.", examples=[[]])
+    unknown: list[Measure] = Field(description="Values that are currently unavailable.", examples=[[]])
 
 
 class BudgetBody(RequestModel):
-    """What may be spent in a period; UTC."""
+    """A spending limit for a period, in UTC."""
 
     scope: BudgetScope = Field(default="org", description="The organisation's, a user's, or an API key's.")
     user: Annotated[StrictStr, Field(max_length=128)] | None = Field(default=None, description="Whose, for `user`.")
     key_id: Annotated[StrictStr, Field(max_length=128)] | None = Field(default=None, description="The key, for `key`.")
     period: Period
     limit_usd: Annotated[StrictInt | StrictFloat, Field(ge=0, le=MAX_LIMIT_USD)] = Field(
-        description="USD; 0 lets nothing through that costs anything."
+        description="USD; 0 blocks every call that costs anything."
     )
 
 
@@ -97,7 +97,7 @@ class BudgetInfo(ResponseModel):
     period: Period = Field(examples=["month"])
     limit_usd: Usd = Field(examples=[50.0])
     spent_usd: Usd = Field(description="Settled in this period.", examples=[12.4])
-    reserved_usd: Usd = Field(description="What open calls may cost at most.", examples=[0.03])
+    reserved_usd: Usd = Field(description="Maximum cost of open calls.", examples=[0.03])
     left_usd: Usd = Field(examples=[37.57])
     period_start: Second = Field(examples=["2026-11-01T00:00:00Z"])
     resets_at: Second = Field(examples=["2026-12-01T00:00:00Z"])
@@ -119,7 +119,7 @@ class BudgetList(ResponseModel):
 
 
 class UsageFigures(TypedDict):
-    """What calls, or chats, have spent. A dictionary: its figures are those of the source that was asked for."""
+    """Usage of calls or chats. A dictionary with the figures of the requested source."""
 
     calls: NotRequired[Count]
     open_calls: NotRequired[Count]
@@ -141,7 +141,7 @@ class UsageFigures(TypedDict):
 
 
 class UsageRow(UsageFigures):
-    """One group: what it was divided by, in the order asked for, then its figures."""
+    """One group: its keys in the requested order, then its figures."""
 
     org: NotRequired[str | None]
     user: NotRequired[str | None]
@@ -154,7 +154,7 @@ class UsageRow(UsageFigures):
 
 
 class UsageReport(ResponseModel):
-    """What was spent, by group, and in all."""
+    """Usage by group, and the total."""
 
     from_: Time = Field(alias="from", examples=["2026-11-01T00:00:00Z"])
     to: Time = Field(examples=["2026-12-01T00:00:00Z"])

@@ -26,7 +26,7 @@ class AuditEntry(ResponseModel):
     outcome: Literal["ok", "refused", "failed"] = Field(examples=["ok"])
     reason: str = Field(description='The error\'s reason; "" where it ended well.', examples=[""])
     address: str = Field(description="The client's.", examples=["192.0.2.7"])
-    agent: str = Field(description="What the client calls itself.", examples=["curl/8.14.1"])
+    agent: str = Field(description="The client's user agent.", examples=["curl/8.14.1"])
     request_id: str = Field(examples=["5bd0b8ab6a4f4b0c8a1e6d6f3f6f4f0e"])
 
     @classmethod
@@ -77,7 +77,7 @@ class UserInfo(ResponseModel):
 
     user: str = Field(examples=["ada"])
     role: RoleName = Field(description="The highest of the user's roles.", examples=["editor"])
-    disabled: bool = Field(description="Whether the user may do nothing.", examples=[False])
+    disabled: bool = Field(description="Whether the user is disabled.", examples=[False])
     keys: int = Field(description="API keys that aren't revoked.", examples=[1])
     created_at: Time = Field(examples=["2026-01-15T09:31:02Z"])
 
@@ -101,7 +101,7 @@ class UserDetails(UserInfo):
 
     groups: list[str] = Field(description="Of the organisation's own.", examples=[["legal"]])
     provider_groups: list[str] = Field(
-        description="As the identity provider named them when it was last asked.", examples=[["sales"]]
+        description="As last reported by the identity provider.", examples=[["sales"]]
     )
 
 
@@ -128,7 +128,7 @@ class GroupBody(RequestModel):
 
 
 class GroupInfo(ResponseModel):
-    """A group of the organisation's own."""
+    """One of the organisation's own groups."""
 
     name: str = Field(examples=["legal"])
     users: int = Field(description="How many are in it.", examples=[3])

@@ -11,7 +11,7 @@ from citewire_kit.tenant import Plan
 
 
 class CallerInfo(ResponseModel):
-    """Who sends a request, by its key, token or session."""
+    """The caller of a request, by key, token or session."""
 
     org: str = Field(examples=["acme"])
     user: str = Field(examples=["ada"])
@@ -25,7 +25,7 @@ class CallerInfo(ResponseModel):
     scopes: list[Scope] = Field(examples=[["read", "chat", "write", "admin"]])
     key_id: str | None = Field(description="Of an API key.", examples=[None])
     expires_at: str | None = Field(
-        description="When the key, token or session ends; null is never.", examples=["2026-11-22T20:00:00Z"]
+        description="Expiry of the key, token or session; null: never.", examples=["2026-11-22T20:00:00Z"]
     )
 
     @classmethod
@@ -46,9 +46,9 @@ class CallerInfo(ResponseModel):
 
 
 class SignedOut(ResponseModel):
-    """The session is over here."""
+    """The session has ended here."""
 
     end_session_url: str | None = Field(
-        description="Where the browser signs out of the identity provider, too; null: it has no such page.",
+        description="The identity provider's sign-out URL; null: none.",
         examples=["https://id.example.org/session/end?client_id=citewire"],
     )

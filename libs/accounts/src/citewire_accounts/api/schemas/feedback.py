@@ -12,7 +12,7 @@ _UP, _DOWN = (", ".join(f"`{reason}`" for reason in reasons) for reasons in REAS
 
 
 class FeedbackBody(RequestModel):
-    """What the caller thinks of an answer."""
+    """The caller's feedback on an answer."""
 
     rating: Rating = Field(description="Whether it is good.", examples=["down"])
     reasons: list[Reason] = Field(
@@ -41,7 +41,7 @@ class FeedbackBody(RequestModel):
 
 
 class FeedbackInfo(ResponseModel):
-    """What somebody thinks of an answer."""
+    """Feedback on an answer."""
 
     rating: Rating = Field(examples=["down"])
     reasons: list[str] = Field(examples=[["outdated"]])

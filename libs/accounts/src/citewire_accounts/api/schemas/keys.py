@@ -40,7 +40,7 @@ class KeyBody(RequestModel):
         examples=[["sales"]],
     )
     user: Annotated[StrictStr, Field(min_length=1, max_length=128)] | None = Field(
-        default=None, description="Whose it is; absent: the caller's. Owners and admins may name others."
+        default=None, description="Its user; absent: the caller. Owners and admins may name others."
     )
 
 
@@ -48,7 +48,7 @@ class RotationBody(RequestModel):
     """How a key is rotated."""
 
     overlap_seconds: Annotated[StrictInt, Field(ge=0, le=MAX_OVERLAP_SECONDS)] = Field(
-        default=86_400, description="How long the text before works, too."
+        default=86_400, description="How long the previous text still works."
     )
     expires_at: ExpiresAt = None
 
@@ -76,13 +76,13 @@ class ApiKey(ResponseModel):
 
 
 class NewApiKey(ApiKey):
-    """A key that was just made or rotated: its text is shown only now."""
+    """A key that was just created or rotated; its text is shown only once."""
 
     key: str = Field(examples=["cw_Q2hhbmdlIG1lIGJlZm9yZSB5b3UgdXNlIG1lLCB5ZXM"])
 
 
 class ApiKeyList(ResponseModel):
-    """Keys, by user, the oldest first."""
+    """Keys by user, oldest first."""
 
     keys: list[ApiKey]
     next_page_token: str = Field(description='"" on the last page.', examples=[""])

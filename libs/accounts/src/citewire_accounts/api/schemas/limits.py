@@ -14,7 +14,7 @@ OwnScope = Literal["user", "key"]
 
 
 class LimitBody(RequestModel):
-    """A limit of a user's or an API key's."""
+    """A limit of a user or an API key."""
 
     scope: OwnScope
     user: Annotated[StrictStr, Field(max_length=128)] | None = Field(default=None, description="Whose, for `user`.")
@@ -26,7 +26,7 @@ class LimitBody(RequestModel):
 
 
 class OwnLimitInfo(ResponseModel):
-    """A limit in place of the plan's."""
+    """A limit that overrides the plan's."""
 
     scope: LimitScope = Field(description="`org` is set by the operator.", examples=["user"])
     user: str | MISSING = Field(default=MISSING, description="Whose, of scope `user`.")

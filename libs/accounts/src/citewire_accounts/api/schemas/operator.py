@@ -17,23 +17,23 @@ Name = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_.:@-]{1,128}$")]
 
 
 class OrganisationBody(RequestModel):
-    """An organisation to be made."""
+    """A new organisation."""
 
     id: Name = Field(description="1-128 characters of A-Z a-z 0-9 _ . : @ -; it stays.", examples=["acme"])
     plan: PlanName = Field(default="pro", description="What it pays for.")
     owner: Name | None = Field(
         default=None,
-        description="A user who owns it, as the identity provider will name the user; absent: the first that is made.",
+        description="The first owner, by the name from the identity provider; absent: the first user created.",
         examples=["ada"],
     )
 
 
 class OperatedOrganisation(OrganisationInfo):
-    """An organisation, as operators see it: nothing of its members or of what it stores."""
+    """An organisation, as operators see it: without its members or content."""
 
     suspended_at: Time | None = Field(description="null: its members may call.", examples=[None])
     audit_days: int | None = Field(
-        description="For how long its audit trail is kept; null: for as long as the server keeps any.", examples=[None]
+        description="Retention of its audit trail; null: the server's default.", examples=[None]
     )
 
     @classmethod
@@ -58,13 +58,13 @@ class PlanBody(RequestModel):
 
 
 class AuditDaysBody(RequestModel):
-    """For how long an organisation's audit trail is kept."""
+    """Retention of an organisation's audit trail."""
 
     days: Annotated[StrictInt, Field(ge=30, le=36_500)] = Field(examples=[400])
 
 
 class OrganisationLimitBody(RequestModel):
-    """A limit of an organisation's, in place of its plan's."""
+    """An organisation's limit that overrides its plan's."""
 
     limit: Annotated[StrictInt, Field(ge=0, lt=2**53)] = Field(
         description="The limit; may exceed the plan's. 0 lets nothing through.", examples=[100_000]
@@ -78,7 +78,7 @@ class OrganisationLimits(ResponseModel):
 
 
 class PlanLimit(ResponseModel):
-    """What a plan allows of something."""
+    """A plan's limit."""
 
     measure: Measure = Field(examples=["requests"])
     scope: LimitScope = Field(description="Of an API key, a user or the organisation.", examples=["org"])
@@ -86,7 +86,7 @@ class PlanLimit(ResponseModel):
 
 
 class PlanInfo(ResponseModel):
-    """A plan with its limits; what isn't among them has none."""
+    """A plan with its limits; anything not listed is unlimited."""
 
     plan: PlanName = Field(examples=["pro"])
     limits: list[PlanLimit]
@@ -116,10 +116,10 @@ class Plans(ResponseModel):
 
 
 class OperatorUsage(ResponseModel):
-    """What organisations spent on calls to providers: a page, by their ids."""
+    """A page of organisations' spending on provider calls, by id."""
 
     from_: Time = Field(alias="from", examples=["2026-11-01T00:00:00Z"])
     to: Time = Field(examples=["2026-12-01T00:00:00Z"])
     group_by: list[Group] = Field(examples=[["org", "day"]])
-    rows: list[UsageRow] = Field(description="None of an organisation that used nothing.")
+    rows: list[UsageRow] = Field(description="Organisations without usage have none.")
     next_page_token: str = Field(description='"" on the last page.', examples=[""])

@@ -22,9 +22,9 @@ ModelName = Annotated[StrictStr, Field(max_length=200)]
 ApiBase = Annotated[StrictStr, Field(max_length=2048)]
 ApiKey = Annotated[SecretStr, Field(max_length=4096)]
 
-_MODEL = Field(default=None, description="The model; absent means the provider's default, where it has one.")
+_MODEL = Field(default=None, description="The model; absent: the provider's default, if it has one.")
 _API_BASE = Field(default=None, description="Base URL; it is normalised to end in `/v1`. Write-only.")
-_API_KEY = Field(default=None, description="Write-only: it is sealed at once and never comes back.")
+_API_KEY = Field(default=None, description="Write-only: it is sealed at once and never returned.")
 
 
 class ProviderFields(RequestModel):
@@ -46,13 +46,13 @@ class ProviderFields(RequestModel):
 
 
 class FallbackBody(ProviderFields):
-    """Who takes over before the first token: a tenant provider, or with `model` alone a model of this server's."""
+    """A fallback before the first token: a tenant provider or, with only `model`, one of the server's models."""
 
     provider: ProviderName | None = None
 
 
 class ProviderBody(ProviderFields):
-    """A tenant provider; what was saved before is replaced, its key included."""
+    """A tenant provider; it replaces the saved one, including its key."""
 
     provider: ProviderName = Field(
         description="chat: `anthropic`, `openai`, `openai-responses`, `ollama`, `openai-compatible`; embedding: "
@@ -62,19 +62,19 @@ class ProviderBody(ProviderFields):
         default=None, description="Length of an embedding model's vectors, where it can be chosen."
     )
     fallbacks: Annotated[list[FallbackBody], Field(max_length=4)] = Field(
-        default_factory=list[FallbackBody], description="Who takes over, in this order; of chat providers only."
+        default_factory=list[FallbackBody], description="Fallbacks, in order; for chat providers only."
     )
-    test: StrictBool = Field(default=True, description="Makes one small call to the provider and reports how it went.")
+    test: StrictBool = Field(default=True, description="Tests the provider with a small call and returns the result.")
 
 
 class ProviderRulesBody(RequestModel):
-    """What an organisation demands of providers."""
+    """An organisation's requirements for providers."""
 
-    require_own: StrictBool = Field(description="Whether the operator's providers may not be used.", examples=[True])
+    require_own: StrictBool = Field(description="Whether only the organisation's own providers may be used.", examples=[True])
 
 
 class ProviderTestInfo(ResponseModel):
-    """How the last test call went: when the provider was saved, or later."""
+    """Result of the last test call."""
 
     tried: bool = Field(examples=[True])
     ok: bool | MISSING = Field(default=MISSING, examples=[True])
@@ -92,7 +92,7 @@ class ProviderTestInfo(ResponseModel):
 
 
 class FallbackInfo(ResponseModel):
-    """Who takes over: a tenant provider, or with `model` alone a model of this server's."""
+    """A fallback: a tenant provider or, with only `model`, one of the server's models."""
 
     provider: str | MISSING = MISSING
     model: str = Field(examples=["extractive"])
@@ -108,7 +108,7 @@ class ProviderInfo(ResponseModel):
     type: ProviderType = Field(examples=["chat"])
     scope: ScopeName = Field(examples=["user"])
     name: str = Field(description="What it is saved as.", examples=["default"])
-    active: bool = Field(description="Whether it counts, of all that are saved for the type.", examples=[True])
+    active: bool = Field(description="Whether it is the active one of its type.", examples=[True])
     provider: str | MISSING = Field(default=MISSING, examples=["openai"])
     model: str = Field(examples=["gpt-4.1-mini"])
     has_key: bool | MISSING = Field(default=MISSING, examples=[True])
@@ -147,6 +147,6 @@ def _entry(entry: ProviderEntry) -> dict[str, Any]:
 class ProviderList(ResponseModel):
     """The caller's providers and the organisation's."""
 
-    require_own: bool = Field(description="Whether the operator's providers may not be used.", examples=[False])
+    require_own: bool = Field(description="Whether only the organisation's own providers may be used.", examples=[False])
     providers: list[ProviderInfo]
     next_page_token: str = Field(description='"" on the last page.', examples=[""])
