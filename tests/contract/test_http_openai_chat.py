@@ -32,7 +32,7 @@ REPLY = '{"growth": "Revenue grew by 12 %.", "year": 2025}'
 
 
 class Growth(BaseModel):
-    """What is asked for."""
+    """What is requested."""
 
     growth: str
     year: int

@@ -317,7 +317,7 @@ async def test_openais_responses_are_refused_with_what_to_do(
             marks=pytest.mark.client(
                 "anthropic",
                 "An answer begun for the model",
-                refused="messages: the last message must be the user's: answers can't be begun for the model",
+                refused="messages: the last message must be the user's: prefilled answers aren't supported",
             ),
         ),
         pytest.param(

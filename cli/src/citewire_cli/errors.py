@@ -1,4 +1,4 @@
-"""What the command says and how it exits when something goes wrong."""
+"""Error messages and exit codes."""
 
 import enum
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Which files are uploaded, and under which name: decided by what is in them, and by where they lie."""
+"""Selects the files to upload by content, and names them by their paths."""
 
 import codecs
 import hashlib

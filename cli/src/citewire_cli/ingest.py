@@ -1,4 +1,4 @@
-"""Uploading files and waiting until they can be asked about: safe to repeat, safe to interrupt."""
+"""Uploads files and waits until they are ready: safe to repeat, safe to interrupt."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""The documents that the gateway has: reading the list, and looking a file up in it."""
+"""The gateway's documents: lists them, and looks a file up among them."""
 
 import json
 from collections.abc import AsyncGenerator, Iterable

@@ -1,4 +1,4 @@
-"""What goes to the terminal: text cleaned of control characters, JSON for scripts, errors on stderr."""
+"""Terminal output: text without control characters, JSON for scripts, errors on stderr."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""Citations and search results as lines of text: where to look, and what is there."""
+"""Formats citations and search results as lines of text: place and quote."""
 
 from rich.text import Text
 

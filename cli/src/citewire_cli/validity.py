@@ -1,4 +1,4 @@
-"""From when and until when documents are found, as options say it."""
+"""Options for the validity of documents."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ def read_validity(valid_from: str | None, valid_until: str | None, expires: str 
         CliError: an option can't be read, or two of them say the same (usage).
     """
     if expires is not None and valid_until is not None:
-        raise CliError("--expires and --valid-until say the same", "Give one of them.", ExitCode.USAGE)
+        raise CliError("--expires and --valid-until can't be combined", "Give one of them.", ExitCode.USAGE)
     validity = {"valid_from": valid_from, "valid_until": valid_until}
     for name, text in validity.items():
         if text is not None:
@@ -32,13 +32,13 @@ def _check_moment(option: str, text: str) -> None:
         datetime.fromisoformat(text)
     except ValueError as error:
         form = "Write a day (2027-12-31) or a time (2027-12-31T18:00:00+01:00)."
-        raise CliError(f"{option} is no day and no time: {text}", form, ExitCode.USAGE) from error
+        raise CliError(f"{option} is neither a day nor a time: {text}", form, ExitCode.USAGE) from error
 
 
 def _end_of(duration: str) -> str:
     match = _DURATION.fullmatch(duration)
     if match is None:
         form = "Write hours, days or weeks from now, such as 12h, 30d or 8w."
-        raise CliError(f"--expires is no duration: {duration}", form, ExitCode.USAGE)
+        raise CliError(f"--expires is not a duration: {duration}", form, ExitCode.USAGE)
     end = datetime.now(UTC) + timedelta(**{_UNITS[match[2]]: int(match[1])})
     return end.isoformat(timespec="seconds")

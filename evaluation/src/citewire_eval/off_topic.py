@@ -1,4 +1,4 @@
-"""Questions of one set asked in another's library, where nothing answers them: no model shall be asked for them."""
+"""Asks the questions of one set in another's library, where they should be off topic."""
 
 from dataclasses import dataclass, field
 from math import sqrt

@@ -1,4 +1,4 @@
-"""Searches for every answerable question, and notes what comes back in which order."""
+"""Searches for every answerable question, and records the ranked results."""
 
 import re
 from collections.abc import Mapping

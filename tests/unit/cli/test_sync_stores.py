@@ -232,7 +232,7 @@ def test_credentials_are_needed_and_never_taken_from_an_address(tmp_path: Path) 
             stores.open_store(address, tmp_path)
         assert "secret" not in str(refused.value).replace("AWS_SECRET_ACCESS_KEY", "")
     for address in ("s3:///x", "sftp://host:x/", "webdav+https:///", "s3://lake/x?versionId=1", "sftp://h/#x"):
-        with pytest.raises(CliError, match="This is no address of a source"):
+        with pytest.raises(CliError, match="This is not a source URL"):
             stores.open_store(address, tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""How fast backfill may go."""
+"""The rate limit of backfill."""
 
 from citewire_retriever.ingest.backfill.rate import TokenRate
 

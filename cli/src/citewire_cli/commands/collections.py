@@ -123,7 +123,7 @@ async def revoke(
     async with Api(load_client_settings(url=url)) as api:
         grants = await _granted(api, name)
         if grants.pop(subject, None) is None:
-            raise CliError(f"Nothing is granted to {subject}", "`citewire collections grants` lists what is.")
+            raise CliError(f"{subject} has no grant", "`citewire collections grants` lists what is.")
         _show_grants(await _grant_all(api, name, grants), json=json)
     return ExitCode.OK
 

@@ -1,4 +1,4 @@
-"""`citewire completion`: what a shell needs to complete the command.
+"""`citewire completion`: shell completion scripts.
 
 Typer's own scripts call `citewire` by its name; these call it as it was typed, so that `.venv/bin/citewire` of a clone
 is completed as well.

@@ -1,4 +1,4 @@
-"""`citewire documents`: what the library holds."""
+"""`citewire documents`: lists and manages documents."""
 
 import json as jsonlib
 import sys

@@ -1,4 +1,4 @@
-"""`citewire erasures`: erasing a user, or the whole organisation, with all that is theirs."""
+"""`citewire erasures`: erases a user, or the whole organisation, with all their data."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""`citewire limits`: what may be done, what is used of it, and limits of users and API keys."""
+"""`citewire limits`: limits with their current usage, and limits of users and API keys."""
 
 from typing import Annotated, Literal
 
@@ -114,7 +114,7 @@ async def delete_limit(
 
 def _owner(user: str | None, key: str | None) -> dict[str, str]:
     if bool(user) == bool(key):
-        raise CliError("Name one of --user and --key", "A limit is a user's or a key's.", ExitCode.USAGE)
+        raise CliError("Give one of --user and --key", "A limit is a user's or a key's.", ExitCode.USAGE)
     return {"scope": "user", "user": user} if user else {"scope": "key", "key_id": key or ""}
 
 

@@ -1,4 +1,4 @@
-"""Commands of packages that aren't installed: they say so."""
+"""Placeholders for commands whose packages aren't installed."""
 
 import typer
 

@@ -1,4 +1,4 @@
-"""`citewire operator`: all organisations of a server, for who runs it, over HTTP with an operator's key."""
+"""`citewire operator`: manages a server's organisations over HTTP, with an operator's key."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal

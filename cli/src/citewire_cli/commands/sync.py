@@ -97,7 +97,7 @@ def _open(source: str, cache: Path, *, url_prefix: str, permissions: bool, watch
         return Folder(Path(source), url_prefix=url_prefix, permissions=permissions)
     if watch or permissions:
         name = "--watch and --poll follow" if watch else "--permissions reads those of"
-        raise CliError("Only a folder can be followed so", f"{name} a folder.", ExitCode.USAGE)
+        raise CliError("Only folders support this option", f"{name} a folder.", ExitCode.USAGE)
     if scheme in git.SCHEMES:
         return git.GitRepository(source, cache.expanduser(), url_prefix=url_prefix)
     if scheme in stores.SCHEMES:

@@ -1,4 +1,4 @@
-"""`citewire usage`: what calls to models, or chats, have spent."""
+"""`citewire usage`: tokens and cost of model calls and chats."""
 
 import sys
 from typing import Annotated, Literal

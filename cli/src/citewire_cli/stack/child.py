@@ -1,4 +1,4 @@
-"""One child process: started behind the guard, its output read, ended for certain."""
+"""One child process: started behind the guard, with its output read, and always terminated."""
 
 import asyncio
 import os

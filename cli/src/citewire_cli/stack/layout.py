@@ -1,4 +1,4 @@
-"""The folder of a local stack: where things lie in it, its lock, and the file that says what runs."""
+"""The folder of a local stack: its layout, its lock, and the file that lists running processes."""
 
 import base64
 import datetime

@@ -1,4 +1,4 @@
-"""Which language models will see text: what the user's environment chooses, and how that is said."""
+"""Which language models will receive text, according to the environment, and how that is reported."""
 
 import ipaddress
 from collections.abc import Mapping

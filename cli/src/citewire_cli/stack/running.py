@@ -1,4 +1,4 @@
-"""Finding the local stack that an address names."""
+"""Finds the local stack at an address."""
 
 from contextlib import suppress
 from pathlib import Path

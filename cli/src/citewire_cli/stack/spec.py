@@ -1,4 +1,4 @@
-"""What the stack consists of: each process's command, environment, readiness and order."""
+"""The processes of the stack: command, environment, readiness and order."""
 
 import asyncio
 import importlib.util

@@ -124,7 +124,7 @@ class _Run:
         spec, supervisor, postgres = self._spec, self._supervisor, self._spec.postgres
         self._reporter.say(f"Starting Citewire; data in {short_path(self._layout.data_dir)}", event="starting")
         if await asyncio.to_thread(postgres.stop_leftover):
-            self._reporter.say("Ended a Postgres that an earlier run had left behind.")
+            self._reporter.say("Stopped a Postgres left over from an earlier run.")
         if not postgres.exists():
             await supervisor.run_once(spec.initdb(), what="The database cannot be made")
             postgres.finish_initdb()
@@ -197,7 +197,7 @@ class _Run:
                 text = f"{outcome.source.name} was not loaded: {outcome.error or outcome.status}"
                 reporter.say(text, event="sample_failed", style="yellow")
         ready = sum(outcome.status == "ready" for outcome in outcomes)
-        reporter.say(f"The sample library can be searched ({ready} documents)", event="sample_ready", documents=ready)
+        reporter.say(f"The sample library is searchable ({ready} documents)", event="sample_ready", documents=ready)
         return ready > 0
 
     def _listen(self) -> None:

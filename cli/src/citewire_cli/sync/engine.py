@@ -1,4 +1,4 @@
-"""One source and its collection: compares them, and does what differs."""
+"""One source and its collection: compares them, and applies the differences."""
 
 import asyncio
 from collections.abc import Awaitable

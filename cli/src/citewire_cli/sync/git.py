@@ -78,7 +78,7 @@ class GitRepository(Mirror):
         except FileNotFoundError as error:
             raise CliError("There is no git program", "Install git.", ExitCode.USAGE) from error
         except subprocess.TimeoutExpired as error:
-            raise CliError("The repository didn't come in time", without_credentials(self._address)) from error
+            raise CliError("Fetching the repository took too long", without_credentials(self._address)) from error
         except subprocess.CalledProcessError as error:
             log = without_credentials(error.stderr.decode(errors="replace")).strip().splitlines()
             raise CliError(f"git {arguments[0]} failed", log[-1] if log else "") from error

@@ -91,5 +91,5 @@ def _lock(path: Path) -> IO[bytes]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         file.close()
-        raise CliError("Another run follows this source", "Wait until it has ended.", ExitCode.USAGE) from error
+        raise CliError("Another run is syncing this source", "Wait until it has ended.", ExitCode.USAGE) from error
     return file

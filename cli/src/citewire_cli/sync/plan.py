@@ -1,4 +1,4 @@
-"""What must be done so that the library holds what a folder holds: a pure comparison of both."""
+"""Plans the changes that bring a library in step with a folder: a pure comparison of both."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Who can read a file, by the modes of the file and of the folders that lead to it."""
+"""Users and groups who can read a file, from the modes of the file and its parent folders."""
 
 import grp
 import os

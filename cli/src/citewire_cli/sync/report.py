@@ -1,4 +1,4 @@
-"""What `citewire sync` says: lines for people, JSON for scripts."""
+"""Output of `citewire sync`: lines for people, JSON for scripts."""
 
 from collections.abc import Iterator
 

@@ -209,4 +209,4 @@ def _download(
                     raise CliError("It takes too long", url)
                 target.write(part)
             return answer
-    raise CliError("It leads from one address to the next without end", url)
+    raise CliError("It redirects too often", url)

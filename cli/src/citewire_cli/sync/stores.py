@@ -55,14 +55,14 @@ def _split(source: str) -> SplitResult:
         parts = urlsplit(source)
         complete = bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError as error:
-        raise CliError("This is no address of a source", f"Write it as {form}.", ExitCode.USAGE) from error
+        raise CliError("This is not a source URL", f"Write it as {form}.", ExitCode.USAGE) from error
     if parts.password is not None or (parts.username is not None and parts.scheme != "sftp"):
         where = (
             f"Set {USER} and {PASSWORD}" if parts.scheme != "s3" else "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
-        raise CliError("An address must hold no credentials", f"Others could read it. {where}.", ExitCode.USAGE)
+        raise CliError("A URL must not contain credentials", f"Others could read it. {where}.", ExitCode.USAGE)
     if not complete or parts.query or parts.fragment:
-        raise CliError("This is no address of a source", f"Write it as {form}.", ExitCode.USAGE)
+        raise CliError("This is not a source URL", f"Write it as {form}.", ExitCode.USAGE)
     return parts
 
 
@@ -90,7 +90,7 @@ def _open_webdav(library: ModuleType, parts: SplitResult) -> Opened:
     user, password = os.environ.get(USER, ""), os.environ.get(PASSWORD, "")
     scheme = parts.scheme.partition("+")[2]
     if scheme == "http" and user and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-        raise CliError("A password would be readable on its way", "Use webdav+https://.", ExitCode.USAGE)
+        raise CliError("A password would be sent unencrypted", "Use webdav+https://.", ExitCode.USAGE)
     files = library.WebdavFileSystem(
         f"{scheme}://{parts.netloc}{parts.path.rstrip('/')}/",
         auth=(user, password) if user else None,

@@ -1,4 +1,4 @@
-"""What the tools return: structured, with the places that a person would point at."""
+"""Results of the tools: structured, with their places in the documents."""
 
 from typing import Any, Final, Self
 

@@ -1,4 +1,4 @@
-"""Tokens that callers bring over HTTP: the gateway says whether they are good."""
+"""Bearer tokens over HTTP, which the gateway validates."""
 
 import hashlib
 

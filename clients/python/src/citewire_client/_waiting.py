@@ -1,4 +1,4 @@
-"""How each client waits."""
+"""How the sync and async clients wait."""
 
 import asyncio
 import time

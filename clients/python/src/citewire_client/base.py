@@ -1,4 +1,4 @@
-"""What every model of the API is."""
+"""The base of all API models."""
 
 from pydantic import BaseModel, ConfigDict
 

@@ -1,4 +1,4 @@
-"""Everything that the client raises."""
+"""The client's exceptions."""
 
 from dataclasses import dataclass
 

@@ -1,1 +1,1 @@
-"""The HTTP API: routes, what they take and give, and the wire formats."""
+"""The HTTP API: routes, schemas and wire formats."""

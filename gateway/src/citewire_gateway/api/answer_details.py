@@ -1,4 +1,4 @@
-"""What is stored with an answer, from the run that wrote it."""
+"""Details stored with an answer, from its run."""
 
 from citewire.generator.v1 import generator_pb2
 from pydantic import MISSING

@@ -1,4 +1,4 @@
-"""What each route is in the audit trail. A test compares the two tables with the routes: none may be missing."""
+"""The audit action of each route. A test compares the two tables with the routes: none may be missing."""
 
 from collections.abc import Mapping
 from typing import Any, Final

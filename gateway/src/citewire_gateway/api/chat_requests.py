@@ -1,4 +1,4 @@
-"""From what a route has read to a running chat: the one way for all dialects."""
+"""Starts a chat from a parsed request, in the same way for all dialects."""
 
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says beyond what FastAPI finds out: tags, streams, forms and keys."""
+"""Additions to FastAPI's OpenAPI document: tags, streams, forms and keys."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Uploads: a form's fields, and files, texts and addresses that are handed to the retriever."""
+"""Uploads: form fields, and files, texts and URLs passed to the retriever."""
 
 import hashlib
 import json

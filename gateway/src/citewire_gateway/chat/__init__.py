@@ -1,1 +1,1 @@
-"""One chat: from a question to the events of its answer, and what is kept of it."""
+"""One chat: from a question to the events of its answer, and its stored records."""

@@ -1,4 +1,4 @@
-"""What the pipeline has the generator do: write the answer, as events, and judge or rewrite around it."""
+"""The pipeline's calls to the generator: answers as events, judgements and rewriting."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence

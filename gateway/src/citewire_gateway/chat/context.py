@@ -1,4 +1,4 @@
-"""What an answer may use: from the question and its profile to passages, by search or as whole items."""
+"""Builds the context of an answer: from the question and its profile to passages, by search or as whole items."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Erases what stored answers say of documents that were deleted.
+"""Erases stored answers that were written from deleted documents.
 
 The retriever notes each deletion in its own transaction. From there it is taken over here, in an order that a process
 may die in: answers are erased first, and the note goes last, once no chat that had read the document can still be

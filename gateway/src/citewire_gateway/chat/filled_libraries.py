@@ -1,4 +1,4 @@
-"""Which libraries hold documents: an empty one is answered without embedding the question."""
+"""Which libraries have documents: an empty one is answered without embedding the question."""
 
 import time
 from collections.abc import Callable

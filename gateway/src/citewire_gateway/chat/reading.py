@@ -1,4 +1,4 @@
-"""What a reader of a conversation may see: answers that were written from documents hidden from them are withheld."""
+"""Withholds answers written from documents that a conversation's reader may not see."""
 
 import re
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is kept of chats, as the pipeline writes it and readers get it."""
+"""Stored chats, as the pipeline writes them and readers get them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,7 +73,7 @@ class Conversation:
     created_at: datetime
     updated_at: datetime
     user_id: str
-    """Whose it is."""
+    """Its owner."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class Retrieval:
     """Of every embedding that it took."""
     plan: retriever_pb2.PlanResponse | None = None
     off_topic: bool = False
-    """Whether none of them has to do with the question."""
+    """Whether none of them is related to the question."""
     topic_margin: float | None = None
     """As the retriever derived it; None: it didn't."""
     counts: retriever_pb2.ScopeCounts | None = None
@@ -213,7 +213,7 @@ async def _get_whole_items(
     retriever: Retriever, scope: retriever_pb2.Scope, plan: retriever_pb2.PlanResponse, max_tokens: int | None
 ) -> Retrieval:
     if max_tokens is None:
-        raise ValueError("long context needs a budget")
+        raise ValueError("long context requires a budget")
     results: list[retriever_pb2.SearchResult] = []
     counts = retriever_pb2.ScopeCounts()
     request = retriever_pb2.GetContextRequest(scope=scope, max_tokens=max_tokens)

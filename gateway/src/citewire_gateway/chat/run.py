@@ -1,4 +1,4 @@
-"""A chat run: what it works on, how it may be stopped, and what is known of it for its exchange and its outcome."""
+"""A chat run: its input, how it may be stopped, and its data for the exchange and the outcome."""
 
 import asyncio
 import time
@@ -67,7 +67,7 @@ class ChatInput:
     keep: bool = False
     """Whether the chat is to become a conversation, where the profile leaves that to the request."""
     min_score_calibrated: bool = False
-    """Whether the threshold of the space that is searched counts in `min_score`'s stead, where it is known."""
+    """Whether the searched space's threshold replaces `min_score`, if it is known."""
     time_zone: str = ""
     """IANA name of the time zone in which the question's days begin; "" is UTC."""
     run_id: UUID = field(default_factory=uuid7)

@@ -1,4 +1,4 @@
-"""Sentences that the pipeline itself says: steps, the no-match answer, suggested questions."""
+"""The pipeline's own sentences: steps, the no-match answer, suggested questions."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What is kept of a chat: its exchange (what it spent, how it ended) and, where the profile says so, its messages."""
+"""The record of a chat: its exchange (cost, outcome) and, if the profile says so, its messages."""
 
 import base64
 import binascii

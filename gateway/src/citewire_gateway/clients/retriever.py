@@ -230,7 +230,7 @@ class CorpusClient:
         first = await anext(stream, None)  # if it raises, the stream has closed itself
         if first is None or first.WhichOneof("part") != "header":
             await stream.aclose()
-            raise Unavailable("the document's bytes could not be read", reason="SERVICE_UNAVAILABLE")
+            raise Unavailable("the document's original could not be read", reason="SERVICE_UNAVAILABLE")
         return first.header, _bytes_of(stream)
 
     async def locate(self, request: corpus_pb2.LocateSpanRequest) -> corpus_pb2.LocateSpanResponse:

@@ -1,1 +1,1 @@
-"""Who calls, and what is kept about people and organisations: keys, sessions, roles, providers, budgets, the trail."""
+"""Authentication, and data about people and organisations: keys, sessions, roles, providers, budgets, the trail."""

@@ -51,7 +51,7 @@ class AccountSettings(ProcessSettings, PlanLimitSettings):
         if not self.signs_in():
             return self
         if self.auth == "off":
-            raise ValueError(f"{self.env_name('oidc_issuers')}: nobody signs in while CITEWIRE_AUTH is off")
+            raise ValueError(f"{self.env_name('oidc_issuers')} has no effect while CITEWIRE_AUTH is off")
         if not is_safe_url(self.public_url) or not ORIGIN.fullmatch(self.public_url):
             raise ValueError(
                 f"{self.env_name('public_url')}: must be an https origin (http on loopback only), in lower case and "

@@ -182,7 +182,7 @@ class Profile:
     """Whether the model judges the passages that were found, and those that have nothing to do with the question are
     left out."""
     fill_table_query: bool = False
-    """Whether the model reads a question that asks to compute as a query of a table, where the rules read none."""
+    """Whether a model may write a table query if the rules find none."""
     speculate: bool = False
     """Whether the answer is begun before that decision, and dropped where it says no."""
     max_completion_tokens: int | None = None
@@ -190,7 +190,7 @@ class Profile:
     full_usage: bool = False
     """Whether `usage` also says which path was taken and what it cost."""
     min_score_calibrated: bool = False
-    """Whether the searched space's own threshold counts in its stead, where it is known."""
+    """Whether the searched space's threshold replaces it, if it is known."""
 
 
 NO_MATCH_SENTENCE = "I could not find content in the selected documents that closely matches your question."

@@ -1,4 +1,4 @@
-"""Which addresses a server may connect to on a tenant's behalf."""
+"""Addresses that a server may connect to on a tenant's behalf."""
 
 import ipaddress
 import re

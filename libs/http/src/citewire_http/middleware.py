@@ -83,7 +83,7 @@ ProblemResponse = Callable[[CitewireError], ASGIApp]
 
 @dataclass(frozen=True, slots=True)
 class CrossOrigin:
-    """Which pages of other origins may call, from a browser. A key in a header is sent by a page that has it."""
+    """The origins whose pages may call from a browser. A page sends a key in a header if it has one."""
 
     origins: tuple[str, ...]
     credentials: bool

@@ -88,7 +88,7 @@ async def receive_form(
         except MultipartError as exc:
             raise _malformed(str(exc)) from exc
         except ClientDisconnect as exc:
-            raise Aborted("the client broke the upload off; nothing was stored", reason="UPLOAD_ABORTED") from exc
+            raise Aborted("the client aborted the upload; nothing was stored", reason="UPLOAD_ABORTED") from exc
         yield await reader.finish()
     finally:
         with suppress(OSError):  # of a full disk, which what it couldn't write would tell once more

@@ -33,7 +33,7 @@ class Measure(StrEnum):
 
 
 class LimitScope(StrEnum):
-    """Whose counter it is."""
+    """The counter's owner."""
 
     KEY = "key"
     USER = "user"

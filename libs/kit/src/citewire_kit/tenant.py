@@ -84,7 +84,7 @@ class Tenant:
 
 
 LOCAL_TENANT = Tenant("local", "local", "pro", ("owner",))
-"""Who calls when auth is off."""
+"""The caller when authentication is off."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,15 +97,15 @@ def _check_host(url: str) -> None:
     A resolver takes them for the address, while whoever reads or filters them doesn't.
     """
     if not url.isprintable() or "\\" in url or " " in url:
-        raise ValueError("must be a URL without spaces, backslashes and characters that can't be seen")
+        raise ValueError("must be a URL without spaces, backslashes and invisible characters")
     host = urlsplit(url).hostname or ""
     if "%" in host:
-        raise ValueError("must name its host without % and without a zone")
+        raise ValueError("must not contain % or a zone in its host")
     if ":" in host:
         ip = ipaddress.IPv6Address(host)
         compatible = 0xFFFF < int(ip) < 2**32  # `::1` is loopback, and no spelling of 0.0.0.1
         if compatible or any(ip in network for network in _IPV4_INSIDE):
-            raise ValueError("must name an IPv4 address as one, such as 192.0.2.1, not inside an IPv6 address")
+            raise ValueError("must give an IPv4 address directly, such as 192.0.2.1, not inside an IPv6 address")
         return
     plain = unicodedata.normalize("NFKC", host).replace("\u3002", ".")
     last = plain.rstrip(".").rpartition(".")[2]
@@ -116,4 +116,4 @@ def _check_host(url: str) -> None:
         except ValueError:
             usual = False
         if not usual:
-            raise ValueError("must name an IPv4 address by its four decimal numbers, such as 192.0.2.1")
+            raise ValueError("must give an IPv4 address as four decimal numbers, such as 192.0.2.1")

@@ -314,7 +314,7 @@ async def _run_test(provider: TenantProvider, test: TestCall) -> tuple[pb.Provid
 
 def _check_user(user_id: str) -> None:
     if user_id not in ("", current_tenant().user_id):
-        raise InvalidArgument("the provider is another user's", reason="PROVIDER_SEAL")
+        raise InvalidArgument("the provider belongs to another user", reason="PROVIDER_SEAL")
 
 
 def _type_of(ref: pb.ProviderRef) -> ProviderType:

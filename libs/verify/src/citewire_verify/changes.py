@@ -1,4 +1,4 @@
-"""What a sentence that nearly repeats a unit of its passage changes in it, and what it bounds otherwise."""
+"""Changes that a sentence makes to a unit that it nearly repeats, and bounds that differ."""
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Which sentences of an answer state facts, so that they should cite something."""
+"""Selects the sentences of an answer that state facts and should cite something."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a word's spelling tells, wherever it stands: what it is compared by, whether it may be a name or say no."""
+"""Properties of a word's spelling, independent of context: its comparison form, possible name or negator."""
 
 import re
 from dataclasses import dataclass

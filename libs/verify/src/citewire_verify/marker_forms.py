@@ -1,4 +1,4 @@
-"""What stands between the brackets of a marker: numbers, words that name a source, and how either may begin."""
+"""The content of a marker's brackets: numbers, words that name a source, and their possible beginnings."""
 
 import re
 from collections.abc import Sequence, Set

@@ -1,4 +1,4 @@
-"""Marks what stands around a text's words tells of them: which are names, months, negated."""
+"""Marks names, months and negated words by their context."""
 
 import re
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What is embedded or counted, and what comes of it."""
+"""Requests to embed or count, and their results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

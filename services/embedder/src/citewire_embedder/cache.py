@@ -1,4 +1,4 @@
-"""The cache of query vectors, as people and retries repeat questions."""
+"""The cache of query vectors, because people and retries repeat questions."""
 
 from collections import OrderedDict
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ _MODELS = {name: kind.model for name, kind in KINDS[ProviderType.EMBEDDING].item
 
 
 class RerankProvider(StrEnum):
-    """Who reranks."""
+    """The rerank provider."""
 
     LOCAL = "local"
     NONE = "none"

@@ -1,4 +1,4 @@
-"""Which models of a chain can do what a request asks for beyond text."""
+"""Filters a chain for models with the abilities that a request needs beyond text."""
 
 from collections.abc import Sequence
 from typing import Final

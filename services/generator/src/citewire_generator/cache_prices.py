@@ -1,4 +1,4 @@
-"""Which earlier questions keep their passages, decided by what the model's provider bills for a prompt.
+"""Decides which earlier questions keep their passages, by the provider's prices for a prompt.
 
 A cached token costs little, and is paid for with each further question; a passage that is found again, and rules and
 messages that come again, would cost the full price. Both sums are known before the call. So the conversation is gone

@@ -1,4 +1,4 @@
-"""What is measured and accounted of one call to a model: times, a span, what it spent. Whatever its end."""
+"""Measures and accounts for one model call, whatever its outcome: times, a span, cost."""
 
 import time
 from collections.abc import Generator, Iterable

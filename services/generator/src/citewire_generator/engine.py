@@ -1,4 +1,4 @@
-"""Calls to the models of a chain: who is asked, again or instead, until one answers.
+"""Calls the models of a chain, with retries and failover, until one answers.
 
 Before a provider's first token a failure costs nothing but time: the same provider is asked again where that may help,
 then the next one. Retries and waits of one provider share the time that its first token has. After the first token an
@@ -207,7 +207,7 @@ class Engine:
                     event = End(FinishReason.LENGTH)
             end = event
             if end is None:
-                raise Unavailable("the model provider's stream broke: it has no end", reason="PROVIDER_STREAM_BROKEN")
+                raise Unavailable("the model provider's stream broke off before its end", reason="PROVIDER_STREAM_BROKEN")
             permit.succeeded()
             usage = call.settle(end.usage, end.finish_reason.value)
         yield Ended(end, usage)
@@ -226,7 +226,7 @@ class Engine:
                 metadata={"provider": chat_model.provider.name},
             ) from None
         if event is None:
-            raise Unavailable("the model provider's stream broke: it is empty", reason="PROVIDER_STREAM_BROKEN")
+            raise Unavailable("the model provider's stream was empty", reason="PROVIDER_STREAM_BROKEN")
         return event
 
 

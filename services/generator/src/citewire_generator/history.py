@@ -1,4 +1,4 @@
-"""What of a conversation goes into a prompt: the latest messages whole, older ones shortened, within a budget.
+"""Selects the history for a prompt: the latest messages whole, older ones shortened, within a budget.
 
 Shortening is done here, without a model: a second call before each answer would cost more time than an old turn is
 worth. Of a message stays how it begins, up to the end of a sentence where there is one: a question says what it asks

@@ -133,9 +133,9 @@ def _parts(schema: object, path: str, depth: int) -> Iterator[tuple[str, Mapping
 def _check_part(path: str, part: Mapping[str, Any], *, strict: bool) -> None:
     for name in ("$id", "$schema", "$anchor", "$dynamicRef", "$dynamicAnchor", "patternProperties", "unevaluatedItems"):
         if name in part:
-            raise SchemaError(f"{path}: `{name}` isn't taken")
+            raise SchemaError(f"{path}: `{name}` isn't supported")
     if not part.get("$ref", "#").startswith("#"):
-        raise SchemaError(f"{path}: references must begin with `#`, and lead into the schema itself")
+        raise SchemaError(f"{path}: references must begin with `#`, and point into the schema itself")
     if "pattern" in part:
         _check_pattern(path, part["pattern"])
     if not strict:
@@ -214,7 +214,7 @@ def _validator(schema: dict[str, Any]) -> Validator:
         try:
             resolver.lookup(part.get("$ref", "#"))
         except Unresolvable:
-            raise SchemaError(f"{path}: `{part['$ref']}` leads nowhere in the schema") from None
+            raise SchemaError(f"{path}: `{part['$ref']}` doesn't resolve within the schema") from None
     made: Any = _validator_class()
     return made(schema, registry=registry, format_checker=FormatChecker(_FORMATS))
 

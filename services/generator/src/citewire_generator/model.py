@@ -1,4 +1,4 @@
-"""What the generator's messages don't say: prompts, models, and what a call spent."""
+"""Values beyond the generator's messages: prompts, models, and a call's usage."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

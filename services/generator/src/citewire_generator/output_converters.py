@@ -1,4 +1,4 @@
-"""Checks of what a request says about the form of its answer: JSON, tools, pictures, how words are chosen."""
+"""Validates a request's options for its answer: JSON, tools, images, sampling."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What is sent to the models of a chain: one context for all of them, made for the smallest of their windows.
+"""Plans one context for all models of a chain, sized for the smallest of their windows.
 
 Citations are shown before the first token, so whichever model answers in the end must have read exactly those passages.
 A prompt that a provider finds too long can be packed anew only as long as nothing was shown.

@@ -1,4 +1,4 @@
-"""The models of this process, and which of them answer a request."""
+"""The models of this process, and their selection for a request."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager

@@ -1,4 +1,4 @@
-"""The one way of an answer: choose the models, pack, say what may be cited, stream, verify, complete."""
+"""The path of an answer: select models, pack, announce citations, stream, verify, complete."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence

@@ -1,4 +1,4 @@
-"""What the generator can be told, as environment variables `CITEWIRE_GENERATOR_*`."""
+"""Settings of the generator, as environment variables `CITEWIRE_GENERATOR_*`."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ class ConfiguredProvider:
     """One of the operator's providers."""
 
     kind: str
-    """Which adapter speaks with it."""
+    """The adapter for it."""
     api_base: str
     """Its address; "" is the kind's own."""
     api_key: str = field(repr=False)

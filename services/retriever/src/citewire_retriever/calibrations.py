@@ -1,4 +1,4 @@
-"""Calibrations that come with the server: what was measured of models' scores, as `calibrations.json` says."""
+"""Built-in calibrations: measured scores of models, from `calibrations.json`."""
 
 import json
 from collections.abc import Mapping

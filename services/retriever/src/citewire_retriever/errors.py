@@ -1,4 +1,4 @@
-"""Errors that several places raise alike."""
+"""Errors raised in several places."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""What stands above a chunk's text: for the embedding model, for lexical search, and for a rerank model."""
+"""The heading of a chunk: for the embedding model, for lexical search, and for a rerank model."""
 
 import re
 from pathlib import PurePosixPath

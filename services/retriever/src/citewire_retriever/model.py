@@ -286,7 +286,7 @@ class SearchQuery:
     top_k: int = 10
     min_score: float | None = None
     min_score_calibrated: bool = False
-    """Whether the space's relevance threshold counts in `min_score`'s stead, where it is known."""
+    """Whether the space's relevance threshold replaces `min_score`, if it is known."""
     by_document: bool = False
     recent: int = 0
     exact: bool = False

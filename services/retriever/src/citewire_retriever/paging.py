@@ -43,12 +43,12 @@ def decode(token: str, query: bytes) -> list[str | int]:
     try:
         raw = base64.b64decode(token.encode("ascii") + b"=" * (-len(token) % 4), altchars=b"-_", validate=True)
     except (UnicodeEncodeError, binascii.Error):
-        raise _invalid("isn't a token that this call gave") from None
+        raise _invalid("isn't a page token from this call") from None
     checksum, body = raw[:8], raw[8:]
     if len(token) > _MAX_TOKEN or len(body) <= _FINGERPRINT_BYTES or checksum != _checksum(body):
-        raise _invalid("isn't a token that this call gave")
+        raise _invalid("isn't a page token from this call")
     if body[:_FINGERPRINT_BYTES] != query:
-        raise _invalid("belongs to another query: only page_size may change from page to page")
+        raise _invalid("belongs to a different query: only page_size may change between pages")
     position: list[str | int] = json.loads(body[_FINGERPRINT_BYTES:])
     return position
 

@@ -1,4 +1,4 @@
-"""Which way a dense search goes: the graph, or an exact scan. Speed and recall depend on it, not what may be found.
+"""Chooses the graph or an exact scan for a dense search. It affects speed and recall, not what may be found.
 
 The costs were measured (see benchmarks/scale.py). The graph's grows with the candidates that it must keep, and these
 with the share of its rows that are out of scope: other tenants of the partition, and what the filters leave out. The

@@ -1,4 +1,4 @@
-"""For whom a call is made, and the token that says so."""
+"""The caller of a call, and the token that identifies it."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""What a call ends with, as the client's own errors."""
+"""Converts call errors to the client's own."""
 
 from collections.abc import Iterable
 from typing import Final

@@ -1,4 +1,4 @@
-"""What untouched clients of Anthropic call, under a prefix of its own, as its paths are others' too."""
+"""Routes for Anthropic's clients, under their own prefix because the paths are used elsewhere."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`/v1/conversations`: what was asked and answered, each user's own."""
+"""`/v1/conversations`: each user's questions and answers."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self

@@ -1,4 +1,4 @@
-"""What untouched clients of OpenAI, Cohere and Jina call: chat completions, embeddings, models, rerank."""
+"""Routes for the clients of OpenAI, Cohere and Jina: chat completions, embeddings, models, rerank."""
 
 import base64
 import struct

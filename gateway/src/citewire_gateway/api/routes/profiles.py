@@ -1,4 +1,4 @@
-"""`/v1/profiles`: how the pipeline behaves, the server's ways and the organisation's own."""
+"""`/v1/profiles`: the built-in profiles and the organisation's own."""
 
 from typing import Annotated
 

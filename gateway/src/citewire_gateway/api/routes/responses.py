@@ -1,4 +1,4 @@
-"""`/v1/responses`: what untouched clients of OpenAI's Responses API call."""
+"""`/v1/responses`: routes for clients of OpenAI's Responses API."""
 
 from dataclasses import replace
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`/v1/chat/{run_id}`: chat runs that outlive their reader."""
+"""`/v1/chat/{run_id}`: resumable chat runs."""
 
 from typing import Annotated
 from uuid import UUID

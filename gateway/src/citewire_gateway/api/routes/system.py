@@ -1,4 +1,4 @@
-"""`/livez` and `/readyz`. Neither of them asks for a key."""
+"""`/livez` and `/readyz`. Neither requires a key."""
 
 from fastapi import APIRouter, Depends, Response
 from fastapi.responses import JSONResponse

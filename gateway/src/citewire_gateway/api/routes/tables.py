@@ -1,4 +1,4 @@
-"""`/v1/documents/{document_id}/tables`: the tables of a document, and what is computed over them."""
+"""`/v1/documents/{document_id}/tables`: a document's tables, and queries over them."""
 
 from typing import Annotated
 

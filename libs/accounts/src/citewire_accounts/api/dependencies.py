@@ -1,4 +1,4 @@
-"""Who calls, as routes depend on it. The application keeps its services in `app.state.services`.
+"""The caller, as a dependency of routes. The application keeps its services in `app.state.services`.
 
 All are coroutines, also those that wait for nothing: FastAPI runs plain functions in a thread.
 """

@@ -1,4 +1,4 @@
-"""Which scope a request needs. A route without a line here needs `read` to read and `write` to change."""
+"""The scope that a request needs. A route not listed here needs `read` to read and `write` to change."""
 
 from collections.abc import Collection
 from typing import Final

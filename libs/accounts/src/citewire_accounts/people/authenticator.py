@@ -187,7 +187,7 @@ class Authenticator:
                 claims = await provider.verify(token, provider.issuer.audience)
                 person = read_person(provider.issuer, claims)
                 if self._sessions is None:
-                    raise RuntimeError("there are providers and no store for whom they name")
+                    raise RuntimeError("identity providers are configured without a store for their users")
                 tenant = await self._sessions.make_known(person, provider.issuer)
         except Unauthenticated:
             self._failed.note(site)

@@ -1,4 +1,4 @@
-"""Which identity providers there are, and how their claims name organisations, users, groups, roles and plans."""
+"""Identity providers, and how their claims map to organisations, users, groups, roles and plans."""
 
 import json
 import re
@@ -118,7 +118,7 @@ class Issuer(BaseModel):
         if not self.client_id and not self.audience:
             raise ValueError("client_id (to sign in) or audience (for bearer tokens) must be set")
         if self.client_id and self.client_id == self.audience:
-            raise ValueError("audience must differ from client_id: an ID token is not a key to this API")
+            raise ValueError("audience must differ from client_id: an ID token gives no access to this API")
         if self.client_id and "openid" not in self.request_scopes.split():
             raise ValueError("request_scopes must have openid")
         return self
@@ -159,7 +159,7 @@ def check_issuers(issuers: tuple[Issuer, ...]) -> None:
     for number, issuer in enumerate(issuers):
         for other in issuers[:number]:
             if issuer.name == other.name or issuer.issuer == other.issuer:
-                raise ValueError(f"issuer {issuer.name} is there more than once, by name or by issuer")
+                raise ValueError(f"issuer {issuer.name} is configured more than once, by name or by issuer")
             if issuer.user_prefix == other.user_prefix and {*issuer.organisations} & {*other.organisations}:
                 raise ValueError(
                     f"issuers {other.name} and {issuer.name} may name the same user of an organisation: "

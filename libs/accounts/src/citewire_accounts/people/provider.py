@@ -125,19 +125,19 @@ class Provider:
         except jwt.ExpiredSignatureError as exc:
             raise _invalid("has expired") from exc
         except jwt.InvalidAudienceError as exc:
-            raise _invalid(f"is for another audience than {audience}") from exc
+            raise _invalid(f"is not for the audience {audience}") from exc
         except jwt.InvalidIssuerError as exc:
-            raise _invalid(f"is of another issuer than {self.issuer.issuer}") from exc
+            raise _invalid(f"is not from the issuer {self.issuer.issuer}") from exc
         except jwt.MissingRequiredClaimError as exc:
             raise _invalid(f"lacks the claim {exc.claim}") from exc
         except jwt.ImmatureSignatureError as exc:
-            raise _invalid("is of the future: are the clocks right?") from exc
+            raise _invalid("was issued in the future: check the clocks") from exc
         except jwt.PyJWTError as exc:
             raise _invalid("has no valid signature") from exc
         if isinstance(claims["aud"], list):
             self._check_client(claims, id_token=id_token)
         if nonce is not None and claims.get("nonce") != nonce:
-            raise _invalid("doesn't belong to this sign-in (nonce)")
+            raise _invalid("is for a different sign-in (nonce)")
         return claims
 
     def _check_client(self, claims: Claims, *, id_token: bool) -> None:
@@ -145,9 +145,9 @@ class Provider:
         client = self.issuer.client_id
         made_for_us = claims.get("azp", client) == client
         if id_token and not made_for_us:
-            raise _invalid("was made for another client")
+            raise _invalid("was issued to another client")
         if not id_token and made_for_us and client in claims["aud"]:
-            raise _invalid("is an ID token, which is no key to this API")
+            raise _invalid("is an ID token, which gives no access to this API")
 
     async def exchange(self, code: str, verifier: str, redirect_uri: str) -> Grant:
         """Returns what the provider gives for the code of a sign-in.
@@ -288,7 +288,7 @@ class Provider:
         if key is None:
             raise _invalid("is signed with a key that its issuer doesn't have")
         if header.get("alg") != key.algorithm_name:
-            raise _invalid("is signed by another method than its key is for")
+            raise _invalid("is signed with a different algorithm than its key's")
         return key
 
 

@@ -1,1 +1,1 @@
-"""Who calls: organisations, users, keys, their providers, and what they spend."""
+"""Callers: organisations, users, keys, their providers, and their spending."""

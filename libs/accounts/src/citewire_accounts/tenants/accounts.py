@@ -50,7 +50,7 @@ class UsageSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UsageQuery:
-    """What is asked for."""
+    """What is requested."""
 
     start: datetime
     """The first moment."""

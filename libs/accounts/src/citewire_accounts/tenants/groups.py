@@ -129,7 +129,7 @@ async def _get(connection: Connection, values: dict[str, str]) -> Group:
 async def _check_room(connection: Connection, count: str, values: dict[str, str], most: int, whose: str) -> None:
     row = await fetch_row(connection, _SQL[count], values)
     if row is not None and row["groups"] >= most:
-        raise FailedPrecondition(f"{whose} has {most} groups, which is the most", reason="WRONG_STATE")
+        raise FailedPrecondition(f"{whose} already has the maximum of {most} groups", reason="WRONG_STATE")
 
 
 def _missing(name: str) -> NotFound:

@@ -1,4 +1,4 @@
-"""Who may call: API keys, and the organisations and users that they belong to."""
+"""API keys, and the organisations and users that they belong to."""
 
 import hashlib
 import re
@@ -29,7 +29,7 @@ KeyState = Literal["active", "revoked", "expired", "rotated", "disabled", "suspe
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent a request, and what it may be used for."""
+    """The caller of a request, and its scopes."""
 
     tenant: Tenant
     scopes: tuple[Scope, ...] = SCOPES

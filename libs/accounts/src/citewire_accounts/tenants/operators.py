@@ -23,7 +23,7 @@ _SQL = load_queries("citewire_accounts.tenants", "operators.sql")
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Who sent a request with an operator's key."""
+    """The operator who sent a request."""
 
     key_id: str
     name: str

@@ -98,7 +98,7 @@ class ModelRoute:
 
     chat: common_pb2.ProviderRef | None = None
     fallbacks: tuple[generator_pb2.Fallback, ...] = ()
-    """Who takes over from the chat provider."""
+    """Fallbacks of the chat provider."""
     embedding: common_pb2.ProviderRef | None = None
     rerank: common_pb2.ProviderRef | None = None
     require_own: bool = False

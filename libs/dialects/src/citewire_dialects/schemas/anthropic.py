@@ -72,7 +72,7 @@ def text_of(content: str | list[TextParam]) -> str:
 
 def _ends_with_the_user(messages: list[MessageParam]) -> list[MessageParam]:
     if messages[-1].role != "user":
-        raise ValueError("the last message must be the user's: answers can't be begun for the model")
+        raise ValueError("the last message must be the user's: prefilled answers aren't supported")
     return messages
 
 

@@ -78,13 +78,13 @@ class CompletionMessage(RequestModel):
     @model_validator(mode="after")
     def _fits_its_role(self) -> Self:
         if self.role != "assistant" and (self.tool_calls or self.refusal):
-            raise ValueError("tool_calls and refusal are the assistant's alone")
+            raise ValueError("tool_calls and refusal are allowed only for the assistant")
         if (self.role == "tool") != (self.tool_call_id is not None):
             raise ValueError("tool_call_id is required in a message of role tool, and in no other")
         if self.content is None and not (self.role == "assistant" and (self.tool_calls or self.refusal)):
             raise ValueError("content is required")
         if self.role != "user" and self.images:
-            raise ValueError("images can be read in messages of role user alone")
+            raise ValueError("images are supported only in messages of role user")
         return self
 
     @property
@@ -110,9 +110,9 @@ class StreamOptions(RequestModel):
 
 def _ends_with_the_user(messages: list[CompletionMessage]) -> list[CompletionMessage]:
     if not any(message.role == "user" for message in messages):
-        raise ValueError("there must be a message of role user, which asks")
+        raise ValueError("there must be a message of role user")
     if messages[-1].role not in ("user", "tool"):
-        raise ValueError("the last message must be the user's, or what a tool gave back")
+        raise ValueError("the last message must be the user's, or a tool's result")
     return messages
 
 
@@ -169,6 +169,6 @@ class CompletionRequest(OpenAiRequest):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.store is False and self.citewire.conversation_id is not None:
-            raise ValueError("store must not be false where citewire.conversation_id continues a conversation")
+            raise ValueError("store must not be false if citewire.conversation_id continues a conversation")
         check_choice(self.tool_choice, self.tools)
         return self

@@ -65,7 +65,7 @@ def _check_readable(part: MessagePart) -> None:
             f"a file of {kind} can't be read with a question: add it to the library with POST /v1/documents"
         )
     elif part.type != "text":
-        raise ValueError(f"a question's parts must be of type text or file: one of type {part.type[:64]} can't be read")
+        raise ValueError(f"a question's parts must be of type text or file: {part.type[:64]} isn't supported")
 
 
 class ChatMessage(PlainMessage):
@@ -78,7 +78,7 @@ class ChatMessage(PlainMessage):
     @model_validator(mode="after")
     def _fits_its_role(self) -> Self:
         if self.role != "assistant" and self.tool_calls:
-            raise ValueError("tool_calls are the assistant's alone")
+            raise ValueError("tool_calls are allowed only for the assistant")
         if (self.role == "tool") != (self.tool_call_id is not None):
             raise ValueError("tool_call_id is required in a message of role tool, and in no other")
         return self
@@ -92,9 +92,9 @@ def _ends_with_the_user(messages: list[PlainMessage]) -> list[PlainMessage]:
 
 def _ends_with_what_is_asked(messages: list[ChatMessage]) -> list[ChatMessage]:
     if not any(message.role == "user" for message in messages):
-        raise ValueError("there must be a message of role user, which asks")
+        raise ValueError("there must be a message of role user")
     if messages[-1].role == "assistant":
-        raise ValueError("the last message must be the user's, or what a tool gave back")
+        raise ValueError("the last message must be the user's, or a tool's result")
     return messages
 
 

@@ -71,7 +71,7 @@ class InputItem(RequestModel):
 
 def _ends_with_the_user(items: list[InputItem]) -> list[InputItem]:
     if items[-1].type != "message" or items[-1].role != "user":
-        raise ValueError("the last item must be a message of the user's")
+        raise ValueError("the last item must be a user message")
     return items
 
 

@@ -9,7 +9,7 @@ from citewire_http.api.schemas import RequestModel
 
 def _is_function(kind: object) -> object:
     if kind == "custom":
-        raise ValueError("must be function: a custom tool's text has no form that every provider takes")
+        raise ValueError("must be function: custom tools aren't supported by every provider")
     return kind
 
 
@@ -89,4 +89,4 @@ ToolChoice = Annotated[
 def check_choice(choice: object, tools: object) -> None:
     """Refuses a choice of tools where there are none."""
     if not tools and (choice == "required" or not isinstance(choice, str | None)):
-        raise ValueError("tool_choice names tools, and there are none: give tools")
+        raise ValueError("tool_choice requires tools")

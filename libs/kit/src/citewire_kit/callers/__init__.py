@@ -1,4 +1,4 @@
-"""Who calls, signed: each call between processes carries a short-lived token, and each service verifies it.
+"""Signed callers: each call between processes carries a short-lived token, and each service verifies it.
 
 The token is a JWS (RFC 7515) over the claims of `token.py`, in one metadata entry. `signer.py` makes it for a channel,
 `verifier.py` checks it on a server, `issuers.py` reads whose tokens a server believes, and `python -m

@@ -1,4 +1,4 @@
-"""Who is let into a service: by a signed token, or as its settings allow."""
+"""Authentication of a service's callers: by a signed token, or as its settings allow."""
 
 from __future__ import annotations  # grpc's classes are generic only in their type stubs
 

@@ -1,4 +1,4 @@
-"""Whose tokens a service believes: the file of CITEWIRE_CALLER_ISSUERS."""
+"""The issuers that a service trusts: the file of CITEWIRE_CALLER_ISSUERS."""
 
 import json
 from collections.abc import Mapping

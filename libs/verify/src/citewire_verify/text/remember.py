@@ -1,4 +1,4 @@
-"""Remembers what was read of words, for all the places where they stand."""
+"""Caches properties of words across their occurrences."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar

@@ -1,4 +1,4 @@
-"""How near a document is to a question, told from the vectors of their tokens.
+"""Similarity of a document to a question, from the vectors of their tokens.
 
 Each token of the question is matched with the most similar token of the document; the mean of their cosines is MaxSim
 (as in ColBERT). Matches that are close together mean more, so MaxSim is computed within short passages too. As the

@@ -50,7 +50,7 @@ _ELSEWHERE: Final = frozenset({"400", "404", "405", "413", "422"})
 
 
 class Shape(StrEnum):
-    """Which request a server takes."""
+    """The requests that a server accepts."""
 
     DOCUMENTS = "documents"
     """`{model, query, documents, top_n}`: Cohere, Jina, Infinity, vLLM, LiteLLM, llama.cpp."""

@@ -69,5 +69,5 @@ def parse_linear(raw: object) -> Linear:
 
 def _number(raw: object) -> float:
     if not isinstance(raw, int | float):
-        raise TypeError(f"weights.json holds {raw!r} where a number is due")
+        raise TypeError(f"weights.json has {raw!r} instead of a number")
     return float(raw)

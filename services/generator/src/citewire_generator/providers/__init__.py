@@ -1,1 +1,1 @@
-"""Chat providers behind one interface: what writes the text of an answer."""
+"""Chat providers behind one interface."""

@@ -1,4 +1,4 @@
-"""What a chat provider is to the rest of the service, and the values that travel between them."""
+"""The interface of a chat provider, and the values it exchanges with the rest of the service."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping

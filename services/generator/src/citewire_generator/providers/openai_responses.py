@@ -1,4 +1,4 @@
-"""OpenAI's Responses API as a provider: what its newest models are asked by, some by nothing else."""
+"""OpenAI's Responses API as a provider; some of its newest models support nothing else."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final

@@ -1,1 +1,1 @@
-"""The small judgements around an answer: whether to retrieve, how well it is supported, what to search for."""
+"""Judgements around an answer: whether to retrieve, how well it is supported, what to search for."""

@@ -73,7 +73,7 @@ class _Reply:
     by_rule: bool = False
     """Whether it isn't one."""
     failure: pb.JudgementFailure | None = None
-    """Who failed, where one did."""
+    """The provider that failed, if any."""
 
     @property
     def at_fault(self) -> str:

@@ -1,4 +1,4 @@
-"""Reads a question as a query of a table: what a model is asked, and which of its answers are one.
+"""Has a model turn a question into a table query, and validates the result.
 
 The model sees names, types and some values of columns, never the rows: what it writes is only taken if all of it is a
 query of one of these tables. Whether the query fits the table's values is the retriever's to say, which computes it.

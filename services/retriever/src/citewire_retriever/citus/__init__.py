@@ -1,1 +1,1 @@
-"""A schema that is spread over nodes by Citus: the operator's commands."""
+"""A schema distributed by Citus: the operator's commands."""

@@ -67,7 +67,7 @@ def parse_address(text: str) -> NodeAddress:
     else:
         host, _, port = text.partition(":")
     if not host or (port and not (port.isdecimal() and 0 < int(port) < 2**16)):
-        raise ClusterError(f"{text!r} is no node: give HOST or HOST:PORT, as the coordinator reaches it")
+        raise ClusterError(f"{text!r} is not a node: give HOST or HOST:PORT, as reachable from the coordinator")
     return NodeAddress(host, int(port or 5432))
 
 
@@ -183,7 +183,7 @@ async def require_cluster(connection: Connection) -> None:
     row = await (await connection.execute(SQL["engine"])).fetchone()
     version, schema = row or (None, False)
     if version is None:
-        raise ClusterError("this database has no extension Citus: it is one Postgres (docs/how-to/scaling.md)")
+        raise ClusterError("this database is a single Postgres without the Citus extension (docs/how-to/scaling.md)")
     group, distributed = (
         await (await connection.execute(SQL["place"])).fetchone() or (0, False) if schema else (0, False)
     )
@@ -226,12 +226,12 @@ async def move(cluster: Cluster, org: str, to: NodeAddress | None, *, together: 
     async with cluster.alone():
         target = next((node for node in await cluster.nodes() if node.address == to), None)
         if to is not None and (target is None or not target.takes_shards):
-            raise ClusterError(f"{to} is no node that takes shards: `cluster status` lists them")
+            raise ClusterError(f"{to} is not a node with shards: `cluster status` lists them")
         await _find(cluster, org)
         await cluster.require_nodes()
         changed = False
         if not together and not (await _find(cluster, org)).alone:
-            cluster.say(f"{org} gets a group of shards of its own")
+            cluster.say(f"isolating {org} in its own shards")
             await cluster.with_progress(cluster.rows("isolate", {"org": org}))
             changed = True
         place = await _find(cluster, org)
@@ -267,7 +267,7 @@ async def rebalance(cluster: Cluster, strategy: str, *, wait: bool) -> bool:
             started = (await cluster.rows("start_rebalance", {"strategy": strategy}))[0][0]
             if started is None or (job is not None and started == job.job_id):
                 return False
-    cluster.say("rebalancing; it goes on if this command is ended")
+    cluster.say("rebalancing; it continues if this command is stopped")
     if wait:
         await cluster.with_progress(_follow(cluster))
     return True

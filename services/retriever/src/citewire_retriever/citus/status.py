@@ -1,4 +1,4 @@
-"""What a cluster looks like now: its nodes, their shares, and what is being moved."""
+"""The state of a cluster: its nodes, their shares, and moves in progress."""
 
 import json
 from collections import defaultdict

@@ -1,1 +1,1 @@
-"""Ingest: the worker that turns what was uploaded into chunks and vectors."""
+"""Ingest: the worker that turns uploads into chunks and vectors."""

@@ -1,4 +1,4 @@
-"""Chunks and texts in groups that fit one request of the embedder."""
+"""Groups chunks and texts to fit one request to the embedder."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Texts that are sought on pages, and where they are: what goes to a confined process, and comes back."""
+"""Texts to locate on pages, and their positions: the input and output of a sandboxed process."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""Which format a file is: by its content first, by its name and media type where content can't tell."""
+"""Detects a file's format: by its content first, by its name and media type if the content is ambiguous."""
 
 import re
 from dataclasses import dataclass

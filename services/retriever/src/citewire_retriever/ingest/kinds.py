@@ -14,7 +14,7 @@ class Kind:
     name: str
     """As messages list it; kinds may share one."""
     format: Format
-    """Which parser reads it."""
+    """The parser for it."""
     media_types: tuple[str, ...]
     """The first is the document's; a client may also say one of the others."""
     suffixes: tuple[str, ...]

@@ -239,7 +239,7 @@ class Sandbox:
         try:
             await self._current()
         except ServerLostError:
-            raise StartupError("the process that reads files doesn't start") from None
+            raise StartupError("the process that reads files didn't start") from None
 
     async def _run_once(self, path: Path, job: dict[str, Any], spent: Callable[[float], None]) -> bytes:
         server = await self._current()

@@ -139,7 +139,7 @@ class _BlockDecoder:
         for row in rows:
             block = self._block(row)
             if not start <= block.start <= block.end <= end:
-                raise ValueError("a block that isn't where it may be")
+                raise ValueError("a block in a place where it isn't allowed")
             start = block.end
             blocks.append(block)
         return tuple(blocks)
@@ -190,7 +190,7 @@ def _string(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("not a text")
     if "\0" in value:
-        raise ValueError("a text that can't be stored")
+        raise ValueError("text that can't be stored")
     value.encode("utf-8")  # a lone surrogate can't be stored either
     return value
 

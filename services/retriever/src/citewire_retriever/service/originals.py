@@ -51,7 +51,7 @@ class OriginalReader:
                     return await ask(path)
                 except StartupError as error:
                     log.warning("originals_not_read", error=str(error))
-                    raise Unavailable("originals can't be read here", reason="SERVICE_UNAVAILABLE") from error
+                    raise Unavailable("originals can't be read on this server", reason="SERVICE_UNAVAILABLE") from error
 
     def _refusal(self, _: str) -> ResourceExhausted:
         return ResourceExhausted(self.too_many, reason="OVERLOADED", retry_after=1)

@@ -1,4 +1,4 @@
-"""Which context path a question takes: a decision table over counts."""
+"""Chooses the context path of a question: a decision table over counts."""
 
 from typing import Final
 

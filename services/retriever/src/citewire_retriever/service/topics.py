@@ -1,4 +1,4 @@
-"""Whether the results of a search have to do with its question.
+"""Whether a search's results are related to its question.
 
 The best of many unrelated chunks is far from the mean of unrelated ones, and the farther, the more there are: of N
 draws from a normal distribution the largest lies about √(2 ln N) deviations above the mean. What lies above that is the

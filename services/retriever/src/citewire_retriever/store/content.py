@@ -151,7 +151,7 @@ class PostgresContent:
                 )
                 parts: list[bytes] = [row[0].encode() for row in await cursor.fetchall()]
             if not parts:
-                raise NotFound("the document was deleted while it was read", reason="VERSION_NOT_FOUND")
+                raise NotFound("the document was deleted while it was being read", reason="VERSION_NOT_FOUND")
             first += _PARTS_AT_ONCE
             for part in parts:
                 read += len(part)
@@ -200,7 +200,7 @@ class PostgresContent:
             )
             results: list[bytes] = [row[1] for row in await cursor.fetchall()]
         if len(results) != end - first:
-            raise NotFound("the document was deleted while it was read", reason="VERSION_NOT_FOUND")
+            raise NotFound("the document was deleted while it was being read", reason="VERSION_NOT_FOUND")
         return results
 
 

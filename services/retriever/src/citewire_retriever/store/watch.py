@@ -38,7 +38,7 @@ class Watcher:
 
 
 class PostgresProgressFeed:
-    """Who is told when documents change. Enter it to listen.
+    """A listener for document changes. Enter it to listen.
 
     While the connection is away, and behind a pooler that can't listen, watchers live on their own polling; when it is
     back, all of them are told, since anything may have been missed.

@@ -321,6 +321,6 @@ def _named(owner: BudgetOwner, period: Period) -> str:
 
 
 def _owner(scope: BudgetScope, key_id: str | None, user: str | None) -> BudgetOwner:
-    """Whose budget is meant."""
+    """The owner of the budget."""
     check_owner(scope, "budget", {"key_id": ("key", key_id), "user": ("user", user)})
     return BudgetOwner(key_id or "", user or "")

@@ -71,6 +71,6 @@ async def delete_own_limit(
 
 
 def _subject(scope: OwnScope, user: str | None, key_id: str | None) -> str:
-    """Whose limit is meant."""
+    """The owner of the limit."""
     check_owner(scope, "limit", {"user": ("user", user), "key_id": ("key", key_id)})
     return user or key_id or ""

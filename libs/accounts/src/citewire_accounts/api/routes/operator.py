@@ -156,7 +156,7 @@ async def get_organisation_erasure(organisation: str, services: AccountsDep) -> 
     for erasure in running:
         if erasure.subject_kind == "organisation":
             return erasure_json(erasure)
-    raise NotFound("no erasure of such an organisation goes on", reason="ERASURE_NOT_FOUND")
+    raise NotFound("no erasure of this organisation is running", reason="ERASURE_NOT_FOUND")
 
 
 @router.get(f"{_ORGANISATION}/limits", summary="List an organisation's limits", responses=problems(404))

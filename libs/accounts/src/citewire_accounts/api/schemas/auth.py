@@ -1,4 +1,4 @@
-"""Who is signed in."""
+"""The signed-in user."""
 
 from typing import Literal, Self
 

@@ -1,4 +1,4 @@
-"""How fast backfill may go."""
+"""The rate limit of backfill."""
 
 from collections.abc import Callable
 from time import monotonic

@@ -1,4 +1,4 @@
-"""What similarities are in a space: measured with built-in texts, so that no library has to be typical.
+"""The scale of similarities in a space, measured with built-in texts, so that no library has to be typical.
 
 Pairs of a library's own chunks don't show it: those of a library about one thing are related, those of a broad one
 aren't. A question and a text of the built-in ones that don't belong together are unrelated by construction.

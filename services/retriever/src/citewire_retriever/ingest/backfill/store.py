@@ -1,4 +1,4 @@
-"""What lacks vectors or terms, in Postgres."""
+"""Finds versions without vectors or terms, in Postgres."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

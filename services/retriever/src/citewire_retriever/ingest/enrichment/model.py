@@ -15,7 +15,7 @@ class Field(StrEnum):
 
 
 class EnrichmentSource(StrEnum):
-    """Who filled it."""
+    """What filled it in."""
 
     MODEL = "model"
     RULES = "rules"

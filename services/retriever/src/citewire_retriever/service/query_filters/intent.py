@@ -25,7 +25,7 @@ class Zone(Enum):
     """Which part of the question a word stands in."""
 
     HEAD = auto()
-    """What is asked for."""
+    """What is requested."""
     ABOUT = auto()
     """What it is to be about."""
     ASIDE = auto()
