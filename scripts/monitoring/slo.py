@@ -84,7 +84,7 @@ class Speed:
 
 
 SPEEDS: Final = (
-    Speed("BurnFast", (Burn(14.4, "1h", "5m"), Burn(6, "6h", "30m")), "page", "2m", "is going fast"),
+    Speed("BurnFast", (Burn(14.4, "1h", "5m"), Burn(6, "6h", "30m")), "page", "2m", "is burning fast"),
     Speed("BurnSlowly", (Burn(3, "1d", "2h"), Burn(1, "3d", "6h")), "ticket", "15m", "won't last the month"),
 )
 _HOURS: Final = {"5m": 1 / 12, "30m": 0.5, "1h": 1, "2h": 2, "6h": 6, "1d": 24, "3d": 72}

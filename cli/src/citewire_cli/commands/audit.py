@@ -19,9 +19,7 @@ audit_app = typer.Typer(help="Export your organisation's audit trail, or verify 
 @audit_app.command("export")
 @output.async_command
 async def export(
-    since: Annotated[
-        str | None, typer.Option("--from", help="A day (UTC) or a time; default: 30 days ago.")
-    ] = None,
+    since: Annotated[str | None, typer.Option("--from", help="A day (UTC) or a time; default: 30 days ago.")] = None,
     until: Annotated[str | None, typer.Option("--to", help="A day (inclusive) or a time; default: now.")] = None,
     user: Annotated[str | None, typer.Option("--user", help="Only this user's events.")] = None,
     action: Annotated[str | None, typer.Option("--action", help="Only this action: `document.read`.")] = None,

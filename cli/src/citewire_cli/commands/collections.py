@@ -67,9 +67,7 @@ async def update_collection(
     new_name: Annotated[str | None, typer.Option("--name", help="Its new name.", show_default=False)] = None,
     enrich: Annotated[
         bool | None,
-        typer.Option(
-            "--enrich/--no-enrich", help="Enrich its documents, including existing ones.", show_default=False
-        ),
+        typer.Option("--enrich/--no-enrich", help="Enrich its documents, including existing ones.", show_default=False),
     ] = None,
     url: UrlOption = None,
     json: JsonOption = False,
@@ -101,7 +99,8 @@ async def grant(
     name: NameArgument,
     subject: SubjectArgument,
     access: Annotated[
-        Literal["read", "write", "manage"], typer.Option("--access", help="Access; each level includes the previous ones.")
+        Literal["read", "write", "manage"],
+        typer.Option("--access", help="Access; each level includes the previous ones."),
     ] = "read",
     url: UrlOption = None,
     json: JsonOption = False,

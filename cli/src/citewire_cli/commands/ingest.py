@@ -46,9 +46,7 @@ async def ingest_command(
     tag: Annotated[list[str] | None, typer.Option("--tag", "-t", help="Give them this tag; may be repeated.")] = None,
     update: Annotated[
         bool,
-        typer.Option(
-            "--update", help="Upload changed files as new versions of the documents with their paths."
-        ),
+        typer.Option("--update", help="Upload changed files as new versions of the documents with their paths."),
     ] = False,
     valid_from: Annotated[
         str | None, typer.Option(help="Start of validity: a day (2027-01-31) or a time in ISO 8601.")

@@ -24,9 +24,7 @@ users_app = typer.Typer(
     " Export what is held about one, over HTTP.",
     no_args_is_help=True,
 )
-groups_app = typer.Typer(
-    help="Manage an organisation's own groups. Uses the gateway's database.", no_args_is_help=True
-)
+groups_app = typer.Typer(help="Manage an organisation's own groups. Uses the gateway's database.", no_args_is_help=True)
 _LAST_LINE: Final = 200
 """Bytes that the last line of an export has at most."""
 

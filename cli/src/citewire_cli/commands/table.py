@@ -79,7 +79,9 @@ async def query(
     version: VersionOption = None,
     typed: Annotated[
         str | None,
-        typer.Option("--query", help="The API's query as JSON, instead of these options; `-` is stdin, `@FILE` a file."),
+        typer.Option(
+            "--query", help="The API's query as JSON, instead of these options; `-` is stdin, `@FILE` a file."
+        ),
     ] = None,
     url: UrlOption = None,
     json: JsonOption = False,

@@ -145,11 +145,11 @@ class ProfileOptions(SearchOptions):
         default=None,
         description="Keeps the passages of earlier questions in the prompt if a provider's cache makes it cheaper.",
     )
-    decide: StrictBool | None = Field(default=None, description="First asks the model whether the question needs retrieval.")
-    assess: StrictBool | None = Field(default=None, description="Has the model assess its answer.")
-    judge_relevance: StrictBool | None = Field(
-        default=None, description="Has the model leave out irrelevant passages."
+    decide: StrictBool | None = Field(
+        default=None, description="First asks the model whether the question needs retrieval."
     )
+    assess: StrictBool | None = Field(default=None, description="Has the model assess its answer.")
+    judge_relevance: StrictBool | None = Field(default=None, description="Has the model leave out irrelevant passages.")
     fill_table_query: StrictBool | None = Field(
         default=None,
         description="Has the model write a table query if the rules find none.",

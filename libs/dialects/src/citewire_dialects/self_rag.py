@@ -23,9 +23,7 @@ class SelfRagRequest(ForeignRequest):
     top_k: Annotated[StrictInt, Field(ge=1, le=30)] = Field(default=10, description="How many chunks.")
     min_score: Score = Field(default=0.3, description="Lowest cosine similarity of a chunk.")
     collection: CollectionName | None = Field(default=None, description="Only this collection (feed).")
-    judge_relevance: StrictBool = Field(
-        default=False, description="Has the model leave out irrelevant passages."
-    )
+    judge_relevance: StrictBool = Field(default=False, description="Has the model leave out irrelevant passages.")
 
     def native(self) -> ChatRequest:
         """See `ForeignRequest`; whether relevance is judged is the profile's."""

@@ -207,7 +207,9 @@ class Engine:
                     event = End(FinishReason.LENGTH)
             end = event
             if end is None:
-                raise Unavailable("the model provider's stream broke off before its end", reason="PROVIDER_STREAM_BROKEN")
+                raise Unavailable(
+                    "the model provider's stream broke off before its end", reason="PROVIDER_STREAM_BROKEN"
+                )
             permit.succeeded()
             usage = call.settle(end.usage, end.finish_reason.value)
         yield Ended(end, usage)

@@ -138,9 +138,7 @@ async def list_spaces(services: ServicesDep, pages: PagesDep) -> SpaceList:
     return SpaceList(spaces=spaces, next_page_token=token)
 
 
-@router.post(
-    "/v1/spaces:prepare", summary="Prepare another space", tags=["spaces"], responses=problems(403, 404, 409)
-)
+@router.post("/v1/spaces:prepare", summary="Prepare another space", tags=["spaces"], responses=problems(403, 404, 409))
 async def prepare_space(
     tenant: TenantDep, services: ServicesDep, body: Annotated[PrepareBody, Depends(JsonBody(PrepareBody))]
 ) -> Space:

@@ -39,9 +39,7 @@ class Conversation(ResponseModel):
     profile: str = Field(examples=["documents"])
     created_at: Time = Field(examples=["2026-01-15T09:31:00Z"])
     updated_at: Time = Field(examples=["2026-01-15T09:31:02Z"])
-    user: str | MISSING = Field(
-        default=MISSING, description="Its user; absent for the caller's own.", examples=["ada"]
-    )
+    user: str | MISSING = Field(default=MISSING, description="Its user; absent for the caller's own.", examples=["ada"])
 
 
 class ConversationList(ResponseModel):

@@ -49,7 +49,9 @@ Limit = Annotated[int, Query(ge=1, le=100, description="Most entries of a page."
 MoreFiles = Annotated[int, Query(ge=1, le=10_000, description="Most entries of a page.")]
 Newest = Annotated[Literal["desc"], Query(description="Newest first; no other order.")]
 ByName = Annotated[Literal["asc"] | None, Query(description="By name; no other order.")]
-Purpose = Annotated[Literal["user_data", "assistants"] | None, Query(description="Files are allowed only in questions.")]
+Purpose = Annotated[
+    Literal["user_data", "assistants"] | None, Query(description="Files are allowed only in questions.")
+]
 
 
 @router.get("/v1/vector_stores", summary="List collections (OpenAI)", tags=["collections"])

@@ -99,12 +99,8 @@ class ProfileInfo(ResponseModel):
     derive_filter: bool = Field(examples=[False])
     decide: bool = Field(examples=[False])
     assess: bool = Field(examples=[False])
-    judge_relevance: bool = Field(
-        description="Whether the model leaves out irrelevant passages.", examples=[False]
-    )
-    fill_table_query: bool = Field(
-        description="Whether a model may write table queries.", examples=[False]
-    )
+    judge_relevance: bool = Field(description="Whether the model leaves out irrelevant passages.", examples=[False])
+    fill_table_query: bool = Field(description="Whether a model may write table queries.", examples=[False])
     speculate: bool = Field(examples=[False])
     max_completion_tokens: int | None = Field(examples=[None])
     events: list[str] = Field(examples=[["citations", "token", "usage", "done"]])

@@ -179,7 +179,9 @@ class SignIn:
         end = asyncio.get_running_loop().time() + LEASE.total_seconds()
         while session.fresh_seconds < 0:  # another request asks the provider
             if asyncio.get_running_loop().time() > end:
-                raise Unavailable("the identity provider took too long to respond", reason="SERVICE_UNAVAILABLE", retry_after=5)
+                raise Unavailable(
+                    "the identity provider took too long to respond", reason="SERVICE_UNAVAILABLE", retry_after=5
+                )
             await asyncio.sleep(_POLL_SECONDS)
             await self._renew(session)
             session = await self._find(cookie)

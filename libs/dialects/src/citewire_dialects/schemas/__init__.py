@@ -83,9 +83,7 @@ class ScopeFields(RequestModel):
         examples=[{"all": [{"field": "tags", "op": "contains", "value": "2025"}]}],
     )
 
-    as_of: Moment | None = Field(
-        default=None, description="Finds what is valid at this time; absent: now."
-    )
+    as_of: Moment | None = Field(default=None, description="Finds what is valid at this time; absent: now.")
     any_validity: StrictBool = Field(default=False, description="Whether to search regardless of validity.")
 
     def scope(self) -> retriever_pb2.Scope:

@@ -248,9 +248,7 @@ class Assessment(ResponseModel):
 
     supported: bool = Field(examples=[True])
     utility: Ratio = Field(examples=[0.9])
-    fallback: Literal[True] | MISSING = Field(
-        default=MISSING, description="Only if the answer could not be assessed."
-    )
+    fallback: Literal[True] | MISSING = Field(default=MISSING, description="Only if the answer could not be assessed.")
 
 
 class TokenUsage(ResponseModel):

@@ -32,7 +32,9 @@ class PlainMessage(RequestModel):
     parts: list[MessagePart] = Field(default_factory=list[MessagePart])
     id: Any = Field(default=None, description="From the AI SDK's clients; ignored.", exclude=True)
     metadata: Any = Field(default=None, description="From the AI SDK's clients; ignored.", exclude=True)
-    created_at: Any = Field(default=None, alias="createdAt", description="From the AI SDK's clients; ignored.", exclude=True)
+    created_at: Any = Field(
+        default=None, alias="createdAt", description="From the AI SDK's clients; ignored.", exclude=True
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -166,7 +168,9 @@ class ChatRequest(ScopeFields):
         exclude=True,
     )
     trigger: Any = Field(default=None, description="From the AI SDK's clients; ignored.", exclude=True)
-    message_id: Any = Field(default=None, alias="messageId", description="From the AI SDK's clients; ignored.", exclude=True)
+    message_id: Any = Field(
+        default=None, alias="messageId", description="From the AI SDK's clients; ignored.", exclude=True
+    )
 
     @model_validator(mode="after")
     def _has_what_it_chooses(self) -> Self:

@@ -90,9 +90,7 @@ class SearchResult(PlaceFields):
     similarity: Similarity | MISSING = Field(default=MISSING, description="The same as `score`.", examples=[0.742])
     lexical_score: Rounded | MISSING = MISSING
     rerank_score: Rounded | MISSING = MISSING
-    duplicate_chunk_ids: list[Id] | MISSING = Field(
-        default=MISSING, description="Near-duplicates that were left out."
-    )
+    duplicate_chunk_ids: list[Id] | MISSING = Field(default=MISSING, description="Near-duplicates that were left out.")
     title: str = Field(examples=["Annual report"])
     file_name: str = Field(examples=["report.pdf"])
     url: str | MISSING = MISSING

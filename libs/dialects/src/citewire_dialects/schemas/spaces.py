@@ -111,9 +111,7 @@ class Calibration(ResponseModel):
 class SpaceScale(ResponseModel):
     """The scale of cosine similarities in a space, measured with built-in questions and texts."""
 
-    unrelated: float = Field(
-        description="Mean similarity of a question and an unrelated text.", examples=[0.048]
-    )
+    unrelated: float = Field(description="Mean similarity of a question and an unrelated text.", examples=[0.048])
     deviation: float = Field(description="Its standard deviation.", examples=[0.076])
     related: float = Field(
         description="Median similarity of a question and its answer, in standard deviations above that mean.",

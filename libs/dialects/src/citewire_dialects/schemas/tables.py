@@ -87,7 +87,9 @@ class TableAggregateBody(RequestModel):
     function: FunctionName = Field(
         description="`sum`, `avg` and `median` of numbers, `min` and `max` of numbers or dates.", examples=["sum"]
     )
-    column: ColumnName | None = Field(default=None, description="May be absent only for `count`, which then counts rows.")
+    column: ColumnName | None = Field(
+        default=None, description="May be absent only for `count`, which then counts rows."
+    )
 
     def to_proto(self) -> table_pb2.TableAggregate:
         """As the retriever takes it."""

@@ -39,9 +39,7 @@ class Operation(RequestModel):
     id: Annotated[int, Field(strict=True, ge=1, le=MAX_ID)] | None = Field(
         default=None, description="The document; not for `create`."
     )
-    key: Key | None = Field(
-        default=None, description="For `create` and `replace`: this operation's Idempotency-Key."
-    )
+    key: Key | None = Field(default=None, description="For `create` and `replace`: this operation's Idempotency-Key.")
     document: dict[str, Any] | None = Field(
         default=None,
         description="Of `create` and `replace`: the body of `POST /v1/documents`; with `file_name`, a small file whose "

@@ -89,9 +89,7 @@ class Problem(ResponseModel):
     detail: str = Field(examples=["top_k: must be between 1 and 50 in profile documents"])
     reason: str = Field(description="A stable code in upper case.", examples=["INVALID_FIELD"])
     errors: list[FieldError]
-    types: list[str] | MISSING = Field(
-        default=MISSING, description="For `PROVIDER_MISSING`: the missing providers."
-    )
+    types: list[str] | MISSING = Field(default=MISSING, description="For `PROVIDER_MISSING`: the missing providers.")
     budget: str | MISSING = Field(default=MISSING, description="For `BUDGET_EXCEEDED`: the budget that is used up.")
     resets_at: str | MISSING = Field(default=MISSING, description="When it begins anew.")
     provider: str | MISSING = Field(default=MISSING, description="For provider errors: the provider, with its `model`.")
@@ -105,7 +103,9 @@ class Problem(ResponseModel):
     quota: int | MISSING = Field(default=MISSING, description="What it allows.")
     window_seconds: int | MISSING = Field(default=MISSING, description="The period; absent: at every moment.")
     used: int | MISSING = Field(default=MISSING, description="For `STORAGE_FULL`: stored bytes.")
-    size_bytes: int | MISSING = Field(default=MISSING, description="For `STORAGE_FULL`: size of the rejected upload in bytes.")
+    size_bytes: int | MISSING = Field(
+        default=MISSING, description="For `STORAGE_FULL`: size of the rejected upload in bytes."
+    )
     limit_usd: float | MISSING = MISSING
     left_usd: float | MISSING = MISSING
     request_id: str = Field(examples=["0193a1b2c3d4"])

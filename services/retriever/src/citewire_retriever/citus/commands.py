@@ -31,9 +31,7 @@ def add_cluster(commands: "Commands") -> None:
     moving = acts.add_parser("move", help="move an organisation to shards of its own on another node, without downtime")
     moving.add_argument("organisation", metavar="ORG")
     moving.add_argument("--to", metavar="HOST[:PORT]", required=True, help="the node")
-    moving.add_argument(
-        "--together", action="store_true", help="together with the organisations that share its shards"
-    )
+    moving.add_argument("--together", action="store_true", help="together with the organisations that share its shards")
     isolating = acts.add_parser("isolate", help="give an organisation its own shards, on its current node")
     isolating.add_argument("organisation", metavar="ORG")
 

@@ -34,9 +34,7 @@ _REDIRECT = {303: {"description": "A redirect by `Location`, with a cookie."}}
 OfIssuer = Annotated[
     str | None, Query(max_length=32, description="The identity provider; required if there are several."), Clean
 ]
-ReturnTo = Annotated[
-    str, Query(max_length=2000, description="Path on this server to redirect to afterwards."), Clean
-]
+ReturnTo = Annotated[str, Query(max_length=2000, description="Path on this server to redirect to afterwards."), Clean]
 
 
 @router.get(

@@ -41,9 +41,7 @@ class Erasure(ResponseModel):
     id: Uuid = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e13"])
     kind: Literal["user", "organisation"] = Field(examples=["user"])
     user: str | MISSING = Field(default=MISSING, description="Absent once it is done.", examples=["bob"])
-    successor: str = Field(
-        description="The name that replaces the user in accounts.", examples=["erased:5f0c2a6b7e13"]
-    )
+    successor: str = Field(description="The name that replaces the user in accounts.", examples=["erased:5f0c2a6b7e13"])
     documents: Literal["delete", "keep"]
     state: Literal["running", "done"] = Field(examples=["running"])
     erased_documents: Count = Field(description="Deleted, or given to the successor, so far.", examples=[12])

@@ -149,7 +149,9 @@ async def erase_organisation(organisation: OrganisationDep, services: AccountsDe
     return erasure_json(await services.erasures.ask(_owner_of(organisation.org_id), "", "delete"))
 
 
-@router.get(f"{_ORGANISATION}/erasure", summary="Show the progress of an organisation's erasure", responses=problems(404))
+@router.get(
+    f"{_ORGANISATION}/erasure", summary="Show the progress of an organisation's erasure", responses=problems(404)
+)
 async def get_organisation_erasure(organisation: str, services: AccountsDep) -> Erasure:
     """Returns a running erasure of an organisation; afterwards nothing is left of it."""
     running = await services.erasures.page(_owner_of(organisation)) if is_token(organisation) else []

@@ -132,9 +132,7 @@ async def put_saved_provider(
     return ProviderInfo.of(await services.providers.find_saved(tenant, type_, owner, name))
 
 
-@router.post(
-    "/v1/providers/{type}/{name}:activate", summary="Activate a saved provider", responses=problems(403, 404)
-)
+@router.post("/v1/providers/{type}/{name}:activate", summary="Activate a saved provider", responses=problems(403, 404))
 async def activate_provider(
     type_: TypeName, name: SavedName, tenant: TenantDep, services: AccountsDep, scope: OwnScope = "user"
 ) -> ProviderInfo:

@@ -100,9 +100,7 @@ class UserDetails(UserInfo):
     """A user with its groups."""
 
     groups: list[str] = Field(description="Of the organisation's own.", examples=[["legal"]])
-    provider_groups: list[str] = Field(
-        description="As last reported by the identity provider.", examples=[["sales"]]
-    )
+    provider_groups: list[str] = Field(description="As last reported by the identity provider.", examples=[["sales"]])
 
 
 class UserList(ResponseModel):

@@ -70,7 +70,9 @@ class ProviderBody(ProviderFields):
 class ProviderRulesBody(RequestModel):
     """An organisation's requirements for providers."""
 
-    require_own: StrictBool = Field(description="Whether only the organisation's own providers may be used.", examples=[True])
+    require_own: StrictBool = Field(
+        description="Whether only the organisation's own providers may be used.", examples=[True]
+    )
 
 
 class ProviderTestInfo(ResponseModel):
@@ -147,6 +149,8 @@ def _entry(entry: ProviderEntry) -> dict[str, Any]:
 class ProviderList(ResponseModel):
     """The caller's providers and the organisation's."""
 
-    require_own: bool = Field(description="Whether only the organisation's own providers may be used.", examples=[False])
+    require_own: bool = Field(
+        description="Whether only the organisation's own providers may be used.", examples=[False]
+    )
     providers: list[ProviderInfo]
     next_page_token: str = Field(description='"" on the last page.', examples=[""])
