@@ -15,7 +15,7 @@ Access = TypeAliasType(
     Annotated[
         Literal['read', 'write', 'manage'] | str,
         Field(
-            description='What may be done with a collection or a document; each holds those before it.'
+            description='Access to a collection or a document; each level includes those before it.'
         ),
     ],
 )
@@ -34,15 +34,14 @@ Action = TypeAliasType(
 
 class AddressBody(Model):
     """
-    A file that is fetched from its address.
+    A file to fetch from its URL.
     """
 
     collection: str | None = None
     file_name: Annotated[
-        str | None,
-        Field(description='By default as its server or its address calls it.'),
+        str | None, Field(description='Default: from its server or URL.')
     ] = None
-    """By default as its server or its address calls it."""
+    """Default: from its server or URL."""
 
     metadata: dict[str, Any] | None = None
     readers: Annotated[
@@ -67,10 +66,8 @@ class AddressBody(Model):
     )
     """Before, it isn't found."""
 
-    valid_until: Annotated[
-        str | None, Field(description="From then on, it isn't found any more.")
-    ] = None
-    """From then on, it isn't found any more."""
+    valid_until: Annotated[str | None, Field(description='End of its validity.')] = None
+    """End of its validity."""
 
 
 class AnswerSpan(Model):
@@ -138,7 +135,7 @@ class ApiKey(Model):
 
 class ApiKeyList(Model):
     """
-    Keys, by user, the oldest first.
+    Keys by user, oldest first.
     """
 
     keys: list[ApiKey]
@@ -153,9 +150,9 @@ class Assessment(Model):
 
     fallback: Annotated[
         Literal[True] | None,
-        Field(description='There only if the answer could not be assessed.'),
+        Field(description='Only if the answer could not be assessed.'),
     ] = None
-    """There only if the answer could not be assessed."""
+    """Only if the answer could not be assessed."""
 
     supported: bool
     utility: float
@@ -173,7 +170,7 @@ class AssessmentEvent(Model):
 
 class AuditDaysBody(Model):
     """
-    For how long an organisation's audit trail is kept.
+    Retention of an organisation's audit trail.
     """
 
     days: int
@@ -188,8 +185,8 @@ class AuditEntry(Model):
     address: Annotated[str, Field(description="The client's.")]
     """The client's."""
 
-    agent: Annotated[str, Field(description='What the client calls itself.')]
-    """What the client calls itself."""
+    agent: Annotated[str, Field(description="The client's user agent.")]
+    """The client's user agent."""
 
     at: Annotated[AwareDatetime, Field(description='When it ended.')]
     """When it ended."""
@@ -261,7 +258,7 @@ class Box(Model):
 
 class Calibration(Model):
     """
-    What a space's scores mean, as it was measured; what wasn't is null.
+    What a space's scores mean; null where not measured.
     """
 
     answerable_threshold: Annotated[
@@ -314,7 +311,7 @@ class Calibration(Model):
 
 class CalibrationValues(Model):
     """
-    What was measured; what is absent or null wasn't measured, and the server's default counts.
+    The measured values; the server's defaults replace absent or null ones.
     """
 
     answerable_threshold: Annotated[
@@ -360,22 +357,22 @@ class CalibrationValues(Model):
     report: Annotated[
         dict[str, Any] | None,
         Field(
-            description='What was measured and how: any JSON object, at most 64 KiB.'
+            description='Report of the measurement: any JSON object, at most 64 KiB.'
         ),
     ] = None
-    """What was measured and how: any JSON object, at most 64 KiB."""
+    """Report of the measurement: any JSON object, at most 64 KiB."""
 
 
 class CallerInfo(Model):
     """
-    Who sends a request, by its key, token or session.
+    The caller of a request, by key, token or session.
     """
 
     expires_at: Annotated[
         str | None,
-        Field(description='When the key, token or session ends; null is never.'),
+        Field(description='Expiry of the key, token or session; null: never.'),
     ]
-    """When the key, token or session ends; null is never."""
+    """Expiry of the key, token or session; null: never."""
 
     groups: Annotated[
         list[str],
@@ -405,9 +402,9 @@ class ChatEnd(Model):
     """
 
     finish_reason: Annotated[
-        str | None, Field(description="There only if it isn't `stop`.")
+        str | None, Field(description="Only if it isn't `stop`.")
     ] = None
-    """There only if it isn't `stop`."""
+    """Only if it isn't `stop`."""
 
     refusal: Annotated[
         str | None, Field(description='Why there is no JSON, with `response_format`.')
@@ -453,9 +450,9 @@ class Chunk(Model):
     document_id: int
     end_line: int | None = None
     end_row_number: Annotated[
-        int | None, Field(description='Last line, where it holds several.')
+        int | None, Field(description='Last line, if there are several.')
     ] = None
-    """Last line, where it holds several."""
+    """Last line, if there are several."""
 
     end_seconds: float | None = None
     file_name: str
@@ -481,8 +478,8 @@ class Chunk(Model):
     ] = None
     """Path of a record or value, like `orders[3].customer`; XPath in XML."""
 
-    ref: Annotated[str, Field(description='Where it stands, as a person would say it.')]
-    """Where it stands, as a person would say it."""
+    ref: Annotated[str, Field(description='Its place, in words.')]
+    """Its place, in words."""
 
     row_number: Annotated[
         int | None,
@@ -503,9 +500,9 @@ class Chunk(Model):
 
     start_line: int | None = None
     start_seconds: Annotated[
-        float | None, Field(description='When its first words are said.')
+        float | None, Field(description='Start of its speech, in seconds.')
     ] = None
-    """When its first words are said."""
+    """Start of its speech, in seconds."""
 
     title: str
     token_count: int
@@ -535,25 +532,25 @@ class Citation(Model):
         bool | None,
         Field(
             description=(
-                'True if the text was computed from rows, and stands nowhere in the'
-                ' document.'
+                "True if the text was computed from rows, so that it isn't in the"
+                " document."
             )
         ),
     ] = None
-    """True if the text was computed from rows, and stands nowhere in the document."""
+    """True if the text was computed from rows, so that it isn't in the document."""
 
     document_id: int
     end_line: int | None = None
     end_row_number: Annotated[
-        int | None, Field(description='Last line, where it holds several.')
+        int | None, Field(description='Last line, if there are several.')
     ] = None
-    """Last line, where it holds several."""
+    """Last line, if there are several."""
 
     end_seconds: float | None = None
     entity_type: Annotated[
-        str | None, Field(description='What kind of thing the document is about.')
+        str | None, Field(description='The kind of thing the document is about.')
     ] = None
-    """What kind of thing the document is about."""
+    """The kind of thing the document is about."""
 
     file_name: str
     index: Annotated[int, Field(description="The passage's number in the prompt.")]
@@ -576,8 +573,8 @@ class Citation(Model):
     ] = None
     """Path of a record or value, like `orders[3].customer`; XPath in XML."""
 
-    ref: Annotated[str, Field(description='Where it stands, as a person would say it.')]
-    """Where it stands, as a person would say it."""
+    ref: Annotated[str, Field(description='Its place, in words.')]
+    """Its place, in words."""
 
     row_number: Annotated[
         int | None,
@@ -609,9 +606,9 @@ class Citation(Model):
 
     start_line: int | None = None
     start_seconds: Annotated[
-        float | None, Field(description='When its first words are said.')
+        float | None, Field(description='Start of its speech, in seconds.')
     ] = None
-    """When its first words are said."""
+    """Start of its speech, in seconds."""
 
     tags: Annotated[list[str] | None, Field(description="The document's.")] = None
     """The document's."""
@@ -629,7 +626,7 @@ class Citation(Model):
 
 class CitationList(Model):
     """
-    What was placed in the prompt, before the first token.
+    The passages in the prompt, before the first token.
     """
 
     citations: list[Citation]
@@ -650,8 +647,8 @@ class Collection(Model):
     A named group of documents.
     """
 
-    access: Annotated[Access, Field(description='What the caller may do with it.')]
-    """What the caller may do with it."""
+    access: Annotated[Access, Field(description="The caller's access.")]
+    """The caller's access."""
 
     created_at: AwareDatetime | None = None
     documents: int
@@ -698,7 +695,7 @@ class CollectionList(Model):
 
 class CollectionPatch(Model):
     """
-    What may be changed of a collection; a field that is absent stays as it is.
+    Changes of a collection; absent fields stay unchanged.
     """
 
     enrich: bool | None = None
@@ -716,9 +713,9 @@ class Conversation(Model):
     title: str
     updated_at: AwareDatetime
     user: Annotated[
-        str | None, Field(description="Whose it is; left out in the caller's own.")
+        str | None, Field(description="Its user; absent for the caller's own.")
     ] = None
-    """Whose it is; left out in the caller's own."""
+    """Its user; absent for the caller's own."""
 
 
 class ConversationCreated(Model):
@@ -806,13 +803,11 @@ class DescribedColumn(Model):
     currency: Annotated[str | None, Field(description='As the table writes it.')] = None
     """As the table writes it."""
 
-    name: Annotated[str, Field(description='In the header, or how it was computed.')]
-    """In the header, or how it was computed."""
+    name: Annotated[str, Field(description='In the header, or the aggregate.')]
+    """In the header, or the aggregate."""
 
-    refusal: Annotated[str | None, Field(description="Why it isn't computed with.")] = (
-        None
-    )
-    """Why it isn't computed with."""
+    refusal: Annotated[str | None, Field(description="Why it can't be used.")] = None
+    """Why it can't be used."""
 
     samples: Annotated[
         list[str], Field(description='Its most frequent values, at most 5.')
@@ -821,9 +816,9 @@ class DescribedColumn(Model):
 
     type: Annotated[
         Literal['text', 'number', 'percent', 'currency', 'date', 'boolean', 'unspecified'] | str,
-        Field(description='What most of its cells hold.'),
+        Field(description='The type of most of its cells.'),
     ]
-    """What most of its cells hold."""
+    """The type of most of its cells."""
 
 
 class DocumentBody(Model):
@@ -856,10 +851,8 @@ class DocumentBody(Model):
     )
     """Before, it isn't found."""
 
-    valid_until: Annotated[
-        str | None, Field(description="From then on, it isn't found any more.")
-    ] = None
-    """From then on, it isn't found any more."""
+    valid_until: Annotated[str | None, Field(description='End of its validity.')] = None
+    """End of its validity."""
 
 
 class DocumentError(Model):
@@ -937,30 +930,31 @@ class DocumentForm(Model):
 
 class DocumentPatch(Model):
     """
-    What may be changed of a document without a new version; a field that is absent stays as it is.
+    Changes of a document without a new version; absent fields stay unchanged.
     """
 
     collection: Annotated[
-        str | None, Field(description='null takes it out of its collection.')
+        str | None, Field(description='null removes it from its collection.')
     ] = None
-    """null takes it out of its collection."""
+    """null removes it from its collection."""
 
     file_name: Annotated[
         str | None,
         Field(
             description=(
-                'Its path now, with the same ending: a file that was moved needs no new'
+                'Its current path, with the same extension: a moved file needs no new'
                 ' version.'
             )
         ),
     ] = None
-    """Its path now, with the same ending: a file that was moved needs no new version."""
+    """Its current path, with the same extension: a moved file needs no new version."""
 
     metadata: dict[str, Any] | None = None
     readers: Annotated[
-        list[str] | None, Field(description='null: whoever may read its collection.')
+        list[str] | None,
+        Field(description='null: everyone who may read its collection.'),
     ] = None
-    """null: whoever may read its collection."""
+    """null: everyone who may read its collection."""
 
     tags: list[str] | None = None
     title: str | None = None
@@ -970,17 +964,15 @@ class DocumentPatch(Model):
     )
     """Before, it isn't found."""
 
-    valid_until: Annotated[
-        str | None, Field(description="From then on, it isn't found any more.")
-    ] = None
-    """From then on, it isn't found any more."""
+    valid_until: Annotated[str | None, Field(description='End of its validity.')] = None
+    """End of its validity."""
 
 
 DocumentStatus = TypeAliasType(
     "DocumentStatus",
     Annotated[
         Literal['pending', 'processing', 'ready', 'failed'] | str,
-        Field(description="How far a document's latest version is."),
+        Field(description="The state of a document's latest version."),
     ],
 )
 
@@ -997,13 +989,11 @@ class DocumentTable(Model):
     """Line of the header."""
 
     last_row: int
-    refusal: Annotated[
-        str | None, Field(description='Why no query over it is answered.')
-    ] = None
-    """Why no query over it is answered."""
+    refusal: Annotated[str | None, Field(description="Why it can't be queried.")] = None
+    """Why it can't be queried."""
 
-    row_count: Annotated[int, Field(description='Lines that are computed over.')]
-    """Lines that are computed over."""
+    row_count: Annotated[int, Field(description='Number of data lines.')]
+    """Number of data lines."""
 
     sheet: Annotated[
         str | None, Field(description='Absent if the format has no sheets.')
@@ -1088,11 +1078,11 @@ class EmbeddingsRequest(Model):
         Literal['query', 'document'] | str | None,
         Field(
             description=(
-                'What for: some models embed questions and passages differently.'
+                'The purpose: some models embed questions and passages differently.'
             )
         ),
     ] = None
-    """What for: some models embed questions and passages differently."""
+    """The purpose: some models embed questions and passages differently."""
 
     model: Annotated[
         str | None,
@@ -1104,10 +1094,8 @@ class EmbeddingsRequest(Model):
     ] = None
     """An embedding model; absent or empty means the caller's default."""
 
-    user: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
+    user: Annotated[Any | None, Field(description='Ignored.')] = None
+    """Ignored."""
 
 
 class EnrichmentProblem(Model):
@@ -1121,7 +1109,7 @@ class EnrichmentProblem(Model):
 
 class Erasure(Model):
     """
-    An erasure and how far it is.
+    An erasure with its progress.
     """
 
     created_at: AwareDatetime
@@ -1136,12 +1124,12 @@ class Erasure(Model):
     kind: Literal['user', 'organisation'] | str
     state: Literal['running', 'done'] | str
     successor: Annotated[
-        str, Field(description='What stands in place of the user in accounts.')
+        str, Field(description='The name that replaces the user in accounts.')
     ]
-    """What stands in place of the user in accounts."""
+    """The name that replaces the user in accounts."""
 
-    user: Annotated[str | None, Field(description='Left out once it is done.')] = None
-    """Left out once it is done."""
+    user: Annotated[str | None, Field(description='Absent once it is done.')] = None
+    """Absent once it is done."""
 
 
 class ErasureList(Model):
@@ -1156,19 +1144,19 @@ class ErasureList(Model):
 
 class ErasureRequest(Model):
     """
-    Whom to erase: a user, or the whole organisation.
+    What to erase: a user, or the whole organisation.
     """
 
     documents: Annotated[
         Literal['delete', 'keep'] | str | None,
         Field(
             description=(
-                "What becomes of documents that the user saved: `keep` gives them to a"
-                " name of nobody's."
+                "Whether to delete the user's documents; `keep` assigns them to a"
+                " placeholder name."
             )
         ),
     ] = None
-    """What becomes of documents that the user saved: `keep` gives them to a name of nobody's."""
+    """Whether to delete the user's documents; `keep` assigns them to a placeholder name."""
 
     organisation: Annotated[
         str | None,
@@ -1215,21 +1203,18 @@ class ExportLine(Model):
 
 class Extras(Model):
     """
-    What Citewire takes beyond OpenAI's fields, as `extra_body={"citewire": {…}}`.
+    Citewire's fields beyond OpenAI's, as `extra_body={"citewire": {…}}`.
     """
 
     any_validity: Annotated[
-        bool | None, Field(description="Whether also what isn't valid is found.")
+        bool | None, Field(description='Whether to search regardless of validity.')
     ] = None
-    """Whether also what isn't valid is found."""
+    """Whether to search regardless of validity."""
 
     as_of: Annotated[
-        str | None,
-        Field(
-            description='What was, or will be, valid then is found; absent means now.'
-        ),
+        str | None, Field(description='Finds what is valid at this time; absent: now.')
     ] = None
-    """What was, or will be, valid then is found; absent means now."""
+    """Finds what is valid at this time; absent: now."""
 
     collection: str | None = None
     conversation_id: UUID | None = None
@@ -1258,7 +1243,7 @@ class Extras(Model):
 
 class FallbackBody(Model):
     """
-    Who takes over before the first token: a tenant provider, or with `model` alone a model of this server's.
+    A fallback before the first token: a tenant provider or, with only `model`, one of the server's models.
     """
 
     api_base: Annotated[
@@ -1269,26 +1254,22 @@ class FallbackBody(Model):
 
     api_key: Annotated[
         SecretStr | None,
-        Field(description='Write-only: it is sealed at once and never comes back.'),
+        Field(description='Write-only: it is sealed at once and never returned.'),
     ] = None
-    """Write-only: it is sealed at once and never comes back."""
+    """Write-only: it is sealed at once and never returned."""
 
     model: Annotated[
         str | None,
-        Field(
-            description=(
-                "The model; absent means the provider's default, where it has one."
-            )
-        ),
+        Field(description="The model; absent: the provider's default, if it has one."),
     ] = None
-    """The model; absent means the provider's default, where it has one."""
+    """The model; absent: the provider's default, if it has one."""
 
     provider: str | None = None
 
 
 class FeedbackBody(Model):
     """
-    What the caller thinks of an answer.
+    The caller's feedback on an answer.
     """
 
     comment: Annotated[str | None, Field(description="In the caller's own words.")] = (
@@ -1316,7 +1297,7 @@ class FeedbackBody(Model):
 
 class FeedbackInfo(Model):
     """
-    What somebody thinks of an answer.
+    Feedback on an answer.
     """
 
     comment: Annotated[str, Field(description='"" for none.')]
@@ -1329,7 +1310,7 @@ class FeedbackInfo(Model):
 
 class FieldError(Model):
     """
-    A field of a request that is wrong.
+    An invalid field of a request.
     """
 
     field: str
@@ -1363,17 +1344,16 @@ class FunctionParam(Model):
     description: str | None = None
     name: str
     parameters: Annotated[
-        dict[str, Any] | None,
-        Field(description='JSON schema of the object that it takes.'),
+        dict[str, Any] | None, Field(description='JSON schema of its argument object.')
     ] = None
-    """JSON schema of the object that it takes."""
+    """JSON schema of its argument object."""
 
     strict: bool | None = None
 
 
 class Grant(Model):
     """
-    What one subject may do with a collection.
+    One subject's access to a collection.
     """
 
     access: Access
@@ -1382,7 +1362,7 @@ class Grant(Model):
 
 class GrantBody(Model):
     """
-    What one subject may do with a collection.
+    One subject's access to a collection.
     """
 
     access: Literal['read', 'write', 'manage'] | str
@@ -1392,7 +1372,7 @@ class GrantBody(Model):
 
 class GrantList(Model):
     """
-    Who may do what with a collection, by subject; none: it is everybody's.
+    A collection's grants by subject; none: it is open to everybody.
     """
 
     grants: list[Grant]
@@ -1400,14 +1380,14 @@ class GrantList(Model):
 
 class GrantsBody(Model):
     """
-    Who may do what with a collection, in place of what was granted before.
+    A collection's grants, replacing the previous ones.
     """
 
     grants: Annotated[
         list[GrantBody],
-        Field(description="One for each subject; none makes it everybody's."),
+        Field(description='One per subject; none opens the collection to everybody.'),
     ]
-    """One for each subject; none makes it everybody's."""
+    """One per subject; none opens the collection to everybody."""
 
 
 Group = TypeAliasType(
@@ -1415,7 +1395,7 @@ Group = TypeAliasType(
     Annotated[
         Literal['org', 'user', 'key', 'day', 'model', 'profile', 'purpose'] | str,
         Field(
-            description='What usage is divided by. `model` goes with its provider; days are UTC.'
+            description='Groupings of usage. `model` includes its provider; days are UTC.'
         ),
     ],
 )
@@ -1434,7 +1414,7 @@ class GroupBody(Model):
 
 class GroupInfo(Model):
     """
-    A group of the organisation's own.
+    One of the organisation's own groups.
     """
 
     created_at: AwareDatetime
@@ -1467,7 +1447,7 @@ class GroupMemberList(Model):
 
 class InputTokens(Model):
     """
-    Most tokens that the model is given, by tenant plan: up to what the plan has; what is absent stays.
+    Maximum input tokens of the model by tenant plan, up to the plan's own; absent plans stay unchanged.
     """
 
     basic: int | None = None
@@ -1477,7 +1457,7 @@ class InputTokens(Model):
 
 class JsonSchemaParam(Model):
     """
-    What a JSON answer follows.
+    The form of a JSON answer.
     """
 
     description: str | None = None
@@ -1534,16 +1514,16 @@ class KeyBody(Model):
         str | None,
         Field(
             description=(
-                "Whose it is; absent: the caller's. Owners and admins may name others."
+                'Its user; absent: the caller. Owners and admins may name others.'
             )
         ),
     ] = None
-    """Whose it is; absent: the caller's. Owners and admins may name others."""
+    """Its user; absent: the caller. Owners and admins may name others."""
 
 
 class LimitBody(Model):
     """
-    A limit of a user's or an API key's.
+    A limit of a user or an API key.
     """
 
     key_id: Annotated[str | None, Field(description='The key, for `key`.')] = None
@@ -1569,7 +1549,7 @@ class LimitBody(Model):
 LimitScope = TypeAliasType(
     "LimitScope",
     Annotated[
-        Literal['key', 'user', 'org'] | str, Field(description='Whose counter it is.')
+        Literal['key', 'user', 'org'] | str, Field(description="The counter's owner.")
     ],
 )
 
@@ -1608,7 +1588,7 @@ class MessageFault(Model):
 
 class MessagePart(Model):
     """
-    A part of a message, as AI SDK's clients send it. An answer's parts come back; only texts are read.
+    A part of a message, as the AI SDK's clients send it. An answer's parts are accepted; only texts are read.
     """
 
     mediaType: Annotated[str | None, Field(description='Of a part of type file.')] = (
@@ -1650,7 +1630,7 @@ class MessageUsage(Model):
 
 class ModelEntry(Model):
     """
-    A profile as a model to ask.
+    A profile as a model.
     """
 
     created_at: Annotated[
@@ -1666,7 +1646,7 @@ class ModelEntry(Model):
 
 class ModelInfo(Model):
     """
-    A profile as a model to ask.
+    A profile as a model.
     """
 
     created: int
@@ -1689,7 +1669,7 @@ class ModelList(Model):
 
 class NamedTool(Model):
     """
-    The one tool that is to be called.
+    The one tool to call.
     """
 
     function: FunctionName
@@ -1698,7 +1678,7 @@ class NamedTool(Model):
 
 class NewApiKey(Model):
     """
-    A key that was just made or rotated: its text is shown only now.
+    A key that was just created or rotated; its text is shown only once.
     """
 
     created_at: AwareDatetime
@@ -1755,19 +1735,14 @@ class OpenAiError(Model):
 
 class OperatedOrganisation(Model):
     """
-    An organisation, as operators see it: nothing of its members or of what it stores.
+    An organisation, as operators see it: without its members or content.
     """
 
     audit_days: Annotated[
         int | None,
-        Field(
-            description=(
-                'For how long its audit trail is kept; null: for as long as the server'
-                ' keeps any.'
-            )
-        ),
+        Field(description="Retention of its audit trail; null: the server's default."),
     ]
-    """For how long its audit trail is kept; null: for as long as the server keeps any."""
+    """Retention of its audit trail; null: the server's default."""
 
     created_at: AwareDatetime
     id: str
@@ -1811,27 +1786,25 @@ class Operation(Model):
     ] = None
     """Of `create` and `replace`: the body of `POST /v1/documents`; with `file_name`, a small file whose `content` is base64. Of `update`: the body of `PATCH /v1/documents/{document_id}`."""
 
-    id: Annotated[int | None, Field(description='Which document; not of `create`.')] = (
+    id: Annotated[int | None, Field(description='The document; not for `create`.')] = (
         None
     )
-    """Which document; not of `create`."""
+    """The document; not for `create`."""
 
     key: Annotated[
         str | None,
         Field(
-            description=(
-                'Of `create` and `replace`: an Idempotency-Key of this operation alone.'
-            )
+            description="For `create` and `replace`: this operation's Idempotency-Key."
         ),
     ] = None
-    """Of `create` and `replace`: an Idempotency-Key of this operation alone."""
+    """For `create` and `replace`: this operation's Idempotency-Key."""
 
     op: Literal['create', 'replace', 'update', 'retry', 'delete'] | str
 
 
 class OrganisationBody(Model):
     """
-    An organisation to be made.
+    A new organisation.
     """
 
     id: Annotated[
@@ -1843,12 +1816,12 @@ class OrganisationBody(Model):
         str | None,
         Field(
             description=(
-                'A user who owns it, as the identity provider will name the user;'
-                ' absent: the first that is made.'
+                'The first owner, by the name from the identity provider; absent: the'
+                ' first user created.'
             )
         ),
     ] = None
-    """A user who owns it, as the identity provider will name the user; absent: the first that is made."""
+    """The first owner, by the name from the identity provider; absent: the first user created."""
 
     plan: Annotated[
         Literal['free', 'basic', 'pro'] | str | None,
@@ -1873,23 +1846,19 @@ class OrganisationInfo(Model):
 
 class OrganisationLimitBody(Model):
     """
-    A limit of an organisation's, in place of its plan's.
+    An organisation's limit that overrides its plan's.
     """
 
     limit: Annotated[
         int,
-        Field(
-            description=(
-                'The limit; may exceed the plan's. 0 lets nothing through.'
-            )
-        ),
+        Field(description="The limit; may exceed the plan's. 0 lets nothing through."),
     ]
     """The limit; may exceed the plan's. 0 lets nothing through."""
 
 
 class OwnLimitInfo(Model):
     """
-    A limit in place of the plan's.
+    A limit that overrides the plan's.
     """
 
     key_id: Annotated[
@@ -1920,7 +1889,7 @@ class OwnLimitList(Model):
 
 class PageBoxes(Model):
     """
-    Where a quote is on a page as readers show it: cropped and rotated.
+    A quote's position on a page as displayed: cropped and rotated.
     """
 
     boxes: Annotated[
@@ -1936,7 +1905,7 @@ class PageBoxes(Model):
 
 class PassageBody(Model):
     """
-    A passage that an answer cites. Its headings count as said by it.
+    A passage that an answer cites. Its headings count as part of it.
     """
 
     file_name: str | None = None
@@ -1964,7 +1933,7 @@ class PlanBody(Model):
 
 class PlanLimit(Model):
     """
-    What a plan allows of something.
+    A plan's limit.
     """
 
     limit: int
@@ -1977,13 +1946,14 @@ class PlanLimit(Model):
 
 class Problem(Model):
     """
-    RFC 9457. `reason` is for programs, `detail` for people.
+    RFC 9457 problem. `reason` is for programs, `detail` for people.
     """
 
     budget: Annotated[
-        str | None, Field(description='Of `BUDGET_EXCEEDED`: which budget is spent.')
+        str | None,
+        Field(description='For `BUDGET_EXCEEDED`: the budget that is used up.'),
     ] = None
-    """Of `BUDGET_EXCEEDED`: which budget is spent."""
+    """For `BUDGET_EXCEEDED`: the budget that is used up."""
 
     detail: str
     error: Annotated[
@@ -1997,20 +1967,20 @@ class Problem(Model):
         str | None,
         Field(
             description=(
-                'Of `RATE_LIMITED` and `STORAGE_FULL`: which limit, by measure and'
+                'For `RATE_LIMITED` and `STORAGE_FULL`: the limit, by measure and'
                 ' scope.'
             )
         ),
     ] = None
-    """Of `RATE_LIMITED` and `STORAGE_FULL`: which limit, by measure and scope."""
+    """For `RATE_LIMITED` and `STORAGE_FULL`: the limit, by measure and scope."""
 
     limit_usd: float | None = None
     model: str | None = None
     provider: Annotated[
         str | None,
-        Field(description="Of a provider's failure: which, and its `model`."),
+        Field(description='For provider errors: the provider, with its `model`.'),
     ] = None
-    """Of a provider's failure: which, and its `model`."""
+    """For provider errors: the provider, with its `model`."""
 
     quota: Annotated[int | None, Field(description='What it allows.')] = None
     """What it allows."""
@@ -2023,38 +1993,39 @@ class Problem(Model):
     """When it begins anew."""
 
     scope: Annotated[
-        str | None, Field(description='Of `SCOPE_MISSING`: the scope that this needs.')
+        str | None, Field(description='For `SCOPE_MISSING`: the required scope.')
     ] = None
-    """Of `SCOPE_MISSING`: the scope that this needs."""
+    """For `SCOPE_MISSING`: the required scope."""
 
     size_bytes: Annotated[
-        int | None, Field(description='Of `STORAGE_FULL`: bytes of what was refused.')
+        int | None,
+        Field(description='For `STORAGE_FULL`: size of the rejected upload in bytes.'),
     ] = None
-    """Of `STORAGE_FULL`: bytes of what was refused."""
+    """For `STORAGE_FULL`: size of the rejected upload in bytes."""
 
     status: int
     title: str
     type: AnyUrl
     types: Annotated[
         list[str] | None,
-        Field(description='Of `PROVIDER_MISSING`: which providers are missing.'),
+        Field(description='For `PROVIDER_MISSING`: the missing providers.'),
     ] = None
-    """Of `PROVIDER_MISSING`: which providers are missing."""
+    """For `PROVIDER_MISSING`: the missing providers."""
 
     used: Annotated[
-        int | None, Field(description='Of `STORAGE_FULL`: bytes that are stored.')
+        int | None, Field(description='For `STORAGE_FULL`: stored bytes.')
     ] = None
-    """Of `STORAGE_FULL`: bytes that are stored."""
+    """For `STORAGE_FULL`: stored bytes."""
 
     window_seconds: Annotated[
-        int | None, Field(description='In which time; absent: at every moment.')
+        int | None, Field(description='The period; absent: at every moment.')
     ] = None
-    """In which time; absent: at every moment."""
+    """The period; absent: at every moment."""
 
 
 class ProfileHistory(Model):
     """
-    What of a conversation the model gets.
+    The part of a conversation that the model gets.
     """
 
     condense: Annotated[
@@ -2062,8 +2033,8 @@ class ProfileHistory(Model):
     ]
     """Whether follow-ups are rewritten before searching."""
 
-    tokens: Annotated[int | None, Field(description='Most tokens; null is all of it.')]
-    """Most tokens; null is all of it."""
+    tokens: Annotated[int | None, Field(description='Maximum tokens; null means all.')]
+    """Maximum tokens; null means all."""
 
 
 class ProfileInfo(Model):
@@ -2075,9 +2046,10 @@ class ProfileInfo(Model):
     """null is the question's."""
 
     ask_back: Annotated[
-        bool, Field(description='Whether the model asks back what is unclear.')
+        bool,
+        Field(description='Whether the model asks back when the question is unclear.'),
     ]
-    """Whether the model asks back what is unclear."""
+    """Whether the model asks back when the question is unclear."""
 
     assess: bool
     base: str | None = None
@@ -2098,14 +2070,9 @@ class ProfileInfo(Model):
 
     events: list[str]
     fill_table_query: Annotated[
-        bool,
-        Field(
-            description=(
-                'Whether the model reads what asks to compute as a query of a table.'
-            )
-        ),
+        bool, Field(description='Whether a model may write table queries.')
     ]
-    """Whether the model reads what asks to compute as a query of a table."""
+    """Whether a model may write table queries."""
 
     fuse_by_rank: Annotated[
         bool, Field(description='Whether `hybrid` fuses by reciprocal rank alone.')
@@ -2119,19 +2086,14 @@ class ProfileInfo(Model):
     """By tenant plan."""
 
     instructions: Annotated[
-        str | None, Field(description='What the model is told beyond our own prompt.')
+        str | None, Field(description='Instructions in addition to our prompt.')
     ]
-    """What the model is told beyond our own prompt."""
+    """Instructions in addition to our prompt."""
 
     judge_relevance: Annotated[
-        bool,
-        Field(
-            description=(
-                'Whether the model leaves out what has nothing to do with the question.'
-            )
-        ),
+        bool, Field(description='Whether the model leaves out irrelevant passages.')
     ]
-    """Whether the model leaves out what has nothing to do with the question."""
+    """Whether the model leaves out irrelevant passages."""
 
     keep_passages: Annotated[
         bool,
@@ -2149,33 +2111,32 @@ class ProfileInfo(Model):
     max_context_chars: Annotated[
         int | None,
         Field(
-            description='Most characters of the context, labels and line ends included.'
+            description=(
+                'Maximum characters of the context, including labels and line ends.'
+            )
         ),
     ]
-    """Most characters of the context, labels and line ends included."""
+    """Maximum characters of the context, including labels and line ends."""
 
     max_per_document: Annotated[
-        int | None, Field(description='Most chunks of one document.')
+        int | None, Field(description='Maximum chunks of one document.')
     ]
-    """Most chunks of one document."""
+    """Maximum chunks of one document."""
 
     min_score: float | None
     min_score_calibrated: Annotated[
-        bool,
-        Field(
-            description="Whether the embedding space's own threshold counts instead."
-        ),
+        bool, Field(description="Whether to use the embedding space's own threshold.")
     ]
-    """Whether the embedding space's own threshold counts instead."""
+    """Whether to use the embedding space's own threshold."""
 
     mode: str
     name: str
     not_found_sentence: str | None
     on_empty: Annotated[
         Literal['model', 'sentence'] | str,
-        Field(description='Who answers where nothing was found.'),
+        Field(description='What answers if nothing was found.'),
     ]
-    """Who answers where nothing was found."""
+    """What answers if nothing was found."""
 
     optional_events: list[str]
     recent: Annotated[
@@ -2185,20 +2146,20 @@ class ProfileInfo(Model):
 
     remove_invalid_markers: Annotated[
         bool,
-        Field(description="Whether markers whose number isn't a source's are removed."),
+        Field(description='Whether markers without a matching source are removed.'),
     ]
-    """Whether markers whose number isn't a source's are removed."""
+    """Whether markers without a matching source are removed."""
 
     rerank_candidates: int | None
     rerank_keep: Annotated[
-        int | None, Field(description='Most results after it; null is `top_k`.')
+        int | None, Field(description='Maximum results after it; null is `top_k`.')
     ]
-    """Most results after it; null is `top_k`."""
+    """Maximum results after it; null is `top_k`."""
 
     rerank_seconds: Annotated[
-        float | None, Field(description='null is what the operator set.')
+        float | None, Field(description="null: the operator's setting.")
     ]
-    """null is what the operator set."""
+    """null: the operator's setting."""
 
     scope: Literal['org', 'user'] | str
     speculate: bool
@@ -2212,7 +2173,7 @@ class ProfileInfo(Model):
 
 class ProfileList(Model):
     """
-    The profiles that a chat may name: the server's, then the organisation's own.
+    The available profiles: the built-in ones, then the organisation's own.
     """
 
     next_page_token: Annotated[str, Field(description='"" on the last page.')]
@@ -2223,15 +2184,15 @@ class ProfileList(Model):
 
 class ProfileOptions(Model):
     """
-    Fields of a profile to be changed, within its limits; what is absent stays.
+    Profile fields to override, within its limits.
     """
 
     answer_language: str | None = None
     ask_back: bool | None = None
     assess: Annotated[
-        bool | None, Field(description='Lets the model judge its answer.')
+        bool | None, Field(description='Has the model assess its answer.')
     ] = None
-    """Lets the model judge its answer."""
+    """Has the model assess its answer."""
 
     by_document: Annotated[
         bool | None, Field(description='The best chunk of each document alone.')
@@ -2245,26 +2206,26 @@ class ProfileOptions(Model):
 
     context_format: Annotated[
         Literal['numbered', 'source_labels', 'typed', 'plain'] | str | None,
-        Field(description="How a passage's block begins in the prompt."),
+        Field(description="The heading of a passage's block in the prompt."),
     ] = None
-    """How a passage's block begins in the prompt."""
+    """The heading of a passage's block in the prompt."""
 
     decide: Annotated[
         bool | None,
-        Field(description='Asks first whether the question needs retrieval.'),
+        Field(description='First asks the model whether the question needs retrieval.'),
     ] = None
-    """Asks first whether the question needs retrieval."""
+    """First asks the model whether the question needs retrieval."""
 
     derive_filter: Annotated[
         bool | None,
         Field(
             description=(
-                'Narrows the search to tags, category, kind and dates of saving that a'
-                ' question names.'
+                'Narrows the search to the tags, category, kind and dates of saving'
+                ' named in a question.'
             )
         ),
     ] = None
-    """Narrows the search to tags, category, kind and dates of saving that a question names."""
+    """Narrows the search to the tags, category, kind and dates of saving named in a question."""
 
     empty_selection: Annotated[
         Literal['nothing', 'absent'] | str | None,
@@ -2274,14 +2235,9 @@ class ProfileOptions(Model):
 
     fill_table_query: Annotated[
         bool | None,
-        Field(
-            description=(
-                'Lets the model read a question that asks to compute as a query of a'
-                ' table, where no rule does.'
-            )
-        ),
+        Field(description='Has the model write a table query if the rules find none.'),
     ] = None
-    """Lets the model read a question that asks to compute as a query of a table, where no rule does."""
+    """Has the model write a table query if the rules find none."""
 
     fuse_by_rank: Annotated[
         bool | None,
@@ -2297,79 +2253,70 @@ class ProfileOptions(Model):
         int | None,
         Field(
             description=(
-                'Most tokens of system prompt and conversation; 0 gives the model no'
-                ' history.'
+                'Maximum tokens of system prompt and conversation; 0 sends no history.'
             )
         ),
     ] = None
-    """Most tokens of system prompt and conversation; 0 gives the model no history."""
+    """Maximum tokens of system prompt and conversation; 0 sends no history."""
 
     hyde: Annotated[
-        bool | None,
-        Field(description='Searches for a passage that might be the answer.'),
+        bool | None, Field(description='Searches with a hypothetical answer (HyDE).')
     ] = None
-    """Searches for a passage that might be the answer."""
+    """Searches with a hypothetical answer (HyDE)."""
 
     input_tokens: Annotated[
         InputTokens | None,
-        Field(description='Most tokens that the model is given, by tenant plan.'),
+        Field(description='Maximum input tokens of the model, by tenant plan.'),
     ] = None
-    """Most tokens that the model is given, by tenant plan."""
+    """Maximum input tokens of the model, by tenant plan."""
 
     instructions: str | None = None
     judge_relevance: Annotated[
-        bool | None,
-        Field(
-            description=(
-                'Lets the model leave out passages that have nothing to do with the'
-                ' question.'
-            )
-        ),
+        bool | None, Field(description='Has the model leave out irrelevant passages.')
     ] = None
-    """Lets the model leave out passages that have nothing to do with the question."""
+    """Has the model leave out irrelevant passages."""
 
     keep_passages: Annotated[
         bool | None,
         Field(
             description=(
-                "Keeps the passages of earlier questions in the prompt where a"
-                " provider's cache makes it cheaper."
+                "Keeps the passages of earlier questions in the prompt if a provider's"
+                " cache makes it cheaper."
             )
         ),
     ] = None
-    """Keeps the passages of earlier questions in the prompt where a provider's cache makes it cheaper."""
+    """Keeps the passages of earlier questions in the prompt if a provider's cache makes it cheaper."""
 
     marker_style: Literal['none', 'remove', 'ref', 'source'] | str | None = None
     max_completion_tokens: int | None = None
     max_context_chars: Annotated[
         int | None,
         Field(
-            description='Most characters of the context, labels and line ends included.'
+            description=(
+                'Maximum characters of the context, including labels and line ends.'
+            )
         ),
     ] = None
-    """Most characters of the context, labels and line ends included."""
+    """Maximum characters of the context, including labels and line ends."""
 
     max_per_document: Annotated[
         int | None,
         Field(
             description=(
-                "Most chunks of one document; absent means no limit, or the profile's."
+                "Maximum chunks of one document; absent: no limit, or the profile's."
             )
         ),
     ] = None
-    """Most chunks of one document; absent means no limit, or the profile's."""
+    """Maximum chunks of one document; absent: no limit, or the profile's."""
 
     min_score: float | None = None
     min_score_calibrated: Annotated[
         bool | None,
         Field(
-            description=(
-                "Whether the embedding space's own threshold counts instead, where it"
-                " is known."
-            )
+            description="Whether to use the embedding space's own threshold, if known."
         ),
     ] = None
-    """Whether the embedding space's own threshold counts instead, where it is known."""
+    """Whether to use the embedding space's own threshold, if known."""
 
     mode: Literal['dense', 'lexical', 'hybrid'] | str | None = None
     not_found_sentence: Annotated[
@@ -2387,12 +2334,12 @@ class ProfileOptions(Model):
         Literal['model', 'sentence'] | str | None,
         Field(
             description=(
-                'Who answers where nothing was found: the model, or a fixed sentence at'
+                'What answers if nothing was found: the model, or a fixed sentence at'
                 ' no cost.'
             )
         ),
     ] = None
-    """Who answers where nothing was found: the model, or a fixed sentence at no cost."""
+    """What answers if nothing was found: the model, or a fixed sentence at no cost."""
 
     recent: Annotated[
         int | None,
@@ -2408,60 +2355,51 @@ class ProfileOptions(Model):
         bool | None,
         Field(
             description=(
-                "Removes markers whose number isn't a source's; otherwise they stay as"
-                " written."
+                'Removes markers without a matching source; otherwise they stay as'
+                ' written.'
             )
         ),
     ] = None
-    """Removes markers whose number isn't a source's; otherwise they stay as written."""
+    """Removes markers without a matching source; otherwise they stay as written."""
 
     rerank: Annotated[
-        bool | None, Field(description='A second ranking by a rerank model.')
+        bool | None, Field(description='Reranks results with a rerank model.')
     ] = None
-    """A second ranking by a rerank model."""
+    """Reranks results with a rerank model."""
 
     rerank_candidates: Annotated[
-        int | None,
-        Field(description='How many results are ranked again; `top_k` at least.'),
+        int | None, Field(description='Number of results to rerank, at least `top_k`.')
     ] = None
-    """How many results are ranked again; `top_k` at least."""
+    """Number of results to rerank, at least `top_k`."""
 
     rerank_keep: Annotated[
         int | None,
-        Field(
-            description=(
-                "How many of them are kept at most; absent means the profile's, or"
-                " `top_k`."
-            )
-        ),
+        Field(description="Maximum kept; absent: the profile's, or `top_k`."),
     ] = None
-    """How many of them are kept at most; absent means the profile's, or `top_k`."""
+    """Maximum kept; absent: the profile's, or `top_k`."""
 
     rerank_seconds: Annotated[
         float | None,
         Field(
-            description=(
-                'How long that may take; absent means what the operator set, 0.3 unless'
-                ' changed.'
-            )
+            description="Time limit; absent: the operator's setting, 0.3 by default."
         ),
     ] = None
-    """How long that may take; absent means what the operator set, 0.3 unless changed."""
+    """Time limit; absent: the operator's setting, 0.3 by default."""
 
     scope: Annotated[
         Literal['org', 'user'] | str | None,
         Field(
             description=(
-                "Whose documents are searched: the organisation's, or the caller's own."
+                "The documents searched: the organisation's, or the caller's own."
             )
         ),
     ] = None
-    """Whose documents are searched: the organisation's, or the caller's own."""
+    """The documents searched: the organisation's, or the caller's own."""
 
     speculate: Annotated[
-        bool | None, Field(description='Begins the answer before that decision.')
+        bool | None, Field(description='Starts the answer before that decision.')
     ] = None
-    """Begins the answer before that decision."""
+    """Starts the answer before that decision."""
 
     strategy: Annotated[
         Literal['semantic', 'library'] | str | None,
@@ -2476,14 +2414,14 @@ class ProfileOptions(Model):
     top_k: int | None = None
     types: Annotated[
         list[Literal['file', 'article', 'repository', 'capture'] | str] | None,
-        Field(description='Types of documents that are searched; none is all.'),
+        Field(description='Types of documents searched; none means all.'),
     ] = None
-    """Types of documents that are searched; none is all."""
+    """Types of documents searched; none means all."""
 
 
 class ProviderBody(Model):
     """
-    A tenant provider; what was saved before is replaced, its key included.
+    A tenant provider; it replaces the saved one, including its key.
     """
 
     api_base: Annotated[
@@ -2494,9 +2432,9 @@ class ProviderBody(Model):
 
     api_key: Annotated[
         SecretStr | None,
-        Field(description='Write-only: it is sealed at once and never comes back.'),
+        Field(description='Write-only: it is sealed at once and never returned.'),
     ] = None
-    """Write-only: it is sealed at once and never comes back."""
+    """Write-only: it is sealed at once and never returned."""
 
     dimensions: Annotated[
         int | None,
@@ -2510,19 +2448,15 @@ class ProviderBody(Model):
 
     fallbacks: Annotated[
         list[FallbackBody] | None,
-        Field(description='Who takes over, in this order; of chat providers only.'),
+        Field(description='Fallbacks, in order; for chat providers only.'),
     ] = None
-    """Who takes over, in this order; of chat providers only."""
+    """Fallbacks, in order; for chat providers only."""
 
     model: Annotated[
         str | None,
-        Field(
-            description=(
-                "The model; absent means the provider's default, where it has one."
-            )
-        ),
+        Field(description="The model; absent: the provider's default, if it has one."),
     ] = None
-    """The model; absent means the provider's default, where it has one."""
+    """The model; absent: the provider's default, if it has one."""
 
     provider: Annotated[
         str,
@@ -2539,26 +2473,27 @@ class ProviderBody(Model):
     test: Annotated[
         bool | None,
         Field(
-            description='Makes one small call to the provider and reports how it went.'
+            description='Tests the provider with a small call and returns the result.'
         ),
     ] = None
-    """Makes one small call to the provider and reports how it went."""
+    """Tests the provider with a small call and returns the result."""
 
 
 class ProviderRulesBody(Model):
     """
-    What an organisation demands of providers.
+    An organisation's requirements for providers.
     """
 
     require_own: Annotated[
-        bool, Field(description="Whether the operator's providers may not be used.")
+        bool,
+        Field(description="Whether only the organisation's own providers may be used."),
     ]
-    """Whether the operator's providers may not be used."""
+    """Whether only the organisation's own providers may be used."""
 
 
 class ProviderTestInfo(Model):
     """
-    How the last test call went: when the provider was saved, or later.
+    Result of the last test call.
     """
 
     dimensions: int | None = None
@@ -2618,24 +2553,21 @@ class RerankResults(Model):
 
 class RerankSummary(Model):
     """
-    What a rerank model did in its time.
+    The result of reranking within its time limit.
     """
 
-    candidates: Annotated[int, Field(description='Results that it was given.')]
-    """Results that it was given."""
+    candidates: Annotated[int, Field(description='Number of results passed to it.')]
+    """Number of results passed to it."""
 
     ranked: Annotated[
-        int,
-        Field(
-            description='Results that it scored: all, unless its time was over first.'
-        ),
+        int, Field(description='Number of results scored: all, unless time ran out.')
     ]
-    """Results that it scored: all, unless its time was over first."""
+    """Number of results scored: all, unless time ran out."""
 
 
 class ResponseFormat(Model):
     """
-    Whether the answer is JSON. Each annotation of the message says the value's pointer.
+    Whether the answer is JSON. Each annotation then has the value's JSON pointer.
     """
 
     json_schema: JsonSchemaParam | None = None
@@ -2644,80 +2576,80 @@ class ResponseFormat(Model):
 
 class RetentionBody(Model):
     """
-    How long the organisation keeps what it stores. What is left out stays as it is.
+    The organisation's retention policy. Absent fields stay unchanged.
     """
 
     conversation_days: Annotated[
         int | None,
         Field(
             description=(
-                'For how many days after its last message a conversation is kept; null:'
-                ' until it is deleted.'
+                'Days that a conversation is kept after its last message; null: until'
+                ' it is deleted.'
             )
         ),
     ] = None
-    """For how many days after its last message a conversation is kept; null: until it is deleted."""
+    """Days that a conversation is kept after its last message; null: until it is deleted."""
 
     document_days: Annotated[
         int | None,
         Field(
             description=(
-                'For how many days after its last version was stored a document is'
-                ' kept; null: until it is deleted.'
+                'Days that a document is kept after its last version was stored; null:'
+                ' until it is deleted.'
             )
         ),
     ] = None
-    """For how many days after its last version was stored a document is kept; null: until it is deleted."""
+    """Days that a document is kept after its last version was stored; null: until it is deleted."""
 
     expired_document_days: Annotated[
         int | None,
         Field(
             description=(
-                'For how many days after its `valid_until` a document is kept; null:'
-                ' until it is deleted.'
+                'Days that a document is kept after its `valid_until`; null: until it'
+                ' is deleted.'
             )
         ),
     ] = None
-    """For how many days after its `valid_until` a document is kept; null: until it is deleted."""
+    """Days that a document is kept after its `valid_until`; null: until it is deleted."""
 
 
 class RetentionInfo(Model):
     """
-    How long the organisation keeps what it stores.
+    The organisation's retention policy.
     """
 
     conversation_days: Annotated[
         int | None,
         Field(
             description=(
-                'For how many days after its last message a conversation is kept; null:'
-                ' until it is deleted.'
+                'Days that a conversation is kept after its last message; null: until'
+                ' it is deleted.'
             )
         ),
     ]
-    """For how many days after its last message a conversation is kept; null: until it is deleted."""
+    """Days that a conversation is kept after its last message; null: until it is deleted."""
 
     document_days: Annotated[
         int | None,
         Field(
             description=(
-                'For how many days after its last version was stored a document is'
-                ' kept; null: until it is deleted.'
+                'Days that a document is kept after its last version was stored; null:'
+                ' until it is deleted.'
             )
         ),
     ]
-    """For how many days after its last version was stored a document is kept; null: until it is deleted."""
+    """Days that a document is kept after its last version was stored; null: until it is deleted."""
 
     expired_document_days: Annotated[
         int | None,
         Field(
             description=(
-                'For how many days after its `valid_until` a document is kept; null:'
-                ' until it is deleted.'
+                'Days that a document is kept after its `valid_until`; null: until it'
+                ' is deleted.'
             )
         ),
     ]
-    """For how many days after its `valid_until` a document is kept; null: until it is deleted."""
+    """Days that a document is kept after its `valid_until`; null: until it is deleted."""
 
 
 class RoleBody(Model):
@@ -2744,14 +2676,14 @@ class RotationBody(Model):
     """When it stops working (RFC 3339); absent: never."""
 
     overlap_seconds: Annotated[
-        int | None, Field(description='How long the text before works, too.')
+        int | None, Field(description='How long the previous text still works.')
     ] = None
-    """How long the text before works, too."""
+    """How long the previous text still works."""
 
 
 class RunCancelled(Model):
     """
-    What is known of a run that was to be stopped.
+    A run that was asked to stop.
     """
 
     run_id: UUID
@@ -2759,12 +2691,12 @@ class RunCancelled(Model):
         Literal['running', 'done', 'cancelled', 'failed'] | str,
         Field(
             description=(
-                'Of the moment before: one that is `running` stops now, the others had'
+                'The state before cancelling: a `running` one stops now, others had'
                 ' ended.'
             )
         ),
     ]
-    """Of the moment before: one that is `running` stops now, the others had ended."""
+    """The state before cancelling: a `running` one stops now, others had ended."""
 
 
 class SearchBody(Model):
@@ -2773,17 +2705,14 @@ class SearchBody(Model):
     """
 
     any_validity: Annotated[
-        bool | None, Field(description="Whether also what isn't valid is found.")
+        bool | None, Field(description='Whether to search regardless of validity.')
     ] = None
-    """Whether also what isn't valid is found."""
+    """Whether to search regardless of validity."""
 
     as_of: Annotated[
-        str | None,
-        Field(
-            description='What was, or will be, valid then is found; absent means now.'
-        ),
+        str | None, Field(description='Finds what is valid at this time; absent: now.')
     ] = None
-    """What was, or will be, valid then is found; absent means now."""
+    """Finds what is valid at this time; absent: now."""
 
     collection: str | None = None
     dense_weight: Annotated[
@@ -2801,12 +2730,12 @@ class SearchBody(Model):
         float | None,
         Field(
             description=(
-                "How much a result's likeness to those before it counts against its"
+                "How much similarity to previous results counts against a result's"
                 " relevance; 0 in `lexical`."
             )
         ),
     ] = None
-    """How much a result's likeness to those before it counts against its relevance; 0 in `lexical`."""
+    """How much similarity to previous results counts against a result's relevance; 0 in `lexical`."""
 
     document_ids: Annotated[
         list[int] | None,
@@ -2837,32 +2766,30 @@ class SearchBody(Model):
 
     include: Annotated[
         list[Literal['metadata']] | None,
-        Field(
-            description="`metadata`: each result says its document's metadata and tags."
-        ),
+        Field(description="`metadata`: include each document's metadata and tags."),
     ] = None
-    """`metadata`: each result says its document's metadata and tags."""
+    """`metadata`: include each document's metadata and tags."""
 
     keep_duplicates: Annotated[
         bool | None,
         Field(
             description=(
-                'Keeps chunks whose text is nearly that of a better one, which else are'
-                ' left out and named by it.'
+                'Keeps near-duplicates of better results, which are otherwise left out'
+                ' and listed there.'
             )
         ),
     ] = None
-    """Keeps chunks whose text is nearly that of a better one, which else are left out and named by it."""
+    """Keeps near-duplicates of better results, which are otherwise left out and listed there."""
 
     max_per_document: Annotated[
         int | None,
         Field(
             description=(
-                "Most chunks of one document; absent means no limit, or the profile's."
+                "Maximum chunks of one document; absent: no limit, or the profile's."
             )
         ),
     ] = None
-    """Most chunks of one document; absent means no limit, or the profile's."""
+    """Maximum chunks of one document; absent: no limit, or the profile's."""
 
     min_score: Annotated[
         float | None, Field(description='Lowest cosine similarity of a result.')
@@ -2873,18 +2800,18 @@ class SearchBody(Model):
         Literal['dense', 'lexical', 'hybrid'] | str | None,
         Field(
             description=(
-                'By meaning, by words, or by both; `dense` alone is the fastest.'
+                'Dense (by meaning), lexical (by words), or both; `dense` is the'
+                ' fastest.'
             )
         ),
     ] = None
-    """By meaning, by words, or by both; `dense` alone is the fastest."""
+    """Dense (by meaning), lexical (by words), or both; `dense` is the fastest."""
 
     query: str
     rerank: Annotated[
-        bool | None,
-        Field(description='Puts the results into the order of a rerank model.'),
+        bool | None, Field(description='Reranks the results with a rerank model.')
     ] = None
-    """Puts the results into the order of a rerank model."""
+    """Reranks the results with a rerank model."""
 
     rerank_seconds: Annotated[
         float | None,
@@ -2920,16 +2847,15 @@ class SearchResult(Model):
     content: str
     document_id: int
     duplicate_chunk_ids: Annotated[
-        list[int] | None,
-        Field(description="Left out: their text is nearly this one's."),
+        list[int] | None, Field(description='Near-duplicates that were left out.')
     ] = None
-    """Left out: their text is nearly this one's."""
+    """Near-duplicates that were left out."""
 
     end_line: int | None = None
     end_row_number: Annotated[
-        int | None, Field(description='Last line, where it holds several.')
+        int | None, Field(description='Last line, if there are several.')
     ] = None
-    """Last line, where it holds several."""
+    """Last line, if there are several."""
 
     end_seconds: float | None = None
     file_name: str
@@ -2953,9 +2879,10 @@ class SearchResult(Model):
     """File within the file, such as an e-mail's attachment."""
 
     rank_score: Annotated[
-        float, Field(description='Orders within one mode: cosine, BM25 or fused.')
+        float,
+        Field(description='Orders results within one mode: cosine, BM25 or fused.'),
     ]
-    """Orders within one mode: cosine, BM25 or fused."""
+    """Orders results within one mode: cosine, BM25 or fused."""
 
     record_path: Annotated[
         str | None,
@@ -2978,12 +2905,11 @@ class SearchResult(Model):
         float | None,
         Field(
             description=(
-                'Cosine similarity, in every mode; null for a chunk that has no vector'
-                ' yet.'
+                'Cosine similarity, in every mode; null for a chunk without a vector.'
             )
         ),
     ]
-    """Cosine similarity, in every mode; null for a chunk that has no vector yet."""
+    """Cosine similarity, in every mode; null for a chunk without a vector."""
 
     section: str | None = None
     sheet: Annotated[
@@ -3003,9 +2929,9 @@ class SearchResult(Model):
 
     start_line: int | None = None
     start_seconds: Annotated[
-        float | None, Field(description='When its first words are said.')
+        float | None, Field(description='Start of its speech, in seconds.')
     ] = None
-    """When its first words are said."""
+    """Start of its speech, in seconds."""
 
     tags: Annotated[
         list[str] | None,
@@ -3028,14 +2954,15 @@ class SearchUsage(Model):
 
 class Sharing(Model):
     """
-    Who may read a conversation beside its user. They read it, and change nothing.
+    Who may read a conversation besides its user. Readers can't change it.
     """
 
     groups: list[str] | None = None
     organisation: Annotated[
-        bool | None, Field(description='Whether everybody in the organisation may.')
+        bool | None,
+        Field(description='Whether everybody in the organisation may read it.'),
     ] = None
-    """Whether everybody in the organisation may."""
+    """Whether everybody in the organisation may read it."""
 
     users: Annotated[list[str] | None, Field(description='Ids of users.')] = None
     """Ids of users."""
@@ -3070,7 +2997,7 @@ class Source(Model):
 
 class SourceList(Model):
     """
-    The same passages as `citations`, once more after the last token.
+    The same passages as `citations`, repeated after the last token.
     """
 
     sources: list[Source]
@@ -3124,7 +3051,7 @@ SpaceRole = TypeAliasType(
 
 class SpaceScale(Model):
     """
-    What cosine similarities are in a space, measured with built-in questions and texts.
+    The scale of cosine similarities in a space, measured with built-in questions and texts.
     """
 
     deviation: Annotated[float, Field(description='Its standard deviation.')]
@@ -3134,20 +3061,17 @@ class SpaceScale(Model):
         float,
         Field(
             description=(
-                'Median of a question and the text that answers it, in standard'
-                ' deviations above that mean.'
+                'Median similarity of a question and its answer, in standard deviations'
+                ' above that mean.'
             )
         ),
     ]
-    """Median of a question and the text that answers it, in standard deviations above that mean."""
+    """Median similarity of a question and its answer, in standard deviations above that mean."""
 
     unrelated: Annotated[
-        float,
-        Field(
-            description='Mean of a question and a text that has nothing to do with it.'
-        ),
+        float, Field(description='Mean similarity of a question and an unrelated text.')
     ]
-    """Mean of a question and a text that has nothing to do with it."""
+    """Mean similarity of a question and an unrelated text."""
 
 
 class SpanPlace(Model):
@@ -3156,10 +3080,9 @@ class SpanPlace(Model):
     """
 
     boxes: Annotated[
-        PageBoxes | None,
-        Field(description='There only for a PDF that can be read in time.'),
+        PageBoxes | None, Field(description='Only for a PDF that can be read in time.')
     ] = None
-    """There only for a PDF that can be read in time."""
+    """Only for a PDF that can be read in time."""
 
     cell: Annotated[int | None, Field(description='Cell of a notebook, from 1.')] = None
     """Cell of a notebook, from 1."""
@@ -3171,9 +3094,9 @@ class SpanPlace(Model):
 
     end_line: int | None = None
     end_row_number: Annotated[
-        int | None, Field(description='Last line, where it holds several.')
+        int | None, Field(description='Last line, if there are several.')
     ] = None
-    """Last line, where it holds several."""
+    """Last line, if there are several."""
 
     end_seconds: float | None = None
     page_number: int | None = None
@@ -3211,14 +3134,14 @@ class SpanPlace(Model):
 
     start_line: int | None = None
     start_seconds: Annotated[
-        float | None, Field(description='When its first words are said.')
+        float | None, Field(description='Start of its speech, in seconds.')
     ] = None
-    """When its first words are said."""
+    """Start of its speech, in seconds."""
 
 
 class SpanPlaces(Model):
     """
-    Where a part of a version's text stands in the original.
+    The place of a part of a version's text in the original.
     """
 
     places: Annotated[
@@ -3234,7 +3157,7 @@ Stage = TypeAliasType(
     "Stage",
     Annotated[
         Literal['parse', 'chunk', 'embed', 'publish'] | str,
-        Field(description='What is being done with a version.'),
+        Field(description='The processing step of a version.'),
     ],
 )
 
@@ -3272,23 +3195,19 @@ class StoredUsage(Model):
         int | None,
         Field(
             description=(
-                'Those that it wrote to its cache, where there were any and it bills'
-                ' that.'
+                'Tokens that it wrote to its cache, if any and if it bills that.'
             )
         ),
     ] = None
-    """Those that it wrote to its cache, where there were any and it bills that."""
+    """Tokens that it wrote to its cache, if any and if it bills that."""
 
     cached_prompt_tokens: Annotated[
         int | None,
         Field(
-            description=(
-                'Those of the prompt that the provider read from its cache, where there'
-                ' were any.'
-            )
+            description='Prompt tokens that the provider read from its cache, if any.'
         ),
     ] = None
-    """Those of the prompt that the provider read from its cache, where there were any."""
+    """Prompt tokens that the provider read from its cache, if any."""
 
     completion_tokens: int
     cost_usd: Annotated[
@@ -3300,11 +3219,9 @@ class StoredUsage(Model):
     embedding_tokens: int
     estimated: Annotated[
         Literal[True] | None,
-        Field(
-            description='There only if the answer was cut off, so that nobody counted.'
-        ),
+        Field(description='Only if the answer was cut off, so that nobody counted.'),
     ] = None
-    """There only if the answer was cut off, so that nobody counted."""
+    """Only if the answer was cut off, so that nobody counted."""
 
     path: Annotated[
         str | None,
@@ -3322,7 +3239,7 @@ class StoredUsage(Model):
 
 class StreamError(Model):
     """
-    A fault after the stream has begun.
+    An error after the stream has started.
     """
 
     last_sequence: Annotated[
@@ -3333,22 +3250,22 @@ class StreamError(Model):
 
     reason: Annotated[
         Literal['RUN_LOST', 'RUN_CANCELLED'] | str | None,
-        Field(description='There only if the run lost its gateway, or was stopped.'),
+        Field(description='Only if the run lost its gateway, or was stopped.'),
     ] = None
-    """There only if the run lost its gateway, or was stopped."""
+    """Only if the run lost its gateway, or was stopped."""
 
     retryable: Annotated[
         Literal[True] | None,
-        Field(description='There only if the same request may be sent again at once.'),
+        Field(description='Only if the same request may be sent again at once.'),
     ] = None
-    """There only if the same request may be sent again at once."""
+    """Only if the same request may be sent again at once."""
 
     text: str
 
 
 class SwitchBody(Model):
     """
-    Which space is to be searched from now on.
+    The space to make live.
     """
 
     force: Annotated[
@@ -3367,14 +3284,14 @@ class SwitchBody(Model):
 
 class TableAggregateBody(Model):
     """
-    What is computed over all rows, or over each group.
+    Aggregates over all rows, or over each group.
     """
 
     column: Annotated[
         str | None,
-        Field(description='May be absent for `count` alone, which counts rows.'),
+        Field(description='May be absent only for `count`, which then counts rows.'),
     ] = None
-    """May be absent for `count` alone, which counts rows."""
+    """May be absent only for `count`, which then counts rows."""
 
     function: Annotated[
         Literal['count', 'count_distinct', 'sum', 'avg', 'min', 'max', 'median'] | str,
@@ -3397,20 +3314,17 @@ class TableAnswerRow(Model):
     """How many there are."""
 
     row_numbers: Annotated[
-        list[int], Field(description='Lines that it comes from, the first 100 of them.')
+        list[int], Field(description='Lines that it comes from, at most the first 100.')
     ]
-    """Lines that it comes from, the first 100 of them."""
+    """Lines that it comes from, at most the first 100."""
 
     values: Annotated[
         list[str | None],
         Field(
-            description=(
-                'One for each column, exact and in the form of its type; null if it is'
-                ' empty.'
-            )
+            description='One per column, exact and formatted by type; null if empty.'
         ),
     ]
-    """One for each column, exact and in the form of its type; null if it is empty."""
+    """One per column, exact and formatted by type; null if empty."""
 
 
 class TableColumn(Model):
@@ -3421,14 +3335,14 @@ class TableColumn(Model):
     currency: Annotated[str | None, Field(description='As the table writes it.')] = None
     """As the table writes it."""
 
-    name: Annotated[str, Field(description='In the header, or how it was computed.')]
-    """In the header, or how it was computed."""
+    name: Annotated[str, Field(description='In the header, or the aggregate.')]
+    """In the header, or the aggregate."""
 
     type: Annotated[
         Literal['text', 'number', 'percent', 'currency', 'date', 'boolean', 'unspecified'] | str,
-        Field(description='What most of its cells hold.'),
+        Field(description='The type of most of its cells.'),
     ]
-    """What most of its cells hold."""
+    """The type of most of its cells."""
 
 
 class TableFilterBody(Model):
@@ -3472,7 +3386,7 @@ class TableFilterBody(Model):
 
 class TableGroupBody(Model):
     """
-    What rows are grouped by.
+    Groupings of the rows.
     """
 
     column: Annotated[
@@ -3489,7 +3403,7 @@ class TableGroupBody(Model):
 
 class TableOrderBody(Model):
     """
-    A key of the answer's order; empty values come last.
+    A sort key of the result; empty values come last.
     """
 
     descending: bool | None = None
@@ -3499,24 +3413,24 @@ class TableOrderBody(Model):
 
 class TableQueryBody(Model):
     """
-    What is computed over one table of a document.
+    A query over one table of a document.
     """
 
     aggregates: Annotated[
         list[TableAggregateBody] | None,
-        Field(description='With `group_by` over each group, else over all rows.'),
+        Field(description='Per group with `group_by`, else over all rows.'),
     ] = None
-    """With `group_by` over each group, else over all rows."""
+    """Per group with `group_by`, else over all rows."""
 
     columns: Annotated[
         list[str] | None,
         Field(
             description=(
-                'Columns to show, where nothing is grouped or computed; none means all.'
+                'Columns to show, if there are no groups or aggregates; none means all.'
             )
         ),
     ] = None
-    """Columns to show, where nothing is grouped or computed; none means all."""
+    """Columns to show, if there are no groups or aggregates; none means all."""
 
     filters: Annotated[
         list[TableFilterBody] | None,
@@ -3543,11 +3457,11 @@ class TableQueryBody(Model):
         list[TableOrderBody] | None,
         Field(
             description=(
-                'Default, and among equals: the order of the table, or of the groups.'
+                'Default and tie-breaker: the order of the table, or of the groups.'
             )
         ),
     ] = None
-    """Default, and among equals: the order of the table, or of the groups."""
+    """Default and tie-breaker: the order of the table, or of the groups."""
 
     sheet: Annotated[
         str | None,
@@ -3572,18 +3486,14 @@ class TextDelta(Model):
 
 class TextParam(Model):
     """
-    A block of a message; only text can be read.
+    A block of a message; only text is supported.
     """
 
-    cache_control: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
+    cache_control: Annotated[Any | None, Field(description='Ignored.')] = None
+    """Ignored."""
 
-    citations: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
+    citations: Annotated[Any | None, Field(description='Ignored.')] = None
+    """Ignored."""
 
     text: str
     type: Annotated[
@@ -3600,7 +3510,7 @@ class TextParam(Model):
 
 class Token(Model):
     """
-    A piece of the answer's text.
+    A fragment of the answer's text.
     """
 
     text: str
@@ -3612,10 +3522,9 @@ class TokenCount(Model):
     """
 
     citewire: Annotated[
-        CountDetails,
-        Field(description="Anthropic's clients don't know it, and pass it on."),
+        CountDetails, Field(description="Anthropic's clients pass it through.")
     ]
-    """Anthropic's clients don't know it, and pass it on."""
+    """Anthropic's clients pass it through."""
 
     input_tokens: int
 
@@ -3632,30 +3541,26 @@ class TokenEvent(Model):
 
 class TokenUsage(Model):
     """
-    Tokens that the chat spent, all its calls together.
+    Tokens of all the chat's calls.
     """
 
     cache_write_prompt_tokens: Annotated[
         int | None,
         Field(
             description=(
-                'Those that it wrote to its cache, where there were any and it bills'
-                ' that.'
+                'Tokens that it wrote to its cache, if any and if it bills that.'
             )
         ),
     ] = None
-    """Those that it wrote to its cache, where there were any and it bills that."""
+    """Tokens that it wrote to its cache, if any and if it bills that."""
 
     cached_prompt_tokens: Annotated[
         int | None,
         Field(
-            description=(
-                'Those of the prompt that the provider read from its cache, where there'
-                ' were any.'
-            )
+            description='Prompt tokens that the provider read from its cache, if any.'
         ),
     ] = None
-    """Those of the prompt that the provider read from its cache, where there were any."""
+    """Prompt tokens that the provider read from its cache, if any."""
 
     completion_tokens: int
     cost_usd: Annotated[
@@ -3681,11 +3586,11 @@ class TokenUsage(Model):
 
 class ToolCallDelta(Model):
     """
-    A piece of a call of a tool that the request brought; the first of each call has its id and its name.
+    A fragment of a tool call; the first fragment of each call has its id and name.
     """
 
-    arguments: Annotated[str, Field(description='The next piece of its JSON.')]
-    """The next piece of its JSON."""
+    arguments: Annotated[str, Field(description='The next fragment of its JSON.')]
+    """The next fragment of its JSON."""
 
     id: str | None = None
     index: Annotated[int, Field(description="The call's number, from 0.")]
@@ -3696,7 +3601,7 @@ class ToolCallDelta(Model):
 
 class ToolCallParam(Model):
     """
-    A call of a tool that the caller runs.
+    A tool call for the caller to run.
     """
 
     function: FunctionCall
@@ -3789,7 +3694,7 @@ class UiMetadata(Model):
 
 class UiSourceDocument(Model):
     """
-    A citation whose document has none.
+    A citation of a document without a URL.
     """
 
     filename: str | None = None
@@ -3810,7 +3715,7 @@ class UiSourceList(Model):
 
 class UiSourceUrl(Model):
     """
-    A citation whose document has an address.
+    A citation of a document with a URL.
     """
 
     sourceId: str
@@ -3830,7 +3735,7 @@ class UiStart(Model):
 
 class UiStartStep(Model):
     """
-    A step begins; there is one.
+    Start of a step; there is only one.
     """
 
     type: Literal['start-step']
@@ -3847,7 +3752,7 @@ class UiStep(Model):
 
 class UiTextDelta(Model):
     """
-    A piece of the answer's text.
+    A fragment of the answer's text.
     """
 
     delta: str
@@ -3911,7 +3816,7 @@ class UsageEvent(Model):
 
 class UsageFigures(Model):
     """
-    What calls, or chats, have spent. A dictionary: its figures are those of the source that was asked for.
+    Usage of calls or chats. A dictionary with the figures of the requested source.
     """
 
     cache_write_tokens: int | None = None
@@ -3935,7 +3840,7 @@ class UsageFigures(Model):
 
 class UsageRow(Model):
     """
-    One group: what it was divided by, in the order asked for, then its figures.
+    One group: its keys in the requested order, then its figures.
     """
 
     cache_write_tokens: int | None = None
@@ -3969,7 +3874,7 @@ UsageSource = TypeAliasType(
     "UsageSource",
     Annotated[
         Literal['calls', 'exchanges'] | str,
-        Field(description='What is counted: calls to providers, or chats.'),
+        Field(description='The source: calls to providers, or chats.'),
     ],
 )
 
@@ -4003,8 +3908,8 @@ class UserDetails(Model):
     """
 
     created_at: AwareDatetime
-    disabled: Annotated[bool, Field(description='Whether the user may do nothing.')]
-    """Whether the user may do nothing."""
+    disabled: Annotated[bool, Field(description='Whether the user is disabled.')]
+    """Whether the user is disabled."""
 
     groups: Annotated[list[str], Field(description="Of the organisation's own.")]
     """Of the organisation's own."""
@@ -4013,12 +3918,9 @@ class UserDetails(Model):
     """API keys that aren't revoked."""
 
     provider_groups: Annotated[
-        list[str],
-        Field(
-            description='As the identity provider named them when it was last asked.'
-        ),
+        list[str], Field(description='As last reported by the identity provider.')
     ]
-    """As the identity provider named them when it was last asked."""
+    """As last reported by the identity provider."""
 
     role: Annotated[
         Literal['reader', 'editor', 'admin', 'owner'] | str,
@@ -4035,8 +3937,8 @@ class UserInfo(Model):
     """
 
     created_at: AwareDatetime
-    disabled: Annotated[bool, Field(description='Whether the user may do nothing.')]
-    """Whether the user may do nothing."""
+    disabled: Annotated[bool, Field(description='Whether the user is disabled.')]
+    """Whether the user is disabled."""
 
     keys: Annotated[int, Field(description="API keys that aren't revoked.")]
     """API keys that aren't revoked."""
@@ -4082,7 +3984,7 @@ Verdict = TypeAliasType(
 
 class VerifiedCitation(Model):
     """
-    A sentence of the answer and what the passage that it cites says about it.
+    A sentence of the answer with the verdict of the cited passage.
     """
 
     cell: Annotated[int | None, Field(description='Cell of a notebook, from 1.')] = None
@@ -4104,9 +4006,9 @@ class VerifiedCitation(Model):
 
     end_line: int | None = None
     end_row_number: Annotated[
-        int | None, Field(description='Last line, where it holds several.')
+        int | None, Field(description='Last line, if there are several.')
     ] = None
-    """Last line, where it holds several."""
+    """Last line, if there are several."""
 
     end_seconds: float | None = None
     index: Annotated[int, Field(description="The citation's number.")]
@@ -4116,12 +4018,12 @@ class VerifiedCitation(Model):
         list[str],
         Field(
             description=(
-                "What the sentence states and the passage doesn't: numbers, names,"
-                " negations."
+                "Numbers, names and negations of the sentence that the passage doesn't"
+                " have."
             )
         ),
     ]
-    """What the sentence states and the passage doesn't: numbers, names, negations."""
+    """Numbers, names and negations of the sentence that the passage doesn't have."""
 
     page_number: int | None = None
     part: Annotated[
@@ -4131,21 +4033,20 @@ class VerifiedCitation(Model):
     """File within the file, such as an e-mail's attachment."""
 
     pointer: Annotated[
-        str | None,
-        Field(description='In an answer that is JSON: JSON pointer of the value.'),
+        str | None, Field(description='In a JSON answer: JSON pointer of the value.')
     ] = None
-    """In an answer that is JSON: JSON pointer of the value."""
+    """In a JSON answer: JSON pointer of the value."""
 
     quote: Annotated[
         str,
         Field(
             description=(
-                "The passage's own words; empty if nothing in it comes near, or if it"
-                " was computed."
+                'Text from the passage; empty if nothing in it is close, or if it was'
+                ' computed.'
             )
         ),
     ]
-    """The passage's own words; empty if nothing in it comes near, or if it was computed."""
+    """Text from the passage; empty if nothing in it is close, or if it was computed."""
 
     quote_end: int
     quote_start: Annotated[
@@ -4191,9 +4092,9 @@ class VerifiedCitation(Model):
     """The quote's first line."""
 
     start_seconds: Annotated[
-        float | None, Field(description='When its first words are said.')
+        float | None, Field(description='Start of its speech, in seconds.')
     ] = None
-    """When its first words are said."""
+    """Start of its speech, in seconds."""
 
     support: Annotated[
         float, Field(description='How far the passage supports the sentence.')
@@ -4208,7 +4109,7 @@ class VerifiedCitation(Model):
 
 class VerifiedSentence(Model):
     """
-    A sentence of the answer and what a passage that it cites says about it.
+    A sentence of the answer with the verdict of a cited passage.
     """
 
     index: Annotated[int, Field(description="The citation's number.")]
@@ -4218,23 +4119,23 @@ class VerifiedSentence(Model):
         list[str],
         Field(
             description=(
-                "What the sentence states and the passage doesn't: numbers, names,"
-                " negations."
+                "Numbers, names and negations of the sentence that the passage doesn't"
+                " have."
             )
         ),
     ]
-    """What the sentence states and the passage doesn't: numbers, names, negations."""
+    """Numbers, names and negations of the sentence that the passage doesn't have."""
 
     quote: Annotated[
         str,
         Field(
             description=(
-                "The passage's own words; empty if nothing in it comes near, or if it"
-                " was computed."
+                'Text from the passage; empty if nothing in it is close, or if it was'
+                ' computed.'
             )
         ),
     ]
-    """The passage's own words; empty if nothing in it comes near, or if it was computed."""
+    """Text from the passage; empty if nothing in it is close, or if it was computed."""
 
     quote_end: int
     quote_start: Annotated[
@@ -4259,7 +4160,7 @@ class VerifiedSentence(Model):
 
 class VerifyBody(Model):
     """
-    An answer that any system wrote, and the passages that it cites.
+    An answer from any system, and the passages that it cites.
     """
 
     answer: Annotated[str, Field(description='Up to 128 KiB.')]
@@ -4286,7 +4187,7 @@ class VerifyBody(Model):
 
 class Batch(Model):
     """
-    Changes, done in this order.
+    The changes, in order.
     """
 
     operations: list[Operation]
@@ -4294,17 +4195,16 @@ class Batch(Model):
 
 class BudgetBody(Model):
     """
-    What may be spent in a period; UTC.
+    A spending limit for a period, in UTC.
     """
 
     key_id: Annotated[str | None, Field(description='The key, for `key`.')] = None
     """The key, for `key`."""
 
     limit_usd: Annotated[
-        int | float,
-        Field(description='USD; 0 lets nothing through that costs anything.'),
+        int | float, Field(description='USD; 0 blocks every call that costs anything.')
     ]
-    """USD; 0 lets nothing through that costs anything."""
+    """USD; 0 blocks every call that costs anything."""
 
     period: Period
     scope: Annotated[
@@ -4331,10 +4231,8 @@ class BudgetInfo(Model):
     limit_usd: float
     period: Period
     period_start: AwareDatetime
-    reserved_usd: Annotated[
-        float, Field(description='What open calls may cost at most.')
-    ]
-    """What open calls may cost at most."""
+    reserved_usd: Annotated[float, Field(description='Maximum cost of open calls.')]
+    """Maximum cost of open calls."""
 
     resets_at: AwareDatetime
     scope: Literal['org', 'user', 'key'] | str
@@ -4359,33 +4257,33 @@ class BudgetList(Model):
 
 class CalibrationBody(Model):
     """
-    What a space's scores mean; it takes the place of what is stored, as a whole.
+    What a space's scores mean; it replaces the stored calibration as a whole.
     """
 
     calibration: Annotated[
         CalibrationValues | None,
         Field(
             description=(
-                'Null removes what is stored: what comes with the server counts again.'
+                "Null removes the stored calibration: the server's defaults apply"
+                " again."
             )
         ),
     ]
-    """Null removes what is stored: what comes with the server counts again."""
+    """Null removes the stored calibration: the server's defaults apply again."""
 
     space: SpaceBody
 
 
 class CharLocation(Model):
     """
-    Words of a document, by their place in its stored text (`GET /v1/documents/{document_id}/text`).
+    A text span of a document, by offsets in its stored text (`GET /v1/documents/{document_id}/text`).
     """
 
     cited_text: str
     citewire: Annotated[
-        VerifiedCitation,
-        Field(description="Anthropic's clients don't know it, and pass it on."),
+        VerifiedCitation, Field(description="Anthropic's clients pass it through.")
     ]
-    """Anthropic's clients don't know it, and pass it on."""
+    """Anthropic's clients pass it through."""
 
     document_index: Annotated[int, Field(description='Number of the passage, from 0.')]
     """Number of the passage, from 0."""
@@ -4426,10 +4324,9 @@ class ChatAnswer(Model):
     sources: list[Source] | None = None
     steps: list[Step]
     tool_calls: Annotated[
-        list[ToolCallParam] | None,
-        Field(description='Of tools that the request brought.'),
+        list[ToolCallParam] | None, Field(description="For the request's tools.")
     ] = None
-    """Of tools that the request brought."""
+    """For the request's tools."""
 
     uncited: list[UncitedSentence] | None = None
     usage: TokenUsage
@@ -4438,36 +4335,37 @@ class ChatAnswer(Model):
 
 class ChatMessage(Model):
     """
-    A message of the conversation; of role `tool` it is what a tool gave back.
+    A message of the conversation; with role `tool`, a tool's result.
     """
 
     content: str | None = None
     createdAt: Annotated[
-        Any | None, Field(description="Of AI SDK's clients; not read.")
+        Any | None, Field(description="From the AI SDK's clients; ignored.")
     ] = None
-    """Of AI SDK's clients; not read."""
+    """From the AI SDK's clients; ignored."""
 
-    id: Annotated[Any | None, Field(description="Of AI SDK's clients; not read.")] = (
-        None
-    )
-    """Of AI SDK's clients; not read."""
+    id: Annotated[
+        Any | None, Field(description="From the AI SDK's clients; ignored.")
+    ] = None
+    """From the AI SDK's clients; ignored."""
 
     metadata: Annotated[
-        Any | None, Field(description="Of AI SDK's clients; not read.")
+        Any | None, Field(description="From the AI SDK's clients; ignored.")
     ] = None
-    """Of AI SDK's clients; not read."""
+    """From the AI SDK's clients; ignored."""
 
     parts: list[MessagePart] | None = None
     role: Literal['user', 'assistant', 'tool'] | str
     tool_call_id: Annotated[
-        str | None, Field(description='Of role `tool`: the call that it answers.')
+        str | None, Field(description='For role `tool`: the id of its call.')
     ] = None
-    """Of role `tool`: the call that it answers."""
+    """For role `tool`: the id of its call."""
 
     tool_calls: Annotated[
-        list[ToolCallParam] | None, Field(description='Of an answer that called tools.')
+        list[ToolCallParam] | None,
+        Field(description='For an answer that called tools.'),
     ] = None
-    """Of an answer that called tools."""
+    """For an answer that called tools."""
 
 
 class ChatRequest(Model):
@@ -4476,29 +4374,26 @@ class ChatRequest(Model):
     """
 
     any_validity: Annotated[
-        bool | None, Field(description="Whether also what isn't valid is found.")
+        bool | None, Field(description='Whether to search regardless of validity.')
     ] = None
-    """Whether also what isn't valid is found."""
+    """Whether to search regardless of validity."""
 
     as_of: Annotated[
-        str | None,
-        Field(
-            description='What was, or will be, valid then is found; absent means now.'
-        ),
+        str | None, Field(description='Finds what is valid at this time; absent: now.')
     ] = None
-    """What was, or will be, valid then is found; absent means now."""
+    """Finds what is valid at this time; absent: now."""
 
     collection: str | None = None
     conversation_id: Annotated[
-        UUID | None, Field(description='Continues a conversation; none begins one.')
+        UUID | None, Field(description='Continues a conversation; absent: starts one.')
     ] = None
-    """Continues a conversation; none begins one."""
+    """Continues a conversation; absent: starts one."""
 
     detach: Annotated[
         bool | None,
-        Field(description='True lets the run go on to its end without a reader.'),
+        Field(description='True lets the run continue to its end without a client.'),
     ] = None
-    """True lets the run go on to its end without a reader."""
+    """True lets the run continue to its end without a client."""
 
     document_ids: Annotated[
         list[int] | None,
@@ -4533,12 +4428,12 @@ class ChatRequest(Model):
         Any | None,
         Field(
             description=(
-                "Of AI SDK's clients: their chat is a conversation, with the dialect"
-                " `ui-message`."
+                "From the AI SDK's clients: their chat is a conversation, with the"
+                " dialect `ui-message`."
             )
         ),
     ] = None
-    """Of AI SDK's clients: their chat is a conversation, with the dialect `ui-message`."""
+    """From the AI SDK's clients: their chat is a conversation, with the dialect `ui-message`."""
 
     include: Annotated[
         list[Literal['step', 'assessment', 'citation', 'uncited', 'cost'] | str] | None,
@@ -4563,9 +4458,9 @@ class ChatRequest(Model):
     """True keeps the chat as a conversation, where the profile leaves that to the request; false keeps none."""
 
     messageId: Annotated[
-        Any | None, Field(description="Of AI SDK's clients; not read.")
+        Any | None, Field(description="From the AI SDK's clients; ignored.")
     ] = None
-    """Of AI SDK's clients; not read."""
+    """From the AI SDK's clients; ignored."""
 
     messages: Annotated[
         list[ChatMessage] | None,
@@ -4590,12 +4485,11 @@ class ChatRequest(Model):
         ProfileOptions | None,
         Field(
             description=(
-                'Changes single fields of the profile for this question, within its'
-                ' limits.'
+                'Overrides fields of the profile for this question, within its limits.'
             )
         ),
     ] = None
-    """Changes single fields of the profile for this question, within its limits."""
+    """Overrides fields of the profile for this question, within its limits."""
 
     parallel_tool_calls: bool | None = None
     profile: Annotated[
@@ -4613,11 +4507,11 @@ class ChatRequest(Model):
         ResponseFormat | None,
         Field(
             description=(
-                "JSON instead of text. What can't be given in that form is a `refusal`."
+                "JSON instead of text. An answer that doesn't fit is a `refusal`."
             )
         ),
     ] = None
-    """JSON instead of text. What can't be given in that form is a `refusal`."""
+    """JSON instead of text. An answer that doesn't fit is a `refusal`."""
 
     stream: Annotated[
         bool | None, Field(description='False answers with one JSON body.')
@@ -4640,21 +4534,21 @@ class ChatRequest(Model):
         list[ToolParam] | None,
         Field(
             description=(
-                'Up to 128 functions that the caller runs, where the model has tools.'
+                'Up to 128 functions that the caller runs, if the model supports tools.'
             )
         ),
     ] = None
-    """Up to 128 functions that the caller runs, where the model has tools."""
+    """Up to 128 functions that the caller runs, if the model supports tools."""
 
     top_k: Annotated[
-        int | None, Field(description="How many chunks, within the profile's limits.")
+        int | None, Field(description="Number of chunks, within the profile's limits.")
     ] = None
-    """How many chunks, within the profile's limits."""
+    """Number of chunks, within the profile's limits."""
 
     trigger: Annotated[
-        Any | None, Field(description="Of AI SDK's clients; not read.")
+        Any | None, Field(description="From the AI SDK's clients; ignored.")
     ] = None
-    """Of AI SDK's clients; not read."""
+    """From the AI SDK's clients; ignored."""
 
 
 class CitationEvent(Model):
@@ -4669,27 +4563,27 @@ class CitationEvent(Model):
 
 class Enrichment(Model):
     """
-    What enrichment did to a document.
+    The result of a document's enrichment.
     """
 
     error: EnrichmentProblem | None = None
     fields: Annotated[
         list[Literal['summary', 'entity_type', 'category', 'tags'] | str],
-        Field(description='Those with a value that it wrote and nobody changed since.'),
+        Field(description='Fields whose value it wrote and nobody has changed since.'),
     ]
-    """Those with a value that it wrote and nobody changed since."""
+    """Fields whose value it wrote and nobody has changed since."""
 
     source: Literal['model', 'rules'] | str | None
     state: Annotated[
         Literal['pending', 'done', 'failed'] | str,
         Field(
             description=(
-                '`pending` with an `error` is tried again by itself, `failed` by'
+                '`pending` with an `error` is retried automatically, `failed` with'
                 ' `:retry`.'
             )
         ),
     ]
-    """`pending` with an `error` is tried again by itself, `failed` by `:retry`."""
+    """`pending` with an `error` is retried automatically, `failed` with `:retry`."""
 
 
 class ErrorEvent(Model):
@@ -4704,7 +4598,7 @@ class ErrorEvent(Model):
 
 class FallbackInfo(Model):
     """
-    Who takes over: a tenant provider, or with `model` alone a model of this server's.
+    A fallback: a tenant provider or, with only `model`, one of the server's models.
     """
 
     dimensions: int | None = None
@@ -4717,7 +4611,7 @@ class FallbackInfo(Model):
 
 class LimitInfo(Model):
     """
-    A limit of the caller's plan as it stands.
+    A limit of the caller's plan with its current usage.
     """
 
     limit: int
@@ -4733,16 +4627,15 @@ class LimitInfo(Model):
     """Until the window ends."""
 
     scope: Annotated[
-        LimitScope,
-        Field(description="Whose: the API key's, the user's or the organisation's."),
+        LimitScope, Field(description='The scope: API key, user or organisation.')
     ]
-    """Whose: the API key's, the user's or the organisation's."""
+    """The scope: API key, user or organisation."""
 
     used: int
     window_seconds: Annotated[
-        int | None, Field(description='In which time; absent: at every moment.')
+        int | None, Field(description='The period; absent: at every moment.')
     ] = None
-    """In which time; absent: at every moment."""
+    """The period; absent: at every moment."""
 
 
 class LimitReport(Model):
@@ -4753,9 +4646,9 @@ class LimitReport(Model):
     limits: list[LimitInfo]
     plan: Literal['free', 'basic', 'pro'] | str
     unknown: Annotated[
-        list[Measure], Field(description="What can't be said at the moment.")
+        list[Measure], Field(description='Values that are currently unavailable.')
     ]
-    """What can't be said at the moment."""
+    """Values that are currently unavailable."""
 
 
 class MessageDelta(Model):
@@ -4785,7 +4678,7 @@ class MessageEvent7(Model):
 
 class MessageParam(Model):
     """
-    A message of the conversation. An answer may be sent back with all that it came with.
+    A message of the conversation. An answer may be sent back with all its fields.
     """
 
     content: str | list[TextParam]
@@ -4797,10 +4690,8 @@ class MessagesRequest(Model):
     A conversation whose last message is the question.
     """
 
-    cache_control: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
+    cache_control: Annotated[Any | None, Field(description='Ignored.')] = None
+    """Ignored."""
 
     citewire: Extras | None = None
     container: Any | None = None
@@ -4809,21 +4700,19 @@ class MessagesRequest(Model):
     messages: Annotated[list[MessageParam], Field(description='Oldest first.')]
     """Oldest first."""
 
-    metadata: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
+    metadata: Annotated[Any | None, Field(description='Ignored.')] = None
+    """Ignored."""
 
     model: Annotated[
         str,
         Field(
             description=(
-                'A profile, such as `grounded`; a chat model may follow a slash:'
+                'A profile, such as `grounded`, optionally with a chat model:'
                 ' `grounded/openai/gpt-4.1`.'
             )
         ),
     ]
-    """A profile, such as `grounded`; a chat model may follow a slash: `grounded/openai/gpt-4.1`."""
+    """A profile, such as `grounded`, optionally with a chat model: `grounded/openai/gpt-4.1`."""
 
     output_config: Any | None = None
     output_format: Any | None = None
@@ -4831,14 +4720,16 @@ class MessagesRequest(Model):
     stop_sequences: Any | None = None
     stream: bool | None = None
     system: Annotated[
-        str | list[TextParam] | None, Field(description='Instructions beyond our own.')
+        str | list[TextParam] | None,
+        Field(description='Instructions in addition to ours.'),
     ] = None
-    """Instructions beyond our own."""
+    """Instructions in addition to ours."""
 
     temperature: Annotated[
-        float | None, Field(description='A provider that takes none says so in a step.')
+        float | None,
+        Field(description="If the provider doesn't support it, a step says so."),
     ] = None
-    """A provider that takes none says so in a step."""
+    """If the provider doesn't support it, a step says so."""
 
     thinking: Any | None = None
     tool_choice: Any | None = None
@@ -4860,7 +4751,7 @@ class ModelEntries(Model):
 
 class OperatorUsage(Model):
     """
-    What organisations spent on calls to providers: a page, by their ids.
+    A page of organisations' spending on provider calls, by id.
     """
 
     from_: Annotated[AwareDatetime, Field(alias='from')]
@@ -4869,9 +4760,9 @@ class OperatorUsage(Model):
     """"" on the last page."""
 
     rows: Annotated[
-        list[UsageRow], Field(description='None of an organisation that used nothing.')
+        list[UsageRow], Field(description='Organisations without usage have none.')
     ]
-    """None of an organisation that used nothing."""
+    """Organisations without usage have none."""
 
     to: AwareDatetime
 
@@ -4886,7 +4777,7 @@ class OrganisationLimits(Model):
 
 class PlanInfo(Model):
     """
-    A plan with its limits; what isn't among them has none.
+    A plan with its limits; anything not listed is unlimited.
     """
 
     limits: list[PlanLimit]
@@ -4903,7 +4794,7 @@ class Plans(Model):
 
 class PrepareBody(Model):
     """
-    Which space is to be filled beside the live one.
+    The space to prepare beside the live one.
     """
 
     space: SpaceChoice
@@ -4911,13 +4802,11 @@ class PrepareBody(Model):
 
 class ProfileBody(Model):
     """
-    A tenant's own profile: one of the server's, changed.
+    A tenant's profile: a modified built-in one.
     """
 
-    base: Annotated[
-        str, Field(description="A profile of the server's, such as `grounded`.")
-    ]
-    """A profile of the server's, such as `grounded`."""
+    base: Annotated[str, Field(description='A built-in profile, such as `grounded`.')]
+    """A built-in profile, such as `grounded`."""
 
     changes: ProfileOptions | None = None
     description: str | None = None
@@ -4929,10 +4818,9 @@ class ProviderInfo(Model):
     """
 
     active: Annotated[
-        bool,
-        Field(description='Whether it counts, of all that are saved for the type.'),
+        bool, Field(description='Whether it is the active one of its type.')
     ]
-    """Whether it counts, of all that are saved for the type."""
+    """Whether it is the active one of its type."""
 
     dimensions: int | None = None
     fallbacks: Annotated[
@@ -4963,9 +4851,10 @@ class ProviderList(Model):
 
     providers: list[ProviderInfo]
     require_own: Annotated[
-        bool, Field(description="Whether the operator's providers may not be used.")
+        bool,
+        Field(description="Whether only the organisation's own providers may be used."),
     ]
-    """Whether the operator's providers may not be used."""
+    """Whether only the organisation's own providers may be used."""
 
 
 class RerankBody(Model):
@@ -4982,17 +4871,16 @@ class RerankBody(Model):
 
 class SearchResultLocation(Model):
     """
-    A passage whose words aren't its document's stored text character by character.
+    A passage whose text differs from its document's stored text.
     """
 
     cited_text: Annotated[str, Field(description='The whole passage.')]
     """The whole passage."""
 
     citewire: Annotated[
-        VerifiedCitation,
-        Field(description="Anthropic's clients don't know it, and pass it on."),
+        VerifiedCitation, Field(description="Anthropic's clients pass it through.")
     ]
-    """Anthropic's clients don't know it, and pass it on."""
+    """Anthropic's clients pass it through."""
 
     end_block_index: int
     search_result_index: Annotated[
@@ -5016,12 +4904,11 @@ class SearchResults(Model):
         bool | None,
         Field(
             description=(
-                'Whether no result has to do with the query: a chat about it asks no'
-                ' model.'
+                'Whether no result is related to the query; a chat then calls no model.'
             )
         ),
     ] = None
-    """Whether no result has to do with the query: a chat about it asks no model."""
+    """Whether no result is related to the query; a chat then calls no model."""
 
     rerank: Annotated[RerankSummary | None, Field(description='With `rerank`.')] = None
     """With `rerank`."""
@@ -5044,7 +4931,7 @@ class SearchResults(Model):
 
 class Space(Model):
     """
-    An embedding space: how far it is filled, and what its scores mean.
+    An embedding space: its progress, and what its scores mean.
     """
 
     calibration: Calibration | None
@@ -5086,7 +4973,7 @@ class SpaceList(Model):
 
 class StoredAnswer(Model):
     """
-    An answer with what is stored of it.
+    A stored answer with its details.
     """
 
     assessment: Assessment | None = None
@@ -5108,16 +4995,15 @@ class StoredAnswer(Model):
     """The caller's own."""
 
     finish_reason: Annotated[
-        str | None,
-        Field(description='Not there if the answer was cut off: see `state`.'),
+        str | None, Field(description='Absent if the answer was cut off: see `state`.')
     ] = None
-    """Not there if the answer was cut off: see `state`."""
+    """Absent if the answer was cut off: see `state`."""
 
     history: Annotated[
         int | None,
-        Field(description='Messages of the conversation that the model was given.'),
+        Field(description='Number of conversation messages sent to the model.'),
     ] = None
-    """Messages of the conversation that the model was given."""
+    """Number of conversation messages sent to the model."""
 
     model: str
     not_found: bool
@@ -5125,10 +5011,12 @@ class StoredAnswer(Model):
     request: Annotated[
         dict[str, Any] | None,
         Field(
-            description='Of an answer to `POST /v1/responses`: what its request said.'
+            description=(
+                "For an answer to `POST /v1/responses`: the request's parameters."
+            )
         ),
     ] = None
-    """Of an answer to `POST /v1/responses`: what its request said."""
+    """For an answer to `POST /v1/responses`: the request's parameters."""
 
     role: Literal['assistant']
     state: Literal['complete', 'cancelled', 'failed'] | str
@@ -5140,12 +5028,12 @@ class StoredAnswer(Model):
         Literal[True] | None,
         Field(
             description=(
-                'There only if `content` is a note in place of the answer: it was'
-                ' written from a document that the caller may not see, or that is gone.'
+                'Only if `content` is a note in place of the answer: it was written'
+                ' from a document that the caller may not see, or that is gone.'
             )
         ),
     ] = None
-    """There only if `content` is a note in place of the answer: it was written from a document that the caller may not see, or that is gone."""
+    """Only if `content` is a note in place of the answer: it was written from a document that the caller may not see, or that is gone."""
 
 
 class TableAnswer(Model):
@@ -5156,11 +5044,9 @@ class TableAnswer(Model):
     columns: list[TableColumn]
     excluded_rows: Annotated[
         list[int],
-        Field(
-            description='Lines that were left out as totals or notes, the first 100.'
-        ),
+        Field(description='Lines left out as totals or notes, at most the first 100.'),
     ]
-    """Lines that were left out as totals or notes, the first 100."""
+    """Lines left out as totals or notes, at most the first 100."""
 
     header_row: int
     last_row: int
@@ -5183,10 +5069,8 @@ class TableAnswer(Model):
     ]
     """Values that aren't of their column's type, and count as empty."""
 
-    total_rows: Annotated[
-        int, Field(description='How many rows there are without the limit.')
-    ]
-    """How many rows there are without the limit."""
+    total_rows: Annotated[int, Field(description='Number of rows without the limit.')]
+    """Number of rows without the limit."""
 
     understood: Annotated[str, Field(description='The query in words.')]
     """The query in words."""
@@ -5243,7 +5127,7 @@ class UncitedEvent(Model):
 
 class UsageReport(Model):
     """
-    What was spent, by group, and in all.
+    Usage by group, and the total.
     """
 
     from_: Annotated[AwareDatetime, Field(alias='from')]
@@ -5262,7 +5146,7 @@ class UsageReport(Model):
 
 class Verification(Model):
     """
-    What an answer's sentences state and what the passages say.
+    Verdicts on an answer's sentences.
     """
 
     cited: Annotated[
@@ -5326,9 +5210,9 @@ class ConversationExport(Model):
     title: str
     updated_at: AwareDatetime
     user: Annotated[
-        str | None, Field(description="Whose it is; left out in the caller's own.")
+        str | None, Field(description="Its user; absent for the caller's own.")
     ] = None
-    """Whose it is; left out in the caller's own."""
+    """Its user; absent for the caller's own."""
 
 
 class ConversationPage(Model):
@@ -5357,20 +5241,18 @@ class ConversationPage(Model):
     title: str
     updated_at: AwareDatetime
     user: Annotated[
-        str | None, Field(description="Whose it is; left out in the caller's own.")
+        str | None, Field(description="Its user; absent for the caller's own.")
     ] = None
-    """Whose it is; left out in the caller's own."""
+    """Its user; absent for the caller's own."""
 
 
 class CountRequest(Model):
     """
-    A conversation whose tokens are counted.
+    A conversation for counting tokens.
     """
 
-    cache_control: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
+    cache_control: Annotated[Any | None, Field(description='Ignored.')] = None
+    """Ignored."""
 
     citewire: Extras | None = None
     container: Any | None = None
@@ -5381,21 +5263,19 @@ class CountRequest(Model):
     messages: Annotated[list[MessageParam], Field(description='Oldest first.')]
     """Oldest first."""
 
-    metadata: Annotated[
-        Any | None, Field(description='Not read: it changes no answer.')
-    ] = None
-    """Not read: it changes no answer."""
+    metadata: Annotated[Any | None, Field(description='Ignored.')] = None
+    """Ignored."""
 
     model: Annotated[
         str,
         Field(
             description=(
-                'A profile, such as `grounded`; a chat model may follow a slash:'
+                'A profile, such as `grounded`, optionally with a chat model:'
                 ' `grounded/openai/gpt-4.1`.'
             )
         ),
     ]
-    """A profile, such as `grounded`; a chat model may follow a slash: `grounded/openai/gpt-4.1`."""
+    """A profile, such as `grounded`, optionally with a chat model: `grounded/openai/gpt-4.1`."""
 
     output_config: Any | None = None
     output_format: Any | None = None
@@ -5403,14 +5283,16 @@ class CountRequest(Model):
     stop_sequences: Any | None = None
     stream: bool | None = None
     system: Annotated[
-        str | list[TextParam] | None, Field(description='Instructions beyond our own.')
+        str | list[TextParam] | None,
+        Field(description='Instructions in addition to ours.'),
     ] = None
-    """Instructions beyond our own."""
+    """Instructions in addition to ours."""
 
     temperature: Annotated[
-        float | None, Field(description='A provider that takes none says so in a step.')
+        float | None,
+        Field(description="If the provider doesn't support it, a step says so."),
     ] = None
-    """A provider that takes none says so in a step."""
+    """If the provider doesn't support it, a step says so."""
 
     thinking: Any | None = None
     tool_choice: Any | None = None
@@ -5425,19 +5307,18 @@ class Document(Model):
     """
 
     access: Annotated[
-        Access | None,
-        Field(description='What the caller may do with it: `read` or `write`.'),
+        Access | None, Field(description="The caller's access: `read` or `write`.")
     ] = None
-    """What the caller may do with it: `read` or `write`."""
+    """The caller's access: `read` or `write`."""
 
     chunks: int
     collection: str | None
     created_at: AwareDatetime | None = None
     enrichment: Annotated[
         Enrichment | None,
-        Field(description='Only of documents that were or are to be enriched.'),
+        Field(description='Only for documents that were or will be enriched.'),
     ] = None
-    """Only of documents that were or are to be enriched."""
+    """Only for documents that were or will be enriched."""
 
     error: DocumentError | None = None
     file_name: str
@@ -5477,10 +5358,9 @@ class Document(Model):
     """Before, it isn't found."""
 
     valid_until: Annotated[
-        AwareDatetime | None,
-        Field(description="From then on, it isn't found any more."),
+        AwareDatetime | None, Field(description='End of its validity.')
     ] = None
-    """From then on, it isn't found any more."""
+    """End of its validity."""
 
     version: int
 
@@ -5497,7 +5377,7 @@ class DocumentList(Model):
 
 class DocumentProgress(Model):
     """
-    How far the processing of a document's latest version is.
+    The processing state of a document's latest version.
     """
 
     attempt: int
@@ -5510,19 +5390,18 @@ class DocumentProgress(Model):
 
 class FeedbackEntry(Model):
     """
-    An answer that somebody rated, with the question.
+    A rated answer, with the question.
     """
 
     answer: Annotated[
         StoredAnswer,
         Field(
             description=(
-                'With its `feedback`; withheld where the caller may not see its'
-                ' sources.'
+                'With its `feedback`; withheld if the caller may not see its sources.'
             )
         ),
     ]
-    """With its `feedback`; withheld where the caller may not see its sources."""
+    """With its `feedback`; withheld if the caller may not see its sources."""
 
     conversation_id: UUID
     profile: str
@@ -5572,7 +5451,7 @@ class MessageStart(Model):
 
 class OperationResult(Model):
     """
-    What became of one operation.
+    The result of one operation.
     """
 
     document: Annotated[
@@ -5586,9 +5465,9 @@ class OperationResult(Model):
     """Its fields begin with `operations.NUMBER`."""
 
     status: Annotated[
-        int, Field(description='The status that a request of its own would have had.')
+        int, Field(description='The status of the equivalent single request.')
     ]
-    """The status that a request of its own would have had."""
+    """The status of the equivalent single request."""
 
 
 UiMessagePart = TypeAliasType("UiMessagePart", UiStart | UiStartStep | UiSourceUrl | UiSourceDocument | UiConversationCreated | UiStep | UiDecision | UiCitationList | UiToolCallDelta | UiVerifiedCitation | UiUncitedSentence | UiSourceList | UiAssessment | UiTokenUsage | UiTextStart | UiTextDelta | UiTextEnd | UiFinishStep | UiFinish | UiError)

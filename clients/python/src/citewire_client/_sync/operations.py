@@ -22,7 +22,7 @@ class Operations:
     def activate_provider(
         self, type: str, name: str, *, scope: Literal["org", "user"] | None = None
     ) -> models.ProviderInfo:
-        """Has the next requests use another of the saved providers; the one that was active stays saved."""
+        """Activates another saved provider from the next request on; the previously active one stays saved."""
         return self._transport.call(
             Request("POST", path_of("/v1/providers/{}/{}:activate", type, name), query(scope=scope), repeatable=False),
             models.ProviderInfo,
@@ -115,9 +115,9 @@ class Operations:
             )
 
     def add_group_member(self, name: str, user: str) -> models.GroupInfo:
-        """Puts a user into a group: from the next request on, with a provider's token within 30 seconds.
+        """Adds a user to a group, effective from the next request, with a provider's token within 30 seconds.
 
-        Owners and admins may.
+        For owners and admins.
         """
         return self._transport.call(
             Request("PUT", path_of("/v1/admin/groups/{}/members/{}", name, user)), models.GroupInfo
@@ -132,9 +132,9 @@ class Operations:
     def change_many(
         self, operations: Sequence[models.Operation | Mapping[str, Any]], *, idempotency_key: str | None = None
     ) -> models.BatchResults:
-        """Does operations one after another.
+        """Runs operations in order.
 
-        One that fails hinders no other; its result has the error.
+        A failed one doesn't affect the others; its result has the error.
         """
         return self._transport.call(
             Request(
@@ -144,9 +144,9 @@ class Operations:
         )
 
     def change_provider_rules(self, require_own: bool) -> models.ProviderRulesBody:
-        """Says whether the organisation uses only its own providers.
+        """Sets whether the organisation uses only its own providers.
 
-        Owners and admins may.
+        For owners and admins.
         """
         return self._transport.call(
             Request("PATCH", "/v1/providers", json=given(require_own=require_own)), models.ProviderRulesBody
@@ -291,7 +291,7 @@ class Operations:
         )
 
     def come_back_from(self, issuer: str) -> None:
-        """Does the same for one of several providers that doesn't name itself in its answers."""
+        """Does the same for a provider, of several, that doesn't identify itself in its responses."""
         self._transport.do(Request("GET", path_of("/v1/auth/callback/{}", issuer)))
 
     def count_message_tokens(
@@ -368,10 +368,9 @@ class Operations:
         organisation: str | NotGiven | None = NOT_GIVEN,
         user: str | NotGiven | None = NOT_GIVEN,
     ) -> models.Erasure:
-        """Begins in the background to erase a user, or all of the organisation; it goes on until it is done.
+        """Starts the erasure of a user, or of the whole organisation, in the background.
 
-        Keys stop working within seconds. It is done once nothing can be written any more that a request had begun
-        before.
+        Keys stop working within seconds. It is done once no earlier request can still write.
         """
         return self._transport.call(
             Request(
@@ -384,9 +383,9 @@ class Operations:
         )
 
     def create_group(self, name: str) -> models.GroupInfo:
-        """Makes a group without users.
+        """Creates an empty group.
 
-        One of the name of a provider's group is the same group. Owners and admins may.
+        It is the same as a provider's group of that name. For owners and admins.
         """
         return self._transport.call(
             Request("POST", "/v1/admin/groups", json=given(name=name), repeatable=False), models.GroupInfo
@@ -401,10 +400,10 @@ class Operations:
         scopes: Sequence[Literal["read", "chat", "write", "admin"]] | NotGiven | None = NOT_GIVEN,
         user: str | NotGiven | None = NOT_GIVEN,
     ) -> models.NewApiKey:
-        """Makes a key and shows it, this once.
+        """Creates a key and shows it once.
 
-        It can't do more than what it was made with, nor outlive that. Groups that it names it has only as long as its
-        maker has them.
+        It can't do more than the caller's key or session, nor outlive it. Named groups apply only as long as its
+        creator is in them.
         """
         return self._transport.call(
             Request(
@@ -441,7 +440,7 @@ class Operations:
         top_p: Any | NotGiven = NOT_GIVEN,
         idempotency_key: str | None = None,
     ) -> models.Message:
-        """Answers as Anthropic's Messages API does; `model` names a profile, and after a slash a chat model."""
+        """Anthropic's Messages API; `model` names a profile, optionally with a chat model after a slash."""
         return self._transport.call(
             Request(
                 "POST",
@@ -480,10 +479,10 @@ class Operations:
         owner: str | NotGiven | None = NOT_GIVEN,
         plan: Literal["free", "basic", "pro"] | NotGiven = NOT_GIVEN,
     ) -> models.OperatedOrganisation:
-        """Makes an organisation, with its owner where one is named.
+        """Creates an organisation, optionally with its owner.
 
-        The owner signs in at the identity provider. Where there is none, the first API key comes from `citewire keys
-        create`, beside the database: an operator can't make keys of members.
+        The owner signs in at the identity provider. Without one, the first API key comes from `citewire keys create`,
+        beside the database: an operator can't make keys of members.
         """
         return self._transport.call(
             Request("POST", "/v1/operator/organisations", json=given(id=id, owner=owner, plan=plan), repeatable=False),
@@ -493,16 +492,16 @@ class Operations:
     def create_user(
         self, user: str, *, role: Literal["reader", "editor", "admin", "owner"] | NotGiven = NOT_GIVEN
     ) -> models.UserInfo:
-        """Makes a user before the first sign-in or key.
+        """Creates a user before the first sign-in or key.
 
-        Owners and admins may, with roles up to their own.
+        For owners and admins, with roles up to their own.
         """
         return self._transport.call(
             Request("POST", "/v1/admin/users", json=given(user=user, role=role), repeatable=False), models.UserInfo
         )
 
     def deactivate_provider(self, type: str, *, scope: Literal["org", "user"] | None = None) -> models.ProviderInfo:
-        """Has the next requests use the organisation's provider again, or the server's; what was active stays saved."""
+        """Returns to the organisation's or the server's provider; the active one stays saved."""
         return self._transport.call(
             Request("POST", path_of("/v1/providers/{}:deactivate", type), query(scope=scope), repeatable=False),
             models.ProviderInfo,
@@ -518,7 +517,7 @@ class Operations:
     ) -> None:
         """Deletes a budget: from the next call on there is no limit of that kind.
 
-        Owners and admins may.
+        For owners and admins.
         """
         self._transport.do(
             Request("DELETE", "/v1/budgets", query(period=period, scope=scope, key_id=key_id, user=user))
@@ -539,7 +538,7 @@ class Operations:
         self._transport.do(Request("DELETE", path_of("/v1/documents/{}", document_id)))
 
     def delete_feedback(self, conversation_id: UUID | str, exchange_id: UUID | str) -> None:
-        """Deletes what the caller thinks of an answer."""
+        """Deletes the caller's feedback on an answer."""
         self._transport.do(
             Request("DELETE", path_of("/v1/conversations/{}/answers/{}/feedback", conversation_id, exchange_id))
         )
@@ -547,7 +546,7 @@ class Operations:
     def delete_group(self, name: str) -> None:
         """Takes everybody out of a group, and the group away.
 
-        What was granted to it counts again for one of its name. Owners and admins may.
+        What was granted to it counts again for one of its name. For owners and admins.
         """
         self._transport.do(Request("DELETE", path_of("/v1/admin/groups/{}", name)))
 
@@ -565,7 +564,7 @@ class Operations:
     ) -> None:
         """Deletes a limit: the plan's counts again, within 30 seconds on every gateway.
 
-        Owners and admins may.
+        For owners and admins.
         """
         self._transport.do(
             Request("DELETE", "/v1/admin/limits", query(scope=scope, measure=measure, user=user, key_id=key_id))
@@ -587,7 +586,7 @@ class Operations:
         self._transport.do(Request("DELETE", path_of("/v1/providers/{}/{}", type, name), query(scope=scope)))
 
     def disable_user(self, user: str) -> models.UserInfo:
-        """Ends what a user may do: sessions and keys with the next request, providers' tokens within 30 seconds.
+        """Disables a user: sessions and keys with the next request, providers' tokens within 30 seconds.
 
         Owners and admins may, of users with no role above their own, but for the last owner. Documents and keys stay.
         """
@@ -623,18 +622,16 @@ class Operations:
         )
 
     def enable_user(self, user: str) -> models.UserInfo:
-        """Lets a disabled user act again; keys that weren't revoked work.
+        """Enables a disabled user; keys that weren't revoked work again.
 
-        Owners and admins may.
+        For owners and admins.
         """
         return self._transport.call(
             Request("POST", path_of("/v1/admin/users/{}:enable", user), repeatable=False), models.UserInfo
         )
 
     def erase_organisation(self, organisation: str) -> models.Erasure:
-        """Begins in the background to erase an organisation with all that it has, for good; it goes on until it is
-        done.
-        """
+        """Starts the permanent erasure of an organisation with all its data, in the background."""
         return self._transport.call(
             Request("DELETE", path_of("/v1/operator/organisations/{}", organisation)), models.Erasure
         )
@@ -734,11 +731,11 @@ class Operations:
         )
 
     def get_caller(self) -> models.CallerInfo:
-        """Returns who sends the request, by its session, key or token."""
+        """Returns the caller, by session, key or token."""
         return self._transport.call(Request("GET", "/v1/auth/session"), models.CallerInfo)
 
     def get_chunk(self, chunk_id: int) -> models.Chunk:
-        """Returns a chunk, also of a superseded version while that is kept."""
+        """Returns a chunk, including those of superseded versions while these are kept."""
         return self._transport.call(Request("GET", path_of("/v1/chunks/{}", chunk_id)), models.Chunk)
 
     def get_conversation(
@@ -774,12 +771,12 @@ class Operations:
     def get_erasure(self, erasure_id: UUID | str) -> models.Erasure:
         """Returns an erasure.
 
-        That of an organisation is gone with it when it is done.
+        An organisation's erasure is deleted with it.
         """
         return self._transport.call(Request("GET", path_of("/v1/erasures/{}", erasure_id)), models.Erasure)
 
     def get_grants(self, name: str) -> models.GrantList:
-        """Returns who may do what with a collection, for those who may manage it; none: it is everybody's."""
+        """Returns a collection's grants, for those who may manage it; without any, it is open to everybody."""
         return self._transport.call(Request("GET", path_of("/v1/collections/{}/grants", name)), models.GrantList)
 
     def get_key(self, key_id: UUID | str) -> models.ApiKey:
@@ -793,12 +790,12 @@ class Operations:
     def get_organisation(self) -> models.OrganisationInfo:
         """Returns the caller's organisation with its plan, which its operator sets.
 
-        Owners and admins may.
+        For owners and admins.
         """
         return self._transport.call(Request("GET", "/v1/admin/organisation"), models.OrganisationInfo)
 
     def get_organisation_erasure(self, organisation: str) -> models.Erasure:
-        """Returns the erasure of an organisation while it goes on; once that is done, nothing is left of it."""
+        """Returns a running erasure of an organisation; afterwards nothing is left of it."""
         return self._transport.call(
             Request("GET", path_of("/v1/operator/organisations/{}/erasure", organisation)), models.Erasure
         )
@@ -866,7 +863,7 @@ class Operations:
     def get_retention(self) -> models.RetentionInfo:
         """Returns the organisation's policy.
 
-        Owners and admins may.
+        For owners and admins.
         """
         return self._transport.call(Request("GET", "/v1/admin/retention"), models.RetentionInfo)
 
@@ -910,7 +907,7 @@ class Operations:
     def get_user(self, user: str) -> models.UserDetails:
         """Returns a user with its groups.
 
-        Owners and admins may.
+        For owners and admins.
         """
         return self._transport.call(Request("GET", path_of("/v1/admin/users/{}", user)), models.UserDetails)
 
@@ -937,10 +934,9 @@ class Operations:
         ]
         | NotGiven = NOT_GIVEN,
     ) -> models.FeedbackInfo:
-        """Keeps what the caller thinks of an answer in a conversation of their own, in place of what was kept before.
+        """Stores the caller's feedback on an answer in one of their conversations, replacing earlier feedback.
 
-
-        Owners and admins of the organisation see it, with the question and the answer.
+        Owners and admins of the organisation can see it, with the question and the answer.
         """
         return self._transport.call(
             Request(
@@ -954,7 +950,7 @@ class Operations:
     def list_anthropic_models(
         self, *, limit: int | None = None, after_id: str | None = None, before_id: str | None = None
     ) -> models.ModelEntries:
-        """Returns the profiles by name: each is a model to ask."""
+        """Returns the profiles by name, each as a model."""
         return self._transport.call(
             Request("GET", "/anthropic/v1/models", query(limit=limit, after_id=after_id, before_id=before_id)),
             models.ModelEntries,
@@ -1060,9 +1056,9 @@ class Operations:
         page_size: int | None = None,
         page_token: str | None = None,
     ) -> models.AuditPage:
-        """Returns what was done in the organisation, oldest first, about a second after it ended.
+        """Returns the organisation's audit trail, oldest first, within about a second.
 
-        Owners and admins may.
+        For owners and admins.
         """
         return self._transport.call(
             Request(
@@ -1180,9 +1176,9 @@ class Operations:
         object: str | None = None,
         page_size: int | None = None,
     ) -> Generator[models.AuditEntry, None]:
-        """Returns what was done in the organisation, oldest first, about a second after it ended.
+        """Returns the organisation's audit trail, oldest first, within about a second.
 
-        Owners and admins may. Yields them one by one, and asks for the next page when it is needed.
+        For owners and admins. Yields them one by one, and asks for the next page when it is needed.
         """
         return self._transport.pages(
             Request(
@@ -1199,7 +1195,7 @@ class Operations:
     ) -> models.BudgetList:
         """Returns the organisation's budgets and those of its users and keys, as they are now.
 
-        Owners and admins may. `q` looks into users, ids of keys and periods.
+        For owners and admins. `q` searches users, ids of keys and periods.
         """
         return self._transport.call(
             Request("GET", "/v1/budgets", query(page_size=page_size, page_token=page_token, q=q)), models.BudgetList
@@ -1208,7 +1204,7 @@ class Operations:
     def iter_budgets(self, *, page_size: int | None = None, q: str | None = None) -> Generator[models.BudgetInfo, None]:
         """Returns the organisation's budgets and those of its users and keys, as they are now.
 
-        Owners and admins may. `q` looks into users, ids of keys and periods. Yields them one by one, and asks for the
+        For owners and admins. `q` searches users, ids of keys and periods. Yields them one by one, and asks for the
         next page when it is needed.
         """
         return self._transport.pages(
@@ -1218,7 +1214,7 @@ class Operations:
     def list_collections(
         self, *, page_size: int | None = None, page_token: str | None = None, q: str | None = None
     ) -> models.CollectionList:
-        """Returns collections by name; `q` looks into names."""
+        """Returns collections by name; `q` searches names."""
         return self._transport.call(
             Request("GET", "/v1/collections", query(page_size=page_size, page_token=page_token, q=q)),
             models.CollectionList,
@@ -1227,7 +1223,7 @@ class Operations:
     def iter_collections(
         self, *, page_size: int | None = None, q: str | None = None
     ) -> Generator[models.Collection, None]:
-        """Returns collections by name; `q` looks into names.
+        """Returns collections by name; `q` searches names.
 
         Yields them one by one, and asks for the next page when it is needed.
         """
@@ -1243,7 +1239,7 @@ class Operations:
         q: str | None = None,
         shared: bool | None = None,
     ) -> models.ConversationList:
-        """Returns the caller's conversations, latest first; `q` looks into titles and, of the caller's own, messages."""
+        """Returns the caller's conversations, latest first; `q` searches titles and, of the caller's own, messages."""
         return self._transport.call(
             Request("GET", "/v1/conversations", query(page_size=page_size, page_token=page_token, q=q, shared=shared)),
             models.ConversationList,
@@ -1252,8 +1248,7 @@ class Operations:
     def iter_conversations(
         self, *, page_size: int | None = None, q: str | None = None, shared: bool | None = None
     ) -> Generator[models.Conversation, None]:
-        """Returns the caller's conversations, latest first; `q` looks into titles and, of the caller's own, messages.
-
+        """Returns the caller's conversations, latest first; `q` searches titles and, of the caller's own, messages.
 
         Yields them one by one, and asks for the next page when it is needed.
         """
@@ -1277,7 +1272,7 @@ class Operations:
         as_of: str | None = None,
         any_validity: bool | None = None,
     ) -> models.DocumentList:
-        """Returns documents that are valid, newest first; `q` looks into titles and file names."""
+        """Returns documents that are valid, newest first; `q` searches titles and file names."""
         return self._transport.call(
             Request(
                 "GET",
@@ -1311,7 +1306,7 @@ class Operations:
         as_of: str | None = None,
         any_validity: bool | None = None,
     ) -> Generator[models.Document, None]:
-        """Returns documents that are valid, newest first; `q` looks into titles and file names.
+        """Returns documents that are valid, newest first; `q` searches titles and file names.
 
         Yields them one by one, and asks for the next page when it is needed.
         """
@@ -1338,14 +1333,13 @@ class Operations:
     def list_erasures(
         self, *, page_size: int | None = None, page_token: str | None = None, q: str | None = None
     ) -> models.ErasureList:
-        """Returns the organisation's latest hundred erasures, oldest first; `q` looks into users and their successors."""
+        """Returns the organisation's latest hundred erasures, oldest first; `q` searches users and their successors."""
         return self._transport.call(
             Request("GET", "/v1/erasures", query(page_size=page_size, page_token=page_token, q=q)), models.ErasureList
         )
 
     def iter_erasures(self, *, page_size: int | None = None, q: str | None = None) -> Generator[models.Erasure, None]:
-        """Returns the organisation's latest hundred erasures, oldest first; `q` looks into users and their successors.
-
+        """Returns the organisation's latest hundred erasures, oldest first; `q` searches users and their successors.
 
         Yields them one by one, and asks for the next page when it is needed.
         """
@@ -1364,7 +1358,7 @@ class Operations:
     ) -> models.FeedbackList:
         """Returns answers that users of the organisation rated, latest first.
 
-        Owners and admins may. An answer that was written from documents hidden from the caller is `withheld`.
+        For owners and admins. An answer that was written from documents hidden from the caller is `withheld`.
         """
         return self._transport.call(
             Request(
@@ -1385,7 +1379,7 @@ class Operations:
     ) -> Generator[models.FeedbackEntry, None]:
         """Returns answers that users of the organisation rated, latest first.
 
-        Owners and admins may. An answer that was written from documents hidden from the caller is `withheld`. Yields
+        For owners and admins. An answer that was written from documents hidden from the caller is `withheld`. Yields
         them one by one, and asks for the next page when it is needed.
         """
         return self._transport.pages(
@@ -1399,7 +1393,7 @@ class Operations:
     ) -> models.GroupMemberList:
         """Returns the users of a group.
 
-        Owners and admins may; `q` looks into ids.
+        Owners and admins may; `q` searches ids.
         """
         return self._transport.call(
             Request(
@@ -1415,7 +1409,7 @@ class Operations:
     ) -> Generator[str, None]:
         """Returns the users of a group.
 
-        Owners and admins may; `q` looks into ids. Yields them one by one, and asks for the next page when it is needed.
+        Owners and admins may; `q` searches ids. Yields them one by one, and asks for the next page when it is needed.
         """
         return self._transport.pages(
             Request("GET", path_of("/v1/admin/groups/{}/members", name), query(page_size=page_size, q=q)),
@@ -1426,19 +1420,18 @@ class Operations:
     def list_groups(
         self, *, page_size: int | None = None, page_token: str | None = None, q: str | None = None
     ) -> models.GroupList:
-        """Returns the groups that the organisation keeps itself.
+        """Returns the organisation's own groups.
 
-        Owners and admins may; `q` looks into names.
+        For owners and admins; `q` searches names.
         """
         return self._transport.call(
             Request("GET", "/v1/admin/groups", query(page_size=page_size, page_token=page_token, q=q)), models.GroupList
         )
 
     def iter_groups(self, *, page_size: int | None = None, q: str | None = None) -> Generator[models.GroupInfo, None]:
-        """Returns the groups that the organisation keeps itself.
+        """Returns the organisation's own groups.
 
-        Owners and admins may; `q` looks into names. Yields them one by one, and asks for the next page when it is
-        needed.
+        For owners and admins; `q` searches names. Yields them one by one, and asks for the next page when it is needed.
         """
         return self._transport.pages(
             Request("GET", "/v1/admin/groups", query(page_size=page_size, q=q)), models.GroupList, "groups"
@@ -1455,7 +1448,7 @@ class Operations:
     ) -> models.ApiKeyList:
         """Returns keys without their secrets, also those that were revoked or have expired.
 
-        `q` looks into ids, names, users and prefixes.
+        `q` searches ids, names, users and prefixes.
         """
         return self._transport.call(
             Request("GET", "/v1/keys", query(scope=scope, user=user, page_size=page_size, page_token=page_token, q=q)),
@@ -1472,7 +1465,7 @@ class Operations:
     ) -> Generator[models.ApiKey, None]:
         """Returns keys without their secrets, also those that were revoked or have expired.
 
-        `q` looks into ids, names, users and prefixes. Yields them one by one, and asks for the next page when it is
+        `q` searches ids, names, users and prefixes. Yields them one by one, and asks for the next page when it is
         needed.
         """
         return self._transport.pages(
@@ -1482,7 +1475,7 @@ class Operations:
         )
 
     def list_limits(self, *, user: str | None = None, key_id: str | None = None) -> models.LimitReport:
-        """Returns what the caller's key, the caller and the organisation may do, and what they have used.
+        """Returns the limits of the caller's key, the caller and the organisation, with the current usage.
 
         Owners and admins may ask for another user, or an API key with its user; then without stored bytes. While the
         retriever, which counts stored bytes, doesn't answer, they are named in `unknown`.
@@ -1492,13 +1485,13 @@ class Operations:
     def list_models(
         self, *, page_size: int | None = None, page_token: str | None = None, q: str | None = None
     ) -> models.ModelList:
-        """Returns the profiles: each is a model to ask; `q` looks into names."""
+        """Returns the profiles, each as a model; `q` searches names."""
         return self._transport.call(
             Request("GET", "/v1/models", query(page_size=page_size, page_token=page_token, q=q)), models.ModelList
         )
 
     def iter_models(self, *, page_size: int | None = None, q: str | None = None) -> Generator[models.ModelInfo, None]:
-        """Returns the profiles: each is a model to ask; `q` looks into names.
+        """Returns the profiles, each as a model; `q` searches names.
 
         Yields them one by one, and asks for the next page when it is needed.
         """
@@ -1605,9 +1598,9 @@ class Operations:
         page_size: int | None = None,
         page_token: str | None = None,
     ) -> models.AuditPage:
-        """Returns what operators did and tried, oldest first, about a second after it ended.
+        """Returns operators' actions and attempts, oldest first, about a second after they ended.
 
-        What they did to an organisation is in that one's trail as well.
+        Actions on an organisation are in its own trail too.
         """
         return self._transport.call(
             Request(
@@ -1716,10 +1709,10 @@ class Operations:
         object: str | None = None,
         page_size: int | None = None,
     ) -> Generator[models.AuditEntry, None]:
-        """Returns what operators did and tried, oldest first, about a second after it ended.
+        """Returns operators' actions and attempts, oldest first, about a second after they ended.
 
-        What they did to an organisation is in that one's trail as well. Yields them one by one, and asks for the next
-        page when it is needed.
+        Actions on an organisation are in its own trail too. Yields them one by one, and asks for the next page when it
+        is needed.
         """
         return self._transport.pages(
             Request(
@@ -1732,7 +1725,7 @@ class Operations:
         )
 
     def list_organisation_limits(self, organisation: str) -> models.OrganisationLimits:
-        """Returns what an organisation has in place of its plan's limits; those of its users and keys are its own."""
+        """Returns the limits that override an organisation's plan, without those of its users and keys."""
         return self._transport.call(
             Request("GET", path_of("/v1/operator/organisations/{}/limits", organisation)), models.OrganisationLimits
         )
@@ -1740,7 +1733,7 @@ class Operations:
     def list_organisations(
         self, *, page_size: int | None = None, page_token: str | None = None, q: str | None = None
     ) -> models.OperatedOrganisationList:
-        """Returns organisations by their ids; `q` looks into those."""
+        """Returns organisations by their ids; `q` searches those."""
         return self._transport.call(
             Request("GET", "/v1/operator/organisations", query(page_size=page_size, page_token=page_token, q=q)),
             models.OperatedOrganisationList,
@@ -1749,7 +1742,7 @@ class Operations:
     def iter_organisations(
         self, *, page_size: int | None = None, q: str | None = None
     ) -> Generator[models.OperatedOrganisation, None]:
-        """Returns organisations by their ids; `q` looks into those.
+        """Returns organisations by their ids; `q` searches those.
 
         Yields them one by one, and asks for the next page when it is needed.
         """
@@ -1762,9 +1755,9 @@ class Operations:
     def list_own_limits(
         self, *, page_size: int | None = None, page_token: str | None = None, q: str | None = None
     ) -> models.OwnLimitList:
-        """Returns the limits that take the place of the plan's.
+        """Returns the limits that override the plan's.
 
-        Owners and admins may. `q` looks into users, ids of keys and measures.
+        For owners and admins. `q` searches users, ids of keys and measures.
         """
         return self._transport.call(
             Request("GET", "/v1/admin/limits", query(page_size=page_size, page_token=page_token, q=q)),
@@ -1774,9 +1767,9 @@ class Operations:
     def iter_own_limits(
         self, *, page_size: int | None = None, q: str | None = None
     ) -> Generator[models.OwnLimitInfo, None]:
-        """Returns the limits that take the place of the plan's.
+        """Returns the limits that override the plan's.
 
-        Owners and admins may. `q` looks into users, ids of keys and measures. Yields them one by one, and asks for the
+        For owners and admins. `q` searches users, ids of keys and measures. Yields them one by one, and asks for the
         next page when it is needed.
         """
         return self._transport.pages(
@@ -1784,15 +1777,15 @@ class Operations:
         )
 
     def list_plans(self) -> models.Plans:
-        """Returns the plans and what they allow, as this server's settings (`CITEWIRE_PLAN_LIMITS`) have them."""
+        """Returns the plans with their limits, from the server's settings (`CITEWIRE_PLAN_LIMITS`)."""
         return self._transport.call(Request("GET", "/v1/operator/plans"), models.Plans)
 
     def list_profiles(
         self, *, page_size: int | None = None, page_token: str | None = None, q: str | None = None
     ) -> models.ProfileList:
-        """Returns the profiles that a chat may name: the server's, then the organisation's own, by name.
+        """Returns the available profiles: the built-in ones, then the organisation's own, by name.
 
-        `q` looks into names and descriptions.
+        `q` searches names and descriptions.
         """
         return self._transport.call(
             Request("GET", "/v1/profiles", query(page_size=page_size, page_token=page_token, q=q)), models.ProfileList
@@ -1801,9 +1794,9 @@ class Operations:
     def iter_profiles(
         self, *, page_size: int | None = None, q: str | None = None
     ) -> Generator[models.ProfileInfo, None]:
-        """Returns the profiles that a chat may name: the server's, then the organisation's own, by name.
+        """Returns the available profiles: the built-in ones, then the organisation's own, by name.
 
-        `q` looks into names and descriptions. Yields them one by one, and asks for the next page when it is needed.
+        `q` searches names and descriptions. Yields them one by one, and asks for the next page when it is needed.
         """
         return self._transport.pages(
             Request("GET", "/v1/profiles", query(page_size=page_size, q=q)), models.ProfileList, "profiles"
@@ -1814,7 +1807,7 @@ class Operations:
     ) -> models.ProviderList:
         """Returns the caller's providers and the organisation's, and whether the organisation demands its own.
 
-        Several may be saved for a type; one of them is active. `q` looks into types, names, providers and models, those
+        Several may be saved for a type; one of them is active. `q` searches types, names, providers and models, those
         of fallbacks too.
         """
         return self._transport.call(
@@ -1826,7 +1819,7 @@ class Operations:
     ) -> Generator[models.ProviderInfo, None]:
         """Returns the caller's providers and the organisation's, and whether the organisation demands its own.
 
-        Several may be saved for a type; one of them is active. `q` looks into types, names, providers and models, those
+        Several may be saved for a type; one of them is active. `q` searches types, names, providers and models, those
         of fallbacks too. Yields them one by one, and asks for the next page when it is needed.
         """
         return self._transport.pages(
@@ -1836,30 +1829,29 @@ class Operations:
     def list_spaces(
         self, *, page_size: int | None = None, page_token: str | None = None, q: str | None = None
     ) -> models.SpaceList:
-        """Returns the live space, the one that is being prepared, the previous one and those of further models.
+        """Returns the live space, the one being prepared, the previous one and those of further models.
 
         Documents that lack vectors (`missing`) are embedded in the background, those of the `previous` space aside.
         `calibration` is what was measured of a space's scores: null where nobody did, without `measured_at` where it
-        came with the server. `q` looks into models.
+        came with the server. `q` searches models.
         """
         return self._transport.call(
             Request("GET", "/v1/spaces", query(page_size=page_size, page_token=page_token, q=q)), models.SpaceList
         )
 
     def iter_spaces(self, *, page_size: int | None = None, q: str | None = None) -> Generator[models.Space, None]:
-        """Returns the live space, the one that is being prepared, the previous one and those of further models.
+        """Returns the live space, the one being prepared, the previous one and those of further models.
 
         Documents that lack vectors (`missing`) are embedded in the background, those of the `previous` space aside.
         `calibration` is what was measured of a space's scores: null where nobody did, without `measured_at` where it
-        came with the server. `q` looks into models. Yields them one by one, and asks for the next page when it is
-        needed.
+        came with the server. `q` searches models. Yields them one by one, and asks for the next page when it is needed.
         """
         return self._transport.pages(
             Request("GET", "/v1/spaces", query(page_size=page_size, q=q)), models.SpaceList, "spaces"
         )
 
     def list_tables(self, document_id: int, *, version: int | None = None) -> models.DocumentTables:
-        """Returns which tables a version has, with their columns; by default the live version."""
+        """Returns a version's tables with their columns; by default the live version's."""
         return self._transport.call(
             Request("GET", path_of("/v1/documents/{}/tables", document_id), query(version=version)),
             models.DocumentTables,
@@ -1870,7 +1862,7 @@ class Operations:
     ) -> models.UserList:
         """Returns the organisation's users with their roles.
 
-        Owners and admins may; `q` looks into ids and roles.
+        Owners and admins may; `q` searches ids and roles.
         """
         return self._transport.call(
             Request("GET", "/v1/admin/users", query(page_size=page_size, page_token=page_token, q=q)), models.UserList
@@ -1879,8 +1871,8 @@ class Operations:
     def iter_users(self, *, page_size: int | None = None, q: str | None = None) -> Generator[models.UserInfo, None]:
         """Returns the organisation's users with their roles.
 
-        Owners and admins may; `q` looks into ids and roles. Yields them one by one, and asks for the next page when it
-        is needed.
+        Owners and admins may; `q` searches ids and roles. Yields them one by one, and asks for the next page when it is
+        needed.
         """
         return self._transport.pages(
             Request("GET", "/v1/admin/users", query(page_size=page_size, q=q)), models.UserList, "users"
@@ -1889,7 +1881,7 @@ class Operations:
     def locate_span(
         self, document_id: int, *, char_start: int, char_end: int, version: int | None = None
     ) -> models.SpanPlaces:
-        """Returns where a part of a version's text stands in the original: for a PDF, a box per line on each page."""
+        """Locates a part of a version's text in the original: for a PDF, a box per line on each page."""
         return self._transport.call(
             Request(
                 "GET",
@@ -1911,7 +1903,7 @@ class Operations:
         )
 
     def put_audit_days(self, organisation: str, days: int) -> models.OperatedOrganisation:
-        """Says for how many days an organisation's audit trail is kept."""
+        """Sets how many days an organisation's audit trail is kept."""
         return self._transport.call(
             Request("PUT", path_of("/v1/operator/organisations/{}/audit-days", organisation), json=given(days=days)),
             models.OperatedOrganisation,
@@ -1926,9 +1918,9 @@ class Operations:
         scope: Literal["org", "user", "key"] | NotGiven = NOT_GIVEN,
         user: str | NotGiven | None = NOT_GIVEN,
     ) -> models.BudgetInfo:
-        """Makes a budget or changes its limit.
+        """Sets a budget's limit, effective from the next call; the current period's spending counts.
 
-        It counts from the next call on, and what was spent before counts too. Owners and admins may.
+        For owners and admins.
         """
         return self._transport.call(
             Request(
@@ -1947,24 +1939,23 @@ class Operations:
         """Stores thresholds that were measured, in place of those that are stored; they count from the next request on.
 
 
-        `'calibration': null` removes them, so that those that come with the server count again. Owners and admins may.
+        `'calibration': null` removes them, so that those that come with the server count again. For owners and admins.
         """
         return self._transport.call(
             Request("PUT", "/v1/spaces/calibration", json=given(calibration=calibration, space=space)), models.Space
         )
 
     def put_grants(self, name: str, grants: Sequence[models.GrantBody | Mapping[str, Any]]) -> models.GrantList:
-        """Grants access to a collection to users, groups or everyone, and to nobody else, from the next request on.
+        """Replaces a collection's grants to users, groups or everyone, effective from the next request.
 
-        The first grant closes the collection to all that no grant names, owners and admins aside. Whoever manages it
-        may.
+        The first grant closes the collection to everybody else except owners and admins. Requires `manage`.
         """
         return self._transport.call(
             Request("PUT", path_of("/v1/collections/{}/grants", name), json=given(grants=grants)), models.GrantList
         )
 
     def put_organisation_limit(self, organisation: str, measure: str, limit: int) -> models.OwnLimitInfo:
-        """Gives an organisation a limit in place of its plan's, within 30 seconds on every gateway."""
+        """Overrides a plan's limit for an organisation, within 30 seconds on every gateway."""
         return self._transport.call(
             Request(
                 "PUT",
@@ -1983,9 +1974,9 @@ class Operations:
         key_id: str | NotGiven | None = NOT_GIVEN,
         user: str | NotGiven | None = NOT_GIVEN,
     ) -> models.OwnLimitInfo:
-        """Makes a limit or changes it, within 30 seconds on every gateway.
+        """Sets a limit, effective within 30 seconds on every gateway.
 
-        It never allows more than the plan. Owners and admins may.
+        It never allows more than the plan. For owners and admins.
         """
         return self._transport.call(
             Request(
@@ -1997,7 +1988,7 @@ class Operations:
         )
 
     def put_plan(self, organisation: str, plan: Literal["free", "basic", "pro"]) -> models.OperatedOrganisation:
-        """Puts an organisation on a plan, from its next request on."""
+        """Changes an organisation's plan, effective from its next request."""
         return self._transport.call(
             Request("PUT", path_of("/v1/operator/organisations/{}/plan", organisation), json=given(plan=plan)),
             models.OperatedOrganisation,
@@ -2032,10 +2023,9 @@ class Operations:
         test: bool | NotGiven = NOT_GIVEN,
         scope: Literal["org", "user"] | None = None,
     ) -> models.ProviderInfo:
-        """Tries a provider out and keeps it, sealed, in the place of the active one.
+        """Tests a provider and saves it, sealed, in place of the active one, effective from the next request.
 
-        It counts from the next request on. A test call that fails doesn't keep it from being saved: `test` in the
-        answer says what the provider said.
+        It is saved even if the test call fails; `test` has the result.
         """
         return self._transport.call(
             Request(
@@ -2080,9 +2070,9 @@ class Operations:
         )
 
     def put_role(self, user: str, role: Literal["reader", "editor", "admin", "owner"]) -> models.UserInfo:
-        """Gives a user a role in place of all before, from the user's next request on.
+        """Changes a user's role, effective from the user's next request.
 
-        Owners and admins may. Nobody gives or takes a role above their own, and the last owner stays one.
+        For owners and admins. Nobody can grant or revoke a role above their own, and the last owner stays one.
         """
         return self._transport.call(
             Request("PUT", path_of("/v1/admin/users/{}/role", user), json=given(role=role)), models.UserInfo
@@ -2103,9 +2093,9 @@ class Operations:
         scope: Literal["org", "user"] | None = None,
         activate: bool | None = None,
     ) -> models.ProviderInfo:
-        """Tries a provider out and keeps it, sealed, beside the active one; what had that name before is replaced.
+        """Tests a provider and saves it, sealed, beside the active one, replacing any with that name.
 
-        Of each owner and type 20 fit.
+        An owner can save 20 per type.
         """
         return self._transport.call(
             Request(
@@ -2133,9 +2123,9 @@ class Operations:
         organisation: bool | NotGiven = NOT_GIVEN,
         users: Sequence[str] | NotGiven = NOT_GIVEN,
     ) -> models.Sharing:
-        """Says who may read one of the caller's conversations, and that nobody else may; `{}` shares it with nobody.
+        """Sets who may read one of the caller's conversations; `{}` shares it with nobody.
 
-        A reader sees no answer that was written from a document hidden from them: it is `withheld`.
+        Answers written from documents hidden from a reader are `withheld` from them.
         """
         return self._transport.call(
             Request(
@@ -2186,7 +2176,7 @@ class Operations:
     def remove_group_member(self, name: str, user: str) -> None:
         """Takes a user out of a group: from the next request on, with a provider's token within 30 seconds.
 
-        Owners and admins may.
+        For owners and admins.
         """
         self._transport.do(Request("DELETE", path_of("/v1/admin/groups/{}/members/{}", name, user)))
 
@@ -2303,20 +2293,20 @@ class Operations:
         )
 
     def resume_organisation(self, organisation: str) -> models.OperatedOrganisation:
-        """Lets the members of a suspended organisation call again."""
+        """Resumes a suspended organisation."""
         return self._transport.call(
             Request("POST", path_of("/v1/operator/organisations/{}:resume", organisation), repeatable=False),
             models.OperatedOrganisation,
         )
 
     def retry_document(self, document_id: int) -> models.Document:
-        """Processes a version that failed once more."""
+        """Retries a failed version."""
         return self._transport.call(
             Request("POST", path_of("/v1/documents/{}:retry", document_id), repeatable=False), models.Document
         )
 
     def revoke_key(self, key_id: UUID | str) -> None:
-        """Revokes a key: it stops working with the next request, and stays in the list."""
+        """Revokes a key: it stops working with the next request, but stays in the list."""
         self._transport.do(Request("DELETE", path_of("/v1/keys/{}", key_id)))
 
     def rotate_key(
@@ -2326,10 +2316,9 @@ class Operations:
         expires_at: datetime | str | NotGiven | None = NOT_GIVEN,
         overlap_seconds: int | NotGiven = NOT_GIVEN,
     ) -> models.NewApiKey:
-        """Gives a key a new text and shows it, this once; the text before works until the overlap is over.
+        """Gives a key a new text and shows it once; the previous text works until the overlap ends.
 
-        Id, scopes, budgets and usage stay. Only one text before works at a time: a second rotation ends the first
-        overlap.
+        Id, scopes, budgets and usage stay. A second rotation ends the first overlap.
         """
         return self._transport.call(
             Request(
@@ -2391,12 +2380,9 @@ class Operations:
         )
 
     def suspend_organisation(self, organisation: str) -> models.OperatedOrganisation:
-        """Ends what anybody of an organisation may do: keys and sessions with the next request, tokens within 30
-        seconds.
+        """Suspends an organisation: keys and sessions with the next request, tokens within 30 seconds.
 
-
-        What it stores stays, and documents that are being read go on being read. Its members get
-        `ORGANISATION_SUSPENDED`.
+        Its data stays, and running ingest continues. Its members get `ORGANISATION_SUSPENDED`.
         """
         return self._transport.call(
             Request("POST", path_of("/v1/operator/organisations/{}:suspend", organisation), repeatable=False),
@@ -2406,9 +2392,7 @@ class Operations:
     def switch_space(
         self, space: models.SpaceChoice | Mapping[str, Any], *, force: bool | NotGiven = NOT_GIVEN
     ) -> models.Space:
-        """Makes a filled space the live one, from the next search on; the one that was live goes on serving as
-        `previous`.
-
+        """Makes a filled space the live one from the next search on; the former one stays as `previous`.
 
         While documents lack vectors in it the answer is 409 `WRONG_STATE`, unless `force` says otherwise. Owners and
         admins may.
@@ -2418,9 +2402,9 @@ class Operations:
         )
 
     def try_provider(self, type: str, name: str, *, scope: Literal["org", "user"] | None = None) -> models.ProviderInfo:
-        """Makes one small call to a saved provider, active or not; `test` in the answer says what it said.
+        """Tests a saved provider, active or not, with a small call; `test` has the result.
 
-        The call is in the usage as any other; who takes over from the provider isn't called.
+        The call counts as usage; fallbacks aren't called.
         """
         return self._transport.call(
             Request("POST", path_of("/v1/providers/{}/{}:test", type, name), query(scope=scope), repeatable=False),
@@ -2482,7 +2466,7 @@ class Operations:
     ) -> models.Verification:
         """Compares the sentences of an answer, which any system may have written, with the passages that they cite.
 
-        No model is asked, and nothing is stored.
+        No model is called, and nothing is stored.
         """
         return self._transport.call(
             Request("POST", "/v1/verify", json=given(answer=answer, passages=passages, marker_style=marker_style)),
