@@ -166,11 +166,11 @@ async def test_what_is_wrong_is_named_as_the_request_has_it(gateway: Gateway, cl
 @pytest.mark.parametrize(
     ("fields", "at", "why"),
     [
-        ({"tool_choice": "required"}, "body", "tool_choice names tools, and there are none"),
+        ({"tool_choice": "required"}, "body", "tool_choice requires tools"),
         ({"tools": [{"type": "custom", "name": "x"}]}, "tools.0.type", "must be function"),
         ({"response_format": {"type": "json_schema"}}, "response_format", "json_schema is required"),
         ({"messages": [{"role": "tool", "content": "Rain."}]}, "messages.0", "tool_call_id is required"),
-        ({"messages": [{"role": "user", "content": "Hi", "tool_calls": [CALL]}]}, "messages.0", "the assistant's"),
+        ({"messages": [{"role": "user", "content": "Hi", "tool_calls": [CALL]}]}, "messages.0", "the assistant"),
         ({"messages": [{"role": "assistant", "content": "Hi"}]}, "messages", "must be a message of role user"),
     ],
 )

@@ -342,7 +342,7 @@ WRONG: Mapping[str, list[Any]] = {
     "tool_call_id is required": [*MESSAGES, {"role": "tool", "content": "x"}],
     "content is required": [{"role": "user", "content": None}],
     "POST /v1/documents": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}],
-    "role user alone": [
+    "only in messages of role user": [
         {"role": "assistant", "content": [{"type": "image_url", "image_url": {"url": PICTURE}}]},
         *MESSAGES,
     ],

@@ -473,7 +473,7 @@ def test_documents_get_their_validity(library: FakeLibrary, run: Run, folder: Pa
         (["--valid-from", "soon"], "--valid-from is no day and no time: soon"),
         (["--valid-until", "31.12.2027"], "Write a day (2027-12-31)"),
         (["--expires", "a month"], "such as 12h, 30d or 8w"),
-        (["--expires", "30d", "--valid-until", "2027-12-31"], "say the same"),
+        (["--expires", "30d", "--valid-until", "2027-12-31"], "be combined"),
     ],
 )
 def test_a_validity_that_cannot_be_read_is_wrong_usage(run: Run, folder: Path, options: list[str], says: str) -> None:
