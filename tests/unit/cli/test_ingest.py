@@ -470,7 +470,7 @@ def test_documents_get_their_validity(library: FakeLibrary, run: Run, folder: Pa
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--valid-from", "soon"], "--valid-from is no day and no time: soon"),
+        (["--valid-from", "soon"], "--valid-from is neither a day nor a time: soon"),
         (["--valid-until", "31.12.2027"], "Write a day (2027-12-31)"),
         (["--expires", "a month"], "such as 12h, 30d or 8w"),
         (["--expires", "30d", "--valid-until", "2027-12-31"], "be combined"),
