@@ -108,7 +108,7 @@ async def test_a_question_is_asked_with_pictures_and_no_other_files(gateway: Gat
         "a file of application/pdf can't be read": {"mediaType": "application/pdf"},
         "a file of no mediaType can't be read": {"mediaType": ""},
         "url is required in a part of type file": {"url": ""},
-        "one of type tool-x can't be read": {"type": "tool-x"},
+        "tool-x isn't supported": {"type": "tool-x"},
     }
     for message, changes in wrong.items():
         body = {**USE_CHAT, "messages": [{"role": "user", "parts": [picture | changes, text]}]}
