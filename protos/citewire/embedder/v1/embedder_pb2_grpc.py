@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class EmbedderServiceStub:
-    """Turns text into vectors of one embedding space.
+    """Embeds texts in one embedding space.
     """
 
     def __init__(self, channel):
@@ -78,7 +78,7 @@ class EmbedderServiceStub:
 
 
 class EmbedderServiceServicer:
-    """Turns text into vectors of one embedding space.
+    """Embeds texts in one embedding space.
     """
 
     def Embed(self, request, context):
@@ -103,7 +103,7 @@ class EmbedderServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CountTokens(self, request, context):
-        """Counts the tokens of up to 256 inputs as the model would see them.
+        """Counts the tokens of up to 256 inputs for the model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -131,7 +131,7 @@ class EmbedderServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def TestProvider(self, request, context):
-        """Makes one small call to a sealed tenant provider, as sealing did.
+        """Tests a sealed tenant provider with one small call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -189,7 +189,7 @@ def add_EmbedderServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class EmbedderService:
-    """Turns text into vectors of one embedding space.
+    """Embeds texts in one embedding space.
     """
 
     @staticmethod

@@ -3,9 +3,9 @@
 isort:skip_file
 The embedder: text to vectors, token counts, reranking.
 
-Every call says in its metadata who calls: `cw-caller`, a token that the caller signed for this service
-(docs/how-to/callers.md). It should have a deadline. Errors are google.rpc.Status with ErrorInfo (domain `citewire.dev`),
-BadRequest and RetryInfo. docs/how-to/grpc.md has more, and clients.
+The metadata of every call identifies the caller: `cw-caller`, a token that the caller signed for this service
+(docs/how-to/callers.md). Set a deadline on every call. Errors are google.rpc.Status with ErrorInfo (domain `citewire.dev`),
+BadRequest and RetryInfo. docs/how-to/grpc.md has details and clients.
 """
 
 from citewire.embedder.v1 import embedder_pb2 as embedder_pb2
@@ -18,7 +18,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class EmbedderServiceStub:
-    """Turns text into vectors of one embedding space."""
+    """Embeds texts in one embedding space."""
 
     def __init__(self, channel: aio.Channel) -> None: ...
     Embed: aio.UnaryUnaryMultiCallable[embedder_pb2.EmbedRequest, embedder_pb2.EmbedResponse]
@@ -28,7 +28,7 @@ class EmbedderServiceStub:
     Rerank: aio.UnaryUnaryMultiCallable[embedder_pb2.RerankRequest, embedder_pb2.RerankResponse]
     """Scores documents against a query with a rerank model, best first."""
     CountTokens: aio.UnaryUnaryMultiCallable[embedder_pb2.CountTokensRequest, embedder_pb2.CountTokensResponse]
-    """Counts the tokens of up to 256 inputs as the model would see them."""
+    """Counts the tokens of up to 256 inputs for the model."""
     ListModels: aio.UnaryUnaryMultiCallable[embedder_pb2.ListModelsRequest, embedder_pb2.ListModelsResponse]
     """Lists the models that this server offers."""
     SealProvider: aio.UnaryUnaryMultiCallable[embedder_pb2.SealProviderRequest, embedder_pb2.SealProviderResponse]
@@ -36,10 +36,10 @@ class EmbedderServiceStub:
     RewrapProvider: aio.UnaryUnaryMultiCallable[embedder_pb2.RewrapProviderRequest, embedder_pb2.RewrapProviderResponse]
     """Seals a tenant's provider again under the newest master key."""
     TestProvider: aio.UnaryUnaryMultiCallable[embedder_pb2.TestProviderRequest, embedder_pb2.TestProviderResponse]
-    """Makes one small call to a sealed tenant provider, as sealing did."""
+    """Tests a sealed tenant provider with one small call."""
 
 class EmbedderServiceServicer(metaclass=abc_1.ABCMeta):
-    """Turns text into vectors of one embedding space."""
+    """Embeds texts in one embedding space."""
 
     @abc_1.abstractmethod
     def Embed(
@@ -71,7 +71,7 @@ class EmbedderServiceServicer(metaclass=abc_1.ABCMeta):
         request: embedder_pb2.CountTokensRequest,
         context: aio.ServicerContext[embedder_pb2.CountTokensRequest, embedder_pb2.CountTokensResponse],
     ) -> abc.Awaitable[embedder_pb2.CountTokensResponse]:
-        """Counts the tokens of up to 256 inputs as the model would see them."""
+        """Counts the tokens of up to 256 inputs for the model."""
 
     @abc_1.abstractmethod
     def ListModels(
@@ -103,6 +103,6 @@ class EmbedderServiceServicer(metaclass=abc_1.ABCMeta):
         request: embedder_pb2.TestProviderRequest,
         context: aio.ServicerContext[embedder_pb2.TestProviderRequest, embedder_pb2.TestProviderResponse],
     ) -> abc.Awaitable[embedder_pb2.TestProviderResponse]:
-        """Makes one small call to a sealed tenant provider, as sealing did."""
+        """Tests a sealed tenant provider with one small call."""
 
 def add_EmbedderServiceServicer_to_server(servicer: EmbedderServiceServicer, server: aio.Server) -> None: ...

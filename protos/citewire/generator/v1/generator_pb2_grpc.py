@@ -115,7 +115,7 @@ class GeneratorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Verify(self, request, context):
-        """Verifies an answer that any system wrote: the verdicts, quotes and offsets of Generate, without a model and at no
+        """Verifies an answer written by any system: the verdicts, quotes and offsets of Generate, without a model and at no
         cost.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -137,7 +137,7 @@ class GeneratorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def JudgeRelevance(self, request, context):
-        """Judges which passages have to do with a question.
+        """Judges which passages are relevant to a question.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -151,21 +151,21 @@ class GeneratorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def FillTableQuery(self, request, context):
-        """Reads a question as a query of one of some tables, by a model.
+        """Has a model turn a question into a query of one of several tables.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SuggestQuestions(self, request, context):
-        """Suggests questions that the passages answer: a model's, or else from the passages' topics.
+        """Suggests questions that the passages answer, by a model or else from the passages' topics.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Enrich(self, request, context):
-        """Describes a document by a model, for ingest: a summary, what kind of thing it is about, its category, tags.
+        """Has a model describe a document, for ingest: a summary, the kind of thing it is about, its category, tags.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -193,7 +193,7 @@ class GeneratorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def TestProvider(self, request, context):
-        """Makes one small call to a sealed tenant provider, as sealing did.
+        """Tests a sealed tenant provider with one small call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -3,9 +3,9 @@
 isort:skip_file
 The generator: streams grounded answers, verifies their citations, and makes the small decisions around an answer.
 
-Every call says in its metadata who calls: `cw-caller`, a token that the caller signed for this service
-(docs/how-to/callers.md). It should have a deadline. Errors are google.rpc.Status with ErrorInfo (domain `citewire.dev`),
-BadRequest and RetryInfo. docs/how-to/grpc.md has more, and clients.
+The metadata of every call identifies the caller: `cw-caller`, a token that the caller signed for this service
+(docs/how-to/callers.md). Set a deadline on every call. Errors are google.rpc.Status with ErrorInfo (domain `citewire.dev`),
+BadRequest and RetryInfo. docs/how-to/grpc.md has details and clients.
 """
 
 from citewire.generator.v1 import generator_pb2 as generator_pb2
@@ -26,7 +26,7 @@ class GeneratorServiceStub:
     status, never an event; an end without Completed is a failure. Cancelling the call stops the provider.
     """
     Verify: aio.UnaryUnaryMultiCallable[generator_pb2.VerifyRequest, generator_pb2.VerifyResponse]
-    """Verifies an answer that any system wrote: the verdicts, quotes and offsets of Generate, without a model and at no
+    """Verifies an answer written by any system: the verdicts, quotes and offsets of Generate, without a model and at no
     cost.
     """
     Decide: aio.UnaryUnaryMultiCallable[generator_pb2.DecideRequest, generator_pb2.DecideResponse]
@@ -34,15 +34,15 @@ class GeneratorServiceStub:
     Assess: aio.UnaryUnaryMultiCallable[generator_pb2.AssessRequest, generator_pb2.AssessResponse]
     """Assesses whether an answer is supported by its passages, and how useful it is."""
     JudgeRelevance: aio.UnaryUnaryMultiCallable[generator_pb2.JudgeRelevanceRequest, generator_pb2.JudgeRelevanceResponse]
-    """Judges which passages have to do with a question."""
+    """Judges which passages are relevant to a question."""
     Rewrite: aio.UnaryUnaryMultiCallable[generator_pb2.RewriteRequest, generator_pb2.RewriteResponse]
     """Rewrites a question: condenses a follow-up with its history, or writes a hypothetical answer (HyDE)."""
     FillTableQuery: aio.UnaryUnaryMultiCallable[generator_pb2.FillTableQueryRequest, generator_pb2.FillTableQueryResponse]
-    """Reads a question as a query of one of some tables, by a model."""
+    """Has a model turn a question into a query of one of several tables."""
     SuggestQuestions: aio.UnaryUnaryMultiCallable[generator_pb2.SuggestQuestionsRequest, generator_pb2.SuggestQuestionsResponse]
-    """Suggests questions that the passages answer: a model's, or else from the passages' topics."""
+    """Suggests questions that the passages answer, by a model or else from the passages' topics."""
     Enrich: aio.UnaryUnaryMultiCallable[generator_pb2.EnrichRequest, generator_pb2.EnrichResponse]
-    """Describes a document by a model, for ingest: a summary, what kind of thing it is about, its category, tags."""
+    """Has a model describe a document, for ingest: a summary, the kind of thing it is about, its category, tags."""
     ListModels: aio.UnaryUnaryMultiCallable[generator_pb2.ListModelsRequest, generator_pb2.ListModelsResponse]
     """Lists the models that this server offers."""
     SealProvider: aio.UnaryUnaryMultiCallable[generator_pb2.SealProviderRequest, generator_pb2.SealProviderResponse]
@@ -50,7 +50,7 @@ class GeneratorServiceStub:
     RewrapProvider: aio.UnaryUnaryMultiCallable[generator_pb2.RewrapProviderRequest, generator_pb2.RewrapProviderResponse]
     """Seals a tenant provider again under the newest master key."""
     TestProvider: aio.UnaryUnaryMultiCallable[generator_pb2.TestProviderRequest, generator_pb2.TestProviderResponse]
-    """Makes one small call to a sealed tenant provider, as sealing did."""
+    """Tests a sealed tenant provider with one small call."""
 
 class GeneratorServiceServicer(metaclass=abc_1.ABCMeta):
     """Writes answers from passages with a large language model, or by quoting (extractive)."""
@@ -71,7 +71,7 @@ class GeneratorServiceServicer(metaclass=abc_1.ABCMeta):
         request: generator_pb2.VerifyRequest,
         context: aio.ServicerContext[generator_pb2.VerifyRequest, generator_pb2.VerifyResponse],
     ) -> abc.Awaitable[generator_pb2.VerifyResponse]:
-        """Verifies an answer that any system wrote: the verdicts, quotes and offsets of Generate, without a model and at no
+        """Verifies an answer written by any system: the verdicts, quotes and offsets of Generate, without a model and at no
         cost.
         """
 
@@ -97,7 +97,7 @@ class GeneratorServiceServicer(metaclass=abc_1.ABCMeta):
         request: generator_pb2.JudgeRelevanceRequest,
         context: aio.ServicerContext[generator_pb2.JudgeRelevanceRequest, generator_pb2.JudgeRelevanceResponse],
     ) -> abc.Awaitable[generator_pb2.JudgeRelevanceResponse]:
-        """Judges which passages have to do with a question."""
+        """Judges which passages are relevant to a question."""
 
     @abc_1.abstractmethod
     def Rewrite(
@@ -113,7 +113,7 @@ class GeneratorServiceServicer(metaclass=abc_1.ABCMeta):
         request: generator_pb2.FillTableQueryRequest,
         context: aio.ServicerContext[generator_pb2.FillTableQueryRequest, generator_pb2.FillTableQueryResponse],
     ) -> abc.Awaitable[generator_pb2.FillTableQueryResponse]:
-        """Reads a question as a query of one of some tables, by a model."""
+        """Has a model turn a question into a query of one of several tables."""
 
     @abc_1.abstractmethod
     def SuggestQuestions(
@@ -121,7 +121,7 @@ class GeneratorServiceServicer(metaclass=abc_1.ABCMeta):
         request: generator_pb2.SuggestQuestionsRequest,
         context: aio.ServicerContext[generator_pb2.SuggestQuestionsRequest, generator_pb2.SuggestQuestionsResponse],
     ) -> abc.Awaitable[generator_pb2.SuggestQuestionsResponse]:
-        """Suggests questions that the passages answer: a model's, or else from the passages' topics."""
+        """Suggests questions that the passages answer, by a model or else from the passages' topics."""
 
     @abc_1.abstractmethod
     def Enrich(
@@ -129,7 +129,7 @@ class GeneratorServiceServicer(metaclass=abc_1.ABCMeta):
         request: generator_pb2.EnrichRequest,
         context: aio.ServicerContext[generator_pb2.EnrichRequest, generator_pb2.EnrichResponse],
     ) -> abc.Awaitable[generator_pb2.EnrichResponse]:
-        """Describes a document by a model, for ingest: a summary, what kind of thing it is about, its category, tags."""
+        """Has a model describe a document, for ingest: a summary, the kind of thing it is about, its category, tags."""
 
     @abc_1.abstractmethod
     def ListModels(
@@ -161,6 +161,6 @@ class GeneratorServiceServicer(metaclass=abc_1.ABCMeta):
         request: generator_pb2.TestProviderRequest,
         context: aio.ServicerContext[generator_pb2.TestProviderRequest, generator_pb2.TestProviderResponse],
     ) -> abc.Awaitable[generator_pb2.TestProviderResponse]:
-        """Makes one small call to a sealed tenant provider, as sealing did."""
+        """Tests a sealed tenant provider with one small call."""
 
 def add_GeneratorServiceServicer_to_server(servicer: GeneratorServiceServicer, server: aio.Server) -> None: ...

@@ -27,7 +27,7 @@ if _version_not_supported:
 
 
 class CorpusServiceStub:
-    """Stores documents. Answered means durable; ingest then runs in the worker, and can be watched.
+    """Stores documents. A successful response means durable; ingest then runs in the worker, and can be watched.
     """
 
     def __init__(self, channel):
@@ -179,7 +179,7 @@ class CorpusServiceStub:
 
 
 class CorpusServiceServicer:
-    """Stores documents. Answered means durable; ingest then runs in the worker, and can be watched.
+    """Stores documents. A successful response means durable; ingest then runs in the worker, and can be watched.
     """
 
     def UploadDocument(self, request_iterator, context):
@@ -211,7 +211,7 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateDocument(self, request, context):
-        """Changes the fields that the mask names; the text isn't ingested again unless the title changes.
+        """Changes the fields in the mask; the text isn't ingested again unless the title changes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -225,7 +225,7 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListErasedDocuments(self, request, context):
-        """Lists documents that were deleted, for whoever keeps quotes of them, and forgets those that this is done for.
+        """Lists deleted documents, for clients that store quotes of them, and forgets those that the client has processed.
         PERMISSION_DENIED unless the caller is owner or admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -233,7 +233,7 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def EraseOwner(self, request, context):
-        """Erases a part of what a user, or the organisation, has stored; call it again until it is done. PERMISSION_DENIED
+        """Erases a part of a user's or the organisation's data; call it again until it is done. PERMISSION_DENIED
         unless the caller is owner or admin, and owner to erase the organisation.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -241,7 +241,7 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def EraseOldDocuments(self, request, context):
-        """Erases some of the organisation's documents whose last version was stored, or whose validity ended, so long ago; call it again
+        """Erases some of the organisation's documents that are old enough, by last version or end of validity; call it again
         until it is done.
         PERMISSION_DENIED unless the caller is owner or admin.
         """
@@ -280,7 +280,7 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def LocateSpan(self, request, context):
-        """Finds where a part of a version's stored text stands in its original. FAILED_PRECONDITION, reason WRONG_STATE, if the
+        """Locates a part of a version's stored text in its original. FAILED_PRECONDITION, reason WRONG_STATE, if the
         version isn't ready.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -288,7 +288,7 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListTables(self, request, context):
-        """Lists the tables of a version that questions can be computed over: sheets of workbooks, CSV and TSV. FAILED_PRECONDITION and
+        """Lists the tables of a version that can be queried: sheets of workbooks, CSV and TSV. FAILED_PRECONDITION and
         RESOURCE_EXHAUSTED as in QueryTable.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -296,8 +296,8 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def QueryTable(self, request, context):
-        """Computes an answer over one table of a version, exactly, or refuses. INVALID_ARGUMENT, naming the field, if the query doesn't
-        fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if an exact answer can't be given, as with a table that is too
+        """Computes an exact result over one table of a version, or fails. INVALID_ARGUMENT, naming the field, if the query doesn't
+        fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if there is no exact result, as with a table that is too
         large, formulas without values, or without the extra `tables`; RESOURCE_EXHAUSTED if too many queries run.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -305,8 +305,8 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AnswerFromTables(self, request, context):
-        """Reads a plain question in English or German as a query, and answers it if it fits exactly one table of the documents. No
-        model is asked.
+        """Turns a plain question in English or German into a query, and answers it if it fits exactly one table of the documents. No
+        model is called.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -341,14 +341,14 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetCollectionGrants(self, request, context):
-        """Gets who was granted what of a collection. PERMISSION_DENIED unless the caller may manage it.
+        """Gets the grants of a collection. PERMISSION_DENIED unless the caller may manage it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetCollectionGrants(self, request, context):
-        """Replaces the grants of a collection. They hold from the next call on. PERMISSION_DENIED unless the caller may manage it.
+        """Replaces the grants of a collection, effective from the next call. PERMISSION_DENIED unless the caller may manage it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -369,7 +369,7 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SwitchSpace(self, request, context):
-        """Makes a filled space the live one, or switches back to the previous one; the one that was live goes on serving.
+        """Makes a filled space the live one, or switches back to the previous one; the formerly live one keeps serving.
         PERMISSION_DENIED unless the caller is owner or admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -377,14 +377,14 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SetCalibration(self, request, context):
-        """Stores thresholds that were measured for a space. PERMISSION_DENIED unless the caller is owner or admin.
+        """Stores measured thresholds of a space. PERMISSION_DENIED unless the caller is owner or admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetStorage(self, request, context):
-        """Says how many bytes the caller and its organisation have stored, and how many they may.
+        """Returns how many bytes the caller and its organisation have stored, and their limits.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -542,7 +542,7 @@ def add_CorpusServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class CorpusService:
-    """Stores documents. Answered means durable; ingest then runs in the worker, and can be watched.
+    """Stores documents. A successful response means durable; ingest then runs in the worker, and can be watched.
     """
 
     @staticmethod

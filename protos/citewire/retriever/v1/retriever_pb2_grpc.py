@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class RetrieverServiceStub:
-    """Finds the chunks that a question needs. The caller's organisation comes from the tenant metadata, always.
+    """Finds the chunks for a question. The caller's organisation always comes from the tenant metadata.
     """
 
     def __init__(self, channel):
@@ -63,11 +63,11 @@ class RetrieverServiceStub:
 
 
 class RetrieverServiceServicer:
-    """Finds the chunks that a question needs. The caller's organisation comes from the tenant metadata, always.
+    """Finds the chunks for a question. The caller's organisation always comes from the tenant metadata.
     """
 
     def Plan(self, request, context):
-        """Decides which context path a question takes over a scope, and why, in one round trip.
+        """Chooses the context path of a question over a scope, with the reason, in one round trip.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -89,14 +89,14 @@ class RetrieverServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetChunks(self, request, context):
-        """Gets chunks by id, also of superseded versions while these are kept.
+        """Gets chunks by id, including those of superseded versions while these are kept.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def FindDocuments(self, request, context):
-        """Says which of these documents the caller may see: what cites the others is withheld.
+        """Returns which of these documents the caller may see; answers that cite the others are withheld.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -139,7 +139,7 @@ def add_RetrieverServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RetrieverService:
-    """Finds the chunks that a question needs. The caller's organisation comes from the tenant metadata, always.
+    """Finds the chunks for a question. The caller's organisation always comes from the tenant metadata.
     """
 
     @staticmethod

@@ -14,7 +14,7 @@ from citewire_client.services.callers import Caller
 
 
 class AsyncEmbedderClient(AsyncServiceClient):
-    """Turns text into vectors of one embedding space.
+    """Embeds texts in one embedding space.
 
     All methods raise `CitewireError`.
     """
@@ -65,7 +65,7 @@ class AsyncEmbedderClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> embedder_pb2.CountTokensResponse:
-        """Counts the tokens of up to 256 inputs as the model would see them."""
+        """Counts the tokens of up to 256 inputs for the model."""
         return await self._reply("CountTokens", request, self._how(timeout, caller, request_id))
 
     async def list_models(
@@ -109,12 +109,12 @@ class AsyncEmbedderClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> embedder_pb2.TestProviderResponse:
-        """Makes one small call to a sealed tenant provider, as sealing did."""
+        """Tests a sealed tenant provider with one small call."""
         return await self._reply("TestProvider", request, self._how(timeout, caller, request_id))
 
 
 class EmbedderClient(ServiceClient):
-    """Turns text into vectors of one embedding space.
+    """Embeds texts in one embedding space.
 
     All methods raise `CitewireError`.
     """
@@ -165,7 +165,7 @@ class EmbedderClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> embedder_pb2.CountTokensResponse:
-        """Counts the tokens of up to 256 inputs as the model would see them."""
+        """Counts the tokens of up to 256 inputs for the model."""
         return self._reply("CountTokens", request, self._how(timeout, caller, request_id))
 
     def list_models(
@@ -209,12 +209,12 @@ class EmbedderClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> embedder_pb2.TestProviderResponse:
-        """Makes one small call to a sealed tenant provider, as sealing did."""
+        """Tests a sealed tenant provider with one small call."""
         return self._reply("TestProvider", request, self._how(timeout, caller, request_id))
 
 
 class AsyncRetrieverClient(AsyncServiceClient):
-    """Finds the chunks that a question needs. The caller's organisation comes from the tenant metadata, always.
+    """Finds the chunks for a question. The caller's organisation always comes from the tenant metadata.
 
     All methods raise `CitewireError`.
     """
@@ -232,7 +232,7 @@ class AsyncRetrieverClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> retriever_pb2.PlanResponse:
-        """Decides which context path a question takes over a scope, and why, in one round trip."""
+        """Chooses the context path of a question over a scope, with the reason, in one round trip."""
         return await self._reply("Plan", request, self._how(timeout, caller, request_id))
 
     async def search(
@@ -267,7 +267,7 @@ class AsyncRetrieverClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> retriever_pb2.GetChunksResponse:
-        """Gets chunks by id, also of superseded versions while these are kept."""
+        """Gets chunks by id, including those of superseded versions while these are kept."""
         return await self._reply("GetChunks", request, self._how(timeout, caller, request_id))
 
     async def find_documents(
@@ -278,12 +278,12 @@ class AsyncRetrieverClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> retriever_pb2.FindDocumentsResponse:
-        """Says which of these documents the caller may see: what cites the others is withheld."""
+        """Returns which of these documents the caller may see; answers that cite the others are withheld."""
         return await self._reply("FindDocuments", request, self._how(timeout, caller, request_id))
 
 
 class RetrieverClient(ServiceClient):
-    """Finds the chunks that a question needs. The caller's organisation comes from the tenant metadata, always.
+    """Finds the chunks for a question. The caller's organisation always comes from the tenant metadata.
 
     All methods raise `CitewireError`.
     """
@@ -301,7 +301,7 @@ class RetrieverClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> retriever_pb2.PlanResponse:
-        """Decides which context path a question takes over a scope, and why, in one round trip."""
+        """Chooses the context path of a question over a scope, with the reason, in one round trip."""
         return self._reply("Plan", request, self._how(timeout, caller, request_id))
 
     def search(
@@ -336,7 +336,7 @@ class RetrieverClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> retriever_pb2.GetChunksResponse:
-        """Gets chunks by id, also of superseded versions while these are kept."""
+        """Gets chunks by id, including those of superseded versions while these are kept."""
         return self._reply("GetChunks", request, self._how(timeout, caller, request_id))
 
     def find_documents(
@@ -347,12 +347,12 @@ class RetrieverClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> retriever_pb2.FindDocumentsResponse:
-        """Says which of these documents the caller may see: what cites the others is withheld."""
+        """Returns which of these documents the caller may see; answers that cite the others are withheld."""
         return self._reply("FindDocuments", request, self._how(timeout, caller, request_id))
 
 
 class AsyncCorpusClient(AsyncServiceClient):
-    """Stores documents. Answered means durable; ingest then runs in the worker, and can be watched.
+    """Stores documents. A successful response means durable; ingest then runs in the worker, and can be watched.
 
     All methods raise `CitewireError`.
     """
@@ -414,7 +414,7 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.UpdateDocumentResponse:
-        """Changes the fields that the mask names; the text isn't ingested again unless the title changes."""
+        """Changes the fields in the mask; the text isn't ingested again unless the title changes."""
         return await self._reply("UpdateDocument", request, self._how(timeout, caller, request_id))
 
     async def delete_document(
@@ -436,7 +436,7 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.ListErasedDocumentsResponse:
-        """Lists documents that were deleted, for whoever keeps quotes of them, and forgets those that this is done for.
+        """Lists deleted documents, for clients that store quotes of them, and forgets those that the client has processed.
         PERMISSION_DENIED unless the caller is owner or admin.
         """
         return await self._reply("ListErasedDocuments", request, self._how(timeout, caller, request_id))
@@ -449,7 +449,7 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.EraseOwnerResponse:
-        """Erases a part of what a user, or the organisation, has stored; call it again until it is done. PERMISSION_DENIED
+        """Erases a part of a user's or the organisation's data; call it again until it is done. PERMISSION_DENIED
         unless the caller is owner or admin, and owner to erase the organisation.
         """
         return await self._reply("EraseOwner", request, self._how(timeout, caller, request_id))
@@ -462,7 +462,7 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.EraseOldDocumentsResponse:
-        """Erases some of the organisation's documents whose last version was stored, or whose validity ended, so long ago; call it again
+        """Erases some of the organisation's documents that are old enough, by last version or end of validity; call it again
         until it is done.
         PERMISSION_DENIED unless the caller is owner or admin.
         """
@@ -524,7 +524,7 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.LocateSpanResponse:
-        """Finds where a part of a version's stored text stands in its original. FAILED_PRECONDITION, reason WRONG_STATE, if the
+        """Locates a part of a version's stored text in its original. FAILED_PRECONDITION, reason WRONG_STATE, if the
         version isn't ready.
         """
         return await self._reply("LocateSpan", request, self._how(timeout, caller, request_id))
@@ -537,7 +537,7 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> table_pb2.ListTablesResponse:
-        """Lists the tables of a version that questions can be computed over: sheets of workbooks, CSV and TSV. FAILED_PRECONDITION and
+        """Lists the tables of a version that can be queried: sheets of workbooks, CSV and TSV. FAILED_PRECONDITION and
         RESOURCE_EXHAUSTED as in QueryTable.
         """
         return await self._reply("ListTables", request, self._how(timeout, caller, request_id))
@@ -550,8 +550,8 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> table_pb2.QueryTableResponse:
-        """Computes an answer over one table of a version, exactly, or refuses. INVALID_ARGUMENT, naming the field, if the query doesn't
-        fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if an exact answer can't be given, as with a table that is too
+        """Computes an exact result over one table of a version, or fails. INVALID_ARGUMENT, naming the field, if the query doesn't
+        fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if there is no exact result, as with a table that is too
         large, formulas without values, or without the extra `tables`; RESOURCE_EXHAUSTED if too many queries run.
         """
         return await self._reply("QueryTable", request, self._how(timeout, caller, request_id))
@@ -564,8 +564,8 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> table_pb2.AnswerFromTablesResponse:
-        """Reads a plain question in English or German as a query, and answers it if it fits exactly one table of the documents. No
-        model is asked.
+        """Turns a plain question in English or German into a query, and answers it if it fits exactly one table of the documents. No
+        model is called.
         """
         return await self._reply("AnswerFromTables", request, self._how(timeout, caller, request_id))
 
@@ -621,7 +621,7 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.GetCollectionGrantsResponse:
-        """Gets who was granted what of a collection. PERMISSION_DENIED unless the caller may manage it."""
+        """Gets the grants of a collection. PERMISSION_DENIED unless the caller may manage it."""
         return await self._reply("GetCollectionGrants", request, self._how(timeout, caller, request_id))
 
     async def set_collection_grants(
@@ -632,7 +632,7 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.SetCollectionGrantsResponse:
-        """Replaces the grants of a collection. They hold from the next call on. PERMISSION_DENIED unless the caller may manage it."""
+        """Replaces the grants of a collection, effective from the next call. PERMISSION_DENIED unless the caller may manage it."""
         return await self._reply("SetCollectionGrants", request, self._how(timeout, caller, request_id))
 
     async def list_spaces(
@@ -665,7 +665,7 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.SwitchSpaceResponse:
-        """Makes a filled space the live one, or switches back to the previous one; the one that was live goes on serving.
+        """Makes a filled space the live one, or switches back to the previous one; the formerly live one keeps serving.
         PERMISSION_DENIED unless the caller is owner or admin.
         """
         return await self._reply("SwitchSpace", request, self._how(timeout, caller, request_id))
@@ -678,7 +678,7 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.SetCalibrationResponse:
-        """Stores thresholds that were measured for a space. PERMISSION_DENIED unless the caller is owner or admin."""
+        """Stores measured thresholds of a space. PERMISSION_DENIED unless the caller is owner or admin."""
         return await self._reply("SetCalibration", request, self._how(timeout, caller, request_id))
 
     async def get_storage(
@@ -689,12 +689,12 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.GetStorageResponse:
-        """Says how many bytes the caller and its organisation have stored, and how many they may."""
+        """Returns how many bytes the caller and its organisation have stored, and their limits."""
         return await self._reply("GetStorage", request, self._how(timeout, caller, request_id))
 
 
 class CorpusClient(ServiceClient):
-    """Stores documents. Answered means durable; ingest then runs in the worker, and can be watched.
+    """Stores documents. A successful response means durable; ingest then runs in the worker, and can be watched.
 
     All methods raise `CitewireError`.
     """
@@ -756,7 +756,7 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.UpdateDocumentResponse:
-        """Changes the fields that the mask names; the text isn't ingested again unless the title changes."""
+        """Changes the fields in the mask; the text isn't ingested again unless the title changes."""
         return self._reply("UpdateDocument", request, self._how(timeout, caller, request_id))
 
     def delete_document(
@@ -778,7 +778,7 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.ListErasedDocumentsResponse:
-        """Lists documents that were deleted, for whoever keeps quotes of them, and forgets those that this is done for.
+        """Lists deleted documents, for clients that store quotes of them, and forgets those that the client has processed.
         PERMISSION_DENIED unless the caller is owner or admin.
         """
         return self._reply("ListErasedDocuments", request, self._how(timeout, caller, request_id))
@@ -791,7 +791,7 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.EraseOwnerResponse:
-        """Erases a part of what a user, or the organisation, has stored; call it again until it is done. PERMISSION_DENIED
+        """Erases a part of a user's or the organisation's data; call it again until it is done. PERMISSION_DENIED
         unless the caller is owner or admin, and owner to erase the organisation.
         """
         return self._reply("EraseOwner", request, self._how(timeout, caller, request_id))
@@ -804,7 +804,7 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.EraseOldDocumentsResponse:
-        """Erases some of the organisation's documents whose last version was stored, or whose validity ended, so long ago; call it again
+        """Erases some of the organisation's documents that are old enough, by last version or end of validity; call it again
         until it is done.
         PERMISSION_DENIED unless the caller is owner or admin.
         """
@@ -866,7 +866,7 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.LocateSpanResponse:
-        """Finds where a part of a version's stored text stands in its original. FAILED_PRECONDITION, reason WRONG_STATE, if the
+        """Locates a part of a version's stored text in its original. FAILED_PRECONDITION, reason WRONG_STATE, if the
         version isn't ready.
         """
         return self._reply("LocateSpan", request, self._how(timeout, caller, request_id))
@@ -879,7 +879,7 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> table_pb2.ListTablesResponse:
-        """Lists the tables of a version that questions can be computed over: sheets of workbooks, CSV and TSV. FAILED_PRECONDITION and
+        """Lists the tables of a version that can be queried: sheets of workbooks, CSV and TSV. FAILED_PRECONDITION and
         RESOURCE_EXHAUSTED as in QueryTable.
         """
         return self._reply("ListTables", request, self._how(timeout, caller, request_id))
@@ -892,8 +892,8 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> table_pb2.QueryTableResponse:
-        """Computes an answer over one table of a version, exactly, or refuses. INVALID_ARGUMENT, naming the field, if the query doesn't
-        fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if an exact answer can't be given, as with a table that is too
+        """Computes an exact result over one table of a version, or fails. INVALID_ARGUMENT, naming the field, if the query doesn't
+        fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if there is no exact result, as with a table that is too
         large, formulas without values, or without the extra `tables`; RESOURCE_EXHAUSTED if too many queries run.
         """
         return self._reply("QueryTable", request, self._how(timeout, caller, request_id))
@@ -906,8 +906,8 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> table_pb2.AnswerFromTablesResponse:
-        """Reads a plain question in English or German as a query, and answers it if it fits exactly one table of the documents. No
-        model is asked.
+        """Turns a plain question in English or German into a query, and answers it if it fits exactly one table of the documents. No
+        model is called.
         """
         return self._reply("AnswerFromTables", request, self._how(timeout, caller, request_id))
 
@@ -963,7 +963,7 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.GetCollectionGrantsResponse:
-        """Gets who was granted what of a collection. PERMISSION_DENIED unless the caller may manage it."""
+        """Gets the grants of a collection. PERMISSION_DENIED unless the caller may manage it."""
         return self._reply("GetCollectionGrants", request, self._how(timeout, caller, request_id))
 
     def set_collection_grants(
@@ -974,7 +974,7 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.SetCollectionGrantsResponse:
-        """Replaces the grants of a collection. They hold from the next call on. PERMISSION_DENIED unless the caller may manage it."""
+        """Replaces the grants of a collection, effective from the next call. PERMISSION_DENIED unless the caller may manage it."""
         return self._reply("SetCollectionGrants", request, self._how(timeout, caller, request_id))
 
     def list_spaces(
@@ -1007,7 +1007,7 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.SwitchSpaceResponse:
-        """Makes a filled space the live one, or switches back to the previous one; the one that was live goes on serving.
+        """Makes a filled space the live one, or switches back to the previous one; the formerly live one keeps serving.
         PERMISSION_DENIED unless the caller is owner or admin.
         """
         return self._reply("SwitchSpace", request, self._how(timeout, caller, request_id))
@@ -1020,7 +1020,7 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.SetCalibrationResponse:
-        """Stores thresholds that were measured for a space. PERMISSION_DENIED unless the caller is owner or admin."""
+        """Stores measured thresholds of a space. PERMISSION_DENIED unless the caller is owner or admin."""
         return self._reply("SetCalibration", request, self._how(timeout, caller, request_id))
 
     def get_storage(
@@ -1031,7 +1031,7 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.GetStorageResponse:
-        """Says how many bytes the caller and its organisation have stored, and how many they may."""
+        """Returns how many bytes the caller and its organisation have stored, and their limits."""
         return self._reply("GetStorage", request, self._how(timeout, caller, request_id))
 
 
@@ -1068,7 +1068,7 @@ class AsyncGeneratorClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> generator_pb2.VerifyResponse:
-        """Verifies an answer that any system wrote: the verdicts, quotes and offsets of Generate, without a model and at no
+        """Verifies an answer written by any system: the verdicts, quotes and offsets of Generate, without a model and at no
         cost.
         """
         return await self._reply("Verify", request, self._how(timeout, caller, request_id))
@@ -1103,7 +1103,7 @@ class AsyncGeneratorClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> generator_pb2.JudgeRelevanceResponse:
-        """Judges which passages have to do with a question."""
+        """Judges which passages are relevant to a question."""
         return await self._reply("JudgeRelevance", request, self._how(timeout, caller, request_id))
 
     async def rewrite(
@@ -1125,7 +1125,7 @@ class AsyncGeneratorClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> generator_pb2.FillTableQueryResponse:
-        """Reads a question as a query of one of some tables, by a model."""
+        """Has a model turn a question into a query of one of several tables."""
         return await self._reply("FillTableQuery", request, self._how(timeout, caller, request_id))
 
     async def suggest_questions(
@@ -1136,7 +1136,7 @@ class AsyncGeneratorClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> generator_pb2.SuggestQuestionsResponse:
-        """Suggests questions that the passages answer: a model's, or else from the passages' topics."""
+        """Suggests questions that the passages answer, by a model or else from the passages' topics."""
         return await self._reply("SuggestQuestions", request, self._how(timeout, caller, request_id))
 
     async def enrich(
@@ -1147,7 +1147,7 @@ class AsyncGeneratorClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> generator_pb2.EnrichResponse:
-        """Describes a document by a model, for ingest: a summary, what kind of thing it is about, its category, tags."""
+        """Has a model describe a document, for ingest: a summary, the kind of thing it is about, its category, tags."""
         return await self._reply("Enrich", request, self._how(timeout, caller, request_id))
 
     async def list_models(
@@ -1191,7 +1191,7 @@ class AsyncGeneratorClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> generator_pb2.TestProviderResponse:
-        """Makes one small call to a sealed tenant provider, as sealing did."""
+        """Tests a sealed tenant provider with one small call."""
         return await self._reply("TestProvider", request, self._how(timeout, caller, request_id))
 
 
@@ -1228,7 +1228,7 @@ class GeneratorClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> generator_pb2.VerifyResponse:
-        """Verifies an answer that any system wrote: the verdicts, quotes and offsets of Generate, without a model and at no
+        """Verifies an answer written by any system: the verdicts, quotes and offsets of Generate, without a model and at no
         cost.
         """
         return self._reply("Verify", request, self._how(timeout, caller, request_id))
@@ -1263,7 +1263,7 @@ class GeneratorClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> generator_pb2.JudgeRelevanceResponse:
-        """Judges which passages have to do with a question."""
+        """Judges which passages are relevant to a question."""
         return self._reply("JudgeRelevance", request, self._how(timeout, caller, request_id))
 
     def rewrite(
@@ -1285,7 +1285,7 @@ class GeneratorClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> generator_pb2.FillTableQueryResponse:
-        """Reads a question as a query of one of some tables, by a model."""
+        """Has a model turn a question into a query of one of several tables."""
         return self._reply("FillTableQuery", request, self._how(timeout, caller, request_id))
 
     def suggest_questions(
@@ -1296,7 +1296,7 @@ class GeneratorClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> generator_pb2.SuggestQuestionsResponse:
-        """Suggests questions that the passages answer: a model's, or else from the passages' topics."""
+        """Suggests questions that the passages answer, by a model or else from the passages' topics."""
         return self._reply("SuggestQuestions", request, self._how(timeout, caller, request_id))
 
     def enrich(
@@ -1307,7 +1307,7 @@ class GeneratorClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> generator_pb2.EnrichResponse:
-        """Describes a document by a model, for ingest: a summary, what kind of thing it is about, its category, tags."""
+        """Has a model describe a document, for ingest: a summary, the kind of thing it is about, its category, tags."""
         return self._reply("Enrich", request, self._how(timeout, caller, request_id))
 
     def list_models(
@@ -1351,5 +1351,5 @@ class GeneratorClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> generator_pb2.TestProviderResponse:
-        """Makes one small call to a sealed tenant provider, as sealing did."""
+        """Tests a sealed tenant provider with one small call."""
         return self._reply("TestProvider", request, self._how(timeout, caller, request_id))
