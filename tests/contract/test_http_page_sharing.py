@@ -53,7 +53,7 @@ async def test_it_is_shared_read_by_its_link_and_taken_back(database: Database, 
         link = f"#/c/{conversation}"
 
         await open_as(page, people, "eve", link)
-        await page.wait_for("document.querySelector('.toast')?.textContent.includes('there any more')")
+        await page.wait_for("document.querySelector('.toast')?.textContent.includes('no longer exists')")
         await open_as(page, people, "bob", link)
         await page.wait_for("!!document.querySelector('.pill')")
         await page.run("navigator.clipboard.writeText = async text => void (window.copied = text)")
@@ -96,7 +96,7 @@ async def test_it_is_shared_read_by_its_link_and_taken_back(database: Database, 
         fakes.retriever.hidden["eve"] = {7}
         await page.call("Page.reload")
         assert "withheld" in await text(page, ".prose")
-        await page.wait_for("document.querySelector('.toast')?.textContent.includes('for you to see')")
+        await page.wait_for("document.querySelector('.toast')?.textContent.includes('no longer exists')")
         assert await page.run("document.querySelectorAll('.card').length") == 0
         assert SECRET not in await page.run("document.body.textContent")
 

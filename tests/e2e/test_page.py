@@ -509,7 +509,7 @@ async def test_own_models_are_tried_out_chosen_beside_the_question_and_removed(
     await ask(page, QUESTION)
     assert model.models[-1] == "first-model"
     await page.go(f"{stack.base_url}/#/account")
-    assert "Tokens of each day" in await page.wait_for("document.querySelector('.chart svg')?.ariaLabel")
+    assert "Tokens per day" in await page.wait_for("document.querySelector('.chart svg')?.ariaLabel")
     assert await page.run("document.querySelectorAll('.chart rect').length") >= 2, "a bar for each model"
     # Back to the server's own, without losing one's own.
     stop = "[...document.querySelectorAll('.providers button')].find(button => button.textContent === 'Stop using')"
