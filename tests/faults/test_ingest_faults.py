@@ -292,7 +292,7 @@ async def upload_all(
 
 
 def met_in_work(stack: SmallDiskStack, ids: Iterable[int]) -> bool:
-    """Whether a fault has met one of the documents while it was worked on: a quick machine ends twenty between two faults."""
+    """Whether a fault has met a document in work: a quick machine ends twenty between two faults."""
     query = "SELECT count(*) FROM corpus.ingest_jobs WHERE attempts > 1 AND document_id = ANY(%s)"
     with suppress(psycopg.OperationalError), psycopg.connect(stack.dsn()) as connection:
         ((met,),) = connection.execute(query, [list(ids)]).fetchall()
