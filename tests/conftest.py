@@ -219,12 +219,18 @@ def plain_database(postgres_server: EmbeddedPostgres, migrated_template: str) ->
 
 
 @pytest.fixture(scope="session")
-def citus_cluster() -> Iterator[CitusCluster]:
-    """A Citus cluster of a coordinator and two workers; tests that need it are skipped where Citus is absent."""
+def citus_archive() -> Path:
+    """The extension Citus for the embedded Postgres; tests that need it are skipped where it is absent."""
     archives = sorted((ROOT.parent / "shared" / "citus").glob("citus-*-pg18*.tar.gz"))
     if not archives:
         pytest.skip(_NO_CITUS)
-    with start_citus_cluster(archives[-1]) as cluster:
+    return archives[-1]
+
+
+@pytest.fixture(scope="session")
+def citus_cluster(citus_archive: Path) -> Iterator[CitusCluster]:
+    """A Citus cluster of a coordinator and two workers."""
+    with start_citus_cluster(citus_archive) as cluster:
         yield cluster
 
 

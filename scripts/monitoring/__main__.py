@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 
 from scripts.monitoring.answers import ANSWERS
+from scripts.monitoring.cluster import CLUSTER
 from scripts.monitoring.ingest import INGEST
 from scripts.monitoring.overview import OVERVIEW
 from scripts.monitoring.panels import to_json
 from scripts.monitoring.services import SERVICES
 from scripts.monitoring.slo import slo_rules
 
-DASHBOARDS = (OVERVIEW, SERVICES, ANSWERS, INGEST)
+DASHBOARDS = (OVERVIEW, SERVICES, ANSWERS, INGEST, CLUSTER)
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "monitoring"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from psycopg import sql
 from databases import Database
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 
-_SETTINGS = {
+SETTINGS = {
     "shared_preload_libraries": "citus",
     "wal_level": "logical",  # shards are moved by logical replication
     "synchronous_commit": "on",  # a move loses what was committed and isn't flushed
@@ -78,11 +78,12 @@ class CitusCluster:
 
 
 @contextlib.contextmanager
-def start_citus_cluster(archive: Path) -> Generator[CitusCluster]:
-    """Starts a new, empty cluster, which is removed afterwards."""
+def start_citus_cluster(archive: Path, settings: Mapping[str, str] | None = None) -> Generator[CitusCluster]:
+    """Starts a new, empty cluster, which is removed afterwards; `settings` are further ones of each server."""
+    together = {**SETTINGS, **(settings or {})}
     with contextlib.ExitStack() as stack:
         coordinator, *workers = (
-            stack.enter_context(start_embedded_postgres(in_memory=True, settings=_SETTINGS, extensions=archive))
+            stack.enter_context(start_embedded_postgres(in_memory=True, settings=together, extensions=archive))
             for _ in range(3)
         )
         for server in (coordinator, *workers):
@@ -93,7 +94,7 @@ def start_citus_cluster(archive: Path) -> Generator[CitusCluster]:
 @contextlib.contextmanager
 def start_citus_node(archive: Path) -> Generator[EmbeddedPostgres]:
     """Starts one more server that can become a node."""
-    with start_embedded_postgres(in_memory=True, settings=_SETTINGS, extensions=archive) as server:
+    with start_embedded_postgres(in_memory=True, settings=SETTINGS, extensions=archive) as server:
         name_node(server)
         yield server
 

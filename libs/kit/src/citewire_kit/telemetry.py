@@ -145,12 +145,21 @@ def start_metrics_server(settings: ProcessSettings) -> MetricsServer:
     Raises:
         StartupError: The port can't be had.
     """
+    return serve_metrics(settings.metrics_host, settings.metrics_port, setting=settings.env_name("metrics_port"))
+
+
+def serve_metrics(host: str, port: int, *, setting: str) -> MetricsServer:
+    """The same for a process with settings of its own; `setting` is the variable that names the port.
+
+    Raises:
+        StartupError: The port can't be had.
+    """
     try:
-        server, thread = start_http_server(settings.metrics_port, settings.metrics_host, registry=REGISTRY)
+        server, thread = start_http_server(port, host, registry=REGISTRY)
     except OSError as exc:
         raise StartupError(
-            f"cannot serve metrics on {settings.metrics_host}:{settings.metrics_port}: {exc.strerror}. "
-            f"Stop what uses the port, or set {settings.env_name('metrics_port')} to another."
+            f"cannot serve metrics on {host}:{port}: {exc.strerror}. "
+            f"Stop what uses the port, or set {setting} to another."
         ) from exc
     return MetricsServer(server, thread)
 

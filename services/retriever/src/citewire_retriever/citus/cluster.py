@@ -5,6 +5,7 @@ what it has begun: Citus goes on, and the command that is run again waits for th
 """
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -71,18 +72,22 @@ def parse_address(text: str) -> NodeAddress:
     return NodeAddress(host, int(port or 5432))
 
 
-async def connect(dsn: str, what: str) -> Connection:
-    """Connects as the schema's owner.
+async def connect(dsn: str, what: str, *, wait_seconds: float = 0) -> Connection:
+    """Connects as the schema's owner, and waits so long for a server that doesn't answer yet.
 
     Raises:
         ClusterError: It can't.
     """
-    try:
-        return await AsyncConnection.connect(
-            dsn, autocommit=True, connect_timeout=_CONNECT_SECONDS, application_name="citewire cluster"
-        )
-    except psycopg.Error as exc:
-        raise ClusterError(f"{what} can't be reached: {str(exc).strip()}") from exc
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        try:
+            return await AsyncConnection.connect(
+                dsn, autocommit=True, connect_timeout=_CONNECT_SECONDS, application_name="citewire cluster"
+            )
+        except psycopg.Error as exc:
+            if time.monotonic() >= deadline:
+                raise ClusterError(f"{what} can't be reached: {str(exc).strip()}") from exc
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 class Cluster:
@@ -95,15 +100,24 @@ class Cluster:
 
     @staticmethod
     @asynccontextmanager
-    async def open(dsn: str, say: Say) -> AsyncGenerator["Cluster", None]:
+    async def open(
+        dsn: str, say: Say, *, empty: bool = False, wait_seconds: float = 0
+    ) -> AsyncGenerator["Cluster", None]:
         """Connects to the coordinator.
+
+        Args:
+            dsn: Connection string of the schema's owner.
+            say: Gets what the operator should know.
+            empty: Whether it may be without our tables yet.
+            wait_seconds: Longest wait for a server that doesn't answer yet.
 
         Raises:
             ClusterError: It can't be reached, or isn't the coordinator of a cluster with our tables.
         """
-        connection = await connect(dsn, "the coordinator (CITEWIRE_RETRIEVER_MIGRATE_DSN)")
+        what = "the coordinator (CITEWIRE_RETRIEVER_MIGRATE_DSN)"
+        connection = await connect(dsn, what, wait_seconds=wait_seconds)
         async with connection:
-            await require_cluster(connection)
+            await require_cluster(connection, empty=empty)
             yield Cluster(dsn, connection, say)
 
     async def nodes(self) -> list[Node]:
@@ -178,8 +192,8 @@ def describe_move(row: tuple[Any, ...]) -> str:
     return f"{operation}: {tables} tables from {where}{share} ({status})"
 
 
-async def require_cluster(connection: Connection) -> None:
-    """Raises ClusterError if a database isn't the coordinator of a cluster with our tables."""
+async def require_cluster(connection: Connection, *, empty: bool = False) -> None:
+    """Raises ClusterError if a database isn't the coordinator of a cluster with our tables, unless it may be empty."""
     row = await (await connection.execute(SQL["engine"])).fetchone()
     version, schema = row or (None, False)
     if version is None:
@@ -189,17 +203,17 @@ async def require_cluster(connection: Connection) -> None:
     )
     if group != 0:
         raise ClusterError("this is a worker node: connect to the coordinator")
-    if not distributed:
+    if not distributed and not empty:
         raise ClusterError("the tables of corpus aren't distributed: run `python -m citewire_retriever migrate` first")
 
 
-async def add_node(cluster: Cluster, address: NodeAddress) -> bool:
+async def add_node(cluster: Cluster, address: NodeAddress, *, wait_seconds: float = 0) -> bool:
     """Adds a node; False if it is there already. It gets shards by `rebalance` or `move`.
 
     Raises:
         ClusterError: It can't be reached, or isn't set up as a node of this cluster.
     """
-    await _prepare_node(cluster, address)
+    await _prepare_node(cluster, address, wait_seconds)
     async with cluster.alone():
         known = {node.address: node for node in await cluster.nodes()}.get(address)
         at = {"host": address.host, "port": address.port}
@@ -313,12 +327,12 @@ async def _find(cluster: Cluster, org: str) -> _Place:
     return _Place(shard, alone, NodeAddress(host, port))
 
 
-async def _prepare_node(cluster: Cluster, address: NodeAddress) -> None:
+async def _prepare_node(cluster: Cluster, address: NodeAddress, wait_seconds: float) -> None:
     """Makes the extension on a new node, which Citus doesn't, and checks the node's settings."""
     dsn = make_conninfo(cluster.dsn, host=address.host, hostaddr="", port=address.port)
     row = await (await cluster.connection.execute(SQL["engine"])).fetchone()
     version = row[0] if row else None
-    async with await connect(dsn, f"the node {address}") as connection:
+    async with await connect(dsn, f"the node {address}", wait_seconds=wait_seconds) as connection:
         try:
             await connection.execute("CREATE EXTENSION IF NOT EXISTS citus")
             there = await (await connection.execute(SQL["engine"])).fetchone()

@@ -3,18 +3,27 @@
 import argparse
 import asyncio
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from citewire_kit.migrate import migrate_settings
+from citewire_kit.server import run
 from citewire_kit.settings import load_settings
 from citewire_kit.telemetry import configure_logging
-from citewire_retriever.citus.cluster import Cluster, ClusterError, add_node, move, parse_address, rebalance
+from citewire_retriever.citus.cluster import (
+    Cluster,
+    ClusterError,
+    NodeAddress,
+    add_node,
+    move,
+    parse_address,
+    rebalance,
+)
+from citewire_retriever.citus.exporter import PREFIX, WatchSettings, watch_until_signal
 from citewire_retriever.citus.status import read_status
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]  # it has no public name
-
-_PREFIX = "CITEWIRE_RETRIEVER_"
 
 
 def add_cluster(commands: "Commands") -> None:
@@ -23,8 +32,9 @@ def add_cluster(commands: "Commands") -> None:
     acts = parser.add_subparsers(dest="act", required=True)
     status = acts.add_parser("status", help="nodes, their shares of organisations, and what is being moved")
     status.add_argument("--json", action="store_true", help="as one JSON object")
-    adding = acts.add_parser("add-node", help="add a node; it gets shards by `rebalance` or `move`")
-    adding.add_argument("node", metavar="HOST[:PORT]", help="as the coordinator and the other nodes reach it")
+    acts.add_parser("watch", help="serve the status of the nodes as metrics until stopped")
+    adding = acts.add_parser("add-node", help="add nodes; they get shards by `rebalance` or `move`")
+    adding.add_argument("nodes", metavar="HOST[:PORT]", nargs="+", help="as the coordinator and the other nodes reach it")
     balancing = acts.add_parser("rebalance", help="spread shards evenly over the nodes, without downtime")
     balancing.add_argument("--by", choices=("disk-size", "shard-count"), default="disk-size", help="what to balance")
     balancing.add_argument("--no-wait", action="store_true", help="return once it has begun; `status` shows progress")
@@ -42,26 +52,28 @@ def run_cluster(parsed: argparse.Namespace) -> None:
     Raises:
         SystemExit: It failed; stderr says why.
     """
-    settings = load_settings(migrate_settings(_PREFIX))
+    if parsed.act == "watch":
+        settings = load_settings(WatchSettings)
+        configure_logging("cluster", level=settings.log_level, log_format=settings.log_format)
+        run(watch_until_signal(settings))
+        return
+    settings = load_settings(migrate_settings(PREFIX))
     configure_logging("cluster", level="ERROR", log_format="console")
     try:
-        asyncio.run(_run(parsed, settings.migrate_dsn.get_secret_value()))
+        asyncio.run(_run(parsed, settings.migrate_dsn.get_secret_value(), settings.wait_seconds))
     except ClusterError as exc:
         sys.stderr.write(f"{exc}\n")
         raise SystemExit(1) from None
 
 
-async def _run(parsed: argparse.Namespace, dsn: str) -> None:
+async def _run(parsed: argparse.Namespace, dsn: str, wait_seconds: float) -> None:
+    if parsed.act == "add-node":
+        await _add_nodes(dsn, [parse_address(text) for text in parsed.nodes], wait_seconds)
+        return
     async with Cluster.open(dsn, _say) as cluster:
         if parsed.act == "status":
             status = await read_status(cluster)
             _print(status.to_json() if parsed.json else "\n".join(status.to_lines()))
-        elif parsed.act == "add-node":
-            address = parse_address(parsed.node)
-            added = await add_node(cluster, address)
-            _print(
-                f"{address} {'was added; `cluster rebalance` gives it shards' if added else 'is a node of the cluster'}"
-            )
         elif parsed.act == "rebalance":
             strategy = f"by_{parsed.by.replace('-', '_')}"
             moved = await rebalance(cluster, strategy, wait=not parsed.no_wait)
@@ -71,6 +83,16 @@ async def _run(parsed: argparse.Namespace, dsn: str) -> None:
             together = parsed.act == "move" and parsed.together
             moved = await move(cluster, parsed.organisation, to, together=together)
             _print("done" if moved else "nothing to do: it is so")
+
+
+async def _add_nodes(dsn: str, addresses: Sequence[NodeAddress], wait_seconds: float) -> None:
+    """Adds them one after the other; a cluster has nodes before it has tables, so that `migrate` spreads these."""
+    async with Cluster.open(dsn, _say, empty=True, wait_seconds=wait_seconds) as cluster:
+        for address in addresses:
+            if await add_node(cluster, address, wait_seconds=wait_seconds):
+                _print(f"{address} was added; `cluster rebalance` gives it shards")
+            else:
+                _print(f"{address} is a node of the cluster")
 
 
 def _say(text: str) -> None:

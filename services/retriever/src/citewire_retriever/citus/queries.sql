@@ -20,6 +20,11 @@ SELECT nodeid, success, CASE WHEN success THEN result::json ELSE to_json(result)
         'wal_level', current_setting('wal_level'),
         'synchronous_commit', (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'),
         'max_prepared_transactions', current_setting('max_prepared_transactions')::integer,
+        'archive', (SELECT CASE WHEN current_setting('archive_mode') = 'off'
+                                  OR coalesce(nullif(current_setting('archive_library'), ''),
+                                              current_setting('archive_command')) IN ('', '(disabled)') THEN 'off'
+                                WHEN last_failed_time > coalesce(last_archived_time, '-infinity') THEN 'fails'
+                                ELSE 'on' END FROM pg_stat_archiver),
         'prepared_transactions', (SELECT count(*) FROM pg_prepared_xacts WHERE prepared < now() - interval '1 minute'),
         'replicas', (SELECT coalesce(json_agg(json_build_object(
             'name', application_name, 'state', state,

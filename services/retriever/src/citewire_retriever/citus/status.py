@@ -31,6 +31,10 @@ class NodeStatus:
     """Standby servers, as the node sees them: name, state, behind_bytes."""
     stuck_transactions: int
     """Prepared for more than a minute: the coordinator ends them when it can."""
+    durable: bool | None
+    """Whether it flushes what it commits (`synchronous_commit`); where it doesn't, a move loses commits."""
+    archive: str | None
+    """Of its log: `on`, `off`, or `fails`, as the last attempt did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +142,8 @@ def _node(
         bytes=sizes.get(node.address) if answers else None,
         replicas=details["replicas"] if details else [],
         stuck_transactions=details["prepared_transactions"] if details else 0,
+        durable=details["synchronous_commit"] != "off" if details else None,
+        archive=details["archive"] if details else None,
     )
 
 
