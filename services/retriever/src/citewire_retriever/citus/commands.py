@@ -20,6 +20,7 @@ from citewire_retriever.citus.cluster import (
     rebalance,
 )
 from citewire_retriever.citus.exporter import PREFIX, WatchSettings, watch_until_signal
+from citewire_retriever.citus.restoring import make_restore_point, readdress
 from citewire_retriever.citus.status import read_status
 
 if TYPE_CHECKING:
@@ -42,6 +43,17 @@ def add_cluster(commands: "Commands") -> None:
     moving.add_argument("organisation", metavar="ORG")
     moving.add_argument("--to", metavar="HOST[:PORT]", required=True, help="the node")
     moving.add_argument("--together", action="store_true", help="together with the organisations that share its shards")
+    pointing = acts.add_parser("restore-point", help="make a point to which all nodes can be restored together")
+    pointing.add_argument("name", metavar="NAME", help="as recovery_target_name takes it")
+    pointing.add_argument(
+        "--also",
+        choices=("gateway", "ledger"),
+        action="append",
+        default=[],
+        help="make it on the Postgres of CITEWIRE_GATEWAY_MIGRATE_DSN or CITEWIRE_LEDGER_MIGRATE_DSN too, before",
+    )
+    addressing = acts.add_parser("readdress", help="tell a restored cluster where its nodes are now")
+    addressing.add_argument("nodes", metavar="OLD=NEW", nargs="*", help="each as HOST[:PORT]; none: they are the same")
     isolating = acts.add_parser("isolate", help="give an organisation its own shards, on its current node")
     isolating.add_argument("organisation", metavar="ORG")
 
@@ -74,6 +86,14 @@ async def _run(parsed: argparse.Namespace, dsn: str, wait_seconds: float) -> Non
         if parsed.act == "status":
             status = await read_status(cluster)
             _print(status.to_json() if parsed.json else "\n".join(status.to_lines()))
+        elif parsed.act == "restore-point":
+            others = {name: _dsn_of(name) for name in parsed.also}
+            point = await make_restore_point(cluster, parsed.name, others)
+            _print("\n".join(f"{server}: {file}" for server, file in point.files.items()))
+            _print(f"{point.name} is in the archive of each; writers waited for {point.pause:.2f} s")
+        elif parsed.act == "readdress":
+            ended = await readdress(cluster, _parse_pairs(parsed.nodes))
+            _print(f"done; {ended} prepared transactions were ended")
         elif parsed.act == "rebalance":
             strategy = f"by_{parsed.by.replace('-', '_')}"
             moved = await rebalance(cluster, strategy, wait=not parsed.no_wait)
@@ -93,6 +113,21 @@ async def _add_nodes(dsn: str, addresses: Sequence[NodeAddress], wait_seconds: f
                 _print(f"{address} was added; `cluster rebalance` gives it shards")
             else:
                 _print(f"{address} is a node of the cluster")
+
+
+def _dsn_of(owner: str) -> str:
+    settings = load_settings(migrate_settings(f"CITEWIRE_{owner.upper()}_"))
+    return settings.migrate_dsn.get_secret_value()
+
+
+def _parse_pairs(texts: Sequence[str]) -> dict[NodeAddress, NodeAddress]:
+    pairs: dict[NodeAddress, NodeAddress] = {}
+    for text in texts:
+        old, separator, new = text.partition("=")
+        if not separator:
+            raise ClusterError(f"{text!r} is no pair of addresses: give OLD=NEW, each as HOST or HOST:PORT")
+        pairs[parse_address(old)] = parse_address(new)
+    return pairs
 
 
 def _say(text: str) -> None:

@@ -111,3 +111,55 @@ FROM get_rebalance_table_shards_plan(rebalance_strategy := %(strategy)s) WHERE t
 -- name: clean_up
 -- What an interrupted move left on its nodes; what one that runs uses stays.
 CALL citus_cleanup_orphaned_resources()
+
+-- name: archive
+SELECT current_setting('archive_mode'),
+       coalesce(nullif(current_setting('archive_library'), ''), current_setting('archive_command')) NOT IN ('', '(disabled)')
+
+-- name: moving
+SELECT EXISTS (SELECT FROM get_rebalance_progress())
+    OR EXISTS (SELECT FROM citus_rebalance_status() WHERE state IN ('scheduled', 'running', 'failing', 'cancelling'))
+
+-- name: give_way
+-- Writers wait behind what waits for a lock.
+SET LOCAL lock_timeout = '300ms'
+
+-- name: stop_queue
+LOCK TABLE corpus.ingest_jobs, corpus.ingest_shares, corpus.backfill_checks IN SHARE MODE
+
+-- name: restore_point
+SELECT citus_create_restore_point(%(name)s)
+
+-- name: restore_point_of_one
+SELECT pg_create_restore_point(%(name)s)
+
+-- name: write_to_log
+SELECT pg_logical_emit_message(false, 'citewire', 'the end of a file')
+
+-- name: finish_file
+SELECT pg_walfile_name(pg_switch_wal())
+
+-- name: archived
+-- The last file that the archive got, and the one that it can't get.
+SELECT CASE WHEN last_archived_wal ~ '^[0-9A-F]{24}' THEN left(last_archived_wal, 24) END,
+       CASE WHEN last_failed_time > coalesce(last_archived_time, '-infinity') THEN last_failed_wal END
+FROM pg_stat_archiver
+
+-- name: loud_settings
+SELECT name FROM pg_settings WHERE name = ANY (%(names)s) AND setting <> '-1'
+
+-- name: restored
+SELECT pg_is_in_recovery(), (SELECT groupid FROM pg_dist_local_group)
+
+-- name: readdress_node
+SELECT citus_update_node(%(node_id)s, %(host)s, %(port)s)
+
+-- name: sync_nodes
+-- Tells the nodes where the others are.
+SELECT start_metadata_sync_to_all_nodes()
+
+-- name: end_prepared
+SELECT recover_prepared_transactions()
+
+-- name: reload
+SELECT pg_reload_conf()
