@@ -45,6 +45,11 @@ apply '!citewire.dev/step'
 if grep -q '^kind: Cluster$' "$rendered"; then
   kubectl -n "$namespace" wait --for=condition=Ready cluster/citewire-postgres --timeout=30m
 fi
+if grep -q '^  name: citus-coordinator$' "$rendered"; then # each node restarts when its settings change
+  for name in citus-coordinator citus-worker; do
+    kubectl -n "$namespace" rollout status "statefulset/$name" --timeout=60m
+  done
+fi
 
 say "migrations before"
 migrate pre

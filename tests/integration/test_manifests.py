@@ -205,7 +205,7 @@ def _secrets(resources: Sequence[Resource]) -> Iterator[str]:
             yield from (
                 variable["valueFrom"]["secretKeyRef"]["name"]
                 for variable in container.get("env", [])
-                if "valueFrom" in variable
+                if "secretKeyRef" in variable.get("valueFrom", {})
             )
             yield from (
                 variable["secretRef"]["name"] for variable in container.get("envFrom", []) if "secretRef" in variable

@@ -187,9 +187,9 @@ def limits_cover_requests(resources: Sequence[Resource]) -> Iterator[str]:
 
 
 def settings_exist(resources: Sequence[Resource]) -> Iterator[str]:
-    """Every variable is a setting of the process that gets it, and together they are valid."""
+    """Every variable is a setting of the process that gets it, or part of an argument, and together they are valid."""
     for process in processes(resources):
-        known = env_names(process.settings)
+        known = env_names(process.settings) | set(re.findall(r"\$\((\w+)\)", str(process.container.get("args"))))
         yield from [
             f"{name_of(process.workload)}: {name} is no setting of {process.settings.__name__}"
             for name in process.env

@@ -21,6 +21,7 @@ from citewire_embedder.settings import EmbedderSettings
 from citewire_gateway.settings import GatewaySettings
 from citewire_generator.settings import GeneratorSettings
 from citewire_kit.migrate import migrate_settings
+from citewire_retriever.citus.exporter import WatchSettings
 from citewire_retriever.ingest.settings import WorkerSettings
 from citewire_retriever.settings import RetrieverSettings
 
@@ -256,6 +257,10 @@ def _process(container: Resource) -> tuple[str, type[BaseSettings]]:
         if ledger:
             assert image in ("generator", "embedder"), f"the image of the {image} has no ledger to migrate"
         return "migrate", migrate_settings(f"CITEWIRE_{'LEDGER' if ledger else image.upper()}_")
+    if arguments[:1] == ["cluster"]:
+        return "cluster", WatchSettings if arguments == ["cluster", "watch"] else migrate_settings(
+            "CITEWIRE_RETRIEVER_"
+        )
     if image == "cli":
         return arguments[0], CommandSettings
     if image == "retriever":

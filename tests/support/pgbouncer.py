@@ -18,7 +18,7 @@ import pytest
 
 from databases import Database
 
-_ROLES = ("citewire_corpus", "citewire_chat")
+_ROLES = ("citewire_corpus", "citewire_worker", "citewire_chat")
 _PORT = 6432  # only the name of a socket in a folder of its own
 _SETTINGS = """\
 [databases]

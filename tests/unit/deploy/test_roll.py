@@ -78,6 +78,14 @@ def test_a_database_of_ours_is_waited_for(asked: Path) -> None:
     assert waited < migrated
 
 
+def test_each_node_of_a_cluster_is_waited_for(asked: Path) -> None:
+    code, lines = roll(asked, kind="StatefulSet\nmetadata:\n  name: citus-coordinator")
+    assert code == 0
+    nodes = ["rollout status statefulset/citus-coordinator", "rollout status statefulset/citus-worker"]
+    waited = order(lines, "-l !citewire.dev/step", *nodes, "step=migrate-pre")
+    assert waited == sorted(waited)
+
+
 def test_nothing_is_rolled_out_after_a_failed_migration(asked: Path) -> None:
     code, lines = roll(asked, failing="migrate-pre")
     assert code == 1

@@ -1,0 +1,170 @@
+"""What the Kubernetes component postgres-citus gives its nodes, on real servers: settings, first start, more nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+import yaml
+from psycopg import sql
+
+from citewire_kit.migrate import migrate
+from citewire_retriever.citus.cluster import Cluster
+from citus_backup import SCRIPTS, run_script
+from corpus_rows import set_tenant
+from databases import Database
+from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMPONENT = SCRIPTS.parent
+PASSWORDS = {"OWNER_PASSWORD": "owner", "CORPUS_PASSWORD": "c o'r\\pus", "WORKER_PASSWORD": "worker"}
+HERE = {  # what a test's machine can't give, or what the pod's own files would be
+    "listen_addresses": "",
+    "shared_buffers": "64MB",
+    "maintenance_work_mem": "64MB",
+    "effective_cache_size": "256MB",
+    "max_wal_size": "256MB",
+    "wal_compression": "off",
+    "archive_command": "",
+    "archive_mode": "off",
+    "citus.node_conninfo": "sslmode=disable",
+    "citus.shard_count": "4",
+}
+HBA = "local all postgres trust\nlocal all all scram-sha-256\n"
+
+
+def settings() -> dict[str, str]:
+    """What settings/postgresql.conf says."""
+    text = (COMPONENT / "settings" / "postgresql.conf").read_text()
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    return {
+        name.strip(): value.strip().strip("'") for name, _, value in (line.partition("=") for line in lines if line)
+    }
+
+
+@pytest.fixture(scope="module")
+def nodes(citus_archive: Path) -> Iterator[Sequence[EmbeddedPostgres]]:
+    """A coordinator and a worker with the component's settings, whose roles need passwords."""
+    with ExitStack() as stack:
+        servers: list[EmbeddedPostgres] = []
+        for _ in range(2):
+            given = {**settings(), **HERE}
+            del given["hba_file"]
+            server = stack.enter_context(
+                start_embedded_postgres(in_memory=True, settings=given, extensions=citus_archive)
+            )
+            server.execute(sql.SQL("ALTER SYSTEM SET citus.local_hostname = {}").format(str(server.socket_dir)))
+            (server.data / "pg_hba.conf").write_text(HBA)
+            server.execute(sql.SQL("SELECT pg_reload_conf()"))
+            server.create_database("citewire")
+            servers.append(server)
+        yield servers
+
+
+async def test_nodes_that_started_by_the_component_become_a_cluster(nodes: Sequence[EmbeddedPostgres]) -> None:
+    coordinator, worker = nodes
+    for server in nodes:
+        environment = {
+            "POSTGRES_USER": "postgres",
+            "POSTGRES_DB": "citewire",
+            "PGHOST": str(server.socket_dir),
+            **PASSWORDS,
+        }
+        if server is coordinator:
+            environment["COORDINATOR"] = str(server.socket_dir)
+        run_script(server, "init.sh", environment=environment)
+    database = Database("citewire", coordinator)
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "citewire_retriever", "cluster", "add-node", str(worker.socket_dir)],
+        env={**os.environ, "CITEWIRE_RETRIEVER_MIGRATE_DSN": database.owner_dsn, "CITEWIRE_MIGRATE_WAIT_SECONDS": "60"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "was added" in done.stdout
+    await migrate(database.owner_dsn, schema="corpus", package="citewire_retriever", on_nodes="citus/distribute.sql")
+    async with Cluster.open(database.owner_dsn, print) as cluster:
+        await cluster.require_nodes()  # settings that a move needs
+    # Roles and their passwords are the coordinator's, on the worker too; the coordinator has them for its connections.
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(database.dsn("citewire_corpus"), password="wrong")
+    with psycopg.connect(database.dsn("citewire_corpus"), password=PASSWORDS["CORPUS_PASSWORD"]) as connection:
+        set_tenant(connection, "acme")
+        connection.execute("INSERT INTO corpus.collections (org_id, name) VALUES ('acme', 'default')")
+        connection.commit()
+        set_tenant(connection, "acme")
+        assert connection.execute("SELECT name FROM corpus.collections WHERE org_id = 'acme'").fetchall() == [
+            ("default",)
+        ]
+    with psycopg.connect(worker.dsn(database="citewire")) as connection:
+        shards = connection.execute("SELECT count(*) FROM pg_dist_placement").fetchone()
+        assert shards is not None
+        assert shards[0] > 0
+        made = connection.execute(
+            "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname ~ '^citewire_'"
+        ).fetchall()
+        assert made == [(False,), (False,)]
+
+
+def test_every_setting_is_one_and_none_gives_up_what_was_acknowledged(nodes: Sequence[EmbeddedPostgres]) -> None:
+    asked = settings()
+    with psycopg.connect(nodes[0].dsn()) as connection:
+        known = dict(connection.execute("SELECT name, setting FROM pg_settings").fetchall())
+        assert set(asked) - set(known) == set()
+        # The servers of this test started with them, but for these.
+        assert {name for name in asked if name not in HERE and known[name] == ""} == set()
+    assert (asked["synchronous_commit"], asked["wal_level"]) == ("on", "logical")
+    assert int(asked["max_prepared_transactions"]) >= int(asked["max_connections"])
+    assert "fsync" not in asked
+    assert "full_page_writes" not in asked
+
+
+def test_each_node_is_added_and_backed_up() -> None:
+    """The lists of nodes in the component are those of its StatefulSets."""
+    resources = load("coordinator.yaml", "workers.yaml", "operate.yaml")
+    names = [
+        f"{entry['metadata']['name']}-{number}.{entry['spec']['serviceName']}"
+        for entry in resources
+        if entry["kind"] == "StatefulSet"
+        for number in range(entry["spec"]["replicas"])
+    ]
+    assert len(names) == 3
+    job = next(entry for entry in resources if entry["kind"] == "CronJob")
+    base = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["initContainers"][0]
+    assert [argument.partition("=") for argument in base["args"][3:]] == [
+        (name.partition(".")[0], "=", name) for name in names
+    ]
+    [patch] = load("kustomization.yaml")[0]["patches"]
+    [change] = yaml.safe_load(patch["patch"])
+    assert change["value"]["args"] == ["cluster", "add-node", *names[1:]]
+
+
+def test_scripts_are_valid_shell_and_the_files_that_are_named_are_mounted() -> None:
+    for script in SCRIPTS.glob("*.sh"):
+        subprocess.run(["sh", "-n", script], check=True)
+    maps = {entry["name"]: entry.get("files", []) for entry in load("kustomization.yaml")[0]["configMapGenerator"]}
+    there = {path.rpartition("/")[2] for path in maps["citus-settings"]}
+    text = "".join(
+        path.read_text() for path in (*COMPONENT.rglob("*.yaml"), *COMPONENT.rglob("*.conf"), *SCRIPTS.glob("*"))
+    )
+    named = set(re.findall(r"/etc/citus/([\w.-]+)", text))
+    assert named == there
+    assert shlex.split(settings()["archive_command"])[:2] == ["sh", "/etc/citus/archive.sh"]
+
+
+def load(*files: str) -> list[dict[str, Any]]:
+    return [entry for file in files for entry in yaml.safe_load_all((COMPONENT / file).read_text())]

@@ -1,0 +1,79 @@
+"""PgBouncer in transaction mode in front of a cluster's coordinator: each role's callers share one connection."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from citewire_retriever.ingest.model import Published
+from ingest_harness import ACME, OTHER, IngestHarness
+from pgbouncer import PooledDatabase, pgbouncer, prepare_nothing
+from tests.integration.test_citus_cluster import fill, search
+from tests.integration.test_citus_ingest import publish
+
+if TYPE_CHECKING:
+    from databases import Database
+
+pytestmark = pytest.mark.system(program="pgbouncer", package="pgbouncer")
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """A database whose services come by the pooler; the owner doesn't."""
+
+    database: Database
+    pooled: PooledDatabase
+
+    def dsn(self, role: str) -> str:
+        """Connection string of a role."""
+        return (self.database if role == "postgres" else self.pooled).dsn(role)
+
+
+async def test_searches_of_several_callers_at_once_find_what_they_find_without_it(
+    citus_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(citus_database.owner_dsn)
+    direct = await search(citus_database.dsn("citewire_corpus"))
+    assert any(direct.values())
+    prepare_nothing(monkeypatch)
+    with pgbouncer(citus_database) as pooled:
+        dsn = pooled.dsn("citewire_corpus")
+        assert await asyncio.gather(search(dsn), search(dsn), search(dsn)) == [direct, direct, direct]
+
+
+async def test_documents_are_uploaded_claimed_and_published(
+    citus_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare_nothing(monkeypatch)
+    with pgbouncer(citus_database) as pooled:
+        async with IngestHarness.open(Pooled(citus_database, pooled)) as harness:
+            uploads = [
+                harness.upload(f"{number}.txt", "text", tenant=tenant)
+                for number in range(3)
+                for tenant in (ACME, OTHER)
+            ]
+            assert len(set(await asyncio.gather(*uploads))) == 6
+            assert [await publish(harness) for _ in uploads] == [Published.LIVE] * 6
+            orgs = await harness.rows("SELECT org_id, count(*) AS n FROM corpus.vectors_1 GROUP BY 1 ORDER BY 1")
+            assert [(row["org_id"], row["n"]) for row in orgs] == [("acme", 9), ("other", 9)]
+
+
+async def test_who_listens_is_not_told_and_harms_nobody(
+    citus_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Notifications need a connection of one's own: by the pooler a worker finds jobs when it asks again."""
+    prepare_nothing(monkeypatch)
+    with pgbouncer(citus_database) as pooled:
+        async with IngestHarness.open(Pooled(citus_database, pooled)) as harness:
+            async with aclosing(harness.worker.wake_ups()) as wake_ups:
+                listening = asyncio.ensure_future(anext(wake_ups))
+                await harness.upload("a.txt", "text")
+                assert await harness.worker.claim("ingest", worker="test", lease_seconds=60) is not None
+                listening.cancel()
+                await asyncio.gather(listening, return_exceptions=True)
+            await harness.upload("b.txt", "text", tenant=OTHER)
+            assert await publish(harness) is Published.LIVE
