@@ -1,16 +1,22 @@
 """JSON schemas of answers: whether one can be followed, and whether an answer follows it.
 
-Validated by `jsonschema`, with two of its defaults changed: a reference leads nowhere but into the schema itself, and
-patterns are matched by pydantic's engine, in linear time, as schemas and answers are strangers' texts.
+Validated by `jsonschema`. Schemas and answers are strangers' texts, so some of it is done otherwise: a reference leads
+nowhere but to a part of the schema that was looked at, patterns are matched by pydantic's engine in linear time, a
+schema's parts are checked one by one, and reading an answer ends after a second of computing.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
+from fractions import Fraction
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from pydantic import ValidationError
@@ -22,15 +28,35 @@ if TYPE_CHECKING:  # it takes a while, and few requests need it
 
 MAX_DEPTH: Final = 60
 """Of nesting, in schemas and answers; OpenAI takes 10 levels of objects."""
-MAX_REFERENCES: Final = 20_000
-"""That are followed for one answer."""
+MAX_PARTS: Final = 5_000
+"""Schemas in a schema; as many as OpenAI takes properties."""
+MAX_VARIANTS: Final = 1_000
+"""Schemas in one list."""
+MAX_SECONDS: Final = 1.0
+"""Of computing, to look at a schema, or to compare an answer with one."""
+_MAX_CANDIDATES: Final = 16
+"""Texts of an answer that may be its JSON."""
+_MAX_PLACE: Final = 200
+"""Characters of a place in a message."""
 _FORMATS: Final = ("date", "email", "ipv4", "ipv6", "uuid")
 """Formats that are checked; any other is what the model makes of it."""
-_STEPS: ContextVar[int] = ContextVar("references followed", default=0)
+_UNTIL: ContextVar[float] = ContextVar("time of this thread until which schemas may be followed", default=math.inf)
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
 _SUBSCHEMAS: Final = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
 _SUBSCHEMA_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 _SUBSCHEMA_MAPS: Final = ("properties", "$defs", "definitions", "dependentSchemas")
+_REFUSED: Final = (
+    "$id",
+    "$schema",
+    "$anchor",
+    "$dynamicRef",
+    "$dynamicAnchor",
+    "patternProperties",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+)
+_STANDARD: Final = "https://json-schema.org/draft/2020-12/meta/"
+_VOCABULARIES: Final = ("core", "applicator", "validation", "meta-data", "format-annotation", "content")
 
 
 class SchemaError(ValueError):
@@ -39,6 +65,16 @@ class SchemaError(ValueError):
 
 class NotJsonError(ValueError):
     """An answer doesn't follow its schema; its text says how."""
+
+
+class _TooLongError(Exception):
+    """The time to follow a schema is over."""
+
+
+@functools.lru_cache(maxsize=16)
+def read_schema(schema_json: str, *, strict: bool = False) -> AnswerSchema:
+    """Returns what an answer has to follow; a request asks for the same several times. See `AnswerSchema`."""
+    return AnswerSchema(schema_json, strict=strict)
 
 
 class AnswerSchema:
@@ -53,12 +89,22 @@ class AnswerSchema:
     """
 
     def __init__(self, schema_json: str, *, strict: bool = False) -> None:
-        self.schema: dict[str, Any] = {"type": "object"}
-        if schema_json:
-            self.schema = _read_schema(schema_json)
-            for path, part in _parts(self.schema, "#", 0):
-                _check_part(path, part, strict=strict)
-        self._validator = _validator(self.schema)
+        _standard()  # whose modules take a while to load, the first time
+        self.schema: Mapping[str, Any] = {"type": "object"}
+        parts: list[tuple[str, Mapping[str, Any]]] = []
+        with _limited():
+            if schema_json:
+                self.schema = _load_schema(schema_json)
+                try:
+                    for path, part in _parts(self.schema, "#", 0):
+                        _check_part(path, part, strict=strict)
+                        parts.append((path, part))
+                        if len(parts) > MAX_PARTS:
+                            raise SchemaError(f"must have at most {MAX_PARTS:,} schemas in it")
+                except _TooLongError:
+                    raise SchemaError("takes too long to read") from None
+        self.referred, self._validator = _validator(self.schema, parts)
+        """What references lead to."""
 
     def read(self, text: str) -> str:
         """Returns the JSON in a model's answer, in the model's own words: all of it, or what it put around is left out.
@@ -67,53 +113,65 @@ class AnswerSchema:
             NotJsonError: There is none, or it doesn't follow the schema.
         """
         problem: NotJsonError | None = None
-        for candidate in _candidates(text):
-            try:
-                value = _load(candidate)
-            except ValueError:
-                continue
-            fault = self._fault(value)
-            if fault is None:
-                return candidate
-            problem = problem or NotJsonError(fault)
+        with _limited():
+            for candidate in islice(_candidates(text), _MAX_CANDIDATES):
+                try:
+                    value = _load(candidate)
+                except ValueError:
+                    continue
+                fault = self._fault(value)
+                if fault is None:
+                    return candidate
+                problem = problem or NotJsonError(fault)
         raise problem or NotJsonError("it isn't JSON")
 
     def _fault(self, value: Any) -> str | None:  # noqa: ANN401 # any value of JSON
-        _STEPS.set(0)
         try:
             error = next(iter(self._validator.iter_errors(value)), None)
         except RecursionError:
             return "it, or its schema, is nested too deeply"
+        except _TooLongError:
+            return "it takes too long to compare it with its schema"
         if error is None:
             return None
-        at = "".join(f"/{part}" for part in error.absolute_path)
+        at = "".join(f"/{part}" for part in error.absolute_path)[:_MAX_PLACE]
         return f"{at or 'it'} doesn't follow the schema's `{error.validator}`"
 
 
-def _read_schema(text: str) -> dict[str, Any]:
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import SchemaError as InvalidSchema
-
+@contextmanager
+def _limited() -> Generator[None]:
+    """Has keywords raise `_TooLongError` when the time is over."""
+    token = _UNTIL.set(time.thread_time() + MAX_SECONDS)
     try:
-        schema = json.loads(text)
-        if not isinstance(schema, dict):
-            raise SchemaError("must be a JSON object")
-        schema = cast("dict[str, Any]", schema)
-        for name in ("$schema", "$id"):  # what generators of schemas write at the top, whatever it says
-            schema.pop(name, None)
-        Draft202012Validator.check_schema(schema)
+        yield
+    finally:
+        _UNTIL.reset(token)
+
+
+def _check_time() -> None:
+    if time.thread_time() > _UNTIL.get():
+        raise _TooLongError
+
+
+def _load_schema(text: str) -> Mapping[str, Any]:
+    try:
+        schema = json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
         raise SchemaError("is nested too deeply") from None
-    except InvalidSchema as exc:
-        at = "/".join(["#", *map(str, exc.absolute_path)])
-        raise SchemaError(f"isn't a JSON schema: {at} doesn't follow `{exc.validator}` of the standard") from None
     except json.JSONDecodeError as exc:
         raise SchemaError(f"isn't JSON: {exc.msg} at character {exc.pos}") from None
+    except ValueError:
+        raise SchemaError("holds a number that JSON or this server doesn't take") from None
+    if not isinstance(schema, dict):
+        raise SchemaError("must be a JSON object")
+    schema = cast("dict[str, Any]", schema)
+    for name in ("$schema", "$id"):  # what generators of schemas write at the top, whatever it says
+        schema.pop(name, None)
     return schema
 
 
 def _parts(schema: object, path: str, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yields all subschemas with their places."""
+    """Yields all subschemas with their places; each is checked before those in it are asked for."""
     if not isinstance(schema, Mapping):
         return
     if depth > MAX_DEPTH:
@@ -131,11 +189,19 @@ def _parts(schema: object, path: str, depth: int) -> Iterator[tuple[str, Mapping
 
 
 def _check_part(path: str, part: Mapping[str, Any], *, strict: bool) -> None:
-    for name in ("$id", "$schema", "$anchor", "$dynamicRef", "$dynamicAnchor", "patternProperties", "unevaluatedItems"):
+    _check_time()
+    error = next(iter(_standard().iter_errors(part)), None)
+    if error is not None:
+        at = "/".join([path, *map(str, error.absolute_path)])[:_MAX_PLACE]
+        raise SchemaError(f"isn't a JSON schema: {at} doesn't follow `{error.validator}` of the standard")
+    for name in _REFUSED:
         if name in part:
             raise SchemaError(f"{path}: `{name}` isn't supported")
     if not part.get("$ref", "#").startswith("#"):
         raise SchemaError(f"{path}: references must begin with `#`, and point into the schema itself")
+    for name in _SUBSCHEMA_LISTS:
+        if len(part.get(name, ())) > MAX_VARIANTS:
+            raise SchemaError(f"{path}/{name}: must be at most {MAX_VARIANTS:,}")
     if "pattern" in part:
         _check_pattern(path, part["pattern"])
     if not strict:
@@ -147,7 +213,8 @@ def _check_part(path: str, part: Mapping[str, Any], *, strict: bool) -> None:
         return
     if part.get("additionalProperties") is not False:
         raise SchemaError(f"{path}: a strict schema's object must have `additionalProperties: false`")
-    missing = [name for name in properties if name not in part.get("required", ())]
+    required = frozenset(part.get("required", ()))
+    missing = [name for name in properties if name not in required]
     if missing:
         raise SchemaError(f"{path}: a strict schema's object must list each property in `required`: {missing[0]} isn't")
 
@@ -166,7 +233,7 @@ def _check_pattern(path: str, pattern: str) -> None:
         ) from None
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=32)  # each may take megabytes
 def _matcher(pattern: str) -> SchemaValidator:
     return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
 
@@ -180,29 +247,83 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 @functools.cache
-def _validator_class() -> type[Validator]:
+def _validator_class() -> Any:  # noqa: ANN401 # untyped there
     from jsonschema import Draft202012Validator, validators
 
-    original = Draft202012Validator.VALIDATORS["$ref"]
-
-    def pattern(validator: Any, regex: str, instance: object, schema: object) -> Iterator[object]:  # noqa: ANN401 # untyped there
-        from jsonschema.exceptions import ValidationError as Fault
-
-        del schema
-        if validator.is_type(instance, "string") and not _matches(regex, str(instance)):
-            yield Fault("it doesn't match the pattern")
-
-    def reference(validator: Any, regex: str, instance: object, schema: object) -> Iterator[object]:  # noqa: ANN401 # untyped there
-        _STEPS.set(_STEPS.get() + 1)
-        if _STEPS.get() > MAX_REFERENCES:
-            raise RecursionError  # references that double at each level would never come to an end
-        yield from original(validator, regex, instance, schema) or ()
-
+    own = {"pattern": _pattern, "uniqueItems": _unique_items, "multipleOf": _multiple_of}
+    keywords = {**Draft202012Validator.VALIDATORS, **own}
     untyped = cast("Any", validators)
-    return untyped.extend(Draft202012Validator, {"pattern": pattern, "$ref": reference})
+    return untyped.extend(Draft202012Validator, {name: _timed(keyword) for name, keyword in keywords.items()})
 
 
-def _validator(schema: dict[str, Any]) -> Validator:
+def _timed(keyword: Callable[..., Any]) -> Callable[..., Any]:
+    def check(validator: object, value: object, instance: object, schema: object) -> Any:  # noqa: ANN401 # untyped there
+        _check_time()
+        return keyword(validator, value, instance, schema)
+
+    return check
+
+
+def _pattern(validator: Any, pattern: str, instance: object, schema: object) -> Iterator[Exception]:  # noqa: ANN401 # untyped there
+    del schema
+    if validator.is_type(instance, "string") and not _matches(pattern, str(instance)):
+        yield _fault_of("it doesn't match the pattern")
+
+
+def _unique_items(validator: Any, unique: object, instance: Any, schema: object) -> Iterator[Exception]:  # noqa: ANN401 # untyped there
+    del schema
+    items = instance if unique and validator.is_type(instance, "array") else ()
+    if len({_hashable(item) for item in items}) < len(items):
+        yield _fault_of("it has an item twice")
+
+
+def _multiple_of(validator: Any, divisor: object, instance: object, schema: object) -> Iterator[Exception]:  # noqa: ANN401 # untyped there
+    """By the digits that stand there: 19.99 is a multiple of 0.01, which of doubles isn't so."""
+    del schema
+    if not validator.is_type(instance, "number"):
+        return
+    try:
+        is_multiple = (Fraction(str(instance)) / Fraction(str(divisor))).denominator == 1
+    except ValueError:  # a number beyond a double's range
+        is_multiple = False
+    if not is_multiple:
+        yield _fault_of("it isn't a multiple")
+
+
+def _fault_of(message: str) -> Exception:
+    from jsonschema.exceptions import ValidationError as Fault
+
+    return Fault(message)
+
+
+def _hashable(value: Any) -> object:  # noqa: ANN401 # any value of JSON
+    """What is equal for equal values of JSON alone: numbers by their value, and true isn't 1."""
+    if isinstance(value, list):
+        return tuple(_hashable(item) for item in cast("list[Any]", value))
+    if isinstance(value, dict):
+        return frozenset((name, _hashable(member)) for name, member in cast("dict[str, Any]", value).items())
+    return (bool, value) if isinstance(value, bool) else value
+
+
+@functools.cache
+def _standard() -> Validator:
+    """The standard's rules for one schema; of those in it, that they are schemas at all."""
+    from jsonschema_specifications import REGISTRY
+
+    rules: dict[str, dict[str, Any]] = {"properties": {}, "$defs": {}}
+    for vocabulary in _VOCABULARIES:
+        text = json.dumps(REGISTRY.contents(_STANDARD + vocabulary))
+        contents = json.loads(text.replace('{"$dynamicRef": "#meta"}', '{"type": ["object", "boolean"]}'))
+        for name, rule in rules.items():
+            rule |= contents.get(name, {})
+    rules["properties"]["definitions"] = rules["properties"]["$defs"]
+    return _validator_class()(rules)
+
+
+def _validator(
+    schema: Mapping[str, Any], parts: list[tuple[str, Mapping[str, Any]]]
+) -> tuple[Mapping[str, object], Validator]:
+    """Returns what the schema's references lead to, and what compares with it."""
     from jsonschema import FormatChecker
     from referencing import Registry
     from referencing.exceptions import Unresolvable
@@ -210,13 +331,19 @@ def _validator(schema: dict[str, Any]) -> Validator:
 
     registry: Registry[Any] = Registry()
     resolver = registry.with_resource("", DRAFT202012.create_resource(schema)).resolver()
-    for path, part in _parts(schema, "#", 0):
+    referred: dict[str, object] = {}
+    known = {id(part) for _, part in parts}
+    for path, part in parts:
+        reference = part.get("$ref")
+        if reference is None:
+            continue
         try:
-            resolver.lookup(part.get("$ref", "#"))
-        except Unresolvable:
-            raise SchemaError(f"{path}: `{part['$ref']}` doesn't resolve within the schema") from None
-    made: Any = _validator_class()
-    return made(schema, registry=registry, format_checker=FormatChecker(_FORMATS))
+            target = referred[reference] = resolver.lookup(reference).contents
+        except (Unresolvable, TypeError, ValueError):  # the last two: a place in a text, or an item that isn't a number
+            raise SchemaError(f"{path}: `{reference[:_MAX_PLACE]}` doesn't resolve within the schema") from None
+        if id(target) not in known and not isinstance(target, bool):
+            raise SchemaError(f"{path}: `{reference[:_MAX_PLACE]}` doesn't point to a schema")
+    return referred, _validator_class()(schema, registry=registry, format_checker=FormatChecker(_FORMATS))
 
 
 def _candidates(text: str) -> Iterator[str]:

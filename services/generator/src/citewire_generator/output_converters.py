@@ -7,7 +7,7 @@ from typing import Final
 
 from citewire.generator.v1 import generator_pb2 as pb
 
-from citewire_generator.json_schemas import AnswerSchema, SchemaError
+from citewire_generator.json_schemas import SchemaError, read_schema
 from citewire_kit.errors import Violations
 
 MAX_SCHEMA_BYTES: Final = 64 * 1024
@@ -80,7 +80,7 @@ def _check_format(v: Violations, answer_format: pb.AnswerFormat) -> None:
     check_text(v, answer_format.schema_json, "format.schema_json", MAX_SCHEMA_BYTES)
     if len(answer_format.schema_json.encode()) <= MAX_SCHEMA_BYTES:
         try:
-            AnswerSchema(answer_format.schema_json, strict=answer_format.strict)
+            read_schema(answer_format.schema_json, strict=answer_format.strict)
         except SchemaError as exc:
             v.add("format.schema_json", str(exc))
 

@@ -110,7 +110,9 @@ class Generator:
                 for message in await text.verify():
                     yield message
                 raise
-            if rest := text.finish(ended.end):
+            # A text was read on its way; JSON is read now, which may take a second.
+            in_json = isinstance(text, StructuredAnswer)
+            if rest := await in_turn(text.finish, ended.end) if in_json else text.finish(ended.end):
                 yield pb.TextDelta(texts=[rest])
             for message in await text.verify():
                 yield message

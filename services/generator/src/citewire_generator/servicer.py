@@ -17,6 +17,7 @@ from citewire_generator.suggestion_phrases import language_code, phrases_of
 from citewire_generator.tenant_providers import TenantChatProviders
 from citewire_generator.verification import verify_answer
 from citewire_kit.streams import track_stream
+from citewire_kit.turns import in_turn
 from citewire_remote.converters import provider_from_proto, sealed_from_proto
 from citewire_remote.tenant_providers import Vault
 
@@ -48,7 +49,9 @@ class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
         self, request: pb.GenerateRequest, context: Context
     ) -> AsyncGenerator[pb.GenerateResponse, None]:
         with track_stream(DIALECT):
-            history, route = converters.generate_from_proto(request)
+            read = converters.generate_from_proto
+            has_schema = bool(request.format.schema_json)  # which may take a second to read
+            history, route = await in_turn(read, request) if has_schema else read(request)
             async with aclosing(self._generator.generate(request, history, route)) as events:
                 async for event in events:
                     yield converters.event_to_proto(event)

@@ -12,7 +12,7 @@ from typing import Final
 
 from citewire.generator.v1 import generator_pb2 as pb
 
-from citewire_generator.json_schemas import AnswerSchema, NotJsonError
+from citewire_generator.json_schemas import NotJsonError, read_schema
 from citewire_generator.model import Citation, FinishReason
 from citewire_generator.providers.base import End
 from citewire_generator.verification import AnswerVerifier
@@ -24,6 +24,8 @@ log = get_logger(__name__)
 
 _DECODER: Final = JSONDecoder()
 _TOKEN = re.compile(r'[\s:,]*(?:([\[{])|([\]}])|(")|([^\s:,\[\]{}"]+))')
+MAX_POINTER: Final = 1_000
+"""Characters of a pointer; a longer one is "": there may be as many as the answer has values."""
 _FEW_WORDS: Final = 4
 """Words below which a text says something together with its name alone."""
 
@@ -37,7 +39,7 @@ class StructuredAnswer:
     """
 
     def __init__(self, request: pb.GenerateRequest, citations: Sequence[Citation]) -> None:
-        self._schema = AnswerSchema(request.format.schema_json)
+        self._schema = read_schema(request.format.schema_json, strict=request.format.strict)
         self._verifier = AnswerVerifier(request.policy, citations)
         self._texts: list[str] = []
         self._pointers: dict[int, str] = {}
@@ -102,6 +104,7 @@ class StructuredAnswer:
 def scalars(text: str) -> Iterator[tuple[str, int, int, object]]:
     """Yields the texts and numbers of a valid JSON text: pointer, span in code points without quotes, and value."""
     path: list[str | int] = []
+    above: list[str | None] = []  # of each container, its pointer
     place = 0
     name_next = False
     while (token := _TOKEN.match(text, place)) is not None:
@@ -109,16 +112,18 @@ def scalars(text: str) -> Iterator[tuple[str, int, int, object]]:
         place = token.end()
         if closes:
             path.pop()
+            above.pop()
         elif quote:
             start = place
             value, place = _DECODER.raw_decode(text, start - 1)
             if name_next:
                 path[-1], name_next = value, False
                 continue
-            yield _pointer(path), start, place - 1, value
+            yield _pointer(above, path) or "", start, place - 1, value
         elif bare and bare not in {"true", "false", "null"}:
-            yield _pointer(path), token.start(4), place, float(bare)
+            yield _pointer(above, path) or "", token.start(4), place, float(bare)
         if opens:
+            above.append(_pointer(above, path))
             path.append(0 if opens == "[" else "")
             name_next = opens == "{"
         elif path:
@@ -128,8 +133,14 @@ def scalars(text: str) -> Iterator[tuple[str, int, int, object]]:
                 name_next = True
 
 
-def _pointer(path: Sequence[str | int]) -> str:
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+def _pointer(above: Sequence[str | None], path: Sequence[str | int]) -> str | None:
+    """The pointer of what is read now; None if it is too long."""
+    if not path:
+        return ""
+    container = above[-1]
+    if container is None or len(container) + len(str(path[-1])) >= MAX_POINTER:
+        return None
+    return f"{container}/{str(path[-1]).replace('~', '~0').replace('/', '~1')}"
 
 
 def _words(pointer: str, name: str) -> str:

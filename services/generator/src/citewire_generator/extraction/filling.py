@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from citewire_generator.json_schemas import MAX_DEPTH, AnswerSchema, NotJsonError
+from citewire_generator.json_schemas import MAX_DEPTH, AnswerSchema, NotJsonError, read_schema
 
 MAIN_NAMES: Final = frozenset(
     {"answer", "text", "response", "content", "result", "message", "reply", "quote", "summary", "value", "output"}
@@ -18,6 +18,8 @@ MAIN_NAMES: Final = frozenset(
 """Names of a value that is the answer itself."""
 _MAX_ASKED: Final = 24
 """Values that are looked for one by one; each takes as long as an answer."""
+_MAX_STEPS: Final = 2_000
+"""Schemas that are gone through: variants in variants double with each level."""
 _NUMBER = re.compile(r"(?<![\w.,-])-?\d{1,15}(?:\.\d{1,9})?(?![\w-]|[.,]\d)")
 _DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
 _WORD_LIMITS = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\W]+")
@@ -51,13 +53,15 @@ def fill(schema_json: str, question: str, ask: Callable[[str], Quotation]) -> Fi
         question: The question, which the passages answer.
         ask: Finds what the passages say to a question.
     """
-    schema = AnswerSchema(schema_json)
-    root: dict[str, Any] = schema.schema if schema_json else {"properties": {"answer": {"type": "string"}}}
+    schema = read_schema(schema_json)
+    root: Mapping[str, Any] = schema.schema if schema_json else {"properties": {"answer": {"type": "string"}}}
     try:
-        value = _Filler(root, question, ask).value(root, "", 0)
+        value = _Filler(schema, question, ask).value(root, "", 0)
         return Filled(schema.read(json.dumps(value, ensure_ascii=False)))
     except _UnfillableError as exc:
         reason = f"the value {exc} can't be taken from a document word for word"
+    except _TooLargeError:
+        reason = "the schema has too many ways to be filled"
     except NotJsonError as exc:
         reason = f"what the documents say doesn't fit: {exc}"
     return Filled(
@@ -65,14 +69,19 @@ def fill(schema_json: str, question: str, ask: Callable[[str], Quotation]) -> Fi
     )
 
 
+class _TooLargeError(Exception):
+    """A schema would be gone through for too long."""
+
+
 class _Filler:
     """Fills one schema."""
 
-    def __init__(self, root: Mapping[str, Any], question: str, ask: Callable[[str], Quotation]) -> None:
-        self._root = root
+    def __init__(self, schema: AnswerSchema, question: str, ask: Callable[[str], Quotation]) -> None:
+        self._referred = schema.referred
         self._question = question
         self._ask = ask
         self._asked = 0
+        self._steps = 0
         self._main = ask(question).text
 
     def value(self, part: object, path: str, depth: int) -> object:
@@ -80,14 +89,18 @@ class _Filler:
 
         Raises:
             _UnfillableError: There is none that isn't guessed.
+            _TooLargeError: There were more than `_MAX_STEPS`.
         """
+        self._steps += 1
+        if self._steps > _MAX_STEPS:
+            raise _TooLargeError
         if depth > MAX_DEPTH:
             raise _UnfillableError(path, "it contains itself")
         if not isinstance(part, Mapping):
             raise _UnfillableError(path, "anything")
         schema = cast("Mapping[str, Any]", part)
         if "$ref" in schema:
-            return self.value(self._referred(schema["$ref"]), path, depth + 1)
+            return self.value(self._referred[schema["$ref"]], path, depth + 1)
         if "const" in schema:
             return schema["const"]
         for name in ("anyOf", "oneOf"):
@@ -112,13 +125,6 @@ class _Filler:
         if kind in {"number", "integer"}:
             return self._number(kind, schema, path)
         raise _UnfillableError(path, kind)
-
-    def _referred(self, reference: str) -> Any:  # noqa: ANN401 # any part of a schema
-        part: Any = self._root
-        for name in reference.split("/")[1:]:
-            key = name.replace("~1", "/").replace("~0", "~")
-            part = part[int(key) if type(part) is list else key]
-        return part
 
     def _first_of(self, variants: Sequence[Any], path: str, depth: int) -> object:
         """The first variant that can be filled; null last."""
@@ -146,9 +152,10 @@ class _Filler:
 
     def _array(self, schema: Mapping[str, Any], path: str, depth: int) -> list[object]:
         items: Any = schema.get("items", {})
-        if items.get("type") == "string" and not {"enum", "const", "pattern", "format"} & set(items):
+        named = dict[str, Any]() if isinstance(items, bool) else cast("Mapping[str, Any]", items)
+        if named.get("type") == "string" and not {"enum", "const", "pattern", "format"} & named.keys():
             texts = [block for block in self._quotation(schema, path).split("\n\n") if block]
-            return [*texts[: schema.get("maxItems", len(texts))]]
+            return [*texts[: int(schema.get("maxItems", len(texts)))]]
         try:
             return [self.value(items, f"{path}/0", depth + 1)]
         except _UnfillableError:
@@ -163,7 +170,7 @@ class _Filler:
         if "pattern" in schema or "format" in schema:
             raise _UnfillableError(path, "a text of a certain form")
         most = schema.get("maxLength")
-        return text if most is None else text[:most]
+        return text if most is None else text[: int(most)]
 
     def _number(self, kind: str, schema: Mapping[str, Any], path: str) -> float | int:
         number = _only(_NUMBER.findall(self._quotation(schema, path)), path, kind)
