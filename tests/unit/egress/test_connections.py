@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -11,13 +12,16 @@ import pytest
 from aiohttp import web
 
 from citewire_egress.addresses import EgressPolicy
-from citewire_egress.connections import check_base, guarded_client, refusal_in
+from citewire_egress.connections import check_base, guarded_client, permitted_addresses, refusal_in
 from citewire_kit.errors import CitewireError, InvalidArgument
+from citewire_kit.tenant import Tenant, use_tenant
 from citewire_remote.egress import guarded_connector
 from local_http import serving
 
 Get = Callable[[EgressPolicy, str], Awaitable[int]]
 TIMEOUT = httpx2.Timeout(5)
+GO_ON = threading.Event()
+"""Until then, the name server of `stuck.example` says nothing."""
 
 
 # As the C library answers, without asking anybody.
@@ -35,12 +39,16 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     """What names resolve to; a test may change it."""
     table = dict(NAMES)
 
-    async def getaddrinfo(_: object, host: str, port: int, **__: object) -> list[tuple[object, ...]]:
+    def getaddrinfo(host: str, port: int, *_: object, **__: object) -> list[tuple[object, ...]]:
+        if host.endswith(".stuck.example"):
+            assert GO_ON.wait(20)
         if host not in table:
+            host.encode("idna")  # as Python does first, which raises for what is no name
             raise socket.gaierror(socket.EAI_NONAME, "unknown")
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in table[host]]
 
-    monkeypatch.setattr(asyncio.base_events.BaseEventLoop, "getaddrinfo", getaddrinfo)
+    GO_ON.clear()
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     return table
 
 
@@ -147,6 +155,28 @@ async def test_saving_refuses_a_base_inside() -> None:
     await check_base(EgressPolicy.parse("localhost:11434"), "http://localhost:11434/v1")
     await check_base(EgressPolicy(), "https://8.8.8.8/v1")
     await check_base(EgressPolicy(), "https://no-such-host.invalid/v1")
+
+
+async def test_names_that_nobody_answers_for_hold_up_only_who_asks() -> None:
+    async def ask(org_id: str, host: str) -> list[str]:
+        with use_tenant(Tenant(org_id, "ann", "pro")):
+            return await permitted_addresses(EgressPolicy(), host, 443)
+
+    flood = [asyncio.create_task(ask("flood", f"{number}.stuck.example")) for number in range(100)]
+    try:
+        async with asyncio.timeout(10):
+            assert await asyncio.gather(*(ask("quiet", "rebind.example") for _ in range(10))) == [["8.8.8.8"]] * 10
+            assert await asyncio.to_thread(str, 1) == "1", "uploads are written in these threads"
+    finally:
+        GO_ON.set()
+        await asyncio.gather(*flood, return_exceptions=True)
+
+
+@pytest.mark.parametrize("host", [f"{'a' * 64}.example", "a..example"])
+async def test_what_is_no_name_is_a_name_that_nobody_knows(host: str) -> None:
+    await check_base(EgressPolicy(), f"https://{host}/v1")
+    with pytest.raises((aiohttp.ClientError, httpx2.InvalidURL)):
+        await with_aiohttp(EgressPolicy(), f"https://{host}/v1")
 
 
 def test_a_refusal_is_found_inside_an_sdks_error() -> None:

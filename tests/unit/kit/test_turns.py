@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from citewire_kit.tenant import Tenant, current_tenant, use_tenant
-from citewire_kit.turns import in_long_turn, in_turn
+from citewire_kit.turns import in_long_turn, in_turn, in_waiting_turn
 from waiting import wait_until
 
 
@@ -80,3 +80,18 @@ async def test_an_error_is_its_callers_and_the_next_has_its_turn() -> None:
     assert repr(results) == "[ValueError('acme'), 'acme']"
     with pytest.raises(ValueError, match="acme"):
         await ask("acme", fail)
+
+
+async def test_what_waits_has_threads_of_its_own_and_as_many_as_lines() -> None:
+    work = Computing()
+
+    async def wait(line: int) -> str:
+        with use_tenant(Tenant("acme", "u", "pro")):
+            return await in_waiting_turn(str(line % 4), work)
+
+    waiting = [asyncio.create_task(wait(number)) for number in range(12)]
+    await wait_until(lambda: len(work.began) == 4)
+    assert await ask("acme", lambda: "computed") == "computed"
+    assert len(work.began) == 4
+    work.go_on.release(12)
+    await asyncio.gather(*waiting)

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Final, cast
+from zlib import crc32
 
 import httpcore2
 import httpx2
@@ -20,10 +21,13 @@ from citewire_egress.addresses import EgressPolicy, is_address
 from citewire_egress.bodies import MAX_BODY, BoundedTransport
 from citewire_kit.errors import CitewireError, InvalidArgument
 from citewire_kit.telemetry import get_logger
+from citewire_kit.turns import in_waiting_turn
 
 log = get_logger(__name__)
 
 RESOLVE_SECONDS: Final = 5.0
+_LINES: Final = 4
+"""Names that an organisation looks up at the same time."""
 _MAX_CAUSES: Final = 16
 
 
@@ -88,12 +92,21 @@ async def permitted_addresses(policy: EgressPolicy, host: str, port: int) -> lis
     """Resolves a host, and returns its allowed addresses: at least one."""
     addresses = [host]
     if not is_address(host):
-        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        infos = await _look_up(host, port)
         addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
     permitted = policy.pick(host, port, addresses)
     if not permitted:
         raise refused(host, port, addresses)
     return permitted
+
+
+async def _look_up(host: str, port: int) -> Sequence[tuple[object, object, object, object, tuple[object, ...]]]:
+    """Asks for a name's addresses: a name server of the tenant's may take as long as it likes to answer."""
+    line = str(crc32(host.encode(errors="replace")) % _LINES)
+    try:
+        return await in_waiting_turn(line, socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    except UnicodeError as exc:  # a label that is empty, or longer than names have
+        raise OSError("it is no name of a host") from exc
 
 
 def refused(host: str, port: int, addresses: Sequence[str]) -> InvalidArgument:

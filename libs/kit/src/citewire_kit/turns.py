@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeAlias, TypeVar
 
 from citewire_kit.tenant import find_tenant
 
@@ -21,8 +21,13 @@ _T = TypeVar("_T")
 
 _THREADS: Final = 8
 """Organisations that compute at the same time; more wait for a thread, each at most once for each of its lines."""
+_WAITERS: Final = 32
+"""Threads for what waits and hardly computes."""
 
-_lines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, "_Lines"] = weakref.WeakKeyDictionary()
+_LinesOfLoops: TypeAlias = "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Lines]"
+
+_computing: _LinesOfLoops = weakref.WeakKeyDictionary()
+_waiting: _LinesOfLoops = weakref.WeakKeyDictionary()
 
 
 async def in_turn(work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -38,11 +43,19 @@ async def in_long_turn(work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.k
     return await _in_line("long", partial(work, *args, **kwargs))
 
 
-async def _in_line(line: str, work: Callable[[], _T]) -> _T:
-    loop = asyncio.get_running_loop()
-    lines = _lines.get(loop)
+async def in_waiting_turn(line: str, work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """As `in_turn`, for what waits for others and hardly computes: in threads of its own, which nobody else waits for.
+
+    An organisation has as many of them at a time as it has lines.
+    """
+    return await _in_line(line, partial(work, *args, **kwargs), waits=True)
+
+
+async def _in_line(line: str, work: Callable[[], _T], *, waits: bool = False) -> _T:
+    loop, of_loops = asyncio.get_running_loop(), _waiting if waits else _computing
+    lines = of_loops.get(loop)
     if lines is None:
-        lines = _lines[loop] = _Lines()
+        lines = of_loops[loop] = _Lines(_WAITERS if waits else _THREADS)
     tenant = find_tenant()
     return await lines.run(("" if tenant is None else tenant.org_id, line), work)
 
@@ -50,8 +63,8 @@ async def _in_line(line: str, work: Callable[[], _T]) -> _T:
 class _Lines:
     """Who computes and who waits, by organisation and line."""
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="turn")
+    def __init__(self, threads: int) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="turn")
         self._waiting: dict[tuple[str, str], deque[asyncio.Future[None]]] = {}  # of those that compute
 
     async def run(self, key: tuple[str, str], work: Callable[[], _T]) -> _T:
