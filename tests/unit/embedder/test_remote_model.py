@@ -311,9 +311,10 @@ async def test_a_tenants_provider_is_not_found_on_loopback(upstream: Upstream) -
         b'{"data": [{"index": 0, "embedding": "AAAA"}]}',
         b'{"data": [{"index": 0, "embedding": [0, 0]}]}',
         b'{"data": [{"index": 0, "embedding": ["x"]}]}',
+        b'{"data": [{"index": 0, "embedding": [1' + b"0" * 400 + b"]}]}",
         b'{"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1]}]}',
     ],
-    ids=["text", "nothing", "none", "numbering", "bytes", "zero", "words", "too-many"],
+    ids=["text", "nothing", "none", "numbering", "bytes", "zero", "words", "huge", "too-many"],
 )
 async def test_an_answer_that_is_none(upstream: Upstream, body: bytes) -> None:
     upstream.replies = [lambda _: web.Response(body=body, content_type="application/json")]

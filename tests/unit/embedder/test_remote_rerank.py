@@ -150,6 +150,7 @@ async def test_scripted_faults(failures: list[int], headers: dict[str, str], rea
         {"results": [{"index": True, "relevance_score": 1}]},
         {"results": [{"index": 0, "relevance_score": "high"}]},
         {"results": [{"index": 0, "relevance_score": 1e999}]},
+        {"results": [{"index": 0, "relevance_score": 10**400}]},
         {"results": [{"index": 0}]},
         {"results": [{"index": index, "relevance_score": 1} for index in (0, 1, 2, 2)]},
         {"results": [{"index": 0, "relevance_score": 1}]},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from citewire_remote.failures import ProviderError, from_status, read_retry_after
+from citewire_remote.failures import ProviderError, from_status, from_stream, read_error, read_retry_after
 from citewire_remote.kinds import normalise_base
 from citewire_remote.redaction import Redaction
 
@@ -113,3 +113,14 @@ def test_what_is_logged_holds_no_key() -> None:
 
 def test_what_is_hidden_is_no_part_of_every_word() -> None:
     assert Redaction("", "http://localhost:11434/v1")("all of v1 and / is shown") == "all of v1 and / is shown"
+
+
+@pytest.mark.parametrize("code", ["9" * 5_000, int("9" * 4_000), {"a": 1}, [], True, "٤٢٩", "²"])
+def test_a_code_that_is_none_tells_nothing(code: object) -> None:
+    error = from_stream(read_error({"error": {"message": "secret", "code": code, "type": code}}), "test")
+    assert error.reason == "PROVIDER_STREAM_BROKEN"
+
+
+def test_a_code_of_http_in_a_stream() -> None:
+    assert from_stream(read_error({"error": {"code": 429}}), "test").reason == "PROVIDER_RATE_LIMITED"
+    assert from_stream(read_error({"error": {"code": "502"}}), "test").reason == "PROVIDER_UNAVAILABLE"

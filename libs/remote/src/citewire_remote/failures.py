@@ -6,6 +6,7 @@ parameter, model or limit is wrong.
 
 import email.utils
 import json
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -79,9 +80,14 @@ def read_error(body: bytes | object) -> ProviderError:
         return ProviderError(text=inner)
     error = as_mapping(inner)
     text = error.get("message") or error.get("detail") or ""
-    return ProviderError(
-        code=str(error.get("code") or ""), type=str(error.get("type") or ""), text=text if isinstance(text, str) else ""
-    )
+    code, kind = (_short(error.get(name)) for name in ("code", "type"))
+    return ProviderError(code=code, type=kind, text=text if isinstance(text, str) else "")
+
+
+def _short(value: object) -> str:
+    """A code or a type, which is a word or a number; "" for anything else."""
+    text = value if isinstance(value, str) else str(value) if type(value) is int and abs(value) < _MAX_COUNT else ""
+    return text[:MAX_LOGGED]
 
 
 def from_status(
@@ -131,7 +137,7 @@ def from_stream(provider_error: ProviderError, provider: str) -> CitewireError:
     for status, known in ((401, _AUTH_CODES), (429, _RATE_CODES), (503, _SERVER_CODES)):
         if codes & known:
             return from_status(status, provider_error, provider)
-    if provider_error.code.isdecimal() and 400 <= int(provider_error.code) < 600:
+    if re.fullmatch("[45][0-9]{2}", provider_error.code):
         return from_status(int(provider_error.code), provider_error, provider)
     if _is_overflow(provider_error):
         return from_status(400, provider_error, provider)

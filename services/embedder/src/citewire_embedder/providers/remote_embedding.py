@@ -307,7 +307,7 @@ def _row(value: object, provider: str) -> Vectors:
             row = np.frombuffer(base64.b64decode(value, validate=True), "<f4").astype(np.float32)
         else:
             row = np.asarray(as_list(value), np.float32)
-    except (binascii.Error, ValueError, TypeError):
+    except (binascii.Error, ValueError, TypeError, OverflowError):
         raise _unreadable("holds a vector that isn't one", provider) from None
     if row.ndim != 1 or not row.size:
         raise _unreadable("holds a vector that isn't one", provider)

@@ -286,9 +286,13 @@ def _ranked(entry: object, documents: int, provider: str) -> Ranked:
     index, score = fields.get("index"), fields.get("relevance_score", fields.get("score"))
     if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < documents:
         raise _unreadable("names a document that wasn't sent", provider)
-    if not isinstance(score, (int, float)) or isinstance(score, bool) or not math.isfinite(score):
+    try:
+        number = float(score) if isinstance(score, (int, float)) and not isinstance(score, bool) else math.nan
+    except OverflowError:  # a whole number beyond all doubles
+        number = math.nan
+    if not math.isfinite(number):
         raise _unreadable("holds a score that is no number", provider)
-    return Ranked(index, float(score))
+    return Ranked(index, number)
 
 
 def _tokens(fields: Mapping[str, object], headers: Mapping[str, str]) -> int | None:

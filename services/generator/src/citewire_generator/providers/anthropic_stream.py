@@ -6,7 +6,7 @@ Only `message_stop` is an end: a stream that stops after the reason was said is 
 from collections.abc import Mapping
 
 from citewire_generator.model import FinishReason, Usage
-from citewire_generator.providers.reading import AnswerReader
+from citewire_generator.providers.reading import AnswerReader, place_in
 from citewire_remote.failures import as_list, as_mapping, count_of
 from citewire_remote.redaction import Redaction
 
@@ -32,9 +32,9 @@ class AnthropicStream(AnswerReader):
     def _event(self, event: Mapping[str, object], texts: list[str]) -> None:
         kind = event.get("type")
         if kind == "content_block_delta":
-            self._delta(event.get("index"), as_mapping(event.get("delta")), texts)
+            self._delta(place_in(event, "index"), as_mapping(event.get("delta")), texts)
         elif kind == "content_block_start":
-            self._block(event.get("index"), as_mapping(event.get("content_block")), texts)
+            self._block(place_in(event, "index"), as_mapping(event.get("content_block")), texts)
         elif kind == "message_start":
             self._count(as_mapping(as_mapping(event.get("message")).get("usage")))
         elif kind == "message_delta":

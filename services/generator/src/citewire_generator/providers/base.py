@@ -63,8 +63,9 @@ class Delta:
     tool_calls: tuple[pb.ToolCallDelta, ...] = ()
 
     def __len__(self) -> int:
-        """Code points of all of it."""
-        return sum(map(len, self.texts)) + sum(len(call.name) + len(call.arguments) for call in self.tool_calls)
+        """Code points of all of it; a piece of a call that has none counts as one."""
+        calls = sum(max(1, len(call.id) + len(call.name) + len(call.arguments)) for call in self.tool_calls)
+        return sum(map(len, self.texts)) + calls
 
 
 @dataclass(frozen=True, slots=True)

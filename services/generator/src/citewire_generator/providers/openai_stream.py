@@ -54,7 +54,7 @@ class OpenAiStream(AnswerReader):
             self._choice(as_mapping(choices[0]), texts)
 
     def _choice(self, choice: Mapping[str, object], texts: list[str]) -> None:
-        if choice.get("index") not in {0, None}:
+        if choice.get("index") not in (0, None):
             return
         delta = as_mapping(choice.get("delta") or choice.get("message"))
         content = _content(delta.get("content"))
@@ -79,7 +79,8 @@ class OpenAiStream(AnswerReader):
         """Takes a piece of a tool call; servers that send calls whole leave out their index."""
         function, call_id = as_mapping(call.get("function")), call.get("id")
         index = call.get("index")
-        key = index if isinstance(index, int) else call_id or place
+        named = call_id if isinstance(call_id, str) and call_id else None
+        key = index if isinstance(index, int) else named or place
         self._tool_call(key, call_id=call_id, name=function.get("name"), arguments=function.get("arguments"))
 
     def _read_usage(self, event: Mapping[str, object]) -> None:

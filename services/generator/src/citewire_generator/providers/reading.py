@@ -167,7 +167,7 @@ class AnswerReader(ABC):
         piece = pb.ToolCallDelta(arguments=_arguments(arguments))
         if key not in self._calls:
             self._calls[key] = len(self._calls)
-            piece.id = call_id if isinstance(call_id, str) and call_id else f"call_{uuid4().hex}"
+            piece.id = scrubbed(call_id) if isinstance(call_id, str) and call_id else f"call_{uuid4().hex}"
             piece.name = scrubbed(name) if isinstance(name, str) else ""
             if not piece.name:
                 raise stream_broken("a tool call has no name")
@@ -205,6 +205,18 @@ class AnswerReader(ABC):
 def scrubbed(text: str) -> str:
     """Joins the halves of characters, and replaces those that stand alone: no message can carry them."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def text_in(event: Mapping[str, object], name: str) -> str:
+    """A text in an event; "" for anything else."""
+    value = event.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def place_in(event: Mapping[str, object], name: str) -> int | None:
+    """A number in an event that tells parts of an answer apart; None for anything else."""
+    value = event.get(name)
+    return value if isinstance(value, int) else None
 
 
 def _arguments(arguments: object) -> str:

@@ -6,7 +6,7 @@ Only `response.completed`, `response.incomplete` and `response.failed` are ends:
 from collections.abc import Mapping
 
 from citewire_generator.model import FinishReason, Usage
-from citewire_generator.providers.reading import AnswerReader
+from citewire_generator.providers.reading import AnswerReader, place_in, text_in
 from citewire_remote.failures import as_list, as_mapping, count_of
 
 _INCOMPLETE = {
@@ -22,22 +22,22 @@ class ResponsesStream(AnswerReader):
     """Reads one streamed response."""
 
     def _event(self, event: Mapping[str, object], texts: list[str]) -> None:
-        kind = event.get("type")
+        kind, index = text_in(event, "type"), place_in(event, "output_index")
         if kind in _TEXTS:
             self._refused = self._refused or kind == "response.refusal.delta"
             delta = event.get("delta")
             if isinstance(delta, str) and delta:
                 self._text(delta, texts)
         elif kind == "response.output_item.added":
-            self._call(event.get("output_index"), as_mapping(event.get("item")))
-        elif kind == "response.function_call_arguments.delta" and event.get("output_index") in self._calls:
-            self._tool_call(event.get("output_index"), arguments=event.get("delta"))
+            self._call(index, as_mapping(event.get("item")))
+        elif kind == "response.function_call_arguments.delta" and index in self._calls:
+            self._tool_call(index, arguments=event.get("delta"))
         elif kind in _ENDS:
             self._end(as_mapping(event.get("response")))
         elif kind == "error" or event.get("error"):
             # The error's members stand in the event itself, or in one of their own.
             self._raise(event if event.get("error") else {"error": event})
-        elif isinstance(kind, str) and kind.endswith(".delta"):
+        elif kind.endswith(".delta"):
             self.progress += 1  # reasoning, a tool's input: the model works
 
     def _whole(self, answer: Mapping[str, object], texts: list[str]) -> None:
@@ -67,7 +67,7 @@ class ResponsesStream(AnswerReader):
             self._tool_call(index, call_id=item.get("call_id"), name=item.get("name"), arguments=arguments)
 
     def _end(self, response: Mapping[str, object]) -> None:
-        if response.get("error") or response.get("status") in {"failed", "cancelled"}:
+        if response.get("error") or text_in(response, "status") in {"failed", "cancelled"}:
             self._raise(response if response.get("error") else {"error": {"message": "the response failed"}})
         if response.get("status") == "incomplete":
             self._finish = self._named(as_mapping(response.get("incomplete_details")).get("reason"), _INCOMPLETE)
