@@ -138,6 +138,14 @@ def test_hostile_questions_cost_little(word: str, head: str) -> None:
     assert time.process_time() - started < 1
 
 
+def test_values_of_many_columns_cost_little() -> None:
+    columns = tuple(Column(f"Column {number}", pb.TABLE_TYPE_TEXT, ("red", "blue")) for number in range(14))
+    started = time.thread_time()
+    for question in ("how many red" + " blue" * 30, "wie viele red" + " blue" * 30 + " zeilen"):
+        assert read_question(question, Table(columns, ("Cars",)), TODAY) is None
+    assert time.thread_time() - started < 1
+
+
 def test_a_question_that_is_too_long_is_none() -> None:
     question = "What is the average salary?"
     assert query_for(question + " " * (LONGEST_QUESTION - len(question)), STAFF, TODAY) is not None

@@ -83,15 +83,23 @@ class Conditions:
         Raises:
             TooManyReadingsError: It can be read in too many ways.
         """
-        self._readings += 1
-        if self._readings > _MOST_READINGS:
-            raise TooManyReadingsError
+        self.count_reading()
         if start == len(self._tokens):
             yield Tail()
         for tail, end in self._tail(start):
             for more in self.tails(end):
                 if tail.fits(more):
                     yield tail.joined(more)
+
+    def count_reading(self) -> None:
+        """Counts a place at which the rest is read.
+
+        Raises:
+            TooManyReadingsError: There were too many.
+        """
+        self._readings += 1
+        if self._readings > _MOST_READINGS:
+            raise TooManyReadingsError
 
     def condition(self, start: int) -> Iterator[tuple[Tail, int]]:
         """A condition."""

@@ -168,6 +168,7 @@ class _Reader:
 
     def _adjectives(self, start: int) -> Iterator[tuple[Tail, int]]:
         """Values before a noun: `open orders`, `female employees`, `paid invoices`."""
+        self._conditions.count_reading()
         yield Tail(), start
         for tail, end in self._conditions.adjective(start):
             for more, last in self._adjectives(end):
