@@ -218,7 +218,10 @@ ADDRESSES: list[tuple[str, str, int, str]] = [
     ("GET", "/v1/documents?status=nonsense", 422, "INVALID_FIELD"),
     ("GET", "/v1/documents?tag=a%00b", 422, "INVALID_FIELD"),
     ("GET", "/v1/documents?filter=nonsense", 400, "INVALID_JSON"),
-    ("DELETE", "/v1/collections/a%00b", 404, "COLLECTION_NOT_FOUND"),
+    ("DELETE", "/v1/collections/a%00b", 422, "INVALID_FIELD"),
+    ("DELETE", "/v1/keys/a%00b", 422, "INVALID_FIELD"),
+    ("GET", "/v1/admin/users/a%00b", 422, "INVALID_FIELD"),
+    ("GET", "/v1/admin/groups/a%00b/members", 422, "INVALID_FIELD"),
 ]
 
 
@@ -229,6 +232,44 @@ async def test_bad_addresses(gateway: Gateway, subtests: pytest.Subtests) -> Non
             assert_problem(response, status, reason)
             if status == 405:
                 assert response.headers["allow"]
+
+
+def nested(depth: int) -> str:
+    return '{"a":' * depth + "1" + "}" * depth
+
+
+DEEP = [
+    ("/v1/documents", '{"type": "article", "title": "t", "content": "c", "metadata": DEEP}', "metadata"),
+    (
+        "/v1/chat",
+        '{"question": "q", "tools": [{"type": "function", "function": {"name": "f", "parameters": DEEP}}]}',
+        "",
+    ),
+    ("/v1/documents:batch", '{"operations": [{"op": "update", "id": 1, "document": {"metadata": DEEP}}]}', "metadata"),
+]
+
+
+@pytest.mark.parametrize("key", [{}, {"Idempotency-Key": "k"}])
+@pytest.mark.parametrize("depth", [17, 40, 150, 300, 900])
+async def test_what_is_nested_too_deeply(
+    gateway: Gateway, database: Database, subtests: pytest.Subtests, depth: int, key: dict[str, str]
+) -> None:
+    for path, body, field in DEEP:
+        with subtests.test(path=path):
+            content = body.replace("DEEP", nested(depth))
+            if depth > 200:
+                response = await gateway.http.post(path, content=content, headers=JSON | key)
+                assert_problem(response, 400, "INVALID_JSON")
+            elif field:
+                response = await gateway.http.post(path, content=content, headers=JSON | key)
+                answer: dict[str, Any] = response.json()
+                problem = answer["results"][0]["error"] if "results" in answer else answer
+                assert problem["status"] == 422
+                assert [error["field"].rpartition(".")[2] for error in problem["errors"]] == [field]
+    form = {"file": ("a.txt", b"text", "text/plain")}
+    response = await gateway.http.post("/v1/documents", files=form, data={"metadata": nested(depth)}, headers=key)
+    assert_problem(response, 422, "INVALID_FIELD", "metadata")
+    assert_nothing_written(gateway, database)
 
 
 async def test_a_defect_shows_no_trace_of_itself(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,7 +143,7 @@ async def test_quotations_fill_what_they_can_and_name_what_they_cannot() -> None
             "a strict schema's object must list each property in `required`: a isn't",
         ),
         ('{"$ref": "https://example.org/s.json"}', "references must begin with `#`"),
-        ('{"$ref": "#/$defs/none"}', "`#/$defs/none` leads nowhere"),
+        ('{"$ref": "#/$defs/none"}', "`#/$defs/none` doesn't resolve within the schema"),
         ('{"type": "object", "anyOf": [{"pattern": "(?=a)b"}]}', "#/anyOf/0: the pattern can't be matched in linear"),
         (
             '{"$id": "x", "type": "object", "allOf": [{"$schema": "http://json-schema.org/draft-07/schema#"}]}',

@@ -29,6 +29,7 @@ from citewire_http.idempotency import StoredAnswer, hash_json
 from citewire_http.multipart import Form, receive_form
 from citewire_kit.errors import Violations, invalid_field
 from citewire_kit.limiter import Taken
+from citewire_kit.nesting import MAX_METADATA_NESTING, is_deeper
 from citewire_kit.pace import paced
 from citewire_kit.plan_limits import Measure
 
@@ -57,6 +58,8 @@ def upload_header(form: Form, document_id: int | None) -> corpus_pb2.UploadHeade
     tags = _tags(wrong, form.fields.get("tags", []))
     readers = read_texts(wrong, "readers", form.fields.get("readers", []), comma=False)
     metadata = read_object(wrong, form, "metadata", _MAX_METADATA)
+    deep = is_deeper(metadata, MAX_METADATA_NESTING)
+    wrong.require(not deep, "metadata", f"must be nested at most {MAX_METADATA_NESTING} levels deep")
     fields: dict[str, Any] = single | {name: read_bound(wrong, form, name, after) for name, after in _VALIDITY.items()}
     wrong.raise_if_any()
     return corpus_pb2.UploadHeader(

@@ -10,11 +10,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from citewire_kit.errors import FieldViolation, InvalidArgument, ResourceExhausted
+from citewire_kit.nesting import is_deeper
 
 M = TypeVar("M", bound=BaseModel)
 
 _MAX_VIOLATIONS = 20
 _MAX_DIGITS = 300
+MAX_NESTING = 200
+"""Objects and lists of a body, one in another; what writes them takes 255."""
 
 
 class JsonBody(Generic[M]):
@@ -111,6 +114,8 @@ def unstorable(text: str) -> str | None:
 def _check_text(value: object) -> None:
     """Looks at every text of a body, wherever it stands."""
     violations: list[FieldViolation] = []
+    if is_deeper(value, MAX_NESTING):
+        raise _invalid_json(f"the body is nested too deeply: at most {MAX_NESTING} levels are taken")
     rest: list[tuple[str, object]] = [("", value)]
     while rest and len(violations) < _MAX_VIOLATIONS:
         at, node = rest.pop()

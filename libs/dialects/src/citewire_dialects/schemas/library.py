@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from citewire.retriever.v1 import corpus_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -12,7 +12,7 @@ from citewire_dialects.profile import DocumentType
 from citewire_dialects.schemas import CollectionName, KnownType, PlaceFields, StreamError
 from citewire_http.api.batches import Base64
 from citewire_http.api.reading import Names
-from citewire_http.api.schemas import Count, Id, JsonObject, Nothing, RequestModel, ResponseModel, Time
+from citewire_http.api.schemas import Count, FlatObject, Id, JsonObject, Nothing, RequestModel, ResponseModel, Time
 from citewire_http.api.times import LastMoment, Moment
 from citewire_kit.enums import EnumMap
 
@@ -77,7 +77,7 @@ class ValidityFields(RequestModel):
 class FilingFields(ValidityFields):
     """How a document is filed, and for whom."""
 
-    metadata: dict[str, Any] | None = None
+    metadata: FlatObject | None = None
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] = Field(default_factory=list)
     collection: CollectionName | None = None
     readers: Readers = Field(default_factory=list)
@@ -169,7 +169,7 @@ class DocumentPatch(ValidityFields):
 
     title: Title | None = None
     url: Url | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: FlatObject | None = None
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] | None = None
     collection: CollectionName | None = Field(default=None, description="null removes it from its collection.")
     readers: Readers | None = Field(default=None, description="null: everyone who may read its collection.")

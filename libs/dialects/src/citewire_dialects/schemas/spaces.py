@@ -1,14 +1,14 @@
 """Embedding spaces and what was measured of them."""
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from citewire.retriever.v1 import calibration_pb2, corpus_pb2
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from citewire_dialects.schemas import Score
 from citewire_http.api.reading import Names
-from citewire_http.api.schemas import Count, JsonObject, RequestModel, ResponseModel, Time
+from citewire_http.api.schemas import Count, FlatObject, JsonObject, RequestModel, ResponseModel, Time
 
 
 class SpaceRole(StrEnum):
@@ -77,7 +77,7 @@ class CalibrationValues(RequestModel):
     answerable_threshold: Score | None = Field(default=None, description=_ANSWERABLE)
     dense_weight: Score | None = Field(default=None, description=_WEIGHT)
     off_topic_threshold: Score | None = Field(default=None, description=_OFF_TOPIC)
-    report: dict[str, Any] | None = Field(
+    report: FlatObject | None = Field(
         default=None, description="Report of the measurement: any JSON object, at most 64 KiB."
     )
 

@@ -21,13 +21,19 @@ MAX_KEY = 255
 async def check_parameters(request: Request) -> None:
     """Refuses parameters of the address that the route doesn't know or that come twice: neither would have an effect.
 
+    Of its path it refuses what no name can hold.
+
     Raises:
         InvalidArgument: Each is named.
     """
+    wrong = Violations()
+    for name, text in request.path_params.items():
+        wrong.require((why := unstorable(str(text))) is None, name, why or "")
+    wrong.raise_if_any()
     if not request.query_params:
         return
     route: APIRoute = request.scope["route"]
-    known, wrong = sorted(_query_names(route.dependant)), Violations()
+    known = sorted(_query_names(route.dependant))
     for name, count in Counter(name for name, _ in request.query_params.multi_items()).items():
         if wrong.require(name in known, name[:64], _unknown_parameter(known)):
             wrong.require(count == 1, name, "is there more than once")

@@ -8,6 +8,7 @@ from google.protobuf.message import Message
 from pydantic import MISSING, AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from citewire_http.api.reading import ReadableModel
+from citewire_kit.nesting import MAX_METADATA_NESTING, is_deeper
 
 M = TypeVar("M", bound=Message)
 
@@ -60,6 +61,16 @@ Second = Annotated[Time, AfterValidator(lambda moment: re.sub(r"\.\d+", "", mome
 """The same, to the second."""
 
 JsonObject = dict[str, Any]
+
+
+def _check_nesting(value: JsonObject) -> JsonObject:
+    if is_deeper(value, MAX_METADATA_NESTING):
+        raise ValueError(f"must be nested at most {MAX_METADATA_NESTING} levels deep")
+    return value
+
+
+FlatObject = Annotated[JsonObject, AfterValidator(_check_nesting)]
+"""An object that is handed on to a service."""
 
 
 class FieldError(ResponseModel):

@@ -13,6 +13,7 @@ from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from citewire_kit.errors import InvalidArgument, Violations, invalid_field
+from citewire_kit.nesting import MAX_METADATA_NESTING, is_deeper
 from citewire_kit.tenant import is_group, is_token
 from citewire_retriever.model import DOCUMENT_TYPES, JsonObject, JsonValue, Space, Validity
 from citewire_retriever.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
@@ -126,7 +127,7 @@ def readers_of_acl(violations: Violations, field: str, acl: JsonValue) -> tuple[
 
 
 def check_metadata(violations: Violations, field: str, struct: Struct) -> JsonObject:
-    """Checks metadata: what JSON and Postgres can hold, at most 64 KiB of it."""
+    """Checks metadata: what JSON and Postgres can hold, at most 64 KiB of it, and not too deep for any answer."""
     results: dict[str, JsonValue] = {}
     try:
         results = _from_struct(field, struct)
@@ -134,6 +135,8 @@ def check_metadata(violations: Violations, field: str, struct: Struct) -> JsonOb
         for violation in exc.violations:
             violations.add(violation.field, violation.message)
         return results
+    deep = is_deeper(results, MAX_METADATA_NESTING)
+    violations.require(not deep, field, f"must be nested at most {MAX_METADATA_NESTING} levels deep")
     size = len(json.dumps(results, ensure_ascii=False).encode())
     violations.require(
         size <= MAX_METADATA_BYTES, field, f"must be at most {MAX_METADATA_BYTES} bytes as JSON, it is {size}"
