@@ -36,6 +36,12 @@ def test_a_text_in_pieces_ends_where_the_whole_one_would(pieces: list[str], sequ
     assert shown in ended if starts else shown == whole
 
 
+def test_a_sequence_alone_isnt_taken_for_its_characters() -> None:
+    stop = StopSequences("END")
+    assert stop.feed("No End. Next") + stop.feed(" END") == "No End. Next "
+    assert stop.reached
+
+
 def test_what_a_text_held_back_comes_at_its_end() -> None:
     reader = AnswerReader("grounded", ["###"])
     assert reader.read(models.TokenEvent(event="token", id=1, data=models.Token(text="One ##"))) == "One "

@@ -297,6 +297,28 @@ async def test_a_stream_with_grace_goes_on_where_it_broke(gateway: FakeGateway, 
     assert not gateway.received("POST", ".*/cancel")
 
 
+async def test_a_gateway_that_is_away_for_a_while_is_asked_again(gateway: FakeGateway) -> None:
+    gateway.on("POST", "/v1/chat", stream(ANSWER[0], run=RUN, cut=True))
+    asked: list[Request] = []
+
+    def rest(request: Request) -> Reply:
+        asked.append(request)
+        if len(asked) % 4:
+            raise ConnectionResetError("it is away")
+        return stream(*ANSWER[1:])
+
+    gateway.on("GET", f"/v1/chat/{RUN}/events", rest)
+    async with (
+        AsyncCitewire(gateway.url, retries=0) as client,
+        client.stream_chat("Does it boil?", grace_seconds=15) as chat,
+    ):
+        await chat.until_done()
+    assert chat.text == "Water boils."
+    with Citewire(gateway.url, retries=0) as blocking, blocking.stream_chat("?", grace_seconds=15) as blocked:
+        assert blocked.until_done().text == "Water boils."
+    assert len(asked) == 8
+
+
 async def test_it_gives_up_where_nothing_comes_any_more(gateway: FakeGateway) -> None:
     gateway.on("POST", "/v1/chat", stream(ANSWER[0], run=RUN, cut=True))
     gateway.on("GET", f"/v1/chat/{RUN}/events", stream(cut=True))

@@ -103,18 +103,19 @@ class AsyncChatStream:
 
     async def _whole(self, response: httpx.Response) -> AsyncGenerator[ChatEvent, None]:
         """Yields events over as many connections as it takes."""
-        broken = 0
+        broken, opened = 0, response
         while not self.is_done:
             before = self.last_event_id
             try:
-                async with aclosing(self._read(response)) as events:
+                current = await self._resume() if opened is None else opened
+                async with aclosing(self._read(current)) as events:
                     async for event in events:
                         yield event
             except (ConnectionFailedError, StreamCutError):
                 broken = broken + 1 if self.last_event_id == before else 1
                 if not self._can_resume or self.run_id is None or broken > _RESUMES:
                     raise
-                response = await self._resume(self.run_id)
+                opened = None
 
     async def _read(self, response: httpx.Response) -> AsyncGenerator[ChatEvent, None]:
         """Yields what one connection brings, or raises."""
@@ -149,11 +150,11 @@ class AsyncChatStream:
             case _:
                 pass
 
-    async def _resume(self, run_id: UUID) -> httpx.Response:
+    async def _resume(self) -> httpx.Response:
         await self._stack.aclose()
         request = Request(
             "GET",
-            path_of("/v1/chat/{}/events", run_id),
+            path_of("/v1/chat/{}/events", self.run_id),
             headers={"Accept": "text/event-stream", "Last-Event-ID": str(self.last_event_id)},
         )
         return await self._stack.enter_async_context(self._transport.open(request))

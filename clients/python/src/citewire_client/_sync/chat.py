@@ -103,18 +103,19 @@ class ChatStream:
 
     def _whole(self, response: httpx.Response) -> Generator[ChatEvent, None]:
         """Yields events over as many connections as it takes."""
-        broken = 0
+        broken, opened = 0, response
         while not self.is_done:
             before = self.last_event_id
             try:
-                with closing(self._read(response)) as events:
+                current = self._resume() if opened is None else opened
+                with closing(self._read(current)) as events:
                     for event in events:
                         yield event
             except (ConnectionFailedError, StreamCutError):
                 broken = broken + 1 if self.last_event_id == before else 1
                 if not self._can_resume or self.run_id is None or broken > _RESUMES:
                     raise
-                response = self._resume(self.run_id)
+                opened = None
 
     def _read(self, response: httpx.Response) -> Generator[ChatEvent, None]:
         """Yields what one connection brings, or raises."""
@@ -149,11 +150,11 @@ class ChatStream:
             case _:
                 pass
 
-    def _resume(self, run_id: UUID) -> httpx.Response:
+    def _resume(self) -> httpx.Response:
         self._stack.close()
         request = Request(
             "GET",
-            path_of("/v1/chat/{}/events", run_id),
+            path_of("/v1/chat/{}/events", self.run_id),
             headers={"Accept": "text/event-stream", "Last-Event-ID": str(self.last_event_id)},
         )
         return self._stack.enter_context(self._transport.open(request))

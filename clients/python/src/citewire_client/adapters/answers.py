@@ -11,9 +11,10 @@ from citewire_client.events import ChatEvent
 class StopSequences:
     """Ends a streamed text where one of some sequences begins."""
 
-    def __init__(self, sequences: Iterable[str]) -> None:
-        """Empty sequences stop nothing."""
-        self._sequences = [sequence for sequence in sequences if sequence]
+    def __init__(self, sequences: str | Iterable[str]) -> None:
+        """One sequence, or several; empty ones stop nothing."""
+        several = (sequences,) if isinstance(sequences, str) else sequences
+        self._sequences = [sequence for sequence in several if sequence]
         self._held = ""
         self.reached = False
         """Whether one was found: nothing may follow."""
@@ -60,7 +61,7 @@ def cited_sentence(verified: models.VerifiedCitation, passages: Sequence[models.
 class AnswerReader:
     """Gathers an answer from its events."""
 
-    def __init__(self, model: str, stop: Iterable[str] = ()) -> None:
+    def __init__(self, model: str, stop: str | Iterable[str] = ()) -> None:
         """`model` is named as it was asked for; a sequence of `stop` ends the text."""
         self._stop = StopSequences(stop)
         self._passages: Sequence[models.Citation] = ()
