@@ -137,10 +137,13 @@ export class CitewireClient {
   async *#follow(
     response: Response, run: string | null, after: number, signal: AbortSignal | undefined,
   ): AsyncGenerator<ChatEvent> {
-    for (let last = after, tries = 0; ; ) {
+    let next: Response | null = response;
+    for (let last = after, tries = 0; ; next = null) {
       try {
-        if (response.body === null) throw cut();
-        for await (const frame of readFrames(response.body)) {
+        if (next === null && this.#mayEnd()) await this.#freshen();
+        const { body } = next ?? (await this.#rest(run!, last, signal));
+        if (body === null) throw cut();
+        for await (const frame of readFrames(body)) {
           const event = this.#event(frame.event ?? "message", frame.id, frame.data);
           if (event === null) continue;
           [last, tries] = [event.id, 0];
@@ -148,12 +151,10 @@ export class CitewireClient {
           if (event.event === "done") return;
         }
       } catch (error) {
-        if (run === null || signal?.aborted) throw error;
+        if (run === null || signal?.aborted || isRefused(error)) throw error;
       }
       if (run === null || ++tries > MAX_TRIES) throw cut();
       await new Promise((wake) => setTimeout(wake, AGAIN_MS));
-      if (this.#mayEnd()) await this.#freshen();
-      response = await this.#rest(run, last, signal);
     }
   }
 
@@ -205,6 +206,11 @@ export async function errorOf(response: Response): Promise<ApiError> {
     // a proxy's page
   }
   return new ApiError(response.status, "", `${response.status} ${response.statusText}`.trim(), details);
+}
+
+/** Whether the server answered, and would answer the same again. */
+function isRefused(error: unknown): boolean {
+  return error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429;
 }
 
 function cut(): ApiError {

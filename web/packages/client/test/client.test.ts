@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 
 import { ApiError, type ChatEvent, CitewireClient, readFrames } from "../src/index";
 
@@ -162,6 +162,27 @@ test("an answer whose stream breaks goes on after its last frame", async () => {
 
   const without = server([broken]);
   await expect(events(new CitewireClient({ fetch: without.fetch }))).rejects.toMatchObject({ message: "network error" });
+});
+
+test("a server that can't be reached for a while is asked again; one that refuses isn't", async () => {
+  vi.useFakeTimers({ shouldAdvanceTime: true, advanceTimeDelta: 500 });
+  const half = () => new Response('event: token\nid: 1\ndata: {"text": "half"}\n\n', { headers: { "Citewire-Run": "r1" } });
+  const away = () => {
+    throw new TypeError("fetch failed");
+  };
+  const rest = () => new Response('event: token\nid: 2\ndata: {"text": " and half"}\n\nevent: done\nid: 3\ndata: {}\n\n');
+  const { fetch, asked } = server([half, away, () => new Response("", { status: 503 }), away, rest]);
+  const seen = [];
+  for await (const event of new CitewireClient({ fetch }).chat({ question: "q", grace_seconds: 15 })) seen.push(event.id);
+  expect(seen).toEqual([1, 2, 3]);
+  expect(asked).toHaveLength(5);
+
+  const gone = server([half, () => Response.json({ detail: "there is no run r1", reason: "RUN_NOT_FOUND" }, { status: 404 })]);
+  const reading = async () => {
+    for await (const _ of new CitewireClient({ fetch: gone.fetch }).chat({ question: "q", grace_seconds: 15 }));
+  };
+  await expect(reading()).rejects.toMatchObject({ reason: "RUN_NOT_FOUND" });
+  vi.useRealTimers();
 });
 
 test("a session is refreshed before a stream is read on", async () => {
