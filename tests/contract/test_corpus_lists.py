@@ -83,6 +83,10 @@ async def test_a_list_begins_after_a_document_or_a_name(me: Caller, them: Caller
     for after, names in (("", ["notes", "plans"]), ("notes", ["plans"]), ("o", ["plans"]), ("plans", [])):
         response = await me.unary(me.running.corpus.ListCollections, pb.ListCollectionsRequest(after=after))
         assert [collection.name for collection in response.collections] == names
+    for after in ("a\0b", "a" * 129):
+        with pytest.raises(CitewireError) as caught:
+            await me.unary(me.running.corpus.ListCollections, pb.ListCollectionsRequest(after=after))
+        assert [violation.field for violation in caught.value.violations] == ["after"]
 
 
 async def test_page_tokens_belong_to_their_query_and_their_tenant(me: Caller, them: Caller) -> None:

@@ -11,6 +11,7 @@ from citewire_kit.enums import enum_text
 from citewire_kit.errors import FieldViolation, InvalidArgument, Violations
 from citewire_kit.tenant import is_token
 from citewire_retriever.converters.checks import (
+    MAX_COLLECTION,
     check_collection,
     check_file_name,
     check_id,
@@ -196,8 +197,9 @@ def query_from_proto(message: pb.ListDocumentsRequest) -> DocumentQuery:
 
 
 def name_part_from_proto(message: pb.ListCollectionsRequest) -> str:
-    """Reads what the names of the collections must contain."""
+    """Reads what the names of the collections must contain, and checks after which they come."""
     violations = Violations()
+    check_text(violations, "after", message.after, longest=MAX_COLLECTION)
     part = check_text(violations, "q", message.q, longest=_MAX_SEARCHED)
     violations.raise_if_any()
     return part
