@@ -15,8 +15,9 @@ from citewire_embedder.providers import remote_embedding, remote_rerank
 from citewire_gateway.settings import GatewaySettings
 from citewire_generator.providers import remote
 from citewire_generator.settings import GeneratorSettings
+from citewire_http import bodies as http_bodies
 from citewire_http.api import parameters
-from citewire_kit import channel
+from citewire_kit import channel, nesting
 from citewire_kit.plan_limits import DEFAULT_LIMITS, GIB, LimitScope, Measure
 from citewire_remote import stream_decoders, transport
 from citewire_retriever.converters import checks, documents
@@ -91,12 +92,13 @@ EXPECTED: dict[str, list[int]] = {
     "collection": [checks.MAX_COLLECTION],
     "url": [MAX_URL],
     "tags": [checks.MAX_TAGS, checks.MAX_TAG],
-    "metadata": [checks.MAX_METADATA_BYTES // KIB],
+    "metadata": [checks.MAX_METADATA_BYTES // KIB, nesting.MAX_METADATA_NESTING],
     "concurrent uploads per gateway": [default(GatewaySettings, "max_uploads")],
     "minimum upload speed": [
         default(GatewaySettings, "upload_bytes_per_second"),
         default(GatewaySettings, "upload_grace_seconds"),
     ],
+    "nesting of objects and lists in a body": [http_bodies.MAX_NESTING],
     "body": [default(GatewaySettings, "max_json_bytes") // MIB],
     "question, query": [default(GatewaySettings, "max_question_bytes") // KIB],
     "messages in a request": [questions.MAX_MESSAGES],
