@@ -186,7 +186,7 @@ async def test_the_handler_sees_tenant_occasion_and_request_id_of_the_caller(met
         yield await whoami(None)
 
     tenant = Tenant("acme", "user@acme.example", "basic", ("owner", "editor"), "key_7")
-    context = CallContext("documents", "01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11")
+    context = CallContext("documents", "01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11", "01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e12")
     servicer = EchoServicer(whoami, whoami_stream, whoami, whoami_stream)
     async with running_echo_service(servicer, make_settings(auth="keys")) as running:
         with use_tenant(tenant), use_call_context(context), use_request_id("request-7"):

@@ -106,6 +106,7 @@ def test_a_malformed_occasion_is_left_out_and_fails_nothing(bad: str) -> None:
     assert context_to_metadata(CallContext(bad, "e")) == (("cw-exchange", "e"),)
     assert context_from_metadata({"cw-profile": bad, "cw-exchange": "e"}) == CallContext("", "e")
     assert context_from_metadata({}) == CallContext()
+    assert context_from_metadata(dict(context_to_metadata(CallContext("p", "e", "c")))) == CallContext("p", "e", "c")
 
 
 def test_the_occasion_is_that_of_the_innermost_block() -> None:

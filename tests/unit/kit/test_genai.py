@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.trace import SpanKind, StatusCode
 from prometheus_client import REGISTRY
 
 from citewire_kit import genai
 from citewire_kit.errors import Unavailable
-from citewire_kit.genai import measured_call, model_span
+from citewire_kit.genai import Operation, measured_call, model_span
 from citewire_kit.metrics import init_model
+from citewire_kit.tenant import CallContext, use_call_context
 from citewire_kit.tracing import capture_content
 
 
@@ -63,10 +68,11 @@ def test_what_a_call_is(exported: InMemorySpanExporter) -> None:
         "gen_ai.usage.cache_read.input_tokens": 8,
         "gen_ai.usage.cache_creation.input_tokens": 2,
         "gen_ai.request.max_tokens": 90,
+        "gen_ai.request.stream": True,
         "gen_ai.response.finish_reasons": ("stop",),
         "citewire.retrieval.passages": 5,
     }
-    assert [event.name for event in span.events] == ["first token"]
+    assert not span.events
 
 
 def test_content_is_kept_where_that_is_asked_for(exported: InMemorySpanExporter) -> None:
@@ -76,6 +82,24 @@ def test_content_is_kept_where_that_is_asked_for(exported: InMemorySpanExporter)
     asked = json.loads(str(attributes["gen_ai.input.messages"]))
     assert asked == [{"role": "user", "parts": [{"type": "text", "content": "a secret question"}]}]
     assert "a secret answer" in str(attributes["gen_ai.output.messages"])
+
+
+@pytest.mark.parametrize("operation", get_args(Operation))
+def test_every_call_of_a_chat_says_its_conversation(exported: InMemorySpanExporter, operation: Operation) -> None:
+    with use_call_context(CallContext("grounded", "e", "c7")), model_span(operation, provider="p", model="m"):
+        pass
+    assert (only_span(exported).attributes or {})["gen_ai.conversation.id"] == "c7"
+
+
+def test_names_are_the_conventions_own() -> None:
+    known = {str(value) for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")}
+    # Of the conventions' own release, which the package is older than.
+    known.add("gen_ai.retrieval.top_k")
+    used = set(re.findall(r'"(gen_ai\.[a-z_.]+)"', Path(genai.__file__).read_text()))
+    assert len(used) > 15
+    assert used <= known
+    operations = {value.value for value in gen_ai_attributes.GenAiOperationNameValues}
+    assert set(get_args(Operation)) - operations == {"rerank"}, "which the conventions don't have"
 
 
 @pytest.mark.parametrize("content", [False, True])
@@ -90,7 +114,7 @@ def test_a_search_says_what_it_looked_for_only_where_that_is_asked_for(
     assert (attributes["gen_ai.operation.name"], attributes["gen_ai.retrieval.top_k"]) == ("retrieval", 5)
     assert attributes.get("gen_ai.retrieval.query.text") == ("a secret question" if content else None)
     documents = json.loads(str(attributes.get("gen_ai.retrieval.documents", "[]")))
-    assert documents == ([{"id": "7", "score": 0.5}, {"id": "8", "score": None}] if content else [])
+    assert documents == ([{"id": "7", "score": 0.5}, {"id": "8"}] if content else [])
 
 
 ERRORS = pytest.mark.parametrize(

@@ -129,7 +129,8 @@ class ChatPipeline:
             if recorder is not None:
                 run.recorder = recorder
                 recorder.begin(run.opening)
-            enter_call_context(CallContext(chat.profile.name, str(run.exchange.exchange_id)))
+            conversation_id = str(run.exchange.conversation_id or "")
+            enter_call_context(CallContext(chat.profile.name, str(run.exchange.exchange_id), conversation_id))
             try:
                 async with aclosing(self._events(run)) as events:
                     async for event in events:

@@ -15,6 +15,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 from citewire_kit.errors import CitewireError
 from citewire_kit.metrics import record_operation
 from citewire_kit.spending import spend_tokens
+from citewire_kit.tenant import current_call_context
 from citewire_kit.tracing import captures_content, get_tracer
 
 Operation = Literal["chat", "embeddings", "rerank", "retrieval"]
@@ -59,7 +60,10 @@ class ModelSpan:
     def record_documents(self, documents: Iterable[tuple[int, float | None]]) -> None:
         """Records the ids and scores of what a search gave, where content is captured."""
         if self.captures_content:
-            listed = [{"id": str(number), "score": score} for number, score in documents]
+            listed = [
+                {"id": str(number)} if score is None else {"id": str(number), "score": score}
+                for number, score in documents
+            ]
             self._span.set_attribute("gen_ai.retrieval.documents", json.dumps(listed))
 
     def record_finish(self, reason: str) -> None:
@@ -67,8 +71,8 @@ class ModelSpan:
         self._span.set_attribute("gen_ai.response.finish_reasons", [reason])
 
     def record_first_token(self) -> None:
-        """Records the time of the first token."""
-        self._span.add_event("first token")
+        """Records how long the first token took, of an answer that is streamed."""
+        self._span.set_attribute("gen_ai.request.stream", True)
         self._span.set_attribute("gen_ai.response.time_to_first_chunk", time.perf_counter() - self._start)
 
     def record_counts(self, **counts: float | str | bool) -> None:
@@ -111,6 +115,8 @@ def model_span(operation: Operation, *, provider: str = "", model: str = "") -> 
         attributes["gen_ai.provider.name"] = provider
     if model:
         attributes["gen_ai.request.model"] = model
+    if conversation_id := current_call_context().conversation_id:
+        attributes["gen_ai.conversation.id"] = conversation_id
     kind = SpanKind.CLIENT if model else SpanKind.INTERNAL
     span = _tracer.start_span(f"{operation} {model}".rstrip(), kind=kind, attributes=attributes)
     call = ModelSpan(span)

@@ -32,6 +32,7 @@ GROUPS_KEY = "cw-groups"
 API_KEY_KEY = "cw-key"
 PROFILE_KEY = "cw-profile"
 EXCHANGE_KEY = "cw-exchange"
+CONVERSATION_KEY = "cw-conversation"
 REQUEST_ID_KEY = "x-request-id"
 
 _TOKEN = re.compile(r"[A-Za-z0-9_.:@-]{1,128}")
@@ -95,9 +96,13 @@ class CallContext:
     """Name of the chat's profile; "" outside of a chat."""
     exchange_id: str = ""
     """UUID of the chat's exchange; "" outside of one."""
+    conversation_id: str = ""
+    """UUID of the conversation that it is kept in; "" outside of one."""
 
 
 NO_CONTEXT = CallContext()
+_CONTEXT_KEYS = (PROFILE_KEY, EXCHANGE_KEY, CONVERSATION_KEY)
+"""Metadata of a call context, in the order of its fields."""
 
 _tenant: ContextVar[Tenant | None] = ContextVar("citewire_tenant", default=None)
 _context: ContextVar[CallContext] = ContextVar("citewire_call_context", default=NO_CONTEXT)
@@ -210,14 +215,14 @@ def to_metadata(tenant: Tenant) -> tuple[tuple[str, str], ...]:
 
 def context_to_metadata(context: CallContext) -> tuple[tuple[str, str], ...]:
     """Writes what a call is a part of as gRPC metadata; what may not travel is left out: it isn't worth a failure."""
-    pairs = ((PROFILE_KEY, context.profile), (EXCHANGE_KEY, context.exchange_id))
-    return tuple((key, value) for key, value in pairs if is_token(value))
+    values = (context.profile, context.exchange_id, context.conversation_id)
+    return tuple((key, value) for key, value in zip(_CONTEXT_KEYS, values, strict=True) if is_token(value))
 
 
 def context_from_metadata(metadata: Mapping[str, str]) -> CallContext:
     """Reads what a call is a part of; what is missing or malformed is empty."""
-    profile, exchange = metadata.get(PROFILE_KEY, ""), metadata.get(EXCHANGE_KEY, "")
-    return CallContext(profile if is_token(profile) else "", exchange if is_token(exchange) else "")
+    values = (metadata.get(key, "") for key in _CONTEXT_KEYS)
+    return CallContext(*(value if is_token(value) else "" for value in values))
 
 
 def from_metadata(metadata: Iterable[tuple[str, str | bytes]]) -> Tenant | None:
