@@ -283,9 +283,12 @@ async def test_openais_responses_are_refused_with_what_to_do(
     "changes",
     [
         pytest.param(
-            {"tools": [{"name": "weather", "input_schema": {"type": "object"}}]},
+            {"tools": [{"type": "web_search_20260209", "name": "web_search"}]},
             marks=pytest.mark.client(
-                "anthropic", "Tools", refused="tools: must be [] or absent: answers come from documents, not from tools"
+                "anthropic",
+                "Tools that the server runs",
+                refused="tools.0.type: must be custom or absent: answers come from documents and from tools that "
+                "the caller runs",
             ),
         ),
         pytest.param(
@@ -326,28 +329,6 @@ async def test_openais_responses_are_refused_with_what_to_do(
                     {
                         "role": "user",
                         "content": [
-                            {
-                                "type": "search_result",
-                                "source": "x",
-                                "title": "x",
-                                "content": [{"type": "text", "text": "x"}],
-                            }
-                        ],
-                    }
-                ]
-            },
-            marks=pytest.mark.client(
-                "anthropic",
-                "`search_result` blocks",
-                refused="a block of type search_result can't be read: passages come from the library",
-            ),
-        ),
-        pytest.param(
-            {
-                "messages": [
-                    {
-                        "role": "user",
-                        "content": [
                             {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}
                         ],
                     }
@@ -356,7 +337,7 @@ async def test_openais_responses_are_refused_with_what_to_do(
             marks=pytest.mark.client(
                 "anthropic",
                 "`document` blocks",
-                refused="a block of type document can't be read: add it to the library with POST /v1/documents",
+                refused="a block of type document can't be read: bring it as search_result, or add it to the library",
             ),
         ),
         pytest.param(

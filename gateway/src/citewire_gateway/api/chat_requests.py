@@ -109,6 +109,7 @@ def make_chat_input(
         model=body.model or "",
         temperature=asked.temperature,
         passed_on=asked.passed_on,
+        brought=tuple(asked.brought),
         keep=bool(body.keep),
         min_score_calibrated=profile.min_score_calibrated and body.min_score is None,
         time_zone=body.time_zone or "",

@@ -31,6 +31,7 @@ from citewire_gateway.chat.steps import (
     suggestions_text,
 )
 from citewire_gateway.clients.generator import Generator
+from citewire_http.api.schemas import MAX_ID
 from citewire_kit.enums import enum_text
 from citewire_kit.errors import CitewireError, Internal
 from citewire_kit.telemetry import get_logger
@@ -84,8 +85,8 @@ class AnswerWriter:
                 await asyncio.wait((starting,))
             run.provider, run.model = started.provider, started.model
             citations = tuple(Citation(passage.number, results[passage.passage_index]) for passage in started.citations)
-            given = {citation.chunk.document_id for citation in citations}
-            run.add_path_step(counts, len(given), len({result.chunk.document_id for result in results}))
+            given = {citation.chunk.document_id for citation in citations} - {0}
+            run.add_path_step(counts, len(given), len({result.chunk.document_id for result in results} - {0}))
             for event in run.new_steps():
                 yield event
             if cite:
@@ -288,13 +289,20 @@ def passage_messages(results: Sequence[retriever_pb2.SearchResult]) -> list[gene
     """Returns search results as the generator reads them, in the same order."""
     return [
         generator_pb2.Passage(
-            **{name: getattr(result.chunk, name) for name in _OF_CHUNK},
+            **_of_chunk(result.chunk),
             place_label=_place_label(result.chunk),
             similarity=result.score if result.HasField("score") else None,
             saved_at=result.chunk.created_at if result.chunk.HasField("created_at") else None,
         )
         for result in results
     ]
+
+
+def _of_chunk(chunk: retriever_pb2.Chunk) -> dict[str, Any]:
+    """What a passage says of its chunk. One that the request brought is told by ids that no stored one has."""
+    fields = {name: getattr(chunk, name) for name in _OF_CHUNK}
+    number = MAX_ID + 1 + chunk.chunk_index
+    return fields if chunk.document_id else {**fields, "chunk_id": number, "document_id": number}
 
 
 def _place_label(chunk: retriever_pb2.Chunk) -> str:

@@ -201,7 +201,7 @@ class ChatPipeline:
                     yield event
             if not decision.needs_retrieval:
                 await _stop(retrieving, prefetch)
-                answer = self._answers.write(run, (), cite=False)
+                answer = self._answers.write(run, run.chat.brought, cite=bool(run.chat.brought))
             run.decided.set()
             async with aclosing(prefetch.events() if prefetch and decision.needs_retrieval else answer) as events:
                 async for event in events:
@@ -214,6 +214,7 @@ class ChatPipeline:
 
     async def _answer_from(self, run: ChatRun, retrieving: Awaitable[Retrieval]) -> AsyncGenerator[Event, None]:
         retrieval = await retrieving
+        retrieval = replace(retrieval, results=(*run.chat.brought, *retrieval.results))
         # A profile with a no-match answer gives it where nothing matches; the others ask the model all the same.
         no_match = run.chat.profile.no_match
         if not retrieval.results and no_match is not None and not run.chat.needs_model:
@@ -374,7 +375,8 @@ def _objects_of(run: ChatRun) -> list[str]:
     """What the audit trail says that a chat was about: itself, its conversation, the documents in its prompt."""
     conversation = run.exchange.conversation_id
     named = [f"exchange:{run.exchange.exchange_id}", *([f"conversation:{conversation}"] if conversation else [])]
-    return named + [f"document:{citation.chunk.document_id}" for citation in run.citations]
+    documents = (citation.chunk.document_id for citation in run.citations if not citation.is_brought)
+    return named + [f"document:{document_id}" for document_id in documents]
 
 
 def _tokens_at_least(chat: ChatInput) -> int:

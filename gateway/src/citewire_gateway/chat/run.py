@@ -60,6 +60,8 @@ class ChatInput:
     """0–2; None leaves it to the provider."""
     passed_on: generator_pb2.GenerateRequest = field(default_factory=generator_pb2.GenerateRequest)
     """What else of the request goes to the generator as it is: format, tools, sampling, pictures."""
+    brought: tuple[retriever_pb2.SearchResult, ...] = ()
+    """Passages of the request's own, of no document; they stand before what is found."""
     embedding_model: str = ""
     """The operator's model that embeds the question; "" is the default."""
     route: ModelRoute = OPERATOR_ROUTE

@@ -2,20 +2,34 @@
 
 An answer is blocks of text, a sentence each, and the citations of a block are what was verified of its sentence: the
 words of the passage that support it. A sentence that its passages don't support has none. Markers are left out of the
-text, as the citations stand in their place.
+text, as the citations stand in their place. A call of a tool is a block, too.
 """
 
+import json
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from citewire.generator.v1 import generator_pb2
 from fastapi import Request
 
+from citewire_dialects.anthropic_requests import FIELD_NAMES, BroughtText
 from citewire_dialects.dialect import AnswerDialect, ChatStreamDialect, UrlOf
-from citewire_dialects.events import Citation, Citations, Done, Event, Outcome, Tokens, Usage, VerifiedCitation
+from citewire_dialects.events import (
+    Citation,
+    Citations,
+    Done,
+    Event,
+    Outcome,
+    Tokens,
+    ToolCall,
+    Usage,
+    VerifiedCitation,
+)
+from citewire_dialects.passed_on import name_of_field, renamed
 from citewire_dialects.schemas import anthropic as schemas
 from citewire_dialects.schemas import chat
 from citewire_http.api.schemas import OpenAiError
@@ -50,8 +64,13 @@ class Blocks:
     that took too long.
     """
 
-    def __init__(self, url_of: UrlOf) -> None:
+    def __init__(self, url_of: UrlOf, brought: Sequence[BroughtText] = ()) -> None:
         self._url_of = url_of
+        self._brought = brought
+        self._behind = 1 + max((text.result_index for text in brought), default=-1)
+        """Search results that the request brought: other passages are numbered behind them."""
+        self._calls: set[int] = set()
+        """Numbers of the tools' calls that have begun."""
         self._citations: Mapping[int, Citation] = {}
         self._index = -1
         self._last = ""
@@ -83,6 +102,8 @@ class Blocks:
                     yield from self._write(text)
             case VerifiedCitation():
                 yield from self._cite(event)
+            case ToolCall(piece=piece):
+                yield from self._call(piece)
             case Done():
                 yield from self._release()
                 for reference in self._late:
@@ -118,11 +139,24 @@ class Blocks:
         if citation is None or verified.verdict not in _QUOTED or not verified.quote:
             return
         reference = self._reference(citation, event)
+        if reference is None:
+            return
         if verified.sentence.end <= self._begun:
             self._late.append(reference)
             return
         self._ended = True
         yield self._delta(reference)
+
+    def _call(self, piece: generator_pb2.ToolCallDelta) -> Iterator[schemas.MessageEvent]:
+        """Writes a piece of a call; providers give one call after the other."""
+        yield from self._release()
+        if piece.index not in self._calls:
+            self._calls.add(piece.index)
+            yield from self._begin(schemas.ToolUseBlock(type="tool_use", id=piece.id, name=piece.name, input={}))
+            self._ended = True  # text that follows has a block of its own
+        if piece.arguments:
+            delta = schemas.InputJsonDelta(type="input_json_delta", partial_json=piece.arguments)
+            yield schemas.BlockDelta(type="content_block_delta", index=self._index, delta=delta)
 
     def _text(self, text: str) -> Iterator[schemas.MessageEvent]:
         if not text:
@@ -135,10 +169,12 @@ class Blocks:
         yield schemas.BlockDelta(type="content_block_delta", index=self._index, delta=delta)
 
     def _open(self) -> Iterator[schemas.MessageEvent]:
+        yield from self._begin(schemas.TextBlock(type="text", text="", citations=None))
+
+    def _begin(self, block: schemas.ContentBlock) -> Iterator[schemas.MessageEvent]:
         yield from self._close()
         self._index += 1
         self._ended, self._last, self._begun = False, "", self._written
-        block = schemas.TextBlock(type="text", text="", citations=None)
         yield schemas.BlockStart(type="content_block_start", index=self._index, content_block=block)
 
     def _delta(self, reference: schemas.Reference) -> schemas.MessageEvent:
@@ -149,8 +185,11 @@ class Blocks:
         if self._index >= 0:
             yield schemas.BlockStop(type="content_block_stop", index=self._index)
 
-    def _reference(self, citation: Citation, event: VerifiedCitation) -> schemas.Reference:
+    def _reference(self, citation: Citation, event: VerifiedCitation) -> schemas.Reference | None:
+        """What a citation is told as; None of a search result that isn't to be cited."""
         index, details = citation.index - 1, chat.VerifiedCitation.read(event)
+        if citation.is_brought:
+            return _brought_reference(self._brought[citation.chunk.chunk_index], details)
         if event.document_start is not None and event.document_end is not None:
             return schemas.CharLocation(
                 type="char_location",
@@ -165,7 +204,7 @@ class Blocks:
         return schemas.SearchResultLocation(
             type="search_result_location",
             cited_text=citation.chunk.text,
-            search_result_index=index,
+            search_result_index=self._behind + index,
             source=self._url_of(citation),
             title=citation.chunk.label,
             start_block_index=0,
@@ -174,38 +213,52 @@ class Blocks:
         )
 
 
+@dataclass(slots=True)
+class _Block:
+    """A block of a whole answer, as it is gathered."""
+
+    begun: schemas.ContentBlock
+    texts: list[str] = field(default_factory=list[str])
+    references: list[schemas.Reference] = field(default_factory=list[schemas.Reference])
+
+    def whole(self) -> schemas.ContentBlock:
+        text = "".join(self.texts)
+        if isinstance(self.begun, schemas.ToolUseBlock):
+            return self.begun.model_copy(update={"input": _arguments(text)})
+        return schemas.TextBlock(type="text", text=text, citations=self.references or None)
+
+
 class MessagesAnswer(AnswerDialect):
     """One `message` with its blocks."""
 
     name: ClassVar[str] = "anthropic_json"
 
-    def __init__(self, message_id: str, model: str, url_of: UrlOf) -> None:
-        """`model` is named as the request named it."""
+    def __init__(self, message_id: str, model: str, url_of: UrlOf, brought: Sequence[BroughtText] = ()) -> None:
+        """`model` is named as the request named it; `brought` are its own texts."""
         super().__init__()
         self._head: dict[str, Any] = {"id": message_id, "model": model}
-        self._blocks = Blocks(url_of)
-        self._content: list[tuple[list[str], list[schemas.Reference]]] = []
+        self._blocks = Blocks(url_of, brought)
+        self._content: list[_Block] = []
 
     def add(self, event: Event) -> None:
         """See `BodyDialect.add`."""
         super().add(event)
         for change in self._blocks.add(event):
             match change:
-                case schemas.BlockStart():
-                    self._content.append(([], []))
+                case schemas.BlockStart(content_block=block):
+                    self._content.append(_Block(block))
                 case schemas.BlockDelta(delta=schemas.TextDelta(text=text)):
-                    self._content[-1][0].append(text)
+                    self._content[-1].texts.append(text)
+                case schemas.BlockDelta(delta=schemas.InputJsonDelta(partial_json=text)):
+                    self._content[-1].texts.append(text)
                 case schemas.BlockDelta(delta=schemas.CitationsDelta(citation=reference)):
-                    self._content[-1][1].append(reference)
+                    self._content[-1].references.append(reference)
                 case _:
                     pass
 
     def body(self) -> schemas.Message:
         """See `AnswerDialect.body`."""
-        content = [
-            schemas.TextBlock(type="text", text="".join(texts), citations=references or None)
-            for texts, references in self._content
-        ]
+        content = [block.whole() for block in self._content]
         return _message(self._head, content, _stop_reason(self.outcome), _usage(self.all(Usage)))
 
 
@@ -214,10 +267,10 @@ class MessagesStream(ChatStreamDialect):
 
     name: ClassVar[str] = "anthropic"
 
-    def __init__(self, message_id: str, model: str, url_of: UrlOf) -> None:
-        """`model` is named as the request named it."""
+    def __init__(self, message_id: str, model: str, url_of: UrlOf, brought: Sequence[BroughtText] = ()) -> None:
+        """`model` is named as the request named it; `brought` are its own texts."""
         self._head: dict[str, Any] = {"id": message_id, "model": model}
-        self._blocks = Blocks(url_of)
+        self._blocks = Blocks(url_of, brought)
         self._usage: list[Usage] = []
         self._started = False
 
@@ -226,7 +279,7 @@ class MessagesStream(ChatStreamDialect):
         frames = list[schemas.MessageEvent]()
         if isinstance(event, Usage):
             self._usage.append(event)
-        if not self._started and isinstance(event, Citations | Tokens | Done):
+        if not self._started and isinstance(event, Citations | Tokens | ToolCall | Done):
             self._started = True
             message = _message(self._head, [], None, _NO_TOKENS)
             frames.append(schemas.MessageStart(type="message_start", message=message))
@@ -242,6 +295,30 @@ class MessagesStream(ChatStreamDialect):
         return _frame(schemas.MessageFault(type="error", error=anthropic_error(error))).encode()
 
 
+def _brought_reference(brought: BroughtText, details: chat.VerifiedCitation) -> schemas.SearchResultLocation | None:
+    if not brought.result.cited:
+        return None
+    return schemas.SearchResultLocation(
+        type="search_result_location",
+        cited_text=brought.text,
+        search_result_index=brought.result_index,
+        source=brought.result.source,
+        title=brought.result.title,
+        start_block_index=brought.block_index,
+        end_block_index=brought.block_index + 1,
+        citewire=details,
+    )
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """Reads a call's arguments; those that a model broke off are as good as none."""
+    try:
+        arguments: Any = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else {}
+
+
 def _sentences(text: str, start: int = 0) -> list[str]:
     """Divides what follows `start` after each end of a sentence; what is before only shows where one ended."""
     ends = [match.end() for match in _END.finditer(text) if match.end() >= max(start, 1)]
@@ -250,17 +327,18 @@ def _sentences(text: str, start: int = 0) -> list[str]:
 
 def anthropic_error(error: CitewireError) -> schemas.AnthropicError:
     """Returns an error as Anthropic's clients read it."""
-    return schemas.AnthropicError(type=_ERROR_TYPES.get(error.code, "api_error"), message=error.message)
+    message = renamed(error, FIELD_NAMES).get("detail", error.message)
+    return schemas.AnthropicError(type=_ERROR_TYPES.get(error.code, "api_error"), message=message)
 
 
 def anthropic_members(request: Request, error: CitewireError) -> dict[str, Any]:
     """Returns the member that Anthropic's clients look for in a problem document; they pass over the others."""
     if not request.url.path.startswith(ANTHROPIC_PREFIX):
         return {}
-    param = error.violations[0].field if error.violations else None
+    param = name_of_field(error.violations[0].field, FIELD_NAMES) if error.violations else None
     # The member that problems have for compatible clients; theirs read the type and the message.
     member = OpenAiError(**anthropic_error(error).members(), param=param, code=error.reason.lower())
-    return {"error": member.members()}
+    return {**renamed(error, FIELD_NAMES), "error": member.members()}
 
 
 def _frame(event: schemas.MessageEvent) -> str:
@@ -269,7 +347,7 @@ def _frame(event: schemas.MessageEvent) -> str:
 
 def _message(
     head: Mapping[str, Any],
-    content: list[schemas.TextBlock],
+    content: list[schemas.ContentBlock],
     stop_reason: schemas.StopReason | None,
     usage: schemas.MessageUsage,
 ) -> schemas.Message:
@@ -303,5 +381,7 @@ def _stop_reason(outcome: Outcome) -> schemas.StopReason:
             return "end_turn"
         case "length":
             return "max_tokens"
+        case "tool_calls":
+            return "tool_use"
         case _:
             return "refusal"

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
 
 from citewire_dialects.passed_on import passed_on, tool_calls
-from citewire_dialects.schemas.anthropic import MessageParam, MessagesRequest, text_of
 from citewire_dialects.schemas.questions import ChatMessage, ChatRequest, PlainMessage
 from citewire_dialects.schemas.responses import InputItem, ResponsesRequest
 
@@ -36,6 +36,8 @@ class Asked:
     """0–2; None: the provider's."""
     cited_beside: bool = False
     """Whether the citations stand beside the text, so that it needs no markers."""
+    brought: Sequence[retriever_pb2.SearchResult] = ()
+    """Passages of the request's own, of no document: they stand before what is found."""
     request: Mapping[str, Any] | None = None
     """What the answer says again of the request, to be kept with it; None: nothing."""
 
@@ -51,18 +53,6 @@ def read_question(body: ChatRequest) -> Asked:
     request.continuation.extend(map(_message, messages[last + 1 :]))
     request.images.extend(talk[-1].images)
     return Asked(talk, f"messages.{last}.content", passed_on=request)
-
-
-def read_messages(body: MessagesRequest) -> Asked:
-    """Returns what a request of Anthropic's clients asks."""
-    return Asked(
-        _conversation(body.messages),
-        f"messages.{len(body.messages) - 1}.content",
-        text_of(body.system),
-        max_tokens=body.max_tokens,
-        temperature=body.temperature,
-        cited_beside=True,
-    )
 
 
 def read_response_request(body: ResponsesRequest) -> Asked:
@@ -87,7 +77,7 @@ def _message(message: PlainMessage) -> generator_pb2.Message:
     return read
 
 
-def _conversation(messages: Iterable[MessageParam | InputItem]) -> list[generator_pb2.Message]:
+def _conversation(messages: Iterable[InputItem]) -> list[generator_pb2.Message]:
     return [
         generator_pb2.Message(role=ROLES[message.role], content=message.text)
         for message in messages

@@ -56,6 +56,11 @@ class Citation:
         return self.result.chunk
 
     @property
+    def is_brought(self) -> bool:
+        """Whether the request brought it: it is of no document then."""
+        return not self.chunk.document_id
+
+    @property
     def document_name(self) -> str:
         """The file name of the passage's document, or its title where it wasn't a file."""
         return self.chunk.file_name or self.chunk.title
@@ -67,8 +72,13 @@ class Citation:
 
     @property
     def url(self) -> str:
-        """What opens the passage at its page or row: the document's own address, or else its content's."""
+        """What opens the passage at its page or row: the document's own address, or else its content's.
+
+        Of what the request brought: the address that it said, or "".
+        """
         chunk, place = self.chunk, self.chunk.place
+        if self.is_brought:
+            return chunk.url
         url = chunk.url or f"/v1/documents/{chunk.document_id}/content?version={chunk.version}"
         if "#" in url:
             return url

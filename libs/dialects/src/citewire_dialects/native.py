@@ -9,7 +9,7 @@ from pydantic import MISSING
 from citewire_dialects import events
 from citewire_dialects.dialect import AnswerDialect, ChatStreamDialect, quoted
 from citewire_dialects.events import Event, Tokens
-from citewire_dialects.passed_on import name_of_field
+from citewire_dialects.passed_on import renamed
 from citewire_dialects.profile import EventType
 from citewire_dialects.schemas import StreamError
 from citewire_dialects.schemas import chat as schemas
@@ -71,18 +71,7 @@ class NativeDialect(ChatStreamDialect):
 
 def native_members(request: Request, error: CitewireError) -> dict[str, Any]:
     """Returns the members of a problem document that name the request's fields, and not the generator's."""
-    if request.url.path != CHAT_PATH:
-        return {}
-    names = [name_of_field(violation.field) for violation in error.violations]
-    if all(violation.field == name for violation, name in zip(error.violations, names, strict=True)):
-        return {}
-    first = error.violations[0].field
-    detail = names[0] + error.message.removeprefix(first) if error.message.startswith(first) else error.message
-    wrong = zip(names, error.violations, strict=True)
-    return {
-        "detail": detail,
-        "errors": [{"field": name, "message": violation.message} for name, violation in wrong],
-    }
+    return renamed(error) if request.url.path == CHAT_PATH else {}
 
 
 class ResumedDialect(NativeDialect):

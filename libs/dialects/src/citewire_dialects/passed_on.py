@@ -8,6 +8,7 @@ from typing import Any, Final
 from citewire.generator.v1 import generator_pb2
 
 from citewire_dialects.schemas.tools import NamedTool, ResponseFormat, ToolCallParam, ToolParam
+from citewire_kit.errors import CitewireError
 
 _MODES: Final = {
     "none": generator_pb2.TOOL_MODE_NONE,
@@ -33,6 +34,20 @@ def name_of_field(field: str, names: Iterable[tuple[re.Pattern[str], str]] = FIE
         if pattern.match(field):
             return pattern.sub(name, field, count=1)
     return field
+
+
+def renamed(error: CitewireError, names: Iterable[tuple[re.Pattern[str], str]] = FIELD_NAMES) -> dict[str, Any]:
+    """Returns the members of a problem document that name the request's fields, and not the generator's."""
+    fields = [name_of_field(violation.field, names) for violation in error.violations]
+    if all(violation.field == field for violation, field in zip(error.violations, fields, strict=True)):
+        return {}
+    first = error.violations[0].field
+    detail = fields[0] + error.message.removeprefix(first) if error.message.startswith(first) else error.message
+    wrong = zip(fields, error.violations, strict=True)
+    return {
+        "detail": detail,
+        "errors": [{"field": field, "message": violation.message} for field, violation in wrong],
+    }
 
 
 def passed_on(

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Query, Response
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate
 from citewire_dialects.anthropic_messages import MessagesAnswer, MessagesStream
-from citewire_dialects.asked import read_messages
+from citewire_dialects.anthropic_requests import brought_texts, read_messages
 from citewire_dialects.dialect import ChatDialect
 from citewire_dialects.schemas.anthropic import (
     CountRequest,
@@ -48,11 +48,16 @@ Neighbour = Annotated[str | None, Query(max_length=300, description="An entry's 
 async def create_message(
     call: ChatCallDep, body: Annotated[MessagesRequest, Depends(JsonBody(MessagesRequest))]
 ) -> Response:
-    """Anthropic's Messages API; `model` names a profile, optionally with a chat model after a slash."""
+    """Anthropic's Messages API; `model` names a profile, optionally with a chat model after a slash.
+
+    Search results in the request are passages in addition to the library's; no conversation is stored then.
+    """
     profile = await call.find_profile(body.profile)
+    brought = brought_texts(body.messages)
     kind = MessagesStream if body.stream else MessagesAnswer
-    dialect: ChatDialect = kind(f"msg_{current_request_id()}", body.model, call.url_of)
-    return await call.answer(body, profile, body.native(), dialect, read_messages(body))
+    dialect: ChatDialect = kind(f"msg_{current_request_id()}", body.model, call.url_of, brought)
+    native = body.native(keep=False if brought else None)
+    return await call.answer(body, profile, native, dialect, read_messages(body, brought))
 
 
 @router.post("/anthropic/v1/messages/count_tokens", summary="Count tokens (Anthropic)")

@@ -15,6 +15,9 @@ MAX_DOCUMENT_IDS = 10_000
 DocumentId = Annotated[StrictInt, Field(ge=1, le=MAX_ID)]
 DocumentIds = Annotated[list[DocumentId], Field(max_length=MAX_DOCUMENT_IDS)]
 CollectionName = Annotated[StrictStr, Field(min_length=1, max_length=128)]
+CitedId = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_ID})]
+"""What is cited by; 0 of what the request brought."""
+OF_BROUGHT = "0, as version and chunk are, of a passage that the request brought."
 Score = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 Similarity = Annotated[Rounded, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
 KnownType = Annotated[str, WithJsonSchema({"type": "string", "enum": list(get_args(DocumentType))})]

@@ -7,13 +7,20 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictStr
+from pydantic import AfterValidator, Field, StrictBool, StrictStr, model_validator
 
+from citewire_dialects.schemas.anthropic_blocks import (
+    MAX_BROUGHT,
+    AnthropicTool,
+    MessageParam,
+    TextParam,
+    ToolChoiceParam,
+    text_of,
+)
 from citewire_dialects.schemas.chat import VerifiedCitation
 from citewire_dialects.schemas.compatible import (
     NO_SAMPLING,
     NO_TEMPERATURE,
-    NO_TOOLS,
     CompatibleRequest,
     MaxTokens,
     Unread,
@@ -21,66 +28,31 @@ from citewire_dialects.schemas.compatible import (
     only,
 )
 from citewire_dialects.schemas.questions import MAX_MESSAGES
-from citewire_http.api.schemas import Count, RequestModel, ResponseModel
+from citewire_http.api.schemas import Count, JsonObject, ResponseModel
 from citewire_kit.token_estimate import MESSAGE_OVERHEAD, estimate_tokens
 
-_UNREAD = {
-    "document": "add it to the library with POST /v1/documents",
-    "search_result": "passages come from the library: add it there with POST /v1/documents",
-    "image": "ask for pictures with POST /v1/chat/completions, or add it to the library with POST /v1/documents",
-    "tool_use": NO_TOOLS,
-    "tool_result": NO_TOOLS,
-}
-"""Blocks of Anthropic's that can't be read, and what to do with them."""
 
-
-def _readable(kind: object) -> object:
-    if isinstance(kind, str) and kind in _UNREAD:
-        raise ValueError(f"a block of type {kind} can't be read: {_UNREAD[kind]}")
-    return kind
-
-
-class TextParam(RequestModel):
-    """A block of a message; only text is supported."""
-
-    type: Annotated[
-        Literal["text"],
-        BeforeValidator(_readable),
-        Field(description="Documents and search results come from the library: add them with `POST /v1/documents`."),
-    ]
-    text: StrictStr
-    citations: Unread
-    cache_control: Unread
-
-
-class MessageParam(RequestModel):
-    """A message of the conversation. An answer may be sent back with all its fields."""
-
-    role: Literal["user", "assistant"]
-    content: StrictStr | list[TextParam]
-
-    @property
-    def text(self) -> str:
-        """The message's text."""
-        return text_of(self.content)
-
-
-def text_of(content: str | list[TextParam]) -> str:
-    """Returns the text of a message or a system prompt."""
-    return content if isinstance(content, str) else "".join(block.text for block in content)
-
-
-def _ends_with_the_user(messages: list[MessageParam]) -> list[MessageParam]:
-    if messages[-1].role != "user":
+def _end_with_a_question(messages: list[MessageParam]) -> list[MessageParam]:
+    last = messages[-1]
+    if last.role != "user":
         raise ValueError("the last message must be the user's: prefilled answers aren't supported")
+    if not last.asks and not last.results:
+        raise ValueError("the last message must ask something, or say what a tool gave back")
+    if not any(message.asks for message in messages):
+        raise ValueError("must hold a text of the user's: it is the question")
+    if (count := sum(len(result.content) for message in messages for result in message.search_results)) > MAX_BROUGHT:
+        raise ValueError(f"must hold at most {MAX_BROUGHT:,} texts of search results, and there are {count:,}")
     return messages
+
+
+NO_SERVERS = "tools are run by the caller"
 
 
 class MessagesRequest(CompatibleRequest):
     """A conversation whose last message is the question."""
 
     messages: Annotated[
-        list[MessageParam], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_ends_with_the_user)
+        list[MessageParam], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_end_with_a_question)
     ] = Field(description="Oldest first.")
     max_tokens: MaxTokens
     system: StrictStr | list[TextParam] = Field(default="", description="Instructions in addition to ours.")
@@ -88,10 +60,10 @@ class MessagesRequest(CompatibleRequest):
     temperature: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] | None = Field(
         default=None, description=NO_TEMPERATURE
     )
-    tools: Annotated[Any, only([], why=NO_TOOLS)] = absent()
-    tool_choice: Annotated[Any, only({"type": "none"}, {"type": "auto"}, why=NO_TOOLS)] = absent()
-    mcp_servers: Annotated[Any, only([], why=NO_TOOLS)] = absent()
-    container: Annotated[Any, only(why=NO_TOOLS)] = absent()
+    tools: list[AnthropicTool] | None = Field(default=None, description="Tools that the caller runs.")
+    tool_choice: ToolChoiceParam | None = None
+    mcp_servers: Annotated[Any, only([], why=NO_SERVERS)] = absent()
+    container: Annotated[Any, only(why=NO_SERVERS)] = absent()
     stop_sequences: Annotated[Any, only([], why="an answer ends where its model ends it")] = absent()
     thinking: Annotated[Any, only({"type": "disabled"}, why="it is the operator's to set")] = absent()
     output_config: Annotated[Any, only({}, why="an answer is text with citations")] = absent()
@@ -101,6 +73,15 @@ class MessagesRequest(CompatibleRequest):
     service_tier: Annotated[Any, only("auto", "standard_only", why="there is one")] = absent()
     metadata: Unread
     cache_control: Unread
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        choice = self.tool_choice
+        if choice is not None and choice.type in ("any", "tool") and not self.tools:
+            raise ValueError("tool_choice names tools, and there are none: give tools")
+        if self.citewire.conversation_id is not None and any(message.search_results for message in self.messages):
+            raise ValueError("citewire.conversation_id: must be absent with search results: nothing of them is kept")
+        return self
 
 
 class CountRequest(MessagesRequest):
@@ -125,8 +106,9 @@ class TokenCount(ResponseModel):
     @classmethod
     def of(cls, body: CountRequest) -> Self:
         """Counts a conversation."""
-        texts = [message.text for message in body.messages]
+        texts = [text for message in body.messages for text in message.texts if text]
         texts += [system] if (system := text_of(body.system)) else []
+        texts += [tool.model_dump_json(exclude_none=True) for tool in body.tools or ()]
         count = sum(estimate_tokens(text) + MESSAGE_OVERHEAD for text in texts)
         return cls(input_tokens=count, citewire=CountDetails(estimated=True, passages="not_counted"))
 
@@ -185,11 +167,14 @@ class CharLocation(ResponseModel):
 
 
 class SearchResultLocation(ResponseModel):
-    """A passage whose text differs from its document's stored text."""
+    """A text of a search result in the request, or a passage whose text differs from its document's stored text."""
 
     type: Literal["search_result_location"]
-    cited_text: str = Field(description="The whole passage.", examples=["| Region | Amount |"])
-    search_result_index: Count = Field(description="Number of the passage, from 0.", examples=[0])
+    cited_text: str = Field(description="The whole text, or passage.", examples=["| Region | Amount |"])
+    search_result_index: Count = Field(
+        description="Number of the search result in the request, from 0; passages of the library are numbered after them.",
+        examples=[0],
+    )
     source: str = Field(examples=["http://127.0.0.1:8080/v1/documents/7/content?version=1#row=3"])
     title: str = Field(examples=["sales.csv § row 3"])
     start_block_index: Count = Field(examples=[0])
@@ -208,6 +193,18 @@ class TextBlock(ResponseModel):
     citations: list[Reference] | None
 
 
+class ToolUseBlock(ResponseModel):
+    """A call of a tool that the caller runs."""
+
+    type: Literal["tool_use"]
+    id: str = Field(examples=["call_0a1b2c"])
+    name: str = Field(examples=["weather"])
+    input: JsonObject = Field(description="Empty where the block begins.", examples=[{"city": "Oslo"}])
+
+
+ContentBlock = TextBlock | ToolUseBlock
+
+
 class MessageUsage(ResponseModel):
     """Tokens of the chat model."""
 
@@ -217,7 +214,7 @@ class MessageUsage(ResponseModel):
     output_tokens: Count = Field(examples=[44])
 
 
-StopReason = Literal["end_turn", "max_tokens", "refusal"]
+StopReason = Literal["end_turn", "max_tokens", "tool_use", "refusal"]
 
 
 class Message(ResponseModel):
@@ -227,7 +224,7 @@ class Message(ResponseModel):
     type: Literal["message"]
     role: Literal["assistant"]
     model: str = Field(examples=["grounded"])
-    content: list[TextBlock]
+    content: list[ContentBlock]
     stop_reason: StopReason | None = Field(examples=["end_turn"])
     stop_sequence: None
     usage: MessageUsage
@@ -245,7 +242,7 @@ class BlockStart(ResponseModel):
 
     type: Literal["content_block_start"]
     index: Count = Field(examples=[0])
-    content_block: TextBlock
+    content_block: ContentBlock
 
 
 class TextDelta(ResponseModel):
@@ -253,6 +250,13 @@ class TextDelta(ResponseModel):
 
     type: Literal["text_delta"]
     text: str = Field(examples=["Revenue grew"])
+
+
+class InputJsonDelta(ResponseModel):
+    """The next piece of the JSON of a call."""
+
+    type: Literal["input_json_delta"]
+    partial_json: str = Field(examples=['{"city": '])
 
 
 class CitationsDelta(ResponseModel):
@@ -267,7 +271,7 @@ class BlockDelta(ResponseModel):
 
     type: Literal["content_block_delta"]
     index: Count = Field(examples=[0])
-    delta: TextDelta | CitationsDelta
+    delta: TextDelta | InputJsonDelta | CitationsDelta
 
 
 class BlockStop(ResponseModel):

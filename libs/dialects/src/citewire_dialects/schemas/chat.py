@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import MISSING, AfterValidator, Field
 
 from citewire_dialects import events
-from citewire_dialects.schemas import PLACE_NAMES, KnownType, PlaceFields, Similarity, StreamError
+from citewire_dialects.schemas import OF_BROUGHT, PLACE_NAMES, CitedId, KnownType, PlaceFields, Similarity, StreamError
 from citewire_dialects.schemas.tools import ToolCallParam
 from citewire_http.api.reading import Names
 from citewire_http.api.schemas import Count, Id, JsonObject, Ratio, ResponseModel, Time, Uuid
@@ -61,9 +61,9 @@ class Citation(PlaceFields):
     }
 
     index: Id = Field(description="The passage's number in the prompt.", examples=[1])
-    chunk_id: Id = Field(examples=[1042])
-    document_id: Id = Field(examples=[7])
-    version: Id = Field(examples=[1])
+    chunk_id: CitedId = Field(examples=[1042])
+    document_id: CitedId = Field(description=OF_BROUGHT, examples=[7])
+    version: CitedId = Field(examples=[1])
     title: str = Field(examples=["Annual report"])
     file_name: str = Field(examples=["report.pdf"])
     ref: str = Field(description="Its place, in words.", examples=["report.pdf § Results"])
@@ -157,9 +157,9 @@ class QuotePlace(PlaceFields):
 
     place_after = "version"
 
-    chunk_id: Id = Field(examples=[1042])
-    document_id: Id = Field(examples=[7])
-    version: Id = Field(examples=[1])
+    chunk_id: CitedId = Field(examples=[1042])
+    document_id: CitedId = Field(description=OF_BROUGHT, examples=[7])
+    version: CitedId = Field(examples=[1])
     start_line: Id | MISSING = Field(default=MISSING, description="The quote's first line.")
     document_start: Count | MISSING = Field(
         default=MISSING, description="Where the quote starts in the version's stored text.", examples=[2210]

@@ -33,7 +33,6 @@ def absent() -> Any:  # noqa: ANN401 # as `Field` itself
 
 
 NO_SAMPLING = "how tokens are chosen is set by temperature alone"
-NO_TOOLS = "answers come from documents, not from tools"
 
 MaxTokens = Annotated[StrictInt, Field(ge=1, le=32_768)]
 Temperature = Annotated[float, Field(strict=True, ge=0, le=2, allow_inf_nan=False)]
