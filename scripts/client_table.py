@@ -25,6 +25,7 @@ PACKAGES = Path("tests", "clients", "package.json")
 _UV = Path("uv.lock")
 _LITELLM = Path("benchmarks", "litellm-requirements.txt")
 _PYTHON = Path("tests", "clients", "requirements.txt")
+_AGENTS = Path("tests", "clients", "agents-requirements.txt")
 _GENERATOR = Path("tests", "integration", "python-client-requirements.txt")
 _FRAMEWORKS = Path("integrations", "requirements.txt")
 
@@ -48,8 +49,17 @@ CLIENTS = {
     "haystack-ai": Client("Haystack, by `citewire-haystack`", _FRAMEWORKS, "haystack-ai"),
     "cohere": Client("Cohere, Python", _PYTHON, "cohere"),
     "litellm": Client("LiteLLM, Python", _LITELLM, "litellm"),
+    "instructor": Client("Instructor, Python", _AGENTS, "instructor"),
+    "pydantic-ai-slim": Client("Pydantic AI", _AGENTS, "pydantic-ai-slim"),
+    "openai-agents": Client("OpenAI Agents SDK, Python", _AGENTS, "openai-agents"),
+    "llm": Client("`llm`, the command", _AGENTS, "llm"),
+    "ollama": Client("Ollama, Python", _AGENTS, "ollama"),
+    "openai-node": Client("OpenAI, Node", PACKAGES, "openai"),
+    "anthropic-node": Client("Anthropic, Node", PACKAGES, "@anthropic-ai/sdk"),
+    "ai-providers": Client("Vercel AI SDK, its providers of OpenAI and Anthropic", PACKAGES, "@ai-sdk/anthropic"),
     "ai": Client("Vercel AI SDK", PACKAGES, "ai"),
     "mcp": Client("MCP SDK, Python", _UV, "mcp"),
+    "mcp-inspector": Client("MCP Inspector", PACKAGES, "@modelcontextprotocol/inspector"),
     "mcp-conformance": Client("MCP conformance suite", PACKAGES, "@modelcontextprotocol/conformance"),
     "eventsource": Client("`EventSource`, `eventsource` for Node", PACKAGES, "eventsource"),
     "chromium": Client("`EventSource`, Chromium", None),

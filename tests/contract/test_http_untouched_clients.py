@@ -172,6 +172,18 @@ def _is_cited(message: anthropic.types.Message) -> None:
     assert message.stop_reason == "end_turn"
 
 
+@pytest.mark.client("anthropic", "The same by `client.beta`")
+async def test_anthropics_beta_client_is_answered(claude: anthropic.AsyncAnthropic) -> None:
+    beta: Any = claude.beta
+    final = await beta.messages.create(model="grounded", max_tokens=100, messages=MESSAGES)
+    assert final.content[0].citations[0].cited_text == "Revenue grew by 12 %."
+    async with beta.messages.stream(model="grounded", max_tokens=100, messages=MESSAGES) as stream:
+        assert (await stream.get_final_message()).stop_reason == "end_turn"
+    assert (await beta.messages.count_tokens(model="grounded", messages=MESSAGES)).input_tokens == 10
+    assert (await beta.models.retrieve("grounded")).id == "grounded"
+    assert [model.id async for model in beta.models.list(limit=1)]
+
+
 @pytest.mark.client("anthropic", "An answer sent back as a message, with all that it came with")
 async def test_an_answer_goes_back_to_us_as_anthropics_client_keeps_it(
     claude: anthropic.AsyncAnthropic, gateway: Gateway

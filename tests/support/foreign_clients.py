@@ -83,5 +83,125 @@ def litellm(url: str) -> dict[str, Any]:
     return told
 
 
+def instructor(url: str) -> dict[str, Any]:
+    """An answer in the form of a class, by a tool and by a schema."""
+    import instructor as package  # pyright: ignore[reportMissingImports] # of its own environment
+    from openai import OpenAI
+    from pydantic import BaseModel
+
+    class Growth(BaseModel):
+        growth: str
+        year: int
+
+    told: dict[str, Any] = {}
+    for mode in (package.Mode.TOOLS, package.Mode.JSON_SCHEMA):
+        client = package.from_openai(
+            OpenAI(base_url=f"{url}/v1", api_key="none is asked for", max_retries=0), mode=mode
+        )
+        messages = [{"role": "user", "content": QUESTION}]
+        told[mode.name] = client.create(
+            model="grounded", messages=messages, response_model=Growth, max_retries=0
+        ).model_dump()
+    return told
+
+
+def pydantic_ai(url: str) -> dict[str, Any]:
+    """Agents by the wires of OpenAI and Anthropic: text whole and streamed, a tool of their own, a class."""
+    import asyncio
+
+    from pydantic import BaseModel
+    from pydantic_ai import Agent  # pyright: ignore[reportMissingImports] # of its own environment
+    from pydantic_ai.models.anthropic import AnthropicModel  # pyright: ignore[reportMissingImports]
+    from pydantic_ai.models.openai import OpenAIChatModel  # pyright: ignore[reportMissingImports]
+    from pydantic_ai.providers.anthropic import AnthropicProvider  # pyright: ignore[reportMissingImports]
+    from pydantic_ai.providers.openai import OpenAIProvider  # pyright: ignore[reportMissingImports]
+
+    class Growth(BaseModel):
+        growth: str
+        year: int
+
+    key = "none is asked for"
+    models = {
+        "openai": OpenAIChatModel("grounded", provider=OpenAIProvider(base_url=f"{url}/v1", api_key=key)),
+        "anthropic": AnthropicModel("grounded", provider=AnthropicProvider(base_url=f"{url}/anthropic", api_key=key)),
+    }
+
+    async def ask(model: Any) -> dict[str, Any]:  # noqa: ANN401 # of a package that isn't here
+        looked_up: list[str] = []
+
+        def lookup(growth: str, year: int) -> str:
+            looked_up.append(f"{growth} {year}")
+            return "It is so."
+
+        async with Agent(model).run_stream(QUESTION) as streamed:
+            pieces = [piece async for piece in streamed.stream_text(delta=True)]
+        return {
+            "whole": (await Agent(model).run(QUESTION)).output,
+            "streamed": "".join(pieces),
+            "with_tool": (await Agent(model, tools=[lookup]).run(QUESTION)).output,
+            "looked_up": looked_up,
+            "class": (await Agent(model, output_type=Growth).run(QUESTION)).output.model_dump(),
+        }
+
+    async def ask_all() -> dict[str, Any]:
+        return {name: await ask(model) for name, model in models.items()}
+
+    return asyncio.run(ask_all())
+
+
+def openai_agents(url: str) -> dict[str, Any]:
+    """An agent by the Responses API, its default, and one with a tool by chat completions."""
+    from agents import (  # pyright: ignore[reportMissingImports] # of its own environment
+        Agent,
+        OpenAIChatCompletionsModel,
+        OpenAIResponsesModel,
+        Runner,
+        function_tool,
+        set_tracing_disabled,
+    )
+    from openai import AsyncOpenAI
+
+    set_tracing_disabled(True)
+    client = AsyncOpenAI(base_url=f"{url}/v1", api_key="none is asked for", max_retries=0)
+    looked_up: list[str] = []
+
+    @function_tool
+    def lookup(growth: str, year: int) -> str:
+        """Looks a growth up."""
+        looked_up.append(f"{growth} {year}")
+        return "It is so."
+
+    by_responses = Agent(name="a", instructions="Be brief.", model=OpenAIResponsesModel("grounded", client))
+    by_chat = Agent(name="b", model=OpenAIChatCompletionsModel("grounded", client), tools=[lookup])
+    return {
+        "responses": Runner.run_sync(by_responses, QUESTION).final_output,
+        "chat": Runner.run_sync(by_chat, QUESTION).final_output,
+        "looked_up": looked_up,
+    }
+
+
+def ollama(url: str) -> dict[str, Any]:
+    """What each call of the client is refused with."""
+    import ollama as package  # pyright: ignore[reportMissingImports] # of its own environment
+
+    client = package.Client(host=url)
+    messages = [{"role": "user", "content": QUESTION}]
+    calls = {
+        "chat": lambda: client.chat(model="grounded", messages=messages),
+        "streamed": lambda: list(client.chat(model="grounded", messages=messages, stream=True)),
+        "generate": lambda: client.generate(model="grounded", prompt=QUESTION),
+        "embed": lambda: client.embed(model="any", input="a"),
+        "list": client.list,
+        "show": lambda: client.show("grounded"),
+    }
+    told: dict[str, Any] = {}
+    for name, call in calls.items():
+        try:
+            told[name] = repr(call())
+        except package.ResponseError as refused:
+            told[name] = refused.error
+    return told
+
+
 if __name__ == "__main__":
     sys.stdout.write(json.dumps(globals()[sys.argv[1]](sys.argv[2])) + "\n")

@@ -28,6 +28,7 @@ from citewire_accounts.api.routes import feedback as accounts_feedback
 from citewire_accounts.app import Application, build_accounts, make_local_tenant
 from citewire_dialects.anthropic_messages import MessagesAnswer, MessagesStream, anthropic_members
 from citewire_dialects.native import JsonAnswer, NativeDialect, native_members
+from citewire_dialects.ollama import ollama_members
 from citewire_dialects.openai_chat import OpenAiAnswer, OpenAiStream, openai_members
 from citewire_dialects.openai_responses import ResponsesAnswer, ResponsesStream
 from citewire_dialects.run_codec import EVENT_CODEC
@@ -305,7 +306,7 @@ def build_api() -> FastAPI:
     )
     for module in ROUTES:
         app.include_router(module.router)
-    members = (openai_members, anthropic_members, native_members)
+    members = (openai_members, anthropic_members, ollama_members, native_members)
     problems.install(app, lambda at, error: {k: v for members_of in members for k, v in members_of(at, error).items()})
     openapi.install(app, [module.router for module in ROUTES])
     return app

@@ -317,12 +317,14 @@ class AsyncOperations:
         tools: Any | NotGiven = NOT_GIVEN,
         top_k: Any | NotGiven = NOT_GIVEN,
         top_p: Any | NotGiven = NOT_GIVEN,
+        beta: bool | None = None,
     ) -> models.TokenCount:
         """Estimates the tokens of a conversation, without the passages that its answer would read."""
         return await self._transport.call(
             Request(
                 "POST",
                 "/anthropic/v1/messages/count_tokens",
+                query(beta=beta),
                 json=given(
                     messages=messages,
                     model=model,
@@ -438,6 +440,7 @@ class AsyncOperations:
         tools: Any | NotGiven = NOT_GIVEN,
         top_k: Any | NotGiven = NOT_GIVEN,
         top_p: Any | NotGiven = NOT_GIVEN,
+        beta: bool | None = None,
         idempotency_key: str | None = None,
     ) -> models.Message:
         """Anthropic's Messages API; `model` names a profile, optionally with a chat model after a slash."""
@@ -445,6 +448,7 @@ class AsyncOperations:
             Request(
                 "POST",
                 "/anthropic/v1/messages",
+                query(beta=beta),
                 json=given(
                     max_tokens=max_tokens,
                     messages=messages,
@@ -724,9 +728,11 @@ class AsyncOperations:
             models.Document,
         )
 
-    async def get_anthropic_model(self, name: str) -> models.ModelEntry:
+    async def get_anthropic_model(self, name: str, *, beta: bool | None = None) -> models.ModelEntry:
         """Returns one profile."""
-        return await self._transport.call(Request("GET", path_of("/anthropic/v1/models/{}", name)), models.ModelEntry)
+        return await self._transport.call(
+            Request("GET", path_of("/anthropic/v1/models/{}", name), query(beta=beta)), models.ModelEntry
+        )
 
     async def get_any_organisation(self, organisation: str) -> models.OperatedOrganisation:
         """Returns an organisation with its plan, and how many users and keys it has."""
@@ -952,11 +958,18 @@ class AsyncOperations:
         )
 
     async def list_anthropic_models(
-        self, *, limit: int | None = None, after_id: str | None = None, before_id: str | None = None
+        self,
+        *,
+        limit: int | None = None,
+        after_id: str | None = None,
+        before_id: str | None = None,
+        beta: bool | None = None,
     ) -> models.ModelEntries:
         """Returns the profiles by name, each as a model."""
         return await self._transport.call(
-            Request("GET", "/anthropic/v1/models", query(limit=limit, after_id=after_id, before_id=before_id)),
+            Request(
+                "GET", "/anthropic/v1/models", query(limit=limit, after_id=after_id, before_id=before_id, beta=beta)
+            ),
             models.ModelEntries,
         )
 

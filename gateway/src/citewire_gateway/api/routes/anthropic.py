@@ -26,6 +26,7 @@ from citewire_kit.tenant import current_request_id
 
 router = APIRouter(route_class=CancellingRoute, tags=["compatible"], dependencies=[Depends(authenticate)])
 
+Beta = Annotated[bool, Query(description="Sent by their `client.beta`; changes nothing.")]
 Neighbour = Annotated[str | None, Query(max_length=300, description="An entry's id."), Clean]
 
 
@@ -46,12 +47,13 @@ Neighbour = Annotated[str | None, Query(max_length=300, description="An entry's 
     },
 )
 async def create_message(
-    call: ChatCallDep, body: Annotated[MessagesRequest, Depends(JsonBody(MessagesRequest))]
+    call: ChatCallDep, body: Annotated[MessagesRequest, Depends(JsonBody(MessagesRequest))], *, beta: Beta = False
 ) -> Response:
     """Anthropic's Messages API; `model` names a profile, optionally with a chat model after a slash.
 
     Search results in the request are passages in addition to the library's; no conversation is stored then.
     """
+    del beta
     profile = await call.find_profile(body.profile)
     brought = brought_texts(body.messages)
     kind = MessagesStream if body.stream else MessagesAnswer
@@ -61,8 +63,11 @@ async def create_message(
 
 
 @router.post("/anthropic/v1/messages/count_tokens", summary="Count tokens (Anthropic)")
-async def count_message_tokens(body: Annotated[CountRequest, Depends(JsonBody(CountRequest))]) -> TokenCount:
+async def count_message_tokens(
+    body: Annotated[CountRequest, Depends(JsonBody(CountRequest))], *, beta: Beta = False
+) -> TokenCount:
     """Estimates the tokens of a conversation, without the passages that its answer would read."""
+    del beta
     return TokenCount.of(body)
 
 
@@ -73,14 +78,18 @@ async def list_anthropic_models(
     limit: Annotated[int, Query(ge=1, le=1000, description="Most entries of a page.")] = 20,
     after_id: Neighbour = None,
     before_id: Neighbour = None,
+    *,
+    beta: Beta = False,
 ) -> ModelEntries:
     """Returns the profiles by name, each as a model."""
+    del beta
     profiles = await services.profiles.list(tenant)
     entries = [ModelEntry.of(profile.name, stored and stored.created_at) for profile, stored in profiles]
     return ModelEntries.page(entries, limit, after_id, before_id)
 
 
 @router.get("/anthropic/v1/models/{name}", summary="Get a profile as a model (Anthropic)", responses=problems(404))
-async def get_anthropic_model(name: str, tenant: TenantDep, services: ServicesDep) -> ModelEntry:
+async def get_anthropic_model(name: str, tenant: TenantDep, services: ServicesDep, *, beta: Beta = False) -> ModelEntry:
     """Returns one profile."""
+    del beta
     return ModelEntry.of((await services.profiles.find(tenant, name)).name)

@@ -120,8 +120,14 @@ def install(app: FastAPI, extra: Extra) -> None:
             log.error("request_failed", reason=exc.reason, error=exc.message, exc_info=exc.__cause__)
         return problem_response(exc, extra(request, exc))
 
+    async def http_exception(request: Request, exc: Exception) -> Response:
+        if not isinstance(exc, HTTPException):
+            raise exc
+        error = _error_of(request, exc)
+        return problem_response(error, extra(request, error))
+
     app.add_exception_handler(CitewireError, citewire_error)
-    app.add_exception_handler(HTTPException, _http_exception)
+    app.add_exception_handler(HTTPException, http_exception)
     app.add_exception_handler(Exception, _defect)
     app.add_exception_handler(RequestValidationError, _invalid_parameters)
 
@@ -144,25 +150,22 @@ async def _defect(_request: Request, exc: Exception) -> Response:
     return problem_response(Internal("something went wrong on our side; the log has the details", reason="INTERNAL"))
 
 
-async def _http_exception(request: Request, exc: Exception) -> Response:
+def _error_of(request: Request, exc: HTTPException) -> CitewireError:
     """What the framework itself refuses: unknown addresses and methods."""
-    if not isinstance(exc, HTTPException):
-        raise exc
     match exc.status_code:
         case 404:
-            error: CitewireError = NotFound(f"there is nothing at {request.url.path}", reason="ROUTE_NOT_FOUND")
+            return NotFound(f"there is nothing at {request.url.path}", reason="ROUTE_NOT_FOUND")
         case 405:
             allow = (exc.headers or {}).get("allow") or (exc.headers or {}).get("Allow", "")
-            error = Unimplemented(
+            return Unimplemented(
                 f"{request.url.path} doesn't take {request.method}",
                 reason="METHOD_NOT_ALLOWED",
                 metadata={"allow": allow} if allow else None,
             )
         case status if status < 500:
-            error = InvalidArgument("the request could not be read", reason="INVALID_JSON")
+            return InvalidArgument("the request could not be read", reason="INVALID_JSON")
         case _:
-            error = Internal("something went wrong on our side; the log has the details", reason="INTERNAL")
-    return problem_response(error)
+            return Internal("something went wrong on our side; the log has the details", reason="INTERNAL")
 
 
 def _challenge(error: CitewireError) -> str:

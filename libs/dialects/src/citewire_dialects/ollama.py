@@ -1,0 +1,22 @@
+"""What clients of Ollama are told: its API isn't spoken here, as its addresses are those of others of ours."""
+
+from typing import Any
+
+from fastapi import Request
+
+from citewire_kit.errors import CitewireError
+
+_AGENT = "ollama-"
+"""How its clients for Python and JavaScript name themselves."""
+
+
+def ollama_members(request: Request, error: CitewireError) -> dict[str, Any]:
+    """Returns the member of a problem document that Ollama's clients show; others get none."""
+    del error
+    if not request.url.path.startswith("/api/") or not request.headers.get("user-agent", "").startswith(_AGENT):
+        return {}
+    address = f"{str(request.base_url).rstrip('/')}/v1"
+    return {
+        "error": "Ollama's API isn't spoken here: use a client of OpenAI's with a profile, such as grounded, "
+        f"as its model ({address})"
+    }
