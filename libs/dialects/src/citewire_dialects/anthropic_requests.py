@@ -92,7 +92,7 @@ def _messages(message: MessageParam) -> Iterator[generator_pb2.Message]:
         yield generator_pb2.Message(
             role=generator_pb2.ROLE_TOOL, tool_call_id=result.tool_use_id, content=_result_text(result)
         )
-    if message.role == "assistant" or message.asks:
+    if message.role == "assistant" or message.has_question:
         calls = [
             generator_pb2.ToolCall(id=call.id, name=call.name, arguments=json.dumps(call.input, ensure_ascii=False))
             for call in message.calls

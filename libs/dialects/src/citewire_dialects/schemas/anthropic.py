@@ -36,9 +36,9 @@ def _end_with_a_question(messages: list[MessageParam]) -> list[MessageParam]:
     last = messages[-1]
     if last.role != "user":
         raise ValueError("the last message must be the user's: prefilled answers aren't supported")
-    if not last.asks and not last.results:
+    if not last.has_question and not last.results:
         raise ValueError("the last message must ask something, or say what a tool gave back")
-    if not any(message.asks for message in messages):
+    if not any(message.has_question for message in messages):
         raise ValueError("must hold a text of the user's: it is the question")
     if (count := sum(len(result.content) for message in messages for result in message.search_results)) > MAX_BROUGHT:
         raise ValueError(f"must hold at most {MAX_BROUGHT:,} texts of search results, and there are {count:,}")

@@ -167,7 +167,7 @@ class MessageParam(RequestModel):
         return results
 
     @property
-    def asks(self) -> bool:
+    def has_question(self) -> bool:
         """Whether it is a message of the user's with a text of its own."""
         has_text = isinstance(self.content, str) or any(isinstance(block, TextParam) for block in self.blocks)
         return self.role == "user" and has_text
