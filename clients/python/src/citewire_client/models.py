@@ -88,6 +88,31 @@ class AnthropicError(Model):
     type: str
 
 
+class AnthropicTool(Model):
+    """
+    A tool that the caller runs.
+    """
+
+    allowed_callers: Any | None = None
+    cache_control: Annotated[Any | None, Field(description='Ignored.')] = None
+    """Ignored."""
+
+    defer_loading: Any | None = None
+    description: str | None = None
+    eager_input_streaming: Annotated[Any | None, Field(description='Ignored.')] = None
+    """Ignored."""
+
+    input_examples: Any | None = None
+    input_schema: Annotated[
+        dict[str, Any], Field(description='JSON schema of the object that it takes.')
+    ]
+    """JSON schema of the object that it takes."""
+
+    name: str
+    strict: bool | None = None
+    type: Literal['custom'] | None = None
+
+
 class ApiKey(Model):
     """
     A key, without its secret.
@@ -539,7 +564,16 @@ class Citation(Model):
     ] = None
     """True if the text was computed from rows, so that it isn't in the document."""
 
-    document_id: int
+    document_id: Annotated[
+        int,
+        Field(
+            description=(
+                '0, as version and chunk are, of a passage that the request brought.'
+            )
+        ),
+    ]
+    """0, as version and chunk are, of a passage that the request brought."""
+
     end_line: int | None = None
     end_row_number: Annotated[
         int | None, Field(description='Last line, if there are several.')
@@ -640,6 +674,14 @@ class CitationsEvent(Model):
     data: CitationList
     event: Literal['citations']
     id: int
+
+
+class CitationsParam(Model):
+    """
+    Whether what is said from a search result is cited.
+    """
+
+    enabled: bool | None = None
 
 
 class Collection(Model):
@@ -1445,6 +1487,15 @@ class GroupMemberList(Model):
     users: list[str]
 
 
+class InputJsonDelta(Model):
+    """
+    The next piece of the JSON of a call.
+    """
+
+    partial_json: str
+    type: Literal['input_json_delta']
+
+
 class InputTokens(Model):
     """
     Maximum input tokens of the model by tenant plan, up to the plan's own; absent plans stay unchanged.
@@ -1568,7 +1619,7 @@ class MessageEnd(Model):
     Why the answer ended.
     """
 
-    stop_reason: Literal['end_turn', 'max_tokens', 'refusal'] | str
+    stop_reason: Literal['end_turn', 'max_tokens', 'tool_use', 'refusal'] | str
     stop_sequence: None
 
 
@@ -3486,7 +3537,7 @@ class TextDelta(Model):
 
 class TextParam(Model):
     """
-    A block of a message; only text is supported.
+    A text.
     """
 
     cache_control: Annotated[Any | None, Field(description='Ignored.')] = None
@@ -3500,12 +3551,11 @@ class TextParam(Model):
         Literal['text'],
         Field(
             description=(
-                'Documents and search results come from the library: add them with'
-                ' `POST /v1/documents`.'
+                'Documents come from the library: add them with `POST /v1/documents`.'
             )
         ),
     ]
-    """Documents and search results come from the library: add them with `POST /v1/documents`."""
+    """Documents come from the library: add them with `POST /v1/documents`."""
 
 
 class Token(Model):
@@ -3609,6 +3659,20 @@ class ToolCallParam(Model):
     type: Literal['function']
 
 
+class ToolChoiceParam(Model):
+    """
+    Whether tools are called.
+    """
+
+    disable_parallel_tool_use: bool | None = None
+    name: Annotated[
+        str | None, Field(description='Of type `tool`: the one that is to be called.')
+    ] = None
+    """Of type `tool`: the one that is to be called."""
+
+    type: Literal['auto', 'any', 'tool', 'none'] | str
+
+
 class ToolParam(Model):
     """
     A tool.
@@ -3616,6 +3680,37 @@ class ToolParam(Model):
 
     function: FunctionParam
     type: Literal['function']
+
+
+class ToolUseBlock(Model):
+    """
+    A call of a tool that the caller runs.
+    """
+
+    id: str
+    input: Annotated[dict[str, Any], Field(description='Empty where the block begins.')]
+    """Empty where the block begins."""
+
+    name: str
+    type: Literal['tool_use']
+
+
+class ToolUseParam(Model):
+    """
+    A call of a tool, as an answer made it.
+    """
+
+    cache_control: Annotated[Any | None, Field(description='Ignored.')] = None
+    """Ignored."""
+
+    caller: Annotated[Any | None, Field(description='Ignored.')] = None
+    """Ignored."""
+
+    id: str
+    input: dict[str, Any]
+    name: str
+    toolset_name: Any | None = None
+    type: Literal['tool_use']
 
 
 class ToolCallEvent(Model):
@@ -3997,7 +4092,16 @@ class VerifiedCitation(Model):
 
     chunk_id: int
     document_end: int | None = None
-    document_id: int
+    document_id: Annotated[
+        int,
+        Field(
+            description=(
+                '0, as version and chunk are, of a passage that the request brought.'
+            )
+        ),
+    ]
+    """0, as version and chunk are, of a passage that the request brought."""
+
     document_start: Annotated[
         int | None,
         Field(description="Where the quote starts in the version's stored text."),
@@ -4676,68 +4780,6 @@ class MessageEvent7(Model):
     event: Literal['error']
 
 
-class MessageParam(Model):
-    """
-    A message of the conversation. An answer may be sent back with all its fields.
-    """
-
-    content: str | list[TextParam]
-    role: Literal['user', 'assistant'] | str
-
-
-class MessagesRequest(Model):
-    """
-    A conversation whose last message is the question.
-    """
-
-    cache_control: Annotated[Any | None, Field(description='Ignored.')] = None
-    """Ignored."""
-
-    citewire: Extras | None = None
-    container: Any | None = None
-    max_tokens: int
-    mcp_servers: Any | None = None
-    messages: Annotated[list[MessageParam], Field(description='Oldest first.')]
-    """Oldest first."""
-
-    metadata: Annotated[Any | None, Field(description='Ignored.')] = None
-    """Ignored."""
-
-    model: Annotated[
-        str,
-        Field(
-            description=(
-                'A profile, such as `grounded`, optionally with a chat model:'
-                ' `grounded/openai/gpt-4.1`.'
-            )
-        ),
-    ]
-    """A profile, such as `grounded`, optionally with a chat model: `grounded/openai/gpt-4.1`."""
-
-    output_config: Any | None = None
-    output_format: Any | None = None
-    service_tier: Any | None = None
-    stop_sequences: Any | None = None
-    stream: bool | None = None
-    system: Annotated[
-        str | list[TextParam] | None,
-        Field(description='Instructions in addition to ours.'),
-    ] = None
-    """Instructions in addition to ours."""
-
-    temperature: Annotated[
-        float | None,
-        Field(description="If the provider doesn't support it, a step says so."),
-    ] = None
-    """If the provider doesn't support it, a step says so."""
-
-    thinking: Any | None = None
-    tool_choice: Any | None = None
-    tools: Any | None = None
-    top_k: Any | None = None
-    top_p: Any | None = None
-
-
 class ModelEntries(Model):
     """
     A page of profiles, by name.
@@ -4871,11 +4913,11 @@ class RerankBody(Model):
 
 class SearchResultLocation(Model):
     """
-    A passage whose text differs from its document's stored text.
+    A text of a search result in the request, or a passage whose text differs from its document's stored text.
     """
 
-    cited_text: Annotated[str, Field(description='The whole passage.')]
-    """The whole passage."""
+    cited_text: Annotated[str, Field(description='The whole text, or passage.')]
+    """The whole text, or passage."""
 
     citewire: Annotated[
         VerifiedCitation, Field(description="Anthropic's clients pass it through.")
@@ -4884,14 +4926,53 @@ class SearchResultLocation(Model):
 
     end_block_index: int
     search_result_index: Annotated[
-        int, Field(description='Number of the passage, from 0.')
+        int,
+        Field(
+            description=(
+                "Number of the search result in the request, from 0; the library's"
+                " passages are numbered after them."
+            )
+        ),
     ]
-    """Number of the passage, from 0."""
+    """Number of the search result in the request, from 0; the library's passages are numbered after them."""
 
     source: str
     start_block_index: int
     title: str
     type: Literal['search_result_location']
+
+
+class SearchResultParam(Model):
+    """
+    A search result of the caller's own: each of its texts is a passage of the answer.
+    """
+
+    cache_control: Annotated[Any | None, Field(description='Ignored.')] = None
+    """Ignored."""
+
+    citations: Annotated[
+        CitationsParam | None,
+        Field(description='Absent: cited, as every passage is here.'),
+    ] = None
+    """Absent: cited, as every passage is here."""
+
+    content: Annotated[
+        list[TextParam],
+        Field(
+            description=(
+                'A citation names the texts that it is from by their place here.'
+            )
+        ),
+    ]
+    """A citation names the texts that it is from by their place here."""
+
+    source: Annotated[
+        str, Field(description='Where it is from; citations say it again.')
+    ]
+    """Where it is from; citations say it again."""
+
+    title: str
+    type: Literal['search_result']
 
 
 class SearchResults(Model):
@@ -5088,6 +5169,23 @@ class TextBlock(Model):
     type: Literal['text']
 
 
+class ToolResultParam(Model):
+    """
+    What a tool gave back; search results in it are passages of the answer.
+    """
+
+    cache_control: Annotated[Any | None, Field(description='Ignored.')] = None
+    """Ignored."""
+
+    content: str | list[TextParam | SearchResultParam] | None = None
+    is_error: bool | None = None
+    tool_use_id: Annotated[str, Field(description='The call that it answers.')]
+    """The call that it answers."""
+
+    toolset_name: Any | None = None
+    type: Literal['tool_result']
+
+
 class UiFinish(Model):
     """
     The message is complete; `[DONE]` follows.
@@ -5176,7 +5274,7 @@ class BlockStart(Model):
     A block begins.
     """
 
-    content_block: TextBlock
+    content_block: TextBlock | ToolUseBlock
     index: int
     type: Literal['content_block_start']
 
@@ -5244,61 +5342,6 @@ class ConversationPage(Model):
         str | None, Field(description="Its user; absent for the caller's own.")
     ] = None
     """Its user; absent for the caller's own."""
-
-
-class CountRequest(Model):
-    """
-    A conversation for counting tokens.
-    """
-
-    cache_control: Annotated[Any | None, Field(description='Ignored.')] = None
-    """Ignored."""
-
-    citewire: Extras | None = None
-    container: Any | None = None
-    max_tokens: Annotated[int | None, Field(description='Changes no count.')] = None
-    """Changes no count."""
-
-    mcp_servers: Any | None = None
-    messages: Annotated[list[MessageParam], Field(description='Oldest first.')]
-    """Oldest first."""
-
-    metadata: Annotated[Any | None, Field(description='Ignored.')] = None
-    """Ignored."""
-
-    model: Annotated[
-        str,
-        Field(
-            description=(
-                'A profile, such as `grounded`, optionally with a chat model:'
-                ' `grounded/openai/gpt-4.1`.'
-            )
-        ),
-    ]
-    """A profile, such as `grounded`, optionally with a chat model: `grounded/openai/gpt-4.1`."""
-
-    output_config: Any | None = None
-    output_format: Any | None = None
-    service_tier: Any | None = None
-    stop_sequences: Any | None = None
-    stream: bool | None = None
-    system: Annotated[
-        str | list[TextParam] | None,
-        Field(description='Instructions in addition to ours.'),
-    ] = None
-    """Instructions in addition to ours."""
-
-    temperature: Annotated[
-        float | None,
-        Field(description="If the provider doesn't support it, a step says so."),
-    ] = None
-    """If the provider doesn't support it, a step says so."""
-
-    thinking: Any | None = None
-    tool_choice: Any | None = None
-    tools: Any | None = None
-    top_k: Any | None = None
-    top_p: Any | None = None
 
 
 class Document(Model):
@@ -5425,11 +5468,11 @@ class Message(Model):
     An answer.
     """
 
-    content: list[TextBlock]
+    content: list[TextBlock | ToolUseBlock]
     id: str
     model: str
     role: Literal['assistant']
-    stop_reason: Literal['end_turn', 'max_tokens', 'refusal'] | str | None
+    stop_reason: Literal['end_turn', 'max_tokens', 'tool_use', 'refusal'] | str | None
     stop_sequence: None
     type: Literal['message']
     usage: MessageUsage
@@ -5440,6 +5483,15 @@ class MessageEvent2(Model):
     event: Literal['content_block_start']
 
 
+class MessageParam(Model):
+    """
+    A message of the conversation. An answer may be sent back with all that it came with.
+    """
+
+    content: str | list[TextParam | SearchResultParam | ToolUseParam | ToolResultParam]
+    role: Literal['user', 'assistant'] | str
+
+
 class MessageStart(Model):
     """
     The answer begins; its content is empty and its tokens aren't counted yet.
@@ -5447,6 +5499,63 @@ class MessageStart(Model):
 
     message: Message
     type: Literal['message_start']
+
+
+class MessagesRequest(Model):
+    """
+    A conversation whose last message is the question.
+    """
+
+    cache_control: Annotated[Any | None, Field(description='Ignored.')] = None
+    """Ignored."""
+
+    citewire: Extras | None = None
+    container: Any | None = None
+    max_tokens: int
+    mcp_servers: Any | None = None
+    messages: Annotated[list[MessageParam], Field(description='Oldest first.')]
+    """Oldest first."""
+
+    metadata: Annotated[Any | None, Field(description='Ignored.')] = None
+    """Ignored."""
+
+    model: Annotated[
+        str,
+        Field(
+            description=(
+                'A profile, such as `grounded`, optionally with a chat model:'
+                ' `grounded/openai/gpt-4.1`.'
+            )
+        ),
+    ]
+    """A profile, such as `grounded`, optionally with a chat model: `grounded/openai/gpt-4.1`."""
+
+    output_config: Any | None = None
+    output_format: Any | None = None
+    service_tier: Any | None = None
+    stop_sequences: Any | None = None
+    stream: bool | None = None
+    system: Annotated[
+        str | list[TextParam] | None,
+        Field(description='Instructions in addition to ours.'),
+    ] = None
+    """Instructions in addition to ours."""
+
+    temperature: Annotated[
+        float | None,
+        Field(description="If the provider doesn't support it, a step says so."),
+    ] = None
+    """If the provider doesn't support it, a step says so."""
+
+    thinking: Any | None = None
+    tool_choice: ToolChoiceParam | None = None
+    tools: Annotated[
+        list[AnthropicTool] | None, Field(description='Tools that the caller runs.')
+    ] = None
+    """Tools that the caller runs."""
+
+    top_k: Any | None = None
+    top_p: Any | None = None
 
 
 class OperationResult(Model):
@@ -5486,9 +5595,68 @@ class BlockDelta(Model):
     What is new in a block.
     """
 
-    delta: TextDelta | CitationsDelta
+    delta: TextDelta | InputJsonDelta | CitationsDelta
     index: int
     type: Literal['content_block_delta']
+
+
+class CountRequest(Model):
+    """
+    A conversation for counting tokens.
+    """
+
+    cache_control: Annotated[Any | None, Field(description='Ignored.')] = None
+    """Ignored."""
+
+    citewire: Extras | None = None
+    container: Any | None = None
+    max_tokens: Annotated[int | None, Field(description='Changes no count.')] = None
+    """Changes no count."""
+
+    mcp_servers: Any | None = None
+    messages: Annotated[list[MessageParam], Field(description='Oldest first.')]
+    """Oldest first."""
+
+    metadata: Annotated[Any | None, Field(description='Ignored.')] = None
+    """Ignored."""
+
+    model: Annotated[
+        str,
+        Field(
+            description=(
+                'A profile, such as `grounded`, optionally with a chat model:'
+                ' `grounded/openai/gpt-4.1`.'
+            )
+        ),
+    ]
+    """A profile, such as `grounded`, optionally with a chat model: `grounded/openai/gpt-4.1`."""
+
+    output_config: Any | None = None
+    output_format: Any | None = None
+    service_tier: Any | None = None
+    stop_sequences: Any | None = None
+    stream: bool | None = None
+    system: Annotated[
+        str | list[TextParam] | None,
+        Field(description='Instructions in addition to ours.'),
+    ] = None
+    """Instructions in addition to ours."""
+
+    temperature: Annotated[
+        float | None,
+        Field(description="If the provider doesn't support it, a step says so."),
+    ] = None
+    """If the provider doesn't support it, a step says so."""
+
+    thinking: Any | None = None
+    tool_choice: ToolChoiceParam | None = None
+    tools: Annotated[
+        list[AnthropicTool] | None, Field(description='Tools that the caller runs.')
+    ] = None
+    """Tools that the caller runs."""
+
+    top_k: Any | None = None
+    top_p: Any | None = None
 
 
 class MessageEvent1(Model):

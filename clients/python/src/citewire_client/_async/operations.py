@@ -313,8 +313,8 @@ class AsyncOperations:
         system: str | Sequence[models.TextParam | Mapping[str, Any]] | NotGiven = NOT_GIVEN,
         temperature: float | NotGiven | None = NOT_GIVEN,
         thinking: Any | NotGiven = NOT_GIVEN,
-        tool_choice: Any | NotGiven = NOT_GIVEN,
-        tools: Any | NotGiven = NOT_GIVEN,
+        tool_choice: models.ToolChoiceParam | Mapping[str, Any] | NotGiven | None = NOT_GIVEN,
+        tools: Sequence[models.AnthropicTool | Mapping[str, Any]] | NotGiven | None = NOT_GIVEN,
         top_k: Any | NotGiven = NOT_GIVEN,
         top_p: Any | NotGiven = NOT_GIVEN,
         beta: bool | None = None,
@@ -436,14 +436,17 @@ class AsyncOperations:
         system: str | Sequence[models.TextParam | Mapping[str, Any]] | NotGiven = NOT_GIVEN,
         temperature: float | NotGiven | None = NOT_GIVEN,
         thinking: Any | NotGiven = NOT_GIVEN,
-        tool_choice: Any | NotGiven = NOT_GIVEN,
-        tools: Any | NotGiven = NOT_GIVEN,
+        tool_choice: models.ToolChoiceParam | Mapping[str, Any] | NotGiven | None = NOT_GIVEN,
+        tools: Sequence[models.AnthropicTool | Mapping[str, Any]] | NotGiven | None = NOT_GIVEN,
         top_k: Any | NotGiven = NOT_GIVEN,
         top_p: Any | NotGiven = NOT_GIVEN,
         beta: bool | None = None,
         idempotency_key: str | None = None,
     ) -> models.Message:
-        """Anthropic's Messages API; `model` names a profile, optionally with a chat model after a slash."""
+        """Anthropic's Messages API; `model` names a profile, optionally with a chat model after a slash.
+
+        Search results in the request are passages in addition to the library's; no conversation is stored then.
+        """
         return await self._transport.call(
             Request(
                 "POST",

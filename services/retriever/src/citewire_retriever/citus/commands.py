@@ -35,7 +35,7 @@ def add_cluster(commands: "Commands") -> None:
     status.add_argument("--json", action="store_true", help="as one JSON object")
     acts.add_parser("watch", help="serve the status of the nodes as metrics until stopped")
     adding = acts.add_parser("add-node", help="add nodes; they get shards by `rebalance` or `move`")
-    adding.add_argument("nodes", metavar="HOST[:PORT]", nargs="+", help="as the coordinator and the other nodes reach it")
+    adding.add_argument("nodes", metavar="HOST[:PORT]", nargs="+", help="as the coordinator and the others reach it")
     balancing = acts.add_parser("rebalance", help="spread shards evenly over the nodes, without downtime")
     balancing.add_argument("--by", choices=("disk-size", "shard-count"), default="disk-size", help="what to balance")
     balancing.add_argument("--no-wait", action="store_true", help="return once it has begun; `status` shows progress")
