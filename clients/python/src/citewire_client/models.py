@@ -4930,11 +4930,11 @@ class SearchResultLocation(Model):
         Field(
             description=(
                 "Number of the search result in the request, from 0; the library's"
-                " passages are numbered after them."
+                " passages come after them."
             )
         ),
     ]
-    """Number of the search result in the request, from 0; the library's passages are numbered after them."""
+    """Number of the search result in the request, from 0; the library's passages come after them."""
 
     source: str
     start_block_index: int

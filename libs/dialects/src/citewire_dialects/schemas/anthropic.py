@@ -172,7 +172,7 @@ class SearchResultLocation(ResponseModel):
     type: Literal["search_result_location"]
     cited_text: str = Field(description="The whole text, or passage.", examples=["| Region | Amount |"])
     search_result_index: Count = Field(
-        description="Number of the search result in the request, from 0; the library's passages are numbered after them.",
+        description="Number of the search result in the request, from 0; the library's passages come after them.",
         examples=[0],
     )
     source: str = Field(examples=["http://127.0.0.1:8080/v1/documents/7/content?version=1#row=3"])
