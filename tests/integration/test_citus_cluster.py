@@ -23,6 +23,7 @@ from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.tuning import SearchTuning
 from citus_cluster import temporary_database
 from corpus_rows import MODEL, REVISION, CorpusRows, NewDocument, set_tenant
+from one_shard import ONE_SHARD
 
 if TYPE_CHECKING:
     from citus_cluster import CitusCluster
@@ -32,8 +33,6 @@ DIMENSIONS = 16
 ORGS = tuple(f"org{number}" for number in range(6))
 RESTRICTED = ORGS[-1]
 SPACE = Space(MODEL, REVISION, DIMENSIONS)
-ONE_SHARD = "&options=-c%20citus.multi_task_query_log_level%3Derror"
-"""A statement that asks more than one shard fails."""
 SHARDS = (
     r"SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
     r" WHERE n.nspname = 'corpus' AND c.relkind = 'r' AND relation_is_a_known_shard(c.oid)"

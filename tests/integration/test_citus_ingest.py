@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import psycopg
 from citewire.common.v1.place_pb2 import Place
 
+from citewire_kit.postgres import open_pool
+from citewire_kit.tenant import Tenant
 from citewire_retriever.ingest.chunks import Chunk
+from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.model import Publication, Published
-from citewire_retriever.model import Space
+from citewire_retriever.model import Changes, Space
+from citewire_retriever.store.collections import PostgresCollections
 from ingest_harness import ACME, OTHER, IngestHarness
+from one_shard import OneShard
+from waiting import BUSY_SECONDS
 
 if TYPE_CHECKING:
     from databases import Database
 
 SPACE = Space("fake", "r1", 4)
-
-
-@dataclass(frozen=True, slots=True)
-class OneShard:
-    """A database in which a statement of the services that asks more than one shard fails."""
-
-    database: Database
-
-    def dsn(self, role: str) -> str:
-        """Connection string of a role; the owner may ask all."""
-        options = "" if role == "postgres" else "&options=-c%20citus.multi_task_query_log_level%3Derror"
-        return self.database.dsn(role) + options
+OWNER = Tenant("acme", "ann", "pro", roles=("owner",))
 
 
 async def publish(harness: IngestHarness) -> Published:
@@ -84,6 +78,44 @@ async def test_a_document_is_published_replaced_and_deleted_on_one_shard(citus_d
         for table in ("documents", "versions", "originals", "texts", "chunks", "lexical", "vectors_1", "ingest_jobs"):
             assert await harness.count(table, document_id) == 0, table
             assert await harness.count(table, other_id) > 0, table
+
+
+async def test_watchers_are_told_of_what_the_stores_change(citus_database: Database) -> None:
+    """Triggers do it on one Postgres; a shard can't notify."""
+    async with IngestHarness.open(OneShard(citus_database)) as harness:
+        pool = await open_pool(citus_database.dsn("citewire_corpus"), max_size=1, name="test")
+        listener = await psycopg.AsyncConnection.connect(citus_database.owner_dsn, autocommit=True)
+        async with pool, listener:
+            await listener.execute("LISTEN citewire_corpus_progress")
+
+            async def told() -> set[str]:
+                first = [notice.payload async for notice in listener.notifies(timeout=BUSY_SECONDS, stop_after=1)]
+                return {*first, *[notice.payload async for notice in listener.notifies(timeout=0)]}
+
+            document_id = await harness.upload("a.txt", "text", tenant=OWNER)
+            me = {f"acme {document_id}"}
+            assert await told() == me
+            assert await publish(harness) is Published.LIVE
+            assert await told() == me
+            await harness.documents.update(OWNER, document_id, Changes(tags=("red",), collection="Shared"))
+            assert await told() == me
+            await harness.upload("a.txt", "new text", document_id=document_id, tenant=OWNER)
+            assert await told() == me
+            job = await harness.worker.claim("ingest", worker="test", lease_seconds=60)
+            assert job is not None
+            await harness.worker.fail(job, IngestError(IngestCode.CORRUPT, "no"))
+            assert await told() == me
+            await harness.documents.retry(OWNER, document_id)
+            assert await told() == me
+            assert (await harness.documents.erase_owner(OWNER, "ann", "eve", "Eve"))[0] == 1
+            assert await told() == me
+            assert await PostgresCollections(pool).delete(OWNER, "Shared", force=True) == 1
+            assert await told() == me
+            assert not await harness.documents.delete(OWNER, document_id)
+            other_id = await harness.upload("b.txt", "text", tenant=OWNER)
+            assert await told() == {f"acme {other_id}"}
+            assert await harness.documents.delete(OWNER, other_id)
+            assert await told() == {f"acme {other_id}"}
 
 
 def test_ids_are_drawn_on_the_coordinator(citus_database: Database) -> None:

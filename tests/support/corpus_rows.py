@@ -29,6 +29,18 @@ COUNT_ACCESSES = b"""
 """As the triggers would have counted, where documents were put without them."""
 
 
+CHECK_BACKFILL = (
+    b"INSERT INTO corpus.backfill_checks (org_id) VALUES (%s) ON CONFLICT (org_id) DO UPDATE SET next_at = now()"
+)
+"""What a trigger does on one Postgres for an organisation that got a space, and the stores where there are nodes."""
+
+
+def is_spread(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the database is spread over nodes."""
+    row = connection.execute("SELECT to_regprocedure('citewire.set_local(text[], text[])') IS NOT NULL").fetchone()
+    return row is not None and bool(row[0])
+
+
 def set_tenant(connection: psycopg.Connection[Any], org: str, **caller: str) -> None:
     """Sets the tenant of a transaction as the kit does, also where the database is spread over nodes.
 
@@ -38,8 +50,7 @@ def set_tenant(connection: psycopg.Connection[Any], org: str, **caller: str) -> 
         caller: What else is known of who asks: `user_id`, `role`, `groups`.
     """
     given = {f"citewire.{key}": value for key, value in {"org_id": org, **caller}.items()}
-    spread = connection.execute("SELECT to_regprocedure('citewire.set_local(text[], text[])') IS NOT NULL").fetchone()
-    if spread is not None and spread[0]:
+    if is_spread(connection):
         connection.execute("SELECT citewire.set_local(%s::text[], %s::text[])", (list(given), list(given.values())))
     else:
         for name, value in given.items():
@@ -75,6 +86,7 @@ class CorpusRows:
         self.dsn = dsn
         self._connection = psycopg.connect(dsn, autocommit=True)
         self.dimensions = dimensions
+        self._spread = is_spread(self._connection)
         try:
             self.space_id = self.add_space(model, revision, dimensions)
         except BaseException:
@@ -105,6 +117,8 @@ class CorpusRows:
             " previous_space_id = excluded.previous_space_id",
             (org, live or self.space_id, previous),
         )
+        if self._spread:
+            self._connection.execute(CHECK_BACKFILL, (org,))
 
     def add(self, document: NewDocument, *, with_vectors: bool = True) -> tuple[int, list[int]]:
         """Puts a document with one version; returns its id and its chunks' ids in order."""

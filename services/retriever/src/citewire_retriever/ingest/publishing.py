@@ -3,9 +3,8 @@
 from typing import Any, Final
 
 from citewire_kit.postgres import Connection, load_queries
-from citewire_kit.transaction_settings import is_spread
 from citewire_retriever.ingest.model import Job, LeaseLostError, Publication, Published
-from citewire_retriever.store.jobs import check_backfill, queue_enrichment
+from citewire_retriever.store.jobs import check_backfill, queue_enrichment, tell_watchers
 
 SQL: Final = load_queries("citewire_retriever.ingest", "queries.sql")
 
@@ -14,8 +13,7 @@ async def written(connection: Connection, query: str, values: dict[str, Any]) ->
     """Writes one row. Raises `LeaseLostError` if it is none."""
     if (await connection.execute(SQL[query], values)).rowcount != 1:
         raise LeaseLostError
-    if is_spread(connection):
-        await connection.execute(SQL["tell"], values)
+    await tell_watchers(connection, values["org_id"], [values["document_id"]])
 
 
 async def held(connection: Connection, job: Job) -> None:

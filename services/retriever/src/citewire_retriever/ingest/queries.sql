@@ -250,10 +250,6 @@ WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(vers
 DELETE FROM corpus.ingest_jobs
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
 
--- name: tell
--- Nor can a shard notify: what did can't be prepared.
-SELECT pg_notify('citewire_corpus_progress', %(org_id)s::text || ' ' || %(document_id)s::bigint)
-
 -- name: document_live
 UPDATE corpus.documents
 SET live_version = %(version)s, live_chunks = %(chunks)s, live_tokens = %(tokens)s,

@@ -18,7 +18,13 @@ from citewire_retriever.model import MAX_ERASED, VALIDITY, Changes, DocumentCurs
 from citewire_retriever.store import rows
 from citewire_retriever.store.collections import hold_collection
 from citewire_retriever.store.filter_sql import Parameters, filter_condition, valid_condition
-from citewire_retriever.store.jobs import delete_documents, queue_enrichment, queue_ingest
+from citewire_retriever.store.jobs import (
+    change_documents,
+    delete_documents,
+    queue_enrichment,
+    queue_ingest,
+    tell_watchers,
+)
 from citewire_retriever.store.storage import PostgresStorage
 
 _SQL: Final = rows.queries("documents")
@@ -81,7 +87,7 @@ class PostgresDocuments:
             locked = await lock_document(connection, key)
             if locked is None:
                 return None
-            title, latest_version, status, _ = locked
+            title, latest_version, status, _, size_bytes = locked
             collection_id = await hold_collection(connection, tenant, changes.collection)
             access: dict[str, Any] = {
                 **key,
@@ -106,8 +112,9 @@ class PostgresDocuments:
                 await connection.execute(_SQL["rename_versions"], {**key, "file_name": changes.file_name})
             # Chunks are embedded with the title. What is still waiting, or has failed, will be or may be as it is.
             if written is not None and written[0] != title and status in ("processing", "ready"):
-                size_bytes = await _ingest_again(connection, tenant, key, latest_version)
+                await _ingest_again(connection, tenant, key, latest_version)
                 await self._storage.settle(connection, tenant, document_id, size_bytes)
+            await tell_watchers(connection, tenant.org_id, [document_id])
             return await read_document(connection, tenant, document_id)
 
     async def delete(self, tenant: Tenant, document_id: int) -> bool:
@@ -144,7 +151,7 @@ class PostgresDocuments:
         values = {"org_id": tenant.org_id, "user_id": user_id, "successor": successor, "name": name, "most": _AT_ONCE}
         async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
             if successor:
-                count = (await connection.execute(_SQL["give_documents"], values)).rowcount
+                count = await change_documents(connection, _SQL["give_documents"], values)
             else:
                 count = await delete_documents(connection, _SQL["delete_owned"], values)
         done = count < _AT_ONCE
@@ -179,13 +186,13 @@ class PostgresDocuments:
             locked = await lock_document(connection, key)
             if locked is None:
                 return None
-            _, version, status, key["live_version"] = locked
+            _, version, status, key["live_version"], _ = locked
             key["version"] = version
             if (await connection.execute(_SQL["retry_version"], key)).rowcount == 1:
                 await queue_ingest(connection, tenant, document_id, version)
                 await connection.execute(_SQL["touch_document"], key)
             elif (await connection.execute(_SQL["retry_enrichment"], key)).rowcount == 1:
-                await connection.execute(_SQL["forget_enrichment_error"], key)
+                await change_documents(connection, _SQL["forget_enrichment_error"], key)
             else:
                 raise FailedPrecondition(
                     f"document {document_id} is {status}: only what has failed can be tried again",
@@ -223,9 +230,11 @@ async def _select(
 
 
 async def lock_document(connection: Connection, key: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Keeps other writers of a document waiting; returns its title, latest version, its status, and the live version.
+    """Keeps other writers of a document waiting.
 
-    None: there is no such document.
+    Returns:
+        Its title, latest version, that one's status, the live version, and the latest one's bytes; None: there is no
+        such document.
 
     Raises:
         PermissionDenied: The caller may not change it.
@@ -290,14 +299,13 @@ def json_text(value: JsonObject | None) -> str | None:
     return None if value is None else json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-async def _ingest_again(connection: Connection, tenant: Tenant, key: Mapping[str, Any], from_version: int) -> int:
-    """Copies the latest version's content as a new one, and queues it; returns its size in bytes."""
+async def _ingest_again(connection: Connection, tenant: Tenant, key: Mapping[str, Any], from_version: int) -> None:
+    """Copies the latest version's content as a new one, and queues it."""
     values = {**key, "from_version": from_version, "version": from_version + 1}
     await connection.execute(_CONTENT["next_version"], values)
-    row = await (await connection.execute(_CONTENT["copy_version"], values)).fetchone()
+    await connection.execute(_CONTENT["copy_version"], values)
     await connection.execute(_CONTENT["copy_parts"], values)
     await queue_ingest(connection, tenant, int(key["document_id"]), from_version + 1)
-    return 0 if row is None else int(row[0])
 
 
 def _conditions(query: DocumentQuery, after: DocumentCursor | None, parameters: Parameters) -> sql.Composable:

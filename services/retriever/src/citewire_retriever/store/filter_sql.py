@@ -28,7 +28,7 @@ _FALSE: Final = sql.SQL("false")
 _TRUE: Final = sql.SQL("true")
 
 _COLLECTION: Final[LiteralString] = (
-    "(SELECT k.name FROM corpus.collections k WHERE k.org_id = d.org_id AND k.collection_id = d.collection_id)"
+    "(SELECT k.name FROM corpus.collections k WHERE k.org_id = %(org_id)s AND k.collection_id = d.collection_id)"
 )
 _TEXT: Final[dict[str, sql.SQL]] = {
     "title": sql.SQL("d.title"),

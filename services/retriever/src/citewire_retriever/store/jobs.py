@@ -1,7 +1,7 @@
 """The row that tells the ingest worker what to do."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, LiteralString
 
 from citewire_kit.postgres import Connection
@@ -47,7 +47,14 @@ async def queue_ingest(connection: Connection, tenant: Tenant, document_id: int,
         },
     )
     row = await cursor.fetchone()
+    await tell_watchers(connection, tenant.org_id, [document_id])
     return row is not None and bool(row[0])
+
+
+async def tell_watchers(connection: Connection, org_id: str, document_ids: Sequence[int]) -> None:
+    """Tells who watches these documents, with the commit, as triggers do where the database isn't spread."""
+    if document_ids and is_spread(connection):
+        await connection.execute(_SPREAD["tell"], {"org_id": org_id, "document_ids": list(document_ids)})
 
 
 async def check_backfill(connection: Connection, org_id: str) -> None:
@@ -67,12 +74,24 @@ async def queue_enrichment(connection: Connection, org_id: str, document_id: int
         await connection.execute(_SPREAD["queue_enrichment"], values)
 
 
+async def change_documents(connection: Connection, statement: LiteralString, values: Mapping[str, Any]) -> int:
+    """Changes documents of `org_id` by a statement that says nothing of them, and tells watchers; returns how many."""
+    return await _change(connection, statement, values, delete_jobs=False)
+
+
 async def delete_documents(connection: Connection, statement: LiteralString, values: Mapping[str, Any]) -> int:
     """Deletes documents with their jobs, which no key reaches where the database is spread; returns how many."""
+    return await _change(connection, statement, values, delete_jobs=True)
+
+
+async def _change(
+    connection: Connection, statement: LiteralString, values: Mapping[str, Any], *, delete_jobs: bool
+) -> int:
     if not is_spread(connection):
         return (await connection.execute(statement, values)).rowcount
     cursor = await connection.execute(statement + "\nRETURNING document_id", values)
     document_ids = [row[0] for row in await cursor.fetchall()]
-    if document_ids:
+    if document_ids and delete_jobs:
         await connection.execute(_DELETE_JOBS, {"document_ids": document_ids})
+    await tell_watchers(connection, values["org_id"], document_ids)
     return len(document_ids)

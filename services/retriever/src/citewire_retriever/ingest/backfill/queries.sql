@@ -165,7 +165,7 @@ INSERT INTO corpus.space_scales (org_id, space_id, texts_version, unrelated, dev
 VALUES (%(org_id)s, %(space_id)s, %(texts_version)s, %(unrelated)s, %(deviation)s, %(related)s)
 ON CONFLICT (org_id, space_id) DO UPDATE
 SET texts_version = excluded.texts_version, unrelated = excluded.unrelated, deviation = excluded.deviation,
-    related = excluded.related, measured_at = now()
+    related = excluded.related, measured_at = excluded.measured_at
 
 -- name: centroids_due
 -- Live chunks of the library, if its centroid is missing, or is of a library a quarter smaller or larger; else no row.
@@ -194,3 +194,4 @@ UNION ALL
  FROM sample WHERE collection_id <> 0
  GROUP BY collection_id HAVING count(*) >= %(least)s
  ORDER BY count(*) DESC LIMIT %(most)s)
+RETURNING 1  -- or Citus would COPY, which row-level security forbids

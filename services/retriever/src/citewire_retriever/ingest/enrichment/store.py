@@ -17,6 +17,7 @@ from citewire_retriever.ingest.enrichment.model import (
 )
 from citewire_retriever.ingest.model import Job, LeaseLostError
 from citewire_retriever.ingest.transactions import own_embedding, refused
+from citewire_retriever.store.jobs import change_documents
 
 _SQL: Final = load_queries("citewire_retriever.ingest.enrichment", "queries.sql")
 READ_CHARS: Final = 32_000
@@ -66,7 +67,7 @@ class PostgresEnrichmentStore:
             "source": description.source.value,
         }
         async with self._holding(job) as connection:
-            await connection.execute(_SQL["store_values"], {**_key(job), **written})
+            await change_documents(connection, _SQL["store_values"], {**_key(job), **written})
             await connection.execute(_SQL["end_job"], {**_key(job), "state": "done"})
 
     async def end(self, job: Job) -> None:
@@ -84,7 +85,8 @@ class PostgresEnrichmentStore:
     ) -> None:
         """Says on the document why it isn't enriched, and queues the job again, or with None ends it."""
         async with self._holding(job) as connection:
-            await connection.execute(_SQL["note_error"], {**_key(job), "code": code.value, "message": message})
+            noted = {**_key(job), "code": code.value, "message": message}
+            await change_documents(connection, _SQL["note_error"], noted)
             if retry_seconds is None:
                 await connection.execute(_SQL["end_job"], {**_key(job), "state": "failed"})
             else:

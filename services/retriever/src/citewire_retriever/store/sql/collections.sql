@@ -2,7 +2,7 @@
 
 -- name: page_of_collections
 SELECT c.name,
-       (SELECT count(*) FROM corpus.documents d WHERE d.org_id = c.org_id AND d.collection_id = c.collection_id) AS documents,
+       (SELECT count(*) FROM corpus.documents d WHERE d.org_id = %(org_id)s AND d.collection_id = c.collection_id) AS documents,
        c.created_at, c.enrich, corpus.collection_access(c.collection_id) AS access
 FROM corpus.collections c
 WHERE c.org_id = %(org_id)s AND (%(after)s::text IS NULL OR c.name > %(after)s::text)
@@ -12,7 +12,7 @@ LIMIT %(limit)s
 
 -- name: one_collection
 SELECT c.name,
-       (SELECT count(*) FROM corpus.documents d WHERE d.org_id = c.org_id AND d.collection_id = c.collection_id) AS documents,
+       (SELECT count(*) FROM corpus.documents d WHERE d.org_id = %(org_id)s AND d.collection_id = c.collection_id) AS documents,
        c.created_at, c.enrich, corpus.collection_access(c.collection_id) AS access
 FROM corpus.collections c
 WHERE c.org_id = %(org_id)s AND c.name = %(name)s

@@ -45,12 +45,12 @@ RETURNING lane = 'bulk' AND (
           LIMIT %(many_jobs)s) AS waiting)
 
 -- name: copy_version
--- The latest version's content as a new version, for ingest under a new title.
+-- The latest version's content as a new version, for ingest under a new title. Without RETURNING: shards take either that or the
+-- selection from one of their own.
 INSERT INTO corpus.versions (org_id, document_id, version, file_name, media_type, size_bytes, sha256)
 SELECT org_id, document_id, %(version)s, file_name, media_type, size_bytes, sha256
 FROM corpus.versions
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(from_version)s
-RETURNING size_bytes
 
 -- name: copy_parts
 INSERT INTO corpus.originals (org_id, document_id, version, part, bytes)
@@ -76,7 +76,7 @@ WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s
 SELECT v.document_id, v.version, v.file_name,
        (SELECT coalesce(sum(octet_length(t.body)), 0)
         FROM corpus.texts t
-        WHERE t.org_id = v.org_id AND t.document_id = v.document_id AND t.version = v.version)::bigint AS size_bytes,
+        WHERE t.org_id = %(org_id)s AND t.document_id = v.document_id AND t.version = v.version)::bigint AS size_bytes,
        v.status = 'ready' AS ready
 FROM corpus.documents d
 JOIN corpus.versions v
@@ -111,11 +111,11 @@ UNION ALL
 -- The parts of a version's text that a span is in, and where the first one starts.
 SELECT coalesce(min(char_start), 0), coalesce(string_agg(body, '' ORDER BY part), '')
 FROM corpus.texts t
-WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+WHERE t.org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
   AND char_start < %(char_end)s
   AND part >= (SELECT max(s.part)
                FROM corpus.texts s
-               WHERE s.org_id = t.org_id AND s.document_id = t.document_id AND s.version = t.version
+               WHERE s.org_id = %(org_id)s AND s.document_id = t.document_id AND s.version = t.version
                  AND s.char_start <= %(char_start)s)
 
 -- name: read_parts

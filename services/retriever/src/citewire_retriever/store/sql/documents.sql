@@ -64,7 +64,7 @@ FROM (SELECT count(*) FROM corpus.org_spaces o WHERE o.org_id = %(org_id)s) AS t
 -- name: lock_document
 -- Keeps other writers of this document and of its latest version waiting until commit: a worker that claims it meanwhile
 -- sees what was changed. Readers, and foreign keys to both, go on.
-SELECT d.title, d.latest_version, v.status, d.live_version
+SELECT d.title, d.latest_version, v.status, d.live_version, v.size_bytes
 FROM corpus.documents d
 JOIN corpus.versions v
   ON v.org_id = d.org_id AND v.document_id = d.document_id AND v.version = d.latest_version

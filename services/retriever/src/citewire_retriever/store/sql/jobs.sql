@@ -1,6 +1,11 @@
 -- What triggers do on one Postgres, where the database is spread over nodes: a shard's don't reach the queue, which is on the
 -- coordinator.
 
+-- name: tell
+-- Watchers. A shard can't notify: what did can't be prepared.
+SELECT pg_notify('citewire_corpus_progress', %(org_id)s::text || ' ' || told.document_id)
+FROM unnest(%(document_ids)s::bigint[]) AS told (document_id)
+
 -- name: check_backfill
 WITH due AS (
     INSERT INTO corpus.backfill_checks AS checks (org_id) VALUES (%(org_id)s)

@@ -309,13 +309,10 @@ UNION ALL
  WHERE k.org_id = %(org_id)s AND corpus.initials(k.name) = ANY(%(initials)s::text[])
    AND (NOT %(own)s OR EXISTS (
        SELECT FROM corpus.documents d
-       WHERE d.org_id = k.org_id AND d.collection_id = k.collection_id AND d.owner = %(user_id)s
+       WHERE d.org_id = %(org_id)s AND d.collection_id = k.collection_id AND d.owner = %(user_id)s
    ))
  ORDER BY k.name
  LIMIT %(limit)s)
-
--- name: find_spaces
-SELECT space_id, model, revision, dimensions FROM corpus.spaces
 
 -- name: ping
 -- Fails if the database is away, and if the schema isn't there.
