@@ -207,9 +207,20 @@ def _migrate(package: str, dsn: str) -> None:
 
 @pytest.fixture
 def database(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Iterator[Database]:
-    """A fresh database with all migrations applied; with `--engine citus` a cluster's, with those of the retriever."""
+    """A fresh database with all migrations applied; with `--engine citus` a cluster's."""
     name = "citus_database" if pytestconfig.getoption("--engine") == "citus" else "plain_database"
     return request.getfixturevalue(name)
+
+
+@pytest.fixture(scope="module")
+def shared_database(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Iterator[Database]:
+    """The same for all tests of a file, which only read it."""
+    if pytestconfig.getoption("--engine") == "citus":
+        cluster, template = (request.getfixturevalue(name) for name in ("citus_cluster", "citus_template"))
+        yield from temporary_database(cluster, template)
+    else:
+        server, template = (request.getfixturevalue(name) for name in ("postgres_server", "migrated_template"))
+        yield from _temporary_database(server, template)
 
 
 @pytest.fixture
@@ -236,16 +247,20 @@ def citus_cluster(citus_archive: Path) -> Iterator[CitusCluster]:
 
 @pytest.fixture(scope="session")
 def citus_template(citus_cluster: CitusCluster) -> str:
-    """Name of a cluster's database with the retriever's migrations applied, to be copied and never connected to."""
+    """Name of a cluster's database with every owner's migrations applied, to be copied and never connected to.
+
+    Only the retriever's tables are distributed; the others are on the coordinator.
+    """
     citus_cluster.create_database(TEMPLATE)
-    _migrate("citewire_retriever", citus_cluster.coordinator.dsn(database=TEMPLATE))
+    for package in _OWNERS:
+        _migrate(package, citus_cluster.coordinator.dsn(database=TEMPLATE))
     citus_cluster.close_database(TEMPLATE)
     return TEMPLATE
 
 
 @pytest.fixture
 def citus_database(citus_cluster: CitusCluster, citus_template: str) -> Iterator[Database]:
-    """A fresh database of the cluster with the retriever's migrations applied."""
+    """A fresh database of the cluster with all migrations applied."""
     yield from temporary_database(citus_cluster, citus_template)
 
 
