@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
 import pytest
 from citewire.embedder.v1 import embedder_pb2
 from citewire.retriever.v1 import retriever_pb2
@@ -26,14 +23,13 @@ from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.store.spaces import PostgresSpaces
 from citewire_retriever.tuning import SearchTuning
 from corpus_rows import CorpusRows, NewDocument, Vectors
+from hashed_words import DIMENSIONS, embed
 
 if TYPE_CHECKING:
     from databases import Database
 
 ACME, OTHER = Tenant("acme", "ada", "free"), Tenant("other", "bob", "free")
-DIMENSIONS = 512
-CORNER = 1.5
-SPACE = Space("hashed-words", "r1", DIMENSIONS + 1)
+SPACE = Space("hashed-words", "r1", DIMENSIONS)
 WINDOW = ModelWindow(SPACE, 500)
 
 PLANTS = ("Tulips", "Olive trees", "Rye", "Barley", "Hops", "Clover", "Lupins", "Spruces", "Beeches", "Nettles")
@@ -44,20 +40,6 @@ TEXTS_STORED = [
 ]
 ON_TOPIC = "When are lupins harvested, and how do gardeners protect lupins from beetles?"
 OFF_TOPIC = "Explain quantum chromodynamics and lattice gauge theory"
-
-
-def embed(texts: Sequence[str]) -> Vectors:
-    """A model that nobody has measured: hashes of long words, and one large value that all texts share."""
-    vectors = np.zeros((len(texts), DIMENSIONS + 1), np.float32)
-    for row, text in enumerate(texts):
-        for word in re.findall(r"\w{5,}", text.casefold()):
-            digest = hashlib.blake2b(word[:6].encode(), digest_size=4).digest()
-            number = int.from_bytes(digest)
-            vectors[row, number % DIMENSIONS] += 1 if number >> 31 else -1
-        length = float(np.linalg.norm(vectors[row]))
-        vectors[row, :DIMENSIONS] /= max(length, 1e-6)
-        vectors[row, DIMENSIONS] = CORNER
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 class FakeEmbedder:
