@@ -141,7 +141,7 @@ async def test_the_first_moment_belongs_to_a_document_and_the_last_does_not(me: 
 async def test_a_document_ends_while_it_is_searched(me: Caller, rows: CorpusRows) -> None:
     """Nothing is remembered of what was valid a moment ago."""
     rows.add(NewDocument("acme", np.stack([QUERY]), title="t", texts=["kingfisher"]))
-    rows.run("UPDATE corpus.documents SET valid_until = clock_timestamp() + interval '1 second'")
+    rows.run("UPDATE corpus.documents SET valid_until = now() + interval '1 second'")
     assert await titles_of(me) == {"t"}
 
     async def gone() -> bool:

@@ -74,7 +74,12 @@ class CitusCluster:
     def drop_database(self, name: str) -> None:
         """Drops a database on each server, the coordinator's first."""
         for server in self.servers:
-            server.drop_database(name)
+            for _ in range(4):  # what Citus runs in the background may take longer to end than Postgres waits
+                with contextlib.suppress(psycopg.errors.ObjectInUse):
+                    server.drop_database(name)
+                    break
+            else:
+                server.drop_database(name)
 
 
 @contextlib.contextmanager

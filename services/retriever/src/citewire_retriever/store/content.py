@@ -21,6 +21,7 @@ from citewire_retriever.store.documents import (
     json_text,
     lock_document,
     read_document,
+    violates,
     write_document,
 )
 from citewire_retriever.store.jobs import queue_enrichment, queue_ingest
@@ -63,7 +64,7 @@ class PostgresContent:
         try:
             return await self._add(tenant, content, source)
         except psycopg.errors.UniqueViolation as exc:
-            if exc.diag.constraint_name != "versions_request":
+            if not violates(exc, "versions_request"):
                 raise
             # The same request at the same time, and the other one was faster.
             return await self._add(tenant, content, source)

@@ -1,6 +1,7 @@
 """Documents in Postgres."""
 
 import json
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, LiteralString
 
@@ -288,10 +289,17 @@ async def write_document(
             "write this: you wouldn't see the document any more, or may not change it", "write"
         ) from None
     except psycopg.errors.CheckViolation as exc:
-        if exc.diag.constraint_name != "documents_validity":
+        if not violates(exc, "documents_validity"):
             raise
         raise invalid_field("valid_until", "must be after valid_from") from None
     return await cursor.fetchone() if cursor.description is not None else None
+
+
+def violates(error: psycopg.Error, constraint: str) -> bool:
+    """Whether that is what was violated: of a shard only the message says it, perhaps with the shard's number."""
+    if error.diag.constraint_name is not None:
+        return error.diag.constraint_name == constraint
+    return re.search(rf'"{constraint}(_\d+)?"', error.diag.message_primary or "") is not None
 
 
 def json_text(value: JsonObject | None) -> str | None:
