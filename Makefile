@@ -9,9 +9,14 @@ LITELLM := .citewire-bench/litellm.installed
 CHECKOV := .citewire-bench/checkov.installed
 FRAMEWORKS := .citewire-bench/frameworks.installed
 MEMBERS := $(wildcard protos/pyproject.toml libs/*/pyproject.toml services/*/pyproject.toml gateway/pyproject.toml cli/pyproject.toml evaluation/pyproject.toml clients/*/pyproject.toml)
-# What runs on a cluster so far; docs/how-to/scaling.md says what doesn't.
-CITUS_TESTS ?= $(addprefix tests/integration/test_,rls.py isolation.py permissions.py swept_accesses.py search.py term_counts.py \
-	hidden_ids.py ingest_store.py ingest_worker.py enrichment.py citus_cluster.py citus_ingest.py citus_operate.py)
+# All of the retriever's and the worker's; tests/unit/tooling/test_citus_tests.py finds what is missing.
+CITUS_TESTS ?= $(addsuffix .py,$(addprefix tests/integration/test_,rls isolation permissions swept_accesses search term_counts \
+	hidden_ids ingest_store ingest_worker enrichment backfill document_values fair_ingest filters ingest_further ingest_process \
+	lexical_candidates recall stored_bytes topics ingest_own_provider enrichment_providers document_retention exports \
+	erase_accounts citus_cluster citus_ingest citus_operate citus_plans citus_quality) \
+	$(addprefix tests/contract/test_,corpus_enrichment corpus_fetch corpus_lists corpus_locate corpus_permissions corpus_rpc \
+	corpus_spaces corpus_table_questions corpus_tables corpus_text_limit corpus_typed corpus_uploads corpus_watch \
+	retriever_context retriever_process retriever_rpc retriever_words validity fair_uploads grpc_audit))
 BENCHMARKS ?= $(filter-out upstream relay_services litellm_environment pdf_peer compare,$(notdir $(basename $(shell grep -l "__main__" benchmarks/[a-z]*.py))))
 
 # The first Python that runs and is of a supported version (a version manager's shim may exist and not run). Its real

@@ -25,6 +25,7 @@ def retriever_settings() -> dict[str, int]:
     return {"watch_poll_seconds": 30}
 
 
+@pytest.mark.one_postgres("it writes past the stores, which tell watchers there: `test_citus_ingest.py`")
 async def test_a_watch_tells_each_state_and_ends(me: Caller, owner: psycopg.Connection) -> None:
     document = await me.put()
     request = pb.WatchDocumentRequest(document_id=document.document_id)
@@ -64,6 +65,7 @@ async def test_a_watch_ends_when_the_document_is_deleted(me: Caller) -> None:
     assert [response.deleted for response in rest] == [True]
 
 
+@pytest.mark.one_postgres("the trigger that it disables isn't there")
 async def test_a_watch_polls_where_no_notification_comes(database: Database, owner: psycopg.Connection) -> None:
     owner.execute("ALTER TABLE corpus.versions DISABLE TRIGGER progress")
     async with running_retriever(database, watch_poll_seconds=0.05) as running:

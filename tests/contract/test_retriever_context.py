@@ -195,14 +195,14 @@ def _library(corpus: CorpusRows, items: int, missing: int) -> list[int]:
         (sizes,),
     )
     corpus.run(
-        "INSERT INTO corpus.chunks (org_id, chunk_id, document_id, version, chunk_index, text, token_count,"
-        " content_hash, char_start, char_end) SELECT 'acme', document_id, document_id, 1, 0, 'text', live_tokens,"
-        " sha256('text'), 0, 4 FROM corpus.documents WHERE org_id = 'acme'"
-    )
-    corpus.run(
         "INSERT INTO corpus.versions (org_id, document_id, version, status, size_bytes, sha256, chunks, tokens)"
         " SELECT 'acme', document_id, 1, 'ready', 1, sha256('text'), 1, live_tokens"
         " FROM corpus.documents WHERE org_id = 'acme'"
+    )
+    corpus.run(
+        "INSERT INTO corpus.chunks (org_id, chunk_id, document_id, version, chunk_index, text, token_count,"
+        " content_hash, char_start, char_end) SELECT 'acme', document_id, document_id, 1, 0, 'text', live_tokens,"
+        " sha256('text'), 0, 4 FROM corpus.documents WHERE org_id = 'acme'"
     )
     corpus.run(
         f"INSERT INTO corpus.vectors_{corpus.space_id} (org_id, chunk_id, document_id, version, embedding)"  # noqa: S608 # what is put in is a number

@@ -15,7 +15,7 @@ from citewire_kit.tenant import Tenant
 from citewire_retriever.model import Scope
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.tuning import SearchTuning
-from corpus_rows import CorpusRows, NewDocument
+from corpus_rows import CorpusRows, NewDocument, set_tenant
 
 if TYPE_CHECKING:
     from databases import Database
@@ -107,7 +107,7 @@ def test_labels_are_looked_up_by_their_index(database: Database) -> None:
         )
         connection.execute("ANALYZE corpus.document_values")
     with psycopg.connect(database.dsn("citewire_corpus")) as connection:
-        connection.execute("SELECT set_config('citewire.org_id', 'acme', true)")
+        set_tenant(connection, "acme")
         plan = "\n".join(
             row[0]
             for row in connection.execute(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
 import psycopg
@@ -13,9 +14,11 @@ from psycopg import sql
 
 from citewire_retriever.filters import Filter
 from citewire_retriever.store.filter_sql import Parameters, filter_condition
-from corpus_rows import CorpusRows, NewDocument
-from embedded_postgres import EmbeddedPostgres
+from corpus_rows import CorpusRows, NewDocument, set_tenant
 from filter_oracle import SUBJECTS_METADATA, Subject, any_filter, comparisons, holds
+
+if TYPE_CHECKING:
+    from databases import Database
 
 
 def subject(number: int, title: str, moment: str, **fields: str) -> Subject:
@@ -44,11 +47,9 @@ SELECT = sql.SQL("SELECT d.document_id, {} FROM corpus.documents d WHERE d.org_i
 
 
 @pytest.fixture(scope="module")
-def connection(postgres_server: EmbeddedPostgres, migrated_template: str) -> Iterator[psycopg.Connection]:
+def connection(shared_database: Database) -> Iterator[psycopg.Connection]:
     """A database for all examples, with the subjects in it."""
-    name = "test_filters"
-    postgres_server.create_database(name, template=migrated_template)
-    with CorpusRows(postgres_server.dsn(database=name), dimensions=2) as rows:
+    with CorpusRows(shared_database.owner_dsn, dimensions=2) as rows:
         # The ids of filters are known before.
         rows.run("ALTER TABLE corpus.documents ALTER COLUMN document_id SET DEFAULT nextval('corpus.document_ids')")
         for it in SUBJECTS:
@@ -66,10 +67,9 @@ def connection(postgres_server: EmbeddedPostgres, migrated_template: str) -> Ite
                 created_at=it.created_at,
             )
             assert rows.add(document)[0] == it.id
-    with psycopg.connect(postgres_server.dsn("citewire_corpus", name)) as connection:
-        connection.execute("SELECT set_config('citewire.org_id', 'acme', false)")
+    with psycopg.connect(shared_database.dsn("citewire_corpus")) as connection:
+        set_tenant(connection, "acme")  # in the one transaction of all examples
         yield connection
-    postgres_server.drop_database(name)
 
 
 def test_every_comparison_means_what_the_grammar_says(connection: psycopg.Connection) -> None:

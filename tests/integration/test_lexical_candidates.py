@@ -19,7 +19,7 @@ from citewire_retriever.filters import Operator, comparison
 from citewire_retriever.model import Scope, SearchMode, SearchQuery
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.tuning import SearchTuning
-from corpus_rows import CorpusRows, NewDocument
+from corpus_rows import CorpusRows, NewDocument, set_tenant
 from proof_scale import ProofScale
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ async def test_the_function_gives_nothing_without_a_tenant_and_nothing_of_others
     with psycopg.connect(database.dsn("citewire_corpus")) as connection:
         assert connection.execute(asked, (terms[0],)).fetchone() == (0,)
         for org, count in {**counts, "nobody": 0}.items():
-            connection.execute("SELECT set_config('citewire.org_id', %s, false)", (org,))
+            set_tenant(connection, org)
             assert connection.execute(asked, (terms[0],)).fetchone() == (count,)
     with psycopg.connect(database.dsn("citewire_worker")) as connection:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -22,6 +22,7 @@ from search_library import DIMENSIONS, SPACE, clustered
 if TYPE_CHECKING:
     from databases import Database
 
+pytestmark = pytest.mark.one_postgres("it begins before a migration that no cluster is older than")
 ROLES = (("owner",), ("admin",), ("editor",), ("member",), ("reader",), ())
 
 
