@@ -7,7 +7,7 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,11 +46,17 @@ async def tesseract(languages: str = "eng", *, cpu_seconds: float = 60, most_pag
     return recogniser
 
 
-async def read(folder: Path, name: str, data: bytes, recogniser: Recogniser | None) -> ParsedDocument:
+async def read(
+    folder: Path,
+    name: str,
+    data: bytes,
+    recogniser: Recogniser | None,
+    recognised: Callable[[int, int], Awaitable[None]] | None = None,
+) -> ParsedDocument:
     path = folder / "file"
     path.write_bytes(data)
     async with Sandbox.open(replace(RULES, recogniser=recogniser), processes=1) as sandbox:
-        document = await sandbox.parse(path, name, "")
+        document = await sandbox.parse(path, name, "", recognised=recognised)
     assert os.listdir(folder) == ["file"], "pages were left behind"  # noqa: PTH208 - pathlib's doesn't suit async
     check_document(document)
     return document
@@ -70,7 +76,13 @@ def says(document: ParsedDocument, page: int) -> str:
 @TESSERACT
 async def test_a_scanned_pdf_is_read_page_by_page_with_its_lines(tmp_path: Path) -> None:
     data = scanned_pdf(picture("First"), Image.new("L", (2550, 3300), 255), picture("Third", LINES[2:]))
-    document = await read(tmp_path, "scan.pdf", data, await tesseract())
+    progress: list[tuple[int, int]] = []
+
+    async def note(pages: int, of: int) -> None:
+        progress.append((pages, of))
+
+    document = await read(tmp_path, "scan.pdf", data, await tesseract(), note)
+    assert progress == [(0, 3), (1, 3), (2, 3)]
     assert (document.format, document.media_type, document.pages) == (Format.PDF, "application/pdf", 3)
     assert all(line in says(document, 1) for line in LINES)
     assert says(document, 2) == ""

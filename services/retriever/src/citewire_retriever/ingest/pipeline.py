@@ -221,11 +221,17 @@ class Pipeline:
                     done += len(group)
 
     async def _parse(self, original: "_Original", turn: Turn, position: SheetPosition | None) -> ParsedDocument:
-        version = original.version
+        version, job = original.version, original.job
+
+        async def recognised(pages: int, of: int) -> None:
+            await self._store.progress(job, "parse", pages, of)
+
         with _stage("read"):
             path = await original.path()
             with _stage("parse"):
-                document = await self._sandbox.parse(path, version.file_name, version.media_type, turn.read, position)
+                document = await self._sandbox.parse(
+                    path, version.file_name, version.media_type, turn.read, position, recognised
+                )
             if document.following is None:
                 await original.close()
             return document

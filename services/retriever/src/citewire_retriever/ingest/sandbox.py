@@ -8,7 +8,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, astuple, dataclass
 from datetime import date
@@ -124,10 +124,12 @@ class Sandbox:
         media_type: str,
         spent: Callable[[float], None] = lambda _: None,
         position: SheetPosition | None = None,
+        recognised: Callable[[int, int], Awaitable[None]] | None = None,
     ) -> ParsedDocument:
         """Reads a file, or the part of a long table at a position.
 
-        `spent` is told how many seconds were computed, also for one that can't be read.
+        `spent` is told how many seconds were computed, also for one that can't be read; `recognised`, before each page
+        that is a picture, how many of them were read, and how many there are.
 
         Raises:
             IngestError: With any code; TIMEOUT if it took too long, CORRUPT if it crashes the parser, INTERNAL for a
@@ -151,7 +153,12 @@ class Sandbox:
                 f"The document has {len(text.scans):,} scanned pages, and text is recognised on up to "
                 f"{recogniser.most_pages:,}: split it.",
             )
-        pages = [each for page in text.scans if (each := await self._recognise(recogniser, path, page, spent))]
+        pages: list[RecognisedPage] = []
+        for number, scan in enumerate(text.scans):
+            if recognised is not None:
+                await recognised(number, len(text.scans))
+            page = await self._recognise(recogniser, path, scan, spent)
+            pages += [page] if page is not None else []
         document = await asyncio.to_thread(merge, text.document, pages, self._rules.limits)
         if not document.blocks:
             raise IngestError(IngestCode.NO_TEXT, "The file holds no text, and in its images none was recognised.")
