@@ -79,3 +79,32 @@ def _jbig2() -> bytes:
         struct.pack(">IBBBI", number, kind, 0, 1, len(body)) + body
         for number, (kind, body) in enumerate([(48, page), (38, region)])
     )
+
+
+def form_pdf(fields: list[tuple[str, str]]) -> bytes:
+    """A page with a form: labels that are its text, and beside them fields whose values are only in the fields."""
+    objects: list[bytes] = []
+    labels: list[bytes] = []
+    first = 6
+    for number, (label, value) in enumerate(fields):
+        bottom = 720 - 20 * number
+        labels.append(b"BT /F1 12 Tf 72 %d Td (%s) Tj ET" % (bottom, label.encode()))
+        shown = b"/Tx BMC q BT /F1 12 Tf 2 3 Td (%s) Tj ET Q EMC" % value.encode()
+        objects += [
+            b"<< /Type /Annot /Subtype /Widget /FT /Tx /T (field%d) /V (%s) /F 4 /Rect [250 %d 450 %d] /P 3 0 R"
+            b" /DA (/F1 12 Tf 0 g) /AP << /N %d 0 R >> >>"
+            % (number, value.encode(), bottom - 3, bottom + 15, first + 2 * number + 1),
+            b"<< /Type /XObject /Subtype /Form /BBox [0 0 200 18] /Resources << /Font << /F1 5 0 R >> >>"
+            b" /Length %d >>\nstream\n%s\nendstream" % (len(shown), shown),
+        ]
+    content = b"\n".join(labels)
+    references = b" ".join(b"%d 0 R" % (first + 2 * number) for number in range(len(fields)))
+    return assemble_pdf([
+        b"<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [%s] /DR << /Font << /F1 5 0 R >> >> >> >>" % references,
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Annots [%s]"
+        b" /Resources << /Font << /F1 5 0 R >> >> >>" % references,
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        *objects,
+    ])  # fmt: skip

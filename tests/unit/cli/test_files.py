@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from citewire_cli.files import find_sources, inspect, why_unreadable
-from citewire_retriever.ingest.detect import BINARY_MAGIC, detect
+from citewire_retriever.ingest.detect import detect
 from citewire_retriever.ingest.errors import IngestError
+from citewire_retriever.ingest.unread import BINARY_MAGIC
 from cli_types import Run
 from fake_gateway import FakeGateway
 from fake_library import FakeLibrary

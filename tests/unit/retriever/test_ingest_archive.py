@@ -184,9 +184,13 @@ def overlapping() -> bytes:
     return data.getvalue()
 
 
+_BEGINNING = b"x" * 65_536
+"""What begins as a text is inflated."""
+
+
 def bomb(layers: int, width: int) -> bytes:
-    """Archives of archives, as in 42.zip: at the bottom a file of zeros, a thousand times larger than it looks."""
-    data = package({"0.txt": bytes(8 * _MIB)})
+    """Archives of archives, as in 42.zip: at the bottom zeros behind a text, a thousand times larger than they look."""
+    data = package({"0.txt": _BEGINNING + bytes(8 * _MIB)})
     for _ in range(layers):
         data = package({f"{number}.zip": data for number in range(width)})
     return data
@@ -223,8 +227,8 @@ def test_what_cannot_be_read_says_why(tmp_path: Path, name: str, make: Callable[
 
 
 def streams(compress: Callable[[bytes], bytes], first: bytes = b"") -> bytes:
-    """More zeros than may be inflated, as streams one after another."""
-    return compress(first + bytes(16 * _MIB)) + compress(bytes(64 * _MIB)) * 9
+    """More zeros behind a text than may be inflated, as streams one after another."""
+    return compress(first + _BEGINNING + bytes(16 * _MIB)) + compress(bytes(64 * _MIB)) * 9
 
 
 def bomb_by_method() -> bytes:

@@ -34,9 +34,12 @@ _WESTERN = {0xDC00 + byte: bytes([byte]).decode("cp1252", "replace") for byte in
 _NO_CHARSETS = frozenset({"punycode", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs", "oem"})
 # Control characters that no text file has a use for. Tab, LF, FF and CR are not among them.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+_CONTROLS = re.compile(f"{_CONTROL.pattern}+")
 _MAX_CONTROL_SHARE = 0.01
 _INSIDE_WORDS = "\u2019\u00ad\u2013\u2014\u00b7"  # apostrophe, hyphens, dashes, the Catalan dot
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]{0,30}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,500}(?:\x07|\x1b\\))")
+"""What colours a terminal's output, in logs."""
 
 
 def decode(data: bytes, *, what: str = "file") -> str:
@@ -93,7 +96,9 @@ def clean(text: str) -> str:
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = text.removeprefix("\ufeff")
-    text = _CONTROL.sub("", text)
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text)
+    text = _CONTROLS.sub("", text)
     return _SURROGATE.sub("\ufffd", text)
 
 
@@ -185,5 +190,5 @@ def _looks_western(text: str) -> bool:
 
 
 def _is_binary(text: str) -> bool:
-    sample = text[:_SAMPLE]
+    sample = _ESCAPES.sub("", text[:_SAMPLE])
     return len(_CONTROL.findall(sample)) > _MAX_CONTROL_SHARE * max(len(sample), 100)

@@ -17,12 +17,13 @@ from citewire_retriever.ingest.kinds import (
     HTML,
     JPEG,
     KINDS,
+    MAIL,
+    MAILBOX,
     OUTLOOK,
     PACKAGES,
     PDF,
     PNG,
     RTF,
-    SUPPORTED,
     TAR,
     TEXT,
     TIFF,
@@ -32,22 +33,10 @@ from citewire_retriever.ingest.kinds import (
     ZIP,
     Kind,
 )
+from citewire_retriever.ingest.unread import OLE, refuse_binary, refuse_noise, refuse_package
 
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 HEAD_BYTES = 65_536
 """How much of a file is looked at to find its format."""
-BINARY_MAGIC: tuple[tuple[bytes, str], ...] = (
-    (b"PK\x05\x06", "an empty ZIP archive"),
-    (_OLE, "an old Office document"),
-    (b"GIF8", "a GIF image"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
-    (b"Rar!\x1a\x07", "a RAR archive"),
-    (b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
-    (b"\x7fELF", "a program"),
-    (b"SQLite format 3\x00", "an SQLite database"),
-    (b"OggS", "an audio or video file"),
-    (b"ID3", "an audio file"),
-)
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _MESSAGE_STREAM = "__properties_version1.0".encode("utf-16-le")
 _OLD_OFFICE = {
@@ -111,6 +100,10 @@ _MEMBER = re.compile(rb"PK\x03\x04(?=.{22}(..)..(.{0,99}))", re.S)
 _STATED = re.compile(rb"PK\x03\x04.{26}mimetype(application/[a-z0-9.+-]{1,99}?)(?=PK|[^a-z0-9.+-])", re.S)
 """The media type that OpenDocument files and EPUBs begin with."""
 _CARDS = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,100}BEGIN:(VCARD|VCALENDAR)\s", re.I)
+_MAILBOX = re.compile(rb"From \S{1,300} [^\r\n]{0,40}\d\d:\d\d[^\r\n]{0,40}\r?\n[A-Za-z][\w-]{0,60}:")
+_HEADER = re.compile(rb"[A-Za-z][\w-]{0,60}:")
+_MAIL_HEADERS = frozenset({b"received", b"message-id", b"mime-version"})
+_XML = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,100}<\?xml\s")
 _HTML_START = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?>(?:<!--.{0,2000}?-->\s*)*)<(?:!doctype\s+html|html)[\s>]",
     re.I | re.S,
@@ -155,20 +148,29 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
     cards = _CARDS.match(head)
     if cards is not None:
         return _detected(CONTACTS if cards[1].lower() == b"vcard" else CALENDAR)
+    if _MAILBOX.match(head):
+        return _detected(MAILBOX)
     if suffix == ".pdf":
         raise IngestError(IngestCode.CORRUPT, "The file is named .pdf but isn't a PDF.")
     if suffix == ".rtf":
         raise IngestError(IngestCode.CORRUPT, "The file is named .rtf but isn't RTF.")
     if suffix in OUTLOOK.suffixes:
         raise IngestError(IngestCode.CORRUPT, "The file is named .msg but isn't a message of Outlook.")
+    by_name = BY_SUFFIX.get(suffix)
     language = _SUFFIX_LANGUAGE.get(suffix) or _FILE_LANGUAGE.get(name)
+    refuse_noise(head, is_named=by_name is not None or language is not None)
     if language is not None:
         return _code(language)
-    by_name = BY_SUFFIX.get(suffix)
     if (by_name is None or by_name.may_be_html) and _HTML_START.match(head):
         return _detected(HTML)
     if by_name is not None:
         return _detected(by_name)
+    if suffix in XLS.suffixes and b"\t" in head.partition(b"\n")[0]:
+        return _detected(BY_SUFFIX[".tsv"])  # what many programs call a workbook
+    if _XML.match(head):
+        return _detected(BY_SUFFIX[".xml"])
+    if _is_mail(head):
+        return _detected(MAIL)
     return _by_media_type(head, media_type.partition(";")[0].strip().lower())
 
 
@@ -177,7 +179,7 @@ def _package(head: bytes, suffix: str, media_type: str) -> Kind | None:
     named = BY_SUFFIX.get(suffix) or BY_MEDIA_TYPE.get(media_type.partition(";")[0].strip().lower())
     if named is not None and named.format not in PACKAGES:
         named = None
-    if head.startswith(_OLE):
+    if head.startswith(OLE):
         if suffix in OUTLOOK.suffixes or _MESSAGE_STREAM in head:
             return OUTLOOK
         if HAS_XLS and _is_xls(head, suffix):
@@ -188,10 +190,12 @@ def _package(head: bytes, suffix: str, media_type: str) -> Kind | None:
             raise IngestError(IngestCode.CORRUPT, f"The file is named {suffix} but isn't one: save or export it again.")
         return None
     stated = _STATED.match(head)
-    kind = BY_MEDIA_TYPE.get(stated.group(1).decode()) if stated is not None else None
+    says = stated.group(1).decode() if stated is not None else ""
+    kind = BY_MEDIA_TYPE.get(says)
     if kind is not None and kind.format in PACKAGES:
         return kind
     names = [each.group(2)[: int.from_bytes(each.group(1), "little")] for each in _MEMBER.finditer(head)]
+    refuse_package(names, says)
     for kind in KINDS:
         if kind.member and any(name.startswith(kind.member) for name in names):
             return kind
@@ -205,6 +209,19 @@ def _by_magic(head: bytes) -> Kind | None:
     if _WEBP.match(head):
         return WEBP
     return next((each for magic, each in (*_ARCHIVES, *_IMAGES) if head.startswith(magic)), None)
+
+
+def _is_mail(head: bytes) -> bool:
+    """Whether a file begins with the header of an e-mail."""
+    lines = re.split(rb"\r?\n\r?\n", head, maxsplit=1)[0].splitlines()
+    names: set[bytes] = set()
+    for line in lines:
+        header = _HEADER.match(line)
+        if header is not None:
+            names.add(header.group()[:-1].lower())
+        elif not line.startswith((b" ", b"\t")):
+            return False
+    return b"from" in names and bool(names & _MAIL_HEADERS)
 
 
 def _is_xls(head: bytes, suffix: str) -> bool:
@@ -238,13 +255,7 @@ def _refuse_binary(head: bytes) -> None:
     if head.startswith(_OLDEST_EXCEL):
         kind = "a workbook of before Excel 5"
         raise IngestError(IngestCode.UNSUPPORTED_FORMAT, _how_to_convert(kind, ".xlsx"))
-    kind = next((text for magic, text in BINARY_MAGIC if head.startswith(magic)), None)
-    if kind is not None and head.startswith(_OLE):
-        advice = "save it as .docx, .xlsx, .pptx or PDF, in Office or LibreOffice, and upload that"
-        raise IngestError(IngestCode.UNSUPPORTED_FORMAT, f"The file is {kind}, whatever its name: {advice}.")
-    if kind is not None:
-        message = f"The file is {kind}, whatever its name. Supported: {SUPPORTED}."
-        raise IngestError(IngestCode.UNSUPPORTED_FORMAT, message)
+    refuse_binary(head)
 
 
 def _by_media_type(head: bytes, media_type: str) -> Detected:

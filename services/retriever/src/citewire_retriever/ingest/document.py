@@ -96,6 +96,10 @@ class SheetPosition:
     """Whether quotes stand around cells, and aren't mere signs."""
     names: tuple[str, ...] | None = None
     """The columns' names, empty if they have none; None if the header is still to come."""
+    quote: str = '"'
+    """The sign around cells."""
+    escape: str = ""
+    """The sign before a quote that is one of a cell's own, beside one that is doubled; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,14 @@ _LATIN: Final = (
     ("iso8859-2", "áčďéěíňóřšťúůýžÁČĎÉĚÍŇÓŘŠŤÚŮÝŽ"),
     ("cp1250", "áéíóöőúüűÁÉÍÓÖŐÚÜŰ"),
     ("iso8859-2", "áéíóöőúüűÁÉÍÓÖŐÚÜŰ"),
+    ("cp1250", "ăâîşţĂÂÎŞŢ"),
+    ("cp1250", "čćđšžČĆĐŠŽ"),
+    ("cp1257", "ąčęėįšųūžĄČĘĖĮŠŲŪŽ"),
+    ("cp1257", "āčēģīķļņšūžĀČĒĢĪĶĻŅŠŪŽ"),
+    ("cp850", "äöüßÄÖÜé"),
+    ("cp850", "àâæçéèêëîïôùûüÿÀÂÇÉÈÊËÎÏÔÙÛ"),
+    ("cp850", "áéíñóúüÁÉÍÑÓÚ"),
+    ("cp850", "åäöæøéÅÄÖÆØ"),
 )
 """Encodings, and the letters that a language adds to ASCII; the first of equals wins."""
 _LOOKED_AT: Final = 2000
@@ -35,6 +43,9 @@ _MOST_ACCENTED: Final = 0.45
 """Share of letters beyond ASCII in a Latin text."""
 _LEAST_KNOWN: Final = 0.97
 _WIDE: Final = ("utf-16-le", "utf-16-be")
+_PRINTED: Final = frozenset(b"\t\r\n" + bytes(range(0x20, 0x7F)))
+_MOST_PRINTED: Final = 0.85
+"""Share of bytes that are signs of ASCII: a text of such with some zeros reads well as Chinese, and is none."""
 _LEAST_OF_SCRIPT: Final = 0.9
 """Share of a text's characters that are of its two most frequent scripts, or ASCII. Read in the wrong order of bytes, a
 text has characters of many."""
@@ -42,6 +53,8 @@ text has characters of many."""
 
 def guess_wide(sample: bytes) -> str | None:
     """Whether a text with zero bytes is UTF-16 without a mark: the byte order in which it is of one script."""
+    if sum(byte in _PRINTED for byte in sample) > _MOST_PRINTED * len(sample):
+        return None
     best, share = max(((name, _of_one_script(sample, name)) for name in _WIDE), key=lambda each: each[1])
     return best if share >= _LEAST_OF_SCRIPT else None
 

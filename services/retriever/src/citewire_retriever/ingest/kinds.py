@@ -35,6 +35,7 @@ XLS: Final = Kind(
 HAS_XLS: Final = find_spec("python_calamine") is not None
 """Whether old workbooks are read here: by an optional package, `pip install 'citewire-retriever[xls]'`."""
 HTML: Final = Kind("HTML", Format.HTML, ("text/html", "application/xhtml+xml"), (".html", ".htm", ".xhtml"))
+MAIL: Final = Kind("e-mails (EML, MSG)", Format.MAIL, ("message/rfc822",), (".eml",))
 OUTLOOK: Final = Kind("e-mails (EML, MSG)", Format.MAIL, ("application/vnd.ms-outlook",), (".msg",), may_be_html=False)
 _CARDS: Final = "contacts and calendars (VCF, ICS)"
 CONTACTS: Final = Kind(_CARDS, Format.CARDS, ("text/vcard", "text/x-vcard", "text/directory"), (".vcf", ".vcard"))
@@ -44,6 +45,7 @@ TEXT: Final = Kind(
     (".txt", ".text", ".log", ".tex", ".conf", ".properties", ".diff", ".patch"),
 )  # fmt: skip
 _ARCHIVES: Final = "archives (ZIP, TAR, GZ, BZ2, XZ)"
+MAILBOX: Final = Kind("mailboxes (MBOX)", Format.ARCHIVE, ("application/mbox",), (".mbox",))
 ZIP: Final = Kind(_ARCHIVES, Format.ARCHIVE, ("application/zip", "application/x-zip-compressed"), (".zip",))
 _IMAGES: Final = "images (PNG, JPEG, TIFF, WebP)"
 PNG: Final = Kind(_IMAGES, Format.IMAGE, ("image/png",), (".png",))
@@ -68,12 +70,13 @@ KINDS: Final = (
     Kind("PowerPoint (PPTX)", Format.SLIDES, (f"{_OOXML}.presentationml.presentation",),
          (".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm"), member=b"ppt/"),
     Kind("Jupyter notebooks", Format.NOTEBOOK, ("application/x-ipynb+json",), (".ipynb",)),
-    Kind("e-mails (EML, MSG)", Format.MAIL, ("message/rfc822",), (".eml",)),
+    MAIL,
     OUTLOOK,
+    Kind("saved web pages (MHT)", Format.MAIL, ("application/x-mimearchive", "multipart/related"), (".mht", ".mhtml")),
     Kind("JSON", Format.DATA, ("application/json", "text/json"), (".json", ".geojson")),
     Kind("JSON", Format.DATA, ("application/jsonl", "application/x-ndjson"), (".jsonl", ".ndjson")),
     Kind("YAML", Format.DATA, ("application/yaml", "application/x-yaml", "text/yaml"), (".yaml", ".yml")),
-    Kind("XML", Format.DATA, ("application/xml", "text/xml"), (".xml",)),
+    Kind("XML", Format.DATA, ("application/xml", "text/xml", "image/svg+xml"), (".xml", ".svg")),
     Kind("reStructuredText", Format.MARKUP, ("text/x-rst",), (".rst", ".rest")),
     Kind("AsciiDoc", Format.MARKUP, ("text/asciidoc", "text/x-asciidoc"), (".adoc", ".asciidoc", ".asc")),
     Kind("Org", Format.MARKUP, ("text/org", "text/x-org"), (".org",)),
@@ -94,6 +97,7 @@ KINDS: Final = (
     GZIP,
     BZIP2,
     XZ,
+    MAILBOX,
     PNG,
     JPEG,
     TIFF,

@@ -178,12 +178,14 @@ def decode_position(values: Sequence[Any] | None) -> SheetPosition | None:
     """A position in a long table again; raises as `decode_document`."""
     if values is None:
         return None
-    offset, row, delimiter, quoted, names = values
+    offset, row, delimiter, quoted, names, quote, escape = values
     if isinstance(names, list):
         names = tuple(_string(name) for name in cast("list[object]", names))
     elif names is not None:
         raise TypeError("not names")
-    return SheetPosition(_integer(offset), _integer(row), _string(delimiter), bool(quoted), names)
+    return SheetPosition(
+        _integer(offset), _integer(row), _string(delimiter), bool(quoted), names, _string(quote), _string(escape)
+    )
 
 
 def _string(value: object) -> str:

@@ -194,10 +194,15 @@ def _read_notebook(file: _File) -> ParsedDocument:
 
 def _read_mail(file: _File) -> ParsedDocument:
     from citewire_retriever.ingest.parsers.mail import parse_mail
-    from citewire_retriever.ingest.parsers.outlook import MEDIA_TYPE, parse_outlook
+    from citewire_retriever.ingest.parsers.outlook import MEDIA_TYPE as OUTLOOK
+    from citewire_retriever.ingest.parsers.outlook import parse_outlook
+    from citewire_retriever.ingest.parsers.web_archive import MEDIA_TYPE as WEB_ARCHIVE
+    from citewire_retriever.ingest.parsers.web_archive import parse_web_archive
 
     file.inside.check_depth()
-    if file.detected.media_type == MEDIA_TYPE:
+    if file.detected.media_type == WEB_ARCHIVE:
+        return parse_web_archive(file.data, file.inside)
+    if file.detected.media_type == OUTLOOK:
         return parse_outlook(file.data, file.inside)
     return parse_mail(file.data, file.inside)
 

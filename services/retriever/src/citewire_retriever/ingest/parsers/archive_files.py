@@ -23,6 +23,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipInfo
 
 from citewire_retriever.ingest.decode import clean
 from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.parsers.mailbox_files import is_mailbox, mailbox_messages
 from citewire_retriever.ingest.parsers.nesting import Budget
 from citewire_retriever.ingest.parsers.package import ENCRYPTED, bytes_file, inflates_too_much, open_zip
 from citewire_retriever.ingest.parsers.pairs import one_line
@@ -73,6 +74,9 @@ def members(data: bytes | mmap, name: str, budget: Budget) -> Iterator[Member]:
     if data[:2] == b"PK":
         yield from _zip_members(data, budget)
         return
+    if is_mailbox(data):
+        yield from _mailbox_members(data, budget)
+        return
     stream = _decompressed(data)
     source = _Source(stream or bytes_file(data), budget)
     head = source.read(_BLOCK)
@@ -110,6 +114,12 @@ def _zip_members(data: bytes | mmap, budget: Budget) -> Iterator[Member]:
             continue
         with stream:
             yield Member(path, info.file_size, None, _Source(stream, budget).read)
+
+
+def _mailbox_members(data: bytes | mmap, budget: Budget) -> Iterator[Member]:
+    for name, message in mailbox_messages(data):
+        budget.take_file()
+        yield Member(name, None, None, _Source(message, budget).read)
 
 
 def _why_not(info: ZipInfo) -> IngestError | None:

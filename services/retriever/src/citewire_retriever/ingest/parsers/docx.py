@@ -9,12 +9,20 @@ from dataclasses import replace
 from mmap import mmap
 from typing import Final
 
+from citewire.common.v1.place_pb2 import Place
+
+from citewire_retriever.ingest.decode import decode
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.parsers.charts import add_chart
 from citewire_retriever.ingest.parsers.docx_numbers import Numbers
 from citewire_retriever.ingest.parsers.docx_styles import Styles
 from citewire_retriever.ingest.parsers.docx_text import Paragraph, children, find, read_paragraphs, value
+from citewire_retriever.ingest.parsers.html import parse_html_page
 from citewire_retriever.ingest.parsers.lxml_facade import Element
-from citewire_retriever.ingest.parsers.package import Package, attribute, local
+from citewire_retriever.ingest.parsers.mail import contents_of, read_message
+from citewire_retriever.ingest.parsers.nesting import embed
+from citewire_retriever.ingest.parsers.package import Package, attribute, local, relation_id
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
 from citewire_retriever.ingest.parsers.tables import Cell, Grid, add_rows, mark_header, table_name
 
@@ -26,8 +34,8 @@ def parse_docx(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
     """Parses a Word document.
 
     Headings are what their style's outline level says, whatever language the style's name is in. List items have their
-    numbers, notes follow the paragraph that refers to them, and so do text boxes. Left out: headers and footers, tables
-    of contents, what tracked changes delete, hidden text.
+    numbers, notes follow the paragraph that refers to them, and so do text boxes and the values of charts. Left out:
+    headers and footers, tables of contents, what tracked changes delete, hidden text.
 
     Raises:
         IngestError: CORRUPT, PASSWORD_REQUIRED, TOO_LARGE.
@@ -51,7 +59,7 @@ def read_docx_tables(data: bytes | mmap, limits: ParseLimits) -> Iterator[Grid]:
 def _read(package: Package, limits: ParseLimits, *, keep_tables: bool = False) -> "_Reader":
     main = package.related("", "officeDocument") or "word/document.xml"
     reader = _Reader(package, main, limits, keep_tables=keep_tables)
-    for _, element in package.elements(main, frozenset({"p", "tbl"})):
+    for _, element in package.elements(main, frozenset({"p", "tbl", "altChunk"})):
         reader.read(element)
     return reader
 
@@ -59,6 +67,8 @@ def _read(package: Package, limits: ParseLimits, *, keep_tables: bool = False) -
 class _Reader:
     def __init__(self, package: Package, main: str, limits: ParseLimits, *, keep_tables: bool) -> None:
         self.keep_tables = keep_tables
+        self.package = package
+        self.relations = package.relations(main)
         self.builder = TextBuilder(limits)
         self.styles = Styles(package.related_tree(main, "styles"))
         self.numbers = Numbers(package.related_tree(main, "numbering"), self.styles)
@@ -73,15 +83,36 @@ class _Reader:
         self.first_heading: str | None = None
 
     def read(self, element: Element) -> None:
-        if local(element.tag) == "tbl":
+        tag = local(element.tag)
+        if tag == "tbl":
             self._table(element)
             return
+        if tag == "altChunk":
+            self._page(self.relations.get(relation_id(element), ("", ""))[1])
+            return
         self._paragraphs(read_paragraphs(element))
+
+    def _page(self, part: str) -> None:
+        """A part in another format, as programs leave it that turn pages into documents: HTML, or a saved page."""
+        if part not in self.package or not part.lower().endswith((".html", ".htm", ".xhtml", ".mht", ".mhtml")):
+            return
+        data = self.package.read(part)
+        try:
+            pages = contents_of(read_message(data)).html if part.lower().endswith(("mht", "mhtml")) else [decode(data)]
+            for page in pages[:1]:
+                embed(self.builder, parse_html_page(page, self.builder.limits), Place())
+        except IngestError as error:
+            if error.code is IngestCode.TOO_LARGE:
+                raise
 
     def _paragraphs(self, paragraphs: list[Paragraph]) -> None:
         """A paragraph, then what hangs on it: its text boxes and notes."""
         for paragraph in paragraphs:
             self._paragraph(paragraph)
+            for chart in paragraph.charts:
+                kind, part = self.relations.get(chart, ("", ""))
+                if kind == "chart":
+                    add_chart(self.builder, self.package, part)
             for note in paragraph.notes:
                 body = self.notes.pop(note, None)  # once, should several refer to it
                 for each in children(body):

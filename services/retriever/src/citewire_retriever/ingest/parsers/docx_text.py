@@ -4,11 +4,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from citewire_retriever.ingest.parsers.lxml_facade import Element, walk
-from citewire_retriever.ingest.parsers.package import attribute, local
+from citewire_retriever.ingest.parsers.package import attribute, local, relation_id
 
 _LEFT_OUT: Final = frozenset(
     {"del", "moveFrom", "delText", "instrText", "delInstrText", "fldData", "Fallback", "rt", "pPr", "tblPr"}
 )
+_WINGDINGS: Final = {"FC": "✓", "FB": "✗", "FE": "☑", "FD": "☒", "6F": "☐", "A8": "☐", "E0": "→", "B7": "•", "A7": "▪"}
+"""Signs of the font of that name, by the last digits of their number."""
 _SIGNS: Final = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _OFF: Final = frozenset({"0", "false", "off"})
 
@@ -21,6 +23,8 @@ class Paragraph:
     text: str = ""
     notes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """``footnote`` or ``endnote``, and the note's id."""
+    charts: list[str] = field(default_factory=list[str])
+    """Relations to the charts in it."""
     pieces: list[str] = field(default_factory=list[str])
 
 
@@ -42,8 +46,12 @@ def read_paragraphs(element: Element) -> list[Paragraph]:
             results.append(stack[-1])
         elif tag == "t":
             stack[-1].pieces.append(each.text or "")
+        elif tag == "sym" and attribute(each, "font").startswith("Wingdings"):
+            stack[-1].pieces.append(_WINGDINGS.get(attribute(each, "char")[-2:].upper(), ""))
         elif tag in _SIGNS and attribute(each, "type") != "page":
             stack[-1].pieces.append(_SIGNS[tag])
+        elif tag == "chart":
+            stack[-1].charts.append(relation_id(each))
         elif tag in {"footnoteReference", "endnoteReference"}:
             stack[-1].notes.append((tag.removesuffix("Reference"), attribute(each, "id")))
     for paragraph in results:

@@ -18,8 +18,10 @@ from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedD
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.html import parse_html_page
 from citewire_retriever.ingest.parsers.nesting import Inside, PartNames, embed
+from citewire_retriever.ingest.parsers.outlook_rtf import rtf_text
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
 from citewire_retriever.ingest.parsers.plain import parse_plain
+from citewire_retriever.ingest.parsers.tnef import is_wrapped, unwrap
 
 MEDIA_TYPE: Final = "message/rfc822"
 HEADER_CHARS: Final = 4_000
@@ -36,6 +38,13 @@ _FORWARDED: Final = re.compile(
     re.I,
 )
 _MOST_LINE: Final = 100
+_SIGNATURES: Final = frozenset(
+    {"application/pkcs7-signature", "application/x-pkcs7-signature", "application/pgp-signature"}
+)
+_LONG: Final = 1500
+"""Characters."""
+_FULLER: Final = 3
+"""How many times as long as the plain text that of the HTML is, where the plain one only says that there is another."""
 
 
 class _BoundedPolicy(EmailPolicy):
@@ -46,11 +55,12 @@ class _BoundedPolicy(EmailPolicy):
         return name, value[:HEADER_CHARS].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-_POLICY: Final = _BoundedPolicy()
+POLICY: Final = _BoundedPolicy()
+"""How the headers of any message are read."""
 
 
 @dataclass(slots=True)
-class _Contents:
+class Contents:
     """What a message holds."""
 
     plain: list[str] = field(default_factory=list[str])
@@ -65,9 +75,10 @@ def parse_mail(data: bytes | mmap, inside: Inside) -> ParsedDocument:
     """Parses an e-mail.
 
     Its subject is the title. Sender, receivers, date and subject are the first paragraph, with the names of the
-    attachments; then comes the text, of the HTML where no plain one came with it. Quoted lines keep their `>`, and
-    what is forwarded or answered below a line that says so is a section of that name. An attachment that can be read
-    is a section with its own places, and its name as their `part`; others are named as not read.
+    attachments; then comes the plain text, with that of the HTML below it where the plain one is missing
+    or only a hint at it. Quoted lines keep their `>`, and what is forwarded or answered below a line that says so is a
+    section of that name. An attachment that can be read is a section with its own places, and its name as their `part`;
+    others are named as not read.
 
     Args:
         data: The file.
@@ -76,13 +87,18 @@ def parse_mail(data: bytes | mmap, inside: Inside) -> ParsedDocument:
     Raises:
         IngestError: CORRUPT if it isn't an e-mail; EMPTY; TOO_LARGE.
     """
+    return render_mail(read_message(data), inside, MEDIA_TYPE)
+
+
+def read_message(data: bytes | mmap) -> EmailMessage:
+    """A file as a message. Raises IngestError: CORRUPT if it isn't one."""
     try:
-        message = cast("EmailMessage", message_from_bytes(data[:], policy=_POLICY))
+        message = cast("EmailMessage", message_from_bytes(data[:], policy=POLICY))
     except RecursionError:
         raise IngestError(IngestCode.CORRUPT, "The e-mail's parts are nested too deeply to be read.") from None
     if not any(name in message for name in _KNOWN):
         raise IngestError(IngestCode.CORRUPT, "The file is named as an e-mail but has no header of one.")
-    return render_mail(message, inside, MEDIA_TYPE)
+    return message
 
 
 def render_mail(message: EmailMessage, inside: Inside, media_type: str) -> ParsedDocument:
@@ -91,7 +107,7 @@ def render_mail(message: EmailMessage, inside: Inside, media_type: str) -> Parse
     writer.write(message, "", 0)
     if not writer.builder.blocks:
         raise IngestError(IngestCode.EMPTY, "The e-mail has neither text nor attachments.")
-    title = one_line(_header(message, "Subject"))[:LABEL_LIMIT] or None
+    title = one_line(header_of(message, "Subject"))[:LABEL_LIMIT] or None
     return ParsedDocument(Format.MAIL, media_type, writer.builder.text(), tuple(writer.builder.blocks), title=title)
 
 
@@ -105,26 +121,46 @@ class _Writer:
     def write(self, message: EmailMessage, part: str, depth: int) -> None:
         """Writes a message; `part` is its name where it is an attachment of another."""
         place = Place(part=part) if part else Place()
-        contents = _contents(message)
+        contents = contents_of(message)
+        self._unwrap(contents)
         attachments = [
             (self.names.name(part, name), data, media_type)
             for name, data, media_type in contents.attachments[:_MOST_ATTACHMENTS]
         ]
-        lines = [f"{name}: {value}" for name in _SHOWN if (value := one_line(_header(message, name)))]
+        lines = [f"{name}: {value}" for name in _SHOWN if (value := one_line(header_of(message, name)))]
         if attachments:
             names = [PurePosixPath(name).name for name, _, _ in attachments]
             if more := len(contents.attachments) - len(attachments):
                 names.append(f"{more} more")
             lines.append(f"Attachments: {', '.join(names)}")
         self._paragraph("\n".join(lines), place)
-        if any(text.strip() for text in contents.plain):
-            for text in contents.plain:
-                self._text(text, place, 2 * depth + 1)
-        else:
-            for text in contents.html:
-                self._html(text, place, 2 * depth)
+        for text in contents.plain:
+            self._text(text, place, 2 * depth + 1)
+        plain = sum(len(text.strip()) for text in contents.plain)
+        # A long text is no mere hint at the other one, which needn't be read then.
+        texts = contents.html if plain < _LONG else []
+        pages = [page for text in texts if (page := self._page(text)) is not None]
+        if sum(len(page.text) for page in pages) > _FULLER * plain:
+            for page in pages:
+                embed(self.builder, page, place, deeper=2 * depth)
         for name, data, media_type in attachments:
             self._attachment(name, data, media_type, depth)
+
+    def _unwrap(self, contents: Contents) -> None:
+        """Puts what Outlook wrapped (winmail.dat) in the place of its wrapping."""
+        attachments: list[tuple[str, bytes | EmailMessage, str]] = []
+        for name, data, media_type in contents.attachments:
+            if not isinstance(data, bytes) or not is_wrapped(data):
+                attachments.append((name, data, media_type))
+                continue
+            wrapped = unwrap(data)
+            attachments += [(each, content, "") for each, content in wrapped.attachments]
+            if any(text.strip() for text in (*contents.plain, *contents.html)):
+                continue
+            if wrapped.html:
+                contents.html.append(wrapped.html)
+            contents.plain.append(wrapped.plain or rtf_text(wrapped.rtf, self.inside.budget, self.inside.limits))
+        contents.attachments = attachments
 
     def _attachment(self, name: str, data: bytes | EmailMessage, media_type: str, depth: int) -> None:
         level, place, label = 2 * depth + 1, Place(part=name), PurePosixPath(name).name
@@ -152,14 +188,14 @@ class _Writer:
                 raise
             return None
 
-    def _html(self, text: str, place: Place, level: int) -> None:
+    def _page(self, text: str) -> ParsedDocument | None:
+        """A text in HTML as a page; None if it has no words, as a picture has none."""
         try:
-            page = parse_html_page(text, self.builder.limits)
+            return parse_html_page(text, self.builder.limits)
         except IngestError as error:
             if error.code is IngestCode.TOO_LARGE:
                 raise
-            return  # a page without words, such as a picture
-        embed(self.builder, page, place, deeper=level)
+            return None
 
     def _text(self, text: str, place: Place, level: int) -> None:
         """Writes plain text; where another message begins in it, a section does."""
@@ -192,14 +228,15 @@ def _without_lines(document: ParsedDocument) -> ParsedDocument:
     return document
 
 
-def _contents(message: EmailMessage) -> _Contents:
-    contents = _Contents()
+def contents_of(message: EmailMessage) -> Contents:
+    """What a message holds, whatever its parts are nested in."""
+    contents = Contents()
     for part in _leaves(message):
         media_type = part.get_content_type()
         name = _file_name(part)
         if media_type == MEDIA_TYPE and part.is_multipart():
             inner = cast("EmailMessage", part.get_payload(0))
-            subject = one_line(_header(inner, "Subject")).replace("/", "-")[:_NAME_CHARS]
+            subject = one_line(header_of(inner, "Subject")).replace("/", "-")[:_NAME_CHARS]
             contents.attachments.append((name or f"{subject or 'message'}.eml", inner, media_type))
             continue
         data = part.get_payload(decode=True)
@@ -207,7 +244,9 @@ def _contents(message: EmailMessage) -> _Contents:
             continue
         is_text = media_type in {"text/plain", "text/html"}
         if not is_text or name or part.get_content_disposition() == "attachment":
-            if name:
+            if not name and media_type == "text/calendar":
+                name = "invitation.ics"
+            if name and media_type not in _SIGNATURES:
                 contents.attachments.append((name, data, media_type))
         else:
             (contents.plain if media_type == "text/plain" else contents.html).append(_decoded(part, data))
@@ -235,7 +274,8 @@ def _file_name(part: EmailMessage) -> str:
     return f"{stem[:_NAME_CHARS]}.{suffix[:_NAME_CHARS]}" if dot else name[:_NAME_CHARS]
 
 
-def _header(message: EmailMessage, name: str) -> str:
+def header_of(message: EmailMessage, name: str) -> str:
+    """A header as text; empty if it is missing or can't be read."""
     try:
         return clean(str(message.get(name, "")))
     except (HeaderParseError, ValueError, LookupError, AttributeError, IndexError, RecursionError):

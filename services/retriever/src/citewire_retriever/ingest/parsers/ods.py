@@ -6,6 +6,7 @@ from mmap import mmap
 from typing import Final, Literal
 
 from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits, TextBuilder
+from citewire_retriever.ingest.parsers.cell_formats import show
 from citewire_retriever.ingest.parsers.lxml_facade import Element
 from citewire_retriever.ingest.parsers.odf_text import cell_text, count, properties_title
 from citewire_retriever.ingest.parsers.package import Package, attribute, local
@@ -77,6 +78,8 @@ def _row(number: int, element: Element, reaching: dict[int, tuple[int, str]], co
         last = min(column + count(each, "number-columns-repeated", 1) - 1, MOST_COLUMNS)
         text = cell_text(each) if tag == "table-cell" else ""
         value = _typed(each, text) if tag == "table-cell" else None
+        if value is not None and not text:
+            text = _shown(value)
         if value is not None:
             row.typed.update(dict.fromkeys(range(column, last + 1), value))
         if text:
@@ -94,6 +97,20 @@ def _row(number: int, element: Element, reaching: dict[int, tuple[int, str]], co
         if rows <= copies:
             del reaching[column]
     return replace(row, cells=dict(sorted(cells.items())), reached=frozenset(cells) - own)
+
+
+def _shown(value: Typed) -> str:
+    """What a cell shows whose text a program left to readers."""
+    if value.kind == "boolean":
+        return "TRUE" if value.raw == "1" else "FALSE"
+    return f"{value.raw} {value.currency}".strip() if value.kind != "percent" else _percent(value.raw)
+
+
+def _percent(raw: str) -> str:
+    try:
+        return show(float(raw), "0.##%")
+    except ValueError:
+        return raw
 
 
 def _typed(cell: Element, text: str) -> Typed | None:

@@ -20,7 +20,8 @@ from citewire_retriever.ingest.decode import clean, decode, decode_as
 from citewire_retriever.ingest.document import ParsedDocument
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.mail import HEADER_CHARS, render_mail
-from citewire_retriever.ingest.parsers.nesting import Budget, Inside
+from citewire_retriever.ingest.parsers.nesting import Inside
+from citewire_retriever.ingest.parsers.outlook_rtf import rtf_text
 from citewire_retriever.ingest.parsers.package import bytes_file
 from citewire_retriever.ingest.parsers.pairs import one_line
 
@@ -34,7 +35,7 @@ _MOST_NESTED: Final = 3
 _NAME_CHARS: Final = 100
 _INTEGER, _ANSI, _UNICODE, _TIME, _BYTES = 0x0003, 0x001E, 0x001F, 0x0040, 0x0102
 """Types of properties."""
-_SUBJECT, _BODY, _HTML, _SENT, _DELIVERED = 0x0037, 0x1000, 0x1013, 0x0039, 0x0E06
+_SUBJECT, _BODY, _RTF, _HTML, _SENT, _DELIVERED = 0x0037, 0x1000, 0x1009, 0x1013, 0x0039, 0x0E06
 _SENDER: Final = (0x0C1A, 0x5D01, 0x0C1F)
 """Name, address of the internet, other address."""
 _RECEIVER: Final = (0x3001, 0x39FE, 0x3003)
@@ -45,14 +46,16 @@ _POLICY: Final = EmailPolicy(utf8=True)
 
 
 def parse_outlook(data: bytes | mmap, inside: Inside) -> ParsedDocument:
-    """Parses a message. It is shown as an e-mail is: see `parse_mail`; a text that is only there as RTF isn't read.
+    """Parses a message, which is shown as an e-mail is: see `parse_mail`.
+
+    Of a text that is only there as RTF, the headings aren't told.
 
     Raises:
         IngestError: CORRUPT if it isn't a message; EMPTY; TOO_LARGE.
     """
     try:
         with cast("Any", olefile).OleFileIO(bytes_file(data)) as file:
-            message = _Reader(file, inside.budget).message([], 0)
+            message = _Reader(file, inside).message([], 0)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, StructError, RecursionError) as error:
         # What olefile raises for files that are cut off or made up.
         raise IngestError(IngestCode.CORRUPT, "The message is damaged or cut off: save it again.") from error
@@ -62,9 +65,10 @@ def parse_outlook(data: bytes | mmap, inside: Inside) -> ParsedDocument:
 class _Reader:
     """Reads storages, which are given by their path."""
 
-    def __init__(self, file: Any, budget: Budget) -> None:  # noqa: ANN401 # olefile has no types
+    def __init__(self, file: Any, inside: Inside) -> None:  # noqa: ANN401 # olefile has no types
         self.file = file
-        self.budget = budget
+        self.budget = inside.budget
+        self.limits = inside.limits
 
     def message(self, path: list[str], depth: int) -> EmailMessage:
         """The message in a storage, as one that a program could have sent."""
@@ -82,6 +86,8 @@ class _Reader:
             message.set_content(body)
         elif html := self._stream(path, _HTML, _BYTES):
             message.set_content(_decoded(html, values.get(_INTERNET_CODE_PAGE, page)), subtype="html")
+        elif rtf := self._stream(path, _RTF, _BYTES):
+            message.set_content(rtf_text(rtf, self.budget, self.limits))
         for storage in self._storages(path, "__attach_version1.0_#")[:_MOST_ATTACHMENTS]:
             self._attach(message, [*path, storage], page, depth)
         return message

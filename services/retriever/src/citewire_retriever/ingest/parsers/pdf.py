@@ -28,6 +28,7 @@ from citewire_retriever.ingest.parsers.pdf_tables import Table, split_tables
 from citewire_retriever.ingest.parsers.pdfium import HYPHEN, Bookmark, PdfError, PdfFile, PdfPasswordError
 
 _TAIL = 4096
+_PADDING = b"\0\r\n\t \x1a"
 _LINEARISED = re.compile(rb"/Linearized\b.{0,200}?/L\s+(\d+)", re.S)
 _MAX_BOOKMARKS = 5000
 _MAX_HEADING_SHARE = 0.3
@@ -69,10 +70,12 @@ def parse_pdf(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
 def _check_complete(data: bytes | mmap) -> None:
     """A PDF ends in a marker. Without it, a part is missing: the library would quietly read what is left."""
     size = len(data)
-    tail = data[-_TAIL:]
+    while size and data[size - 1] in _PADDING:
+        size -= 1
+    tail = data[max(0, size - _TAIL) : size]
     linearised = _LINEARISED.search(data[:1024])
     ends = b"%%EOF" in tail or b"startxref" in tail
-    if not ends or (linearised and int(linearised.group(1)) > size):
+    if not ends or (linearised and int(linearised.group(1)) > len(data)):
         raise IngestError(IngestCode.CORRUPT, "The PDF is truncated: its end is missing. Upload the whole file.")
 
 

@@ -96,6 +96,8 @@ def _quarters(page: PageText, match: re.Match[str]) -> int:
 def _segments(page: PageText, match: re.Match[str], turn: int) -> Iterator[Segment]:
     raw, start = match.group(), match.start()
     words = [(start + word.start(), start + word.end()) for word in _WORD.finditer(raw.rstrip(HYPHEN))]
+    if page.is_filled_in:
+        words = [part for word in words for part in _lines_of(page, *word)]
     if not words:
         return
     size = page.font_size(words[0][0])
@@ -111,11 +113,14 @@ def _segments(page: PageText, match: re.Match[str], turn: int) -> Iterator[Segme
 
 
 def _segment(page: PageText, first: int, last: int, end: int, turn: int) -> Segment | None:
-    """The segment of characters `first` to `end`, the last with a box being before `last`; None if it says nothing."""
+    """The segment of characters `first` to `end`, the last with a box being before `last`; None if nobody sees it."""
     text = normalise(page.characters[first:end])
     if not text.strip(HYPHEN):
         return None
-    boxes = [_turn(box, turn) for box in (page.box(first), page.box(last - 1)) if box is not None] or [Box(0, 0, 0, 0)]
+    ends = [box for box in (page.box(first), page.box(last - 1)) if box is not None]
+    if ends and not any(map(page.is_shown, ends)):
+        return None
+    boxes = [_turn(box, turn) for box in ends] or [Box(0, 0, 0, 0)]
     left, right = min(box.left for box in boxes), max(box.right for box in boxes)
     top, bottom = max(box.top for box in boxes), min(box.bottom for box in boxes)
     bold = _is_bold(page, first) and _is_bold(page, last - 1)
@@ -134,9 +139,11 @@ def _turn(box: Box, turn: int) -> Box:
 
 
 def _stands_apart(page: PageText, before: tuple[int, int], after: tuple[int, int], size: float, turn: int) -> bool:
-    if turn:
+    if turn or page.is_filled_in:
         boxes = page.box(before[1] - 1), page.box(after[0])
         turned = [_turn(box, turn) for box in boxes if box is not None]
+        if page.is_filled_in and len(turned) == 2 and not _share_a_line(*turned):
+            return True
         gap = turned[1].left - turned[0].right if len(turned) == 2 else 0.0
     else:
         edges = page.ends(before[1] - 1), page.ends(after[0])
@@ -144,6 +151,22 @@ def _stands_apart(page: PageText, before: tuple[int, int], after: tuple[int, int
     characters = page.characters
     is_number = characters[before[1] - 1] in "0123456789%)" or characters[after[0]] in "0123456789($€£"
     return gap > (_WIDE_NUMBERS if is_number else _WIDE) * max(size, 1.0)
+
+
+def _lines_of(page: PageText, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The parts of a word that stand in lines of their own: those of two fields."""
+    first, before = start, page.box(start)
+    for index in range(start + 1, end):
+        box = page.box(index)
+        if before is not None and box is not None and not _share_a_line(before, box):
+            yield first, index
+            first = index
+        before = box or before
+    yield first, end
+
+
+def _share_a_line(before: Box, after: Box) -> bool:
+    return before.top > after.bottom and before.bottom < after.top
 
 
 def _is_bold(page: PageText, index: int) -> bool:

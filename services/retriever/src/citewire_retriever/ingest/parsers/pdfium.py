@@ -15,6 +15,9 @@ _pdfium: Any = import_module("pypdfium2")
 _raw: Any = import_module("pypdfium2.raw")
 
 _HUNDREDTHS = 100
+_MOST_ANNOTATIONS = 10_000
+_SHOWING = frozenset({_raw.FPDF_ANNOT_WIDGET, _raw.FPDF_ANNOT_FREETEXT, _raw.FPDF_ANNOT_STAMP})
+"""Annotations that show text."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _UNSAID = re.compile("[\x00\ufffe]")
 HYPHEN = "\x02"
@@ -44,12 +47,15 @@ class Bookmark:
 class PageText:
     """The characters of one page, in the order of its content. Indices count them from 0."""
 
-    def __init__(self, page: Any) -> None:  # noqa: ANN401 - pypdfium2 is untyped
+    def __init__(self, page: Any, *, is_filled_in: bool = False) -> None:  # noqa: ANN401 - pypdfium2 is untyped
+        self.is_filled_in = is_filled_in
+        """Whether what a form's fields show was made text of the page: then its lines may be glued together."""
         self._page = page
         self._text: Any = page.get_textpage()
         self._rect: Any = _raw.FS_RECTF()
         self._rect_pointer = ctypes.byref(self._rect)
         self.characters = self._read()
+        self._area = _area_of(page)
 
     def box(self, index: int) -> Box | None:
         """A character's box over the height of its font; None where it has none."""
@@ -59,6 +65,12 @@ class PageText:
         if rect.right <= rect.left and rect.top <= rect.bottom:
             return None
         return Box(float(rect.left), float(rect.bottom), float(rect.right), float(rect.top))
+
+    def is_shown(self, box: Box) -> bool:
+        """Whether any of a box is on the page as it is cropped: what a printer put beside it is seen by nobody."""
+        area = self._area
+        across = box.right > area.left and box.left < area.right
+        return across and box.top > area.bottom and box.bottom < area.top
 
     def ends(self, index: int) -> tuple[float, float] | None:
         """A character's left and right edge in the file; None where it has no box."""
@@ -128,6 +140,34 @@ class PageText:
         return chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffe"
 
 
+def _shows_annotations(page: Any) -> bool:  # noqa: ANN401 - pypdfium2 is untyped
+    """Whether a page has fields of forms, or texts that somebody typed onto it."""
+    for index in range(min(int(_raw.FPDFPage_GetAnnotCount(page)), _MOST_ANNOTATIONS)):
+        annotation = _raw.FPDFPage_GetAnnot(page, index)
+        if annotation:
+            kind = int(_raw.FPDFAnnot_GetSubtype(annotation))
+            _raw.FPDFPage_CloseAnnot(annotation)
+            if kind in _SHOWING:
+                return True
+    return False
+
+
+def _area_of(page: Any) -> Box:  # noqa: ANN401 - pypdfium2 is untyped
+    """What of a page is shown, in its own measures."""
+    left, bottom, right, top = (
+        limit(edges) for limit, edges in zip((max, max, min, min), zip(*_boxes_of(page), strict=True), strict=True)
+    )
+    return Box(left=left, bottom=bottom, right=right, top=top)
+
+
+def _boxes_of(page: Any) -> list[tuple[float, float, float, float]]:  # noqa: ANN401 - pypdfium2 is untyped
+    """A page's media box, and its crop box if that shows any of it: left, bottom, right, top."""
+    media: tuple[float, float, float, float] = page.get_mediabox()
+    crop: tuple[float, float, float, float] = page.get_cropbox()
+    is_usable = crop[0] < media[2] and crop[2] > media[0] and crop[1] < media[3] and crop[3] > media[1]
+    return [media, crop] if is_usable and crop[0] < crop[2] and crop[1] < crop[3] else [media, media]
+
+
 class PdfFile:
     """An open PDF. Encryption with an empty user password is no hindrance."""
 
@@ -140,6 +180,11 @@ class PdfFile:
             if getattr(error, "err_code", None) == _raw.FPDF_ERR_PASSWORD:
                 raise PdfPasswordError from error
             raise PdfError from error
+        try:
+            # A form may leave it to readers to draw what its fields hold.
+            self._document.init_forms()
+        except _pdfium.PdfiumError:
+            return
 
     def __len__(self) -> int:
         """The number of pages."""
@@ -152,9 +197,19 @@ class PdfFile:
             PdfError: The page can't be read.
         """
         try:
-            return PageText(self._document[index])
+            page: Any = self._document[index]
+            if not _shows_annotations(page):
+                return PageText(page)
+            return PageText(self._filled_in(page, index), is_filled_in=True)
         except _pdfium.PdfiumError as error:
             raise PdfError from error
+
+    def _filled_in(self, page: Any, index: int) -> Any:  # noqa: ANN401 - pypdfium2 is untyped
+        """A page with what its form's fields and its notes show as text of its own, as a reader sees it."""
+        if _raw.FPDFPage_Flatten(page, _raw.FLAT_NORMALDISPLAY) != _raw.FLATTEN_SUCCESS:
+            return page
+        page.close()
+        return self._document[index]
 
     def picture_share(self, index: int) -> float:
         """How much of a page's area its pictures cover, 0–1; -1 if nothing is on it, or it can't be read."""

@@ -9,6 +9,7 @@ from typing import Final
 from citewire.common.v1.place_pb2 import Place
 
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
+from citewire_retriever.ingest.parsers.charts import add_chart
 from citewire_retriever.ingest.parsers.lxml_facade import Element, walk
 from citewire_retriever.ingest.parsers.package import Package, attribute, local, relation_id
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
@@ -55,10 +56,12 @@ class _Reader:
         self.first_title: str | None = None
         self._package = package
         self._place = Place()
+        self._relations: dict[str, tuple[str, str]] = {}
 
     def read(self, number: int, part: str) -> None:
         """Adds a slide, its diagrams and its notes."""
         self._place = Place(slide=number)
+        self._relations = self._package.relations(part)
         shapes = _shapes(self._package.tree(part))
         # The title may stand anywhere among the shapes: it is their heading all the same.
         titles = (one_line(_text(shape)) for shape in shapes if _role(shape) in _TITLES)
@@ -68,7 +71,7 @@ class _Reader:
         for shape in shapes:
             if _role(shape) not in _TITLES | _LEFT_OUT:
                 self._shape(shape)
-        relations = list(self._package.relations(part).values())
+        relations = list(self._relations.values())
         for target in (target for kind, target in relations if kind == "diagramData" and target in self._package):
             for _, each in self._package.elements(target, frozenset({"p"})):
                 self._write(one_line(_text(each)))
@@ -88,6 +91,11 @@ class _Reader:
             properties = next(iter(table.iter("{*}tblPr")), None)
             marked = properties is not None and attribute(properties, "firstRow") in _TRUE
             add_rows(self.builder, mark_header(_grid(table), int(marked)), self._place)
+            return
+        chart = next(shape.iter("{*}chart"), None)
+        kind, part = self._relations.get(relation_id(chart), ("", "")) if chart is not None else ("", "")
+        if kind == "chart":
+            add_chart(self.builder, self._package, part, self._place)
             return
         count = 0
         for paragraph in shape.iter("{*}p"):

@@ -26,6 +26,11 @@ from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.pairs import NUMBER, one_line, pairs
 
 _DELIMITERS = "\t;|,"
+_RARE_DELIMITERS = "^~"
+_APOSTROPHES = re.compile(r"^'[^'\n]*'(?=[\t;|,])", re.M)
+"""A line that begins with a cell in single quotes."""
+_RULE = re.compile(r"\s*(?:[-:=+]{3,}\s*)?")
+"""A cell of a line that is drawn below the columns' names."""
 _SNIFF_CHARS = 65_536
 _SNIFF_ROWS = 200
 _HEAD_BYTES: Final = 4 * _SNIFF_CHARS
@@ -49,11 +54,12 @@ def parse_sheet(text: str, limits: ParseLimits, *, media_type: str = "text/csv")
     """
     hint = _EXCEL_HINT.match(text)
     body = text[hint.end() :] if hint else text
-    start = SheetPosition(delimiter=hint.group(1) if hint else _sniff(body, media_type))
-    reader = _Reader(start, _usual_width(_sample(body, start.delimiter)))
+    start = _dialect(body, media_type, hint.group(1) if hint else "")
+    if body.count(start.quote) % 2 == 1 and _never_closed(_lines_of(body), start):
+        start = replace(start, quoted=False, escape="")
+    reader = _Reader(start, _usual_width(_sample(body, start)))
     builder = TextBuilder(limits)
-    unbalanced = body.count('"') % 2 == 1 and _never_closed(_lines_of(body), start.delimiter)
-    reader.read(builder, _records(_lines_of(body), start.delimiter, quoted=not unbalanced))
+    reader.read(builder, _records(_lines_of(body), start))
     reader.finish(builder)
     if not builder.blocks:
         raise IngestError(IngestCode.EMPTY, "The table has no filled cell.")
@@ -83,7 +89,7 @@ def parse_long_sheet(
     reader = _Reader(position, width)
     builder = TextBuilder(limits)
     lines = _FileLines(data, position.offset)
-    records = _records(lines, position.delimiter, quoted=position.quoted)
+    records = _records(lines, position)
     last = position.offset + _PART_BYTES
     part = _until(records, lambda count: lines.at_end and (count >= _PART_ROWS or lines.offset >= last))
     reader.read(builder, part)
@@ -103,7 +109,7 @@ def sheet_records(data: bytes | mmap, media_type: str) -> Iterator[tuple[int, li
     """
     position, width = _opened(data, media_type, SheetPosition())
     header: list[str] | None = None
-    records = _records(_FileLines(data, position.offset), position.delimiter, quoted=position.quoted)
+    records = _records(_FileLines(data, position.offset), position)
     for row, cells in enumerate(records, start=1):
         names = None
         if header is None and any(cell.strip() for cell in cells):
@@ -118,15 +124,15 @@ def _opened(data: bytes | mmap, media_type: str, position: SheetPosition) -> tup
     head = head[hint.end() :] if hint else head
     if not position.offset:
         offset = data.find(b"\n") + 1 if hint else 0
-        position = SheetPosition(offset, delimiter=hint.group(1) if hint else _sniff(head, media_type))
-        if _odd_quotes(data) and _never_closed(_FileLines(data, position.offset), position.delimiter):
-            position = replace(position, quoted=False)
-    return position, _usual_width(_sample(head, position.delimiter))
+        position = replace(_dialect(head, media_type, hint.group(1) if hint else ""), offset=offset)
+        if _odd_quotes(data, position) and _never_closed(_FileLines(data, position.offset), position):
+            position = replace(position, quoted=False, escape="")
+    return position, _usual_width(_sample(head, position))
 
 
 def _header(cells: list[str], width: int) -> list[str] | None:
     """The columns' names, none if the row is numbers: then it is data. None if it is a title above the table."""
-    if 2 * _filled(cells) < width:
+    if 3 * _filled(cells) < 2 * width:
         return None
     names = [one_line(cell) for cell in cells]
     return [] if all(NUMBER.fullmatch(name) for name in names if name) else names
@@ -147,7 +153,7 @@ class _Reader:
         """Adds records as rows."""
         for cells in records:
             self._row += 1
-            if any(cell.strip() for cell in cells):
+            if any(cell.strip() for cell in cells) and not all(map(_RULE.fullmatch, cells)):
                 self._add(builder, cells)
 
     def finish(self, builder: TextBuilder) -> None:
@@ -227,37 +233,38 @@ def _until(records: Iterator[list[str]], is_last: Callable[[int], bool]) -> Iter
             return
 
 
-def _records(lines: Iterable[str], delimiter: str, *, quoted: bool) -> Iterator[list[str]]:
-    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+def _records(lines: Iterable[str], dialect: SheetPosition) -> Iterator[list[str]]:
     try:
-        yield from csv.reader(lines, delimiter=delimiter, quoting=quoting)
+        yield from _csv_rows(lines, dialect)
     except csv.Error as error:
         raise IngestError(IngestCode.CORRUPT, "The table can't be read as CSV: check its quotes.") from error
 
 
-def _odd_quotes(data: bytes | mmap) -> bool:
-    return sum(data[start : start + _PART_BYTES].count(b'"') for start in range(0, len(data), _PART_BYTES)) % 2 == 1
+def _odd_quotes(data: bytes | mmap, dialect: SheetPosition) -> bool:
+    quote = dialect.quote.encode()
+    count = sum(data[start : start + _PART_BYTES].count(quote) for start in range(0, len(data), _PART_BYTES))
+    return count % 2 == 1
 
 
-def _never_closed(lines: Iterable[str], delimiter: str) -> bool:
+def _never_closed(lines: Iterable[str], dialect: SheetPosition) -> bool:
     """Whether an opening quote is never closed: it would swallow every row below it, so quotes are then mere signs."""
     try:
-        for _ in csv.reader(lines, delimiter=delimiter, strict=True):
+        for _ in _csv_rows(lines, dialect, strict=True):
             pass
     except csv.Error as error:
         return "unexpected end of data" in str(error)
     return False
 
 
-def _sample(text: str, delimiter: str) -> list[list[str]]:
+def _sample(text: str, dialect: SheetPosition) -> list[list[str]]:
     head = text[:_SNIFF_CHARS]
     if len(text) > _SNIFF_CHARS:
         head = head.rpartition("\n")[0] or head
-    records = islice(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter), _SNIFF_ROWS)
+    records = islice(_csv_rows(io.StringIO(head, newline=""), dialect), _SNIFF_ROWS)
     return [cells for cells in records if any(cell.strip() for cell in cells)]
 
 
-def _sniff(text: str, media_type: str) -> str:
+def _sniff(text: str, media_type: str, quote: str) -> str:
     """The delimiter that cuts the first rows best; a comma if none cuts them.
 
     Among equals the comma comes last: decimal commas in a sheet cut by semicolons are commoner than the reverse.
@@ -265,10 +272,11 @@ def _sniff(text: str, media_type: str) -> str:
     prefer_tab = media_type == "text/tab-separated-values"
     best, best_score = "\t" if prefer_tab else ",", 0.0
     for delimiter in _DELIMITERS:
-        score = _evenness(_sample(text, delimiter)) + (0.5 if prefer_tab and delimiter == "\t" else 0)
+        preference = 0.5 if prefer_tab and delimiter == "\t" else 0
+        score = _evenness(_sample(text, SheetPosition(delimiter=delimiter, quote=quote))) + preference
         if score > best_score:
             best, best_score = delimiter, score
-    return best
+    return best if best_score else _rare(text) or best
 
 
 def _evenness(rows: list[list[str]]) -> float:
@@ -289,3 +297,35 @@ def _usual_width(rows: list[list[str]]) -> int:
 
 def _filled(cells: list[str]) -> int:
     return sum(1 for cell in cells if cell.strip())
+
+
+def _dialect(text: str, media_type: str, delimiter: str) -> SheetPosition:
+    """How a table's first rows are written: what stands between and around its cells; `delimiter`, if it says that."""
+    head = text[:_SNIFF_CHARS]
+    lines = head.count("\n") + 1
+    quote = "'" if '"' not in head and 2 * len(_APOSTROPHES.findall(head)) >= lines else '"'
+    dialect = SheetPosition(delimiter=delimiter or _sniff(text, media_type, quote), quote=quote)
+    if f"\\{quote}" not in head:
+        return dialect
+    escaped = replace(dialect, escape="\\")
+    return escaped if _evenness(_sample(text, escaped)) > _evenness(_sample(text, dialect)) else dialect
+
+
+def _rare(text: str) -> str:
+    """A delimiter that few use, if it cuts all rows alike and the first one into names; empty if none does."""
+    for delimiter in _RARE_DELIMITERS:
+        rows = _sample(text, SheetPosition(delimiter=delimiter))
+        if len(rows) > 1 and len(rows[0]) > 1 and all(rows[0]) and len({len(row) for row in rows}) == 1:
+            return delimiter
+    return ""
+
+
+def _csv_rows(lines: Iterable[str], dialect: SheetPosition, *, strict: bool = False) -> Iterator[list[str]]:
+    return csv.reader(
+        lines,
+        delimiter=dialect.delimiter,
+        quotechar=dialect.quote,
+        escapechar=dialect.escape or None,
+        quoting=csv.QUOTE_MINIMAL if dialect.quoted else csv.QUOTE_NONE,
+        strict=strict,
+    )

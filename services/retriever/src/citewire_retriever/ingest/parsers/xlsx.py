@@ -12,6 +12,7 @@ from typing import IO, Final
 
 from citewire_retriever.ingest.cells import column_number
 from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits, TextBuilder
+from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.cell_formats import BUILT_IN, general, number_kind, show, to_moment
 from citewire_retriever.ingest.parsers.lxml_facade import Element
 from citewire_retriever.ingest.parsers.package import Package, attribute, local, relation_id
@@ -46,6 +47,10 @@ def parse_xlsx(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
 def xlsx_sheets(package: Package, limits: ParseLimits) -> Iterator[Sheet]:
     """Yields the sheets of a workbook; each must be read before the next one. Raises as `parse_xlsx`."""
     main = package.related("", "officeDocument") or "xl/workbook.xml"
+    if main.endswith(".bin"):
+        raise IngestError(
+            IngestCode.UNSUPPORTED_FORMAT, "The file is a binary Excel workbook: save it as .xlsx and upload that."
+        )
     root = package.tree(main)
     if root is None:
         raise package.broken()
