@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import psycopg
 from citewire.common.v1.place_pb2 import Place
+from psycopg import sql
 
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import Tenant
@@ -16,11 +18,13 @@ from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.model import Publication, Published
 from citewire_retriever.model import Changes, Space
 from citewire_retriever.store.collections import PostgresCollections
+from citewire_retriever.store.storage import PostgresStorage
 from ingest_harness import ACME, OTHER, IngestHarness
 from one_shard import OneShard
 from waiting import BUSY_SECONDS
 
 if TYPE_CHECKING:
+    from citus_cluster import CitusCluster
     from databases import Database
 
 SPACE = Space("fake", "r1", 4)
@@ -116,6 +120,32 @@ async def test_watchers_are_told_of_what_the_stores_change(citus_database: Datab
             assert await told() == {f"acme {other_id}"}
             assert await harness.documents.delete(OWNER, other_id)
             assert await told() == {f"acme {other_id}"}
+
+
+async def test_what_nodes_ask_themselves_stays_on_one_shard(
+    citus_cluster: CitusCluster, citus_database: Database
+) -> None:
+    """Triggers and policies run on a node: one that asked the shards of others would fail with any of these."""
+    for worker in citus_cluster.workers:
+        worker.execute(
+            sql.SQL("ALTER DATABASE {} SET citus.multi_task_query_log_level = 'error'").format(
+                sql.Identifier(citus_database.name)
+            )
+        )
+    async with IngestHarness.open(citus_database) as harness:
+        for org in ("acme", "other", "third", "fourth"):  # on several shards
+            tenant = Tenant(org, "ann", "pro")
+            await PostgresCollections(harness.corpus).create(tenant, "c", enrich=False)
+            upload = partial(harness.upload, "a.txt", collection="c", tags=("red", "blue"), tenant=tenant)
+            document_id = await upload(data="text")
+            assert await publish(harness) is Published.LIVE
+            await upload(data="new text", document_id=document_id)
+            assert await publish(harness) is Published.LIVE
+            used = await PostgresStorage(harness.corpus, None).used(tenant)
+            assert (used.org_bytes, used.user_bytes) == (12, 12)
+            await PostgresCollections(harness.corpus).set_grants(tenant, "c", [("user:ann", "manage")])
+            assert await harness.documents.delete(tenant, document_id)
+            assert (await PostgresStorage(harness.corpus, None).used(tenant)).org_bytes == 0
 
 
 def test_ids_are_drawn_on_the_coordinator(citus_database: Database) -> None:

@@ -65,6 +65,7 @@ class IngestHarness:
 
     def __init__(self, uploads: Pool, owner: psycopg.AsyncConnection[Row], worker: PostgresJobStore) -> None:
         storage = PostgresStorage(uploads, None)
+        self.corpus = uploads
         self.uploads = PostgresContent(uploads, storage, store_seconds=30)
         self.documents = PostgresDocuments(uploads, storage, store_seconds=30)
         self.owner = owner
@@ -95,9 +96,11 @@ class IngestHarness:
         document_id: int | None = None,
         title: str = "",
         media_type: str = "",
+        collection: str = "",
+        tags: tuple[str, ...] = (),
     ) -> int:
         """Uploads a file; returns the document's id when it is durable."""
-        content = NewContent(document_id, "file", name, media_type, title, "", (), None, "")
+        content = NewContent(document_id, "file", name, media_type, title, collection, tags, None, "")
         source = BytesSource(data.encode() if isinstance(data, str) else data)
         stored = await self.uploads.add(tenant, content, source)
         assert stored is not None
