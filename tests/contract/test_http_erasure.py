@@ -9,7 +9,7 @@ import pytest
 
 from gateway_fake_servers import Fakes, running_fakes
 from gateway_fakes import result
-from gateway_process import Gateway, rows, running_gateway, write
+from gateway_process import Gateway, rows, running_gateway, until_rows, write
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -76,6 +76,17 @@ async def test_a_deletion_is_remembered_until_no_chat_can_still_write_what_it_re
         await write(database, "UPDATE chat.erasure_checks SET next_at = now() RETURNING 1")
         await wait_until(lambda: not fakes.corpus.erased)
     assert SECRET not in str(rows(database, "SELECT * FROM chat.messages"))
+
+
+async def test_an_organisation_whose_node_is_away_delays_no_others_erasures(database: Database, fakes: Fakes) -> None:
+    fakes.corpus.away = {"a", "z"}
+    fakes.corpus.erased = {("local", 7): 10_000}
+    orgs = "INSERT INTO chat.orgs (org_id) VALUES ('a'), ('local'), ('z') ON CONFLICT DO NOTHING RETURNING 1"
+    assert rows(database, orgs)
+    soon = "SELECT org_id FROM chat.erasure_checks WHERE next_at < now() + interval '2 minutes' ORDER BY 1"
+    async with running_gateway(database, fakes, sweeper_seconds=0.1):
+        await wait_until(lambda: not fakes.corpus.erased)
+        await until_rows(database, soon, [("a",), ("z",)])  # they are asked again
 
 
 async def test_a_document_that_is_deleted_here_is_erased_before_the_answer(database: Database, fakes: Fakes) -> None:

@@ -11,7 +11,7 @@ from citewire.common.v1 import common_pb2, place_pb2
 from citewire.retriever.v1 import corpus_pb2, table_pb2
 from google.protobuf import duration_pb2
 
-from citewire_kit.errors import CitewireError, FailedPrecondition, InvalidArgument, NotFound, invalid_field
+from citewire_kit.errors import CitewireError, FailedPrecondition, InvalidArgument, NotFound, Unavailable, invalid_field
 from citewire_kit.tenant import current_tenant
 
 
@@ -52,6 +52,8 @@ class FakeCorpus:
         self.table_answer: table_pb2.TableAnswer | CitewireError = table_pb2.TableAnswer()
         self.erased: dict[tuple[str, int], int] = {}
         """Deleted documents, by organisation and id, and how many seconds ago."""
+        self.away: set[str] = set()
+        """Organisations whose deleted documents can't be read, as their node is away."""
         self._next = 100
 
     async def upload_document(
@@ -140,6 +142,8 @@ class FakeCorpus:
     ) -> corpus_pb2.ListErasedDocumentsResponse:
         assert current_tenant().is_at_least("admin")
         org = current_tenant().org_id
+        if org in self.away:
+            raise Unavailable("its node is away", reason="DATABASE_UNAVAILABLE", retry_after=1)
         for document_id in request.forget_document_ids:
             del self.erased[org, document_id]
         documents = [

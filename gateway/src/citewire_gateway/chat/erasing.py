@@ -66,13 +66,20 @@ class QuoteEraser:
         return await self.corpus.erase_old(days, expired=expired)
 
     async def sweep(self) -> None:
-        """One round: takes over the deletions of organisations that are due."""
+        """One round: takes over the deletions of organisations that are due. One that fails hinders no other."""
         async with transaction(self.pool) as connection:
             values = {"most": _ORGANISATIONS, "seconds": _AGAIN_SECONDS}
             rows = await (await connection.execute(SQL["claim_erasure_checks"], values)).fetchall()
+        failure: CitewireError | None = None
         for (org_id,) in rows:
-            # Nobody calls: this works for the organisation, and the retriever lets nobody below its admins do so.
-            await self._take_over(Tenant(org_id, "citewire-gateway", "free", ("owner",)))
+            try:
+                # Nobody calls: this works for the organisation, and the retriever lets nobody below its admins do so.
+                await self._take_over(Tenant(org_id, "citewire-gateway", "free", ("owner",)))
+            except CitewireError as exc:  # the node where its documents are may be away, and the others' be there
+                failure = exc
+                log.warning("answers_not_erased_yet", org_id=org_id, reason=exc.reason)
+        if failure is not None:
+            raise failure
 
     async def _take_over(self, tenant: Tenant) -> None:
         after, settled, settling = 0, list[int](), False
