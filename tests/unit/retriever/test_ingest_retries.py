@@ -51,6 +51,8 @@ class FakeStore:
         self.charged: dict[str, float] = {}
         self.held = True
         self.error: CitewireError | LeaseLostError | None = None
+        self.spread = False
+        self.put_back_after: list[float] = []
 
     async def claim(
         self,
@@ -90,6 +92,11 @@ class FakeStore:
 
     async def retry(self, job: Job, *, delay_seconds: float, uncount: bool = False) -> None:
         self._end("released" if uncount else "retried", delay_seconds)
+
+    async def put_back(self, job: Job, *, delay_seconds: float) -> bool:
+        if self.spread:
+            self.put_back_after.append(delay_seconds)
+        return self.spread
 
     async def sweep(self, job: Job) -> None:
         self._end("swept", job.version)
@@ -165,6 +172,13 @@ async def test_what_may_pass_is_tried_again_and_again(attempt: int, delay: float
 async def test_the_embedders_advice_when_to_come_back_is_heeded() -> None:
     error = ResourceExhausted("full", reason="OVERLOADED", retry_after=9)
     assert await work(JOB, fails_with(error)) == ("retried", 9)
+
+
+async def test_what_the_database_cannot_do_is_never_given_up() -> None:
+    """Its node may be away for days: the upload was acknowledged."""
+    old = replace(JOB, attempt=50, age_seconds=25 * 3600)
+    how, _ = await work(old, fails_with(Unavailable("no", reason="DATABASE_UNAVAILABLE")))
+    assert how == "retried"
 
 
 async def test_what_never_passes_is_given_up_after_a_day() -> None:
@@ -265,6 +279,24 @@ async def test_a_worker_that_cannot_say_how_a_job_ended_goes_on(error: CitewireE
         await again.wait()
         stop.set()
     assert [job.attempt for job in seen] == [1, 2]
+
+
+@pytest.mark.parametrize("spread", [True, False])
+async def test_a_job_whose_node_is_away_is_put_back_where_the_queue_is(*, spread: bool) -> None:
+    labels = {"kind": "ingest", "outcome": "retried" if spread else "lost"}
+    before = REGISTRY.get_sample_value("citewire_ingest_jobs_total", labels) or 0
+    store = FakeStore(JOB)
+    store.error, store.spread = Unavailable("no", reason="DATABASE_UNAVAILABLE"), spread
+    stop = asyncio.Event()
+    worker = Worker(
+        cast("PostgresJobStore", store), cast("Pipeline", FakePipeline(fails_with(store.error))), settings()
+    )
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(worker.run(stop))
+        await store.ended
+        stop.set()
+    assert store.put_back_after == ([1.0] if spread else [])
+    assert (REGISTRY.get_sample_value("citewire_ingest_jobs_total", labels) or 0) == before + 1
 
 
 async def test_the_queue_and_the_outcomes_are_measured() -> None:

@@ -22,6 +22,7 @@ from citewire_kit import pool_metrics
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import DeadlineExceeded, StartupError, Unavailable
 from citewire_kit.fair import FairShares
+from citewire_kit.nodes import NodeGuard, NodeUse, is_lost_node
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_kit.transaction_settings import Resolved, begin, find_nodes, is_spread, set_all, settings_of
@@ -45,9 +46,25 @@ RETRY_SECONDS: Final = 1.0
 
 _shares: weakref.WeakKeyDictionary[Pool, FairShares] = weakref.WeakKeyDictionary()
 _resolved: weakref.WeakKeyDictionary[Pool, "Resolved"] = weakref.WeakKeyDictionary()
+_guards: weakref.WeakKeyDictionary[Pool, NodeGuard] = weakref.WeakKeyDictionary()
 
 _MISSING = re.compile(r'FATAL:  ?(?:role|database) "[^"]*" does not exist')
 _CHECK_SECONDS: Final = 2
+
+
+class _GuardedPool(AsyncConnectionPool[Connection]):
+    """A pool that looks after the nodes of its database, if that is spread over several."""
+
+    async def close(self, timeout: float = 5.0) -> None:
+        guard = _guards.pop(self, None)
+        if guard is not None:
+            await guard.close()
+        await super().close(timeout)
+
+
+def guard_of(pool: Pool) -> NodeGuard | None:
+    """What is known of the nodes of a pool's database; None where it isn't spread, or nobody has connected yet."""
+    return _guards.get(pool)
 
 
 async def open_pool(
@@ -76,7 +93,13 @@ async def open_pool(
         StartupError: The connection string is malformed.
     """
     check_dsn(dsn, name)
-    pool: Pool = AsyncConnectionPool(
+
+    async def configure(connection: Connection) -> None:
+        await find_nodes(connection)
+        if is_spread(connection) and pool not in _guards:
+            _guards[pool] = _make_guard(pool, dsn)
+
+    pool: Pool = _GuardedPool(
         dsn,
         connection_class=AsyncConnection,
         kwargs={
@@ -93,7 +116,7 @@ async def open_pool(
         timeout=checkout_seconds,
         reconnect_timeout=5,  # then the next checkout starts over, instead of waiting for a growing backoff
         max_lifetime=30 * 60,
-        configure=find_nodes,
+        configure=configure,
         open=False,
     )
     if resolved is not None:
@@ -212,12 +235,22 @@ async def autocommit_connection(pool: Pool) -> AsyncGenerator[Connection, None]:
     For LISTEN and the like; tables are read and written in `tenant_transaction` or `transaction`. What has begun in
     the block is committed at its end, and rolled back if it is left by an exception. Raises as `tenant_transaction`.
     """
+    async with _held_connection(pool, None) as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def _held_connection(pool: Pool, use: NodeUse | None) -> AsyncGenerator[Connection, None]:
     with _translated():
         connection = await _checkout(pool)
+        if use is not None:
+            use.connection = connection
         try:
             async with connection:
                 yield connection
         finally:
+            if use is not None:
+                use.connection = None  # it is the next one's
             # Cancelled while it enters pipeline mode, psycopg 3.3.9 never leaves it: the next to have it would fail.
             if connection.pgconn.pipeline_status != PipelineStatus.OFF:
                 await connection.close()  # the pool makes another one
@@ -317,12 +350,37 @@ async def _connection_of(pool: Pool, tenant: Tenant | None) -> AsyncGenerator[Co
     shares = _shares.get(pool)
     if shares is None:
         waiting = partial(pool_metrics.waiting_in_turn, pool)
-        shares = _shares[pool] = FairShares(pool.max_size, lambda _: _none_free(), while_waiting=waiting)
-    async with shares.hold(tenant.org_id, seconds=_patience(pool)), autocommit_connection(pool) as connection:
+        shares = _shares[pool] = FairShares(pool.max_size, _none_free, while_waiting=waiting)
+    guard = _guards.get(pool)
+    if guard is None:
+        async with shares.hold(tenant.org_id, seconds=_patience(pool)), autocommit_connection(pool) as connection:
+            yield connection
+        return
+    until = time.monotonic() + _patience(pool)
+    async with (
+        guard.admit(tenant.org_id, until - time.monotonic()) as use,
+        shares.hold(tenant.org_id, seconds=max(0.0, until - time.monotonic())),
+        _held_connection(pool, use) as connection,
+    ):
         yield connection
 
 
-def _none_free() -> Unavailable:
+def _make_guard(pool: Pool, dsn: str) -> NodeGuard:
+    async def read(statement: str, values: tuple[str, ...]) -> tuple[Any, ...] | None:
+        async with autocommit_connection(pool) as connection:
+            return await (await connection.execute(statement.encode(), values)).fetchone()
+
+    return NodeGuard(
+        dsn,
+        size=pool.max_size,
+        name=pool.name,
+        read=read,
+        refusal=_none_free,
+        while_waiting=partial(pool_metrics.waiting_in_turn, pool),
+    )
+
+
+def _none_free(_: str) -> Unavailable:
     return Unavailable("no database connection was free in time", reason="DATABASE_UNAVAILABLE", retry_after=1.0)
 
 
@@ -382,7 +440,9 @@ def _translated() -> Generator[None]:
         raise Unavailable(
             "another transaction got in the way", reason="DATABASE_UNAVAILABLE", retry_after=RETRY_SECONDS
         ) from exc
-    except psycopg.OperationalError as exc:
+    except (psycopg.OperationalError, psycopg.InternalError) as exc:
+        if isinstance(exc, psycopg.InternalError) and not is_lost_node(exc):
+            raise
         log.warning("database_unavailable", error=str(exc), error_type=type(exc).__name__)
         raise Unavailable(
             "the database can't be reached", reason="DATABASE_UNAVAILABLE", retry_after=RETRY_SECONDS

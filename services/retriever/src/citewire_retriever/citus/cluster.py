@@ -118,6 +118,7 @@ class Cluster:
         connection = await connect(dsn, what, wait_seconds=wait_seconds)
         async with connection:
             await require_cluster(connection, empty=empty)
+            await connection.execute(SQL["limit_connecting"], {"limit": f"{_CONNECT_SECONDS}s"})
             yield Cluster(dsn, connection, say)
 
     async def nodes(self) -> list[Node]:

@@ -18,6 +18,52 @@ END
 $$;
 GRANT EXECUTE ON FUNCTION citewire.set_local(text[], text[]) TO PUBLIC;  -- it does what its caller may do anyway
 
+-- Where an organisation is. As the owner: it reads catalogues only.
+CREATE OR REPLACE FUNCTION citewire.node_of(org text) RETURNS text
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    node text;
+BEGIN
+    SELECT n.nodename || ':' || n.nodeport INTO node
+    FROM pg_dist_placement p JOIN pg_dist_node n ON n.groupid = p.groupid AND n.noderole = 'primary'
+    WHERE p.shardid = get_shard_id_for_distribution_column('corpus.collections'::regclass, org);
+    RETURN node;
+END
+$$;
+
+-- The shortest question to the node where an organisation is, by the way that all others go.
+CREATE OR REPLACE FUNCTION citewire.ask_node(org text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM 1 FROM corpus.collections c WHERE c.org_id = org LIMIT 1;
+END
+$$;
+
+-- Nodes that don't answer, each by its address.
+CREATE OR REPLACE FUNCTION citewire.silent_nodes() RETURNS text[]
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    node record;
+    silent text[] := '{}';
+BEGIN
+    FOR node IN SELECT nodename, nodeport FROM pg_dist_node WHERE noderole = 'primary' AND isactive AND groupid <> 0 LOOP
+        IF NOT citus_check_connection_to_node(node.nodename, node.nodeport) THEN
+            silent := silent || (node.nodename || ':' || node.nodeport);
+        END IF;
+    END LOOP;
+    RETURN silent;
+END
+$$;
+REVOKE ALL ON FUNCTION citewire.node_of(text), citewire.ask_node(text), citewire.silent_nodes() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION citewire.node_of(text), citewire.ask_node(text), citewire.silent_nodes()
+    TO citewire_corpus, citewire_worker;
+
 -- The twin of the one of 0012, which takes 8 % less time on one Postgres and is called for each row: there the table is in an
 -- EXISTS of an expression, which has no node.
 CREATE OR REPLACE FUNCTION corpus.sees_document(of_document bigint) RETURNS boolean

@@ -9,6 +9,10 @@ SELECT (SELECT extversion FROM pg_extension WHERE extname = 'citus'), to_regclas
 SELECT (SELECT groupid FROM pg_dist_local_group),
        EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'corpus.collections'::regclass)
 
+-- name: limit_connecting
+-- A node that is frozen takes connections and says nothing: half a minute is what Citus waits.
+SELECT set_config('citus.node_connection_timeout', %(limit)s, false)
+
 -- name: nodes
 SELECT nodeid, nodename, nodeport, groupid, isactive, shouldhaveshards FROM pg_dist_node
 WHERE noderole = 'primary' ORDER BY groupid

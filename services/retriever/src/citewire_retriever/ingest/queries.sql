@@ -292,6 +292,13 @@ SET state = 'queued', worker = NULL, lease_until = NULL, updated_at = now(),
     next_run_at = now() + make_interval(secs => %(delay_seconds)s)
 WHERE org_id = %(org_id)s AND job_id = %(job_id)s
 
+-- name: put_back
+-- Where the version's node is away: what the queue has of it is on the coordinator. It wasn't the job's fault.
+UPDATE corpus.ingest_jobs
+SET state = 'queued', worker = NULL, lease_until = NULL, updated_at = now(), attempts = attempts - 1,
+    next_run_at = now() + make_interval(secs => %(delay_seconds)s)
+WHERE org_id = %(org_id)s AND job_id = %(job_id)s AND fence = %(fence)s AND state = 'running'
+
 -- name: lock_version
 SELECT 1 FROM corpus.versions
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s

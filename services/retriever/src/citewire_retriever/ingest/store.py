@@ -9,7 +9,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from citewire_kit.errors import FailedPrecondition, NotFound, Unavailable
-from citewire_kit.postgres import Connection, Pool
+from citewire_kit.postgres import Connection, Pool, guard_of
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Plan, Tenant
 from citewire_kit.transaction_settings import is_spread
@@ -42,6 +42,7 @@ _CHANNEL: Final = "citewire_corpus_jobs"
 _LISTENER: Final = {"application_name": "citewire-worker-listen", "connect_timeout": 5}
 _PARTS_AT_ONCE: Final = 4
 _TEXT_PART: Final = 100_000
+_PUT_BACK_SECONDS: Final = 5.0
 _LONG_STATEMENT: Final = 300.0
 """Seconds for statements whose work grows with the document: publishing and removing."""
 
@@ -83,12 +84,14 @@ class PostgresJobStore:
                 have.
             full: Organisations that get none.
         """
+        guard = guard_of(self._pool)
         values = {
             "kind": kind,
             "worker": worker,
             "lease_seconds": lease_seconds,
             "most_bytes": most_bytes,
-            "full": list(full),
+            # What is owed to organisations whose node is away waits in the queue.
+            "full": [*full, *(guard.away_organisations() if guard else ())],
             "advance": CLAIM_SECONDS,
         }
         async with shared(self._pool) as connection:
@@ -140,7 +143,8 @@ class PostgresJobStore:
 
     async def renew(self, job: Job, *, lease_seconds: float) -> bool:
         """Extends a lease; False if the job isn't held any more."""
-        async with shared(self._pool) as connection:
+        # A transaction of the job's that waits for a node holds its row: others' leases don't wait for that.
+        async with shared(self._pool, statement_seconds=lease_seconds / 3) as connection:
             cursor = await connection.execute(SQL["renew"], {**job_key(job), "lease_seconds": lease_seconds})
             return cursor.rowcount == 1
 
@@ -201,6 +205,14 @@ class PostgresJobStore:
     async def ensure_space(self, space: Space) -> VectorTable:
         """Finds a space's table, or makes it."""
         values = {"model": space.model, "revision": space.revision, "dimensions": space.dimensions}
+        if (guard := guard_of(self._pool)) is not None:
+            async with shared(self._pool) as connection:
+                row = await (await connection.execute(SQL["space_table"], values)).fetchone()
+            if row is not None:
+                return VectorTable(*row)
+            # A table is made on all nodes, or on none. Making it locks the chunks of all organisations: one node that
+            # never answers would keep them locked.
+            await guard.require_all()
         async with shared(self._pool) as connection:
             await connection.execute(SQL["ensure_space"], values)
             row = await (await connection.execute(SQL["space_table"], values)).fetchone()
@@ -299,6 +311,14 @@ class PostgresJobStore:
             await connection.execute(
                 SQL["requeue"], {**job_key(job), "delay_seconds": delay_seconds, "uncount": uncount}
             )
+
+    async def put_back(self, job: Job, *, delay_seconds: float) -> bool:
+        """Queues a job again whose version's node is away, which `retry` can't; False where there are no nodes."""
+        if guard_of(self._pool) is None:
+            return False
+        async with shared(self._pool, statement_seconds=_PUT_BACK_SECONDS) as connection:
+            cursor = await connection.execute(SQL["put_back"], {**job_key(job), "delay_seconds": delay_seconds})
+            return cursor.rowcount == 1
 
     async def live(self, job: Job) -> LiveVersion | None:
         """Reads the job's version; None if it isn't the live one any more."""

@@ -30,10 +30,10 @@ async def under_tenant(
 
 
 @asynccontextmanager
-async def shared(pool: Pool) -> AsyncGenerator[Connection]:
+async def shared(pool: Pool, *, statement_seconds: float = STATEMENT_SECONDS) -> AsyncGenerator[Connection]:
     """A transaction without a tenant: jobs and spaces only."""
     with refused():
-        async with transaction(pool) as connection:
+        async with transaction(pool, statement_seconds=statement_seconds) as connection:
             yield connection
 
 

@@ -228,14 +228,14 @@ class Worker:
             await self._release(job, uncount=False)
             return "lost"
         except EnrichmentError as error:
-            return await self._end(self._fail_enrichment(job, error), "failed")
+            return await self._end(job, self._fail_enrichment(job, error), "failed")
         except IngestError as error:
-            return await self._end(self._fail(job, error), "failed")
+            return await self._end(job, self._fail(job, error), "failed")
         except CitewireError as error:
-            return await self._end(self._retry(job, error), "retried")
+            return await self._end(job, self._retry(job, error), "retried")
         except Exception as error:
             log.exception("attempt_failed", **_names(job))
-            return await self._end(self._retry(job, error), "retried")
+            return await self._end(job, self._retry(job, error), "retried")
 
     async def _run_charged(self, job: Job) -> bool:
         turn = Turn(self._settings.turn_seconds, partial(self._store.is_waited_for, job))
@@ -292,11 +292,19 @@ class Worker:
         with _tracer.start_as_current_span("enrich", context=extract(job.trace_context), kind=SpanKind.CONSUMER):
             await self._enrichment.enrich(job, turn)
 
-    async def _end(self, ending: Awaitable[None], outcome: str) -> str:
-        """Ends an attempt. If the database can't be told, the lease passes and the job is taken up again."""
+    async def _end(self, job: Job, ending: Awaitable[None], outcome: str) -> str:
+        """Ends an attempt. If the database can't be told, the lease passes and the job is taken up again.
+
+        Where only the version's node is away, the queue is there: the job goes back at once.
+        """
         try:
             await ending
-        except (LeaseLostError, CitewireError):
+        except LeaseLostError:
+            return "lost"
+        except CitewireError:
+            with suppress(CitewireError):
+                if await self._store.put_back(job, delay_seconds=self._settings.retry_seconds):
+                    return "retried"
             return "lost"
         return outcome
 
@@ -326,7 +334,10 @@ class Worker:
             return
         passing = is_passing(error)
         settings = self._settings
-        given_up = job.age_seconds > settings.give_up_seconds if passing else job.attempt >= settings.max_attempts
+        # What the database can't do now it can do when it is back, however long that takes.
+        patient = isinstance(error, CitewireError) and error.reason == "DATABASE_UNAVAILABLE"
+        aged = not patient and job.age_seconds > settings.give_up_seconds
+        given_up = aged if passing else job.attempt >= settings.max_attempts
         if given_up and job.kind == "ingest":
             await self._fail(job, final_error(error))
             return
@@ -365,15 +376,17 @@ class Worker:
     async def _renew(self) -> None:
         """Keeps the leases alive; a job whose lease is gone is dropped at once."""
         await asyncio.sleep(self._settings.lease_seconds / 3)
-        for work in list(self._works):
-            try:
-                held = await self._store.renew(work.job, lease_seconds=self._settings.lease_seconds)
-            except CitewireError as error:
-                log.warning("cannot_renew", error=str(error), **_names(work.job))
-                continue
-            if not held and not work.task.done():
-                work.lost = True
-                work.task.cancel()
+        await asyncio.gather(*map(self._renew_lease, self._works))
+
+    async def _renew_lease(self, work: _Work) -> None:
+        try:
+            held = await self._store.renew(work.job, lease_seconds=self._settings.lease_seconds)
+        except CitewireError as error:
+            log.warning("cannot_renew", error=str(error), **_names(work.job))
+            return
+        if not held and not work.task.done():
+            work.lost = True
+            work.task.cancel()
 
     async def _expire(self) -> None:
         """Takes jobs back from workers that went silent."""

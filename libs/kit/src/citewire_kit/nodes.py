@@ -1,0 +1,323 @@
+"""Nodes of a database that is spread over several: one that doesn't answer takes away only what it holds.
+
+The coordinator goes on while a node is frozen or cut off, and so a pool's connections to it would all come to wait
+for that node. Here each node's organisations have no more than a share of the pool, a node is asked once something has
+waited for it too long, and while it doesn't answer its organisations are refused at once.
+"""
+
+import asyncio
+import os
+import re
+import socket
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+from psycopg import AsyncConnection
+
+from citewire_kit.errors import Unavailable
+from citewire_kit.fair import FairShares
+from citewire_kit.tasks import end
+from citewire_kit.telemetry import get_logger
+
+log = get_logger(__name__)
+
+SHARE: Final = 0.75
+"""Of a pool's connections, that one node's organisations may hold: the rest is there for others at any moment."""
+
+SUSPECT_SECONDS: Final = 1.0
+"""What a transaction may take before its node is asked whether it answers."""
+
+ANSWER_SECONDS: Final = 4.0
+"""A node that hasn't answered the shortest question within this is away: a busy one takes much less. What waits for it
+is broken off then, so within SUSPECT_SECONDS more."""
+
+AGAIN_SECONDS: Final = 1.0
+"""How often a node that is away is asked again, beside the time that it has to answer."""
+
+_KNOWN_SECONDS: Final = 60.0
+"""How long it is remembered where an organisation is. After a move the share of another is used until then."""
+
+_MOST_KNOWN: Final = 20_000
+_CONNECT_SECONDS: Final = 5
+_NODE_OF: Final = "SELECT citewire.node_of(%s)"
+_ASK: Final = "SELECT citewire.ask_node(%s)"
+_SILENT: Final = "SELECT citewire.silent_nodes()"
+_LIMIT: Final = (
+    "SELECT set_config('citus.node_connection_timeout', %(limit)s, false),"
+    " set_config('statement_timeout', %(limit)s, false)"
+)
+_LOST = re.compile(r"connection|remote node|prepare transaction|could not find valid entry for shard")
+"""The last is said of shards that were moved or split between a statement's plan and what it asks on a node."""
+_ENDED: Final = "postmaster was shut down"
+"""What Citus says where the coordinator is killed while it waits for a node."""
+
+Connection = AsyncConnection[tuple[Any, ...]]
+
+
+def is_lost_node(error: psycopg.Error) -> bool:
+    """Says whether an internal error is how Citus says that a connection to a node, or the coordinator, has ended."""
+    text = error.diag.message_primary or ""
+    return error.sqlstate == "XX000" and (_ENDED in text or bool(_LOST.search(text)))
+
+
+def break_off(connection: Connection) -> None:
+    """Ends a connection under whoever waits for it: they are told that it was lost, without waiting for the server."""
+    with suppress(OSError, psycopg.Error):
+        # Another descriptor of the same socket: the connection's own is closed by its owner.
+        shadow = socket.socket(fileno=os.dup(connection.pgconn.socket))
+        try:
+            shadow.shutdown(socket.SHUT_RDWR)
+        finally:
+            shadow.close()
+
+
+@dataclass(slots=True, eq=False)
+class NodeUse:
+    """A transaction of an organisation, while it runs."""
+
+    org_id: str
+    node: str
+    connection: Connection | None = None
+    """Once it has one."""
+    broken: bool = False
+    """Whether it was broken off, as its node doesn't answer."""
+    timer: asyncio.TimerHandle | None = None
+
+
+class NodeGuard:
+    """What a pool knows of its nodes. It asks them on connections of its own, so that it never waits for the pool."""
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        size: int,
+        name: str,
+        read: Callable[[str, tuple[str, ...]], Awaitable[tuple[Any, ...] | None]],
+        refusal: Callable[[str], Unavailable],
+        while_waiting: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        """Starts with all nodes taken for well.
+
+        Args:
+            dsn: The pool's connection string.
+            size: Connections of the pool, at most.
+            name: The pool's.
+            read: Executes a statement by a connection of the pool, and returns its first row.
+            refusal: Makes the error for who gets no connection in time.
+            while_waiting: Entered by each caller that waits for its node's share, for metrics.
+        """
+        self._dsn = dsn
+        self._name = name
+        self._most = max(1, int(size * SHARE))
+        self._read = read
+        self._refusal = refusal
+        self._while_waiting = while_waiting
+        self._known: dict[str, tuple[str, float]] = {}  # organisations' nodes, and when that was asked
+        self._shares: dict[str, FairShares] = {}
+        self._uses: set[NodeUse] = set()
+        self._away: set[str] = set()
+        self._looking: dict[str, asyncio.Task[None]] = {}
+        self._looked: dict[str, float] = {}
+
+    @property
+    def away(self) -> frozenset[str]:
+        """Nodes that don't answer now, as far as this process has noticed."""
+        return frozenset(self._away)
+
+    def away_organisations(self) -> list[str]:
+        """Those of the organisations that asked for something lately whose node doesn't answer."""
+        return [org_id for org_id, (node, _) in self._known.items() if node in self._away] if self._away else []
+
+    @asynccontextmanager
+    async def admit(self, org_id: str, seconds: float) -> AsyncGenerator[NodeUse]:
+        """Holds one of the node's share of connections during the block; whoever is in it sets its connection.
+
+        Raises:
+            Unavailable: The node doesn't answer, or none of its share was free within so many seconds.
+        """
+        node = await self._node_of(org_id)
+        self._check(node)
+        shares = self._shares.get(node)
+        if shares is None:
+            shares = FairShares(self._most, self._refusal, while_waiting=self._while_waiting)
+            self._shares[node] = shares
+        async with shares.hold(org_id, seconds=seconds):
+            self._check(node)
+            use = NodeUse(org_id, node)
+            self._uses.add(use)
+            self._watch(use, SUSPECT_SECONDS)
+            try:
+                yield use
+            except Unavailable as error:
+                if use.broken:
+                    raise _is_away() from error
+                if error.__cause__ is not None:  # what the driver said; else nobody was asked
+                    self._suspect(use)
+                raise
+            finally:
+                self._uses.discard(use)
+                if use.timer is not None:
+                    use.timer.cancel()
+
+    async def require_all(self) -> None:
+        """Makes sure that all nodes answer, before something is done that needs them all.
+
+        Raises:
+            Unavailable: One doesn't.
+        """
+        silent: list[str] | None = None
+        try:
+            async with await self._connect() as connection:
+                limit = asyncio.get_running_loop().call_later(2 * ANSWER_SECONDS, break_off, connection)
+                try:
+                    await connection.execute(_LIMIT, {"limit": f"{ANSWER_SECONDS:.0f}s"})
+                    row = await (await connection.execute(_SILENT)).fetchone()
+                finally:
+                    limit.cancel()
+            silent = None if row is None else row[0]
+        except (psycopg.OperationalError, psycopg.InternalError) as exc:
+            log.warning("nodes_not_asked", error=str(exc))
+        if silent is None or silent:
+            log.warning("nodes_silent", nodes=silent)
+            raise Unavailable(
+                "this needs all nodes of the database, and one doesn't answer",
+                reason="DATABASE_UNAVAILABLE",
+                retry_after=AGAIN_SECONDS,
+            )
+
+    async def close(self) -> None:
+        """Asks no more."""
+        await end(*self._looking.values())
+
+    def _check(self, node: str) -> None:
+        if node in self._away:
+            raise _is_away()
+
+    async def _node_of(self, org_id: str) -> str:
+        """Where an organisation is, as of a while ago; asked again sooner where that is away."""
+        known = self._known.get(org_id)
+        now = time.monotonic()
+        if known is not None:
+            fresh = AGAIN_SECONDS if known[0] in self._away else _KNOWN_SECONDS
+            if now - known[1] < fresh:
+                return known[0]
+            self._known[org_id] = (known[0], now)  # others go by what is known meanwhile
+        row = await self._read(_NODE_OF, (org_id,))
+        node = str(row[0]) if row is not None else ""
+        self._learn(org_id, node)
+        return node
+
+    def _learn(self, org_id: str, node: str) -> None:
+        if len(self._known) >= _MOST_KNOWN and org_id not in self._known:
+            self._known.clear()
+        self._known[org_id] = (node, time.monotonic())
+
+    def _watch(self, use: NodeUse, seconds: float) -> None:
+        """Suspects the node of a transaction that takes so long, and again after twice as long."""
+
+        def is_late() -> None:
+            self._suspect(use)
+            self._watch(use, 2 * seconds)
+
+        use.timer = asyncio.get_running_loop().call_later(seconds, is_late)
+
+    def _suspect(self, use: NodeUse) -> None:
+        """Has a node asked, unless it is being asked, or has just answered."""
+        if use.node in self._looking or time.monotonic() - self._looked.get(use.node, -AGAIN_SECONDS) < AGAIN_SECONDS:
+            return
+        self._look_after(use.node, use.org_id)
+
+    def _look_after(self, node: str, org_id: str) -> None:
+        task = asyncio.create_task(self._look(node, org_id), name=f"{self._name}-node")
+        self._looking[node] = task
+        task.add_done_callback(lambda _: self._looking.pop(node, None))
+
+    async def _look(self, node: str, org_id: str) -> None:
+        """Asks a node, by one of its organisations, and while it doesn't answer again and again."""
+        while True:
+            now_at, answers = await self._ask(org_id)
+            if now_at is not None:
+                self._learn(org_id, now_at)
+            if now_at is not None and now_at != node:
+                # It was moved, or its node has a new address: what is said is said of another.
+                self._set_away(node, away=False)
+                if answers is False and now_at not in self._looking:
+                    self._look_after(now_at, org_id)
+                return
+            if answers is not None:
+                self._set_away(node, away=not answers)
+            if node not in self._away:
+                self._looked[node] = time.monotonic()
+                return
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    def _set_away(self, node: str, *, away: bool) -> None:
+        if away == (node in self._away):
+            return
+        if not away:
+            self._away.discard(node)
+            log.warning("node_back", node=node, pool=self._name)
+            return
+        self._away.add(node)
+        uses = [use for use in self._uses if use.node == node and use.connection is not None]
+        log.warning("node_away", node=node, pool=self._name, broken_off=len(uses))
+        for use in uses:
+            use.broken = True
+            if use.connection is not None:
+                break_off(use.connection)
+
+    async def _ask(self, org_id: str) -> tuple[str | None, bool | None]:
+        """Asks where an organisation is, and there the shortest question, on a new connection.
+
+        A connection that was used before would be stuck on the coordinator: Citus waits without a limit for a frozen
+        node to hear that a statement is cancelled. Of a new one it ends the attempt to connect.
+
+        Returns:
+            The node, and whether it answers; None for what can't be said, as the coordinator is away.
+        """
+        node: str | None = None
+        late = False
+        try:
+            async with await self._connect() as connection:
+
+                def give_up() -> None:
+                    nonlocal late
+                    late = True
+                    break_off(connection)
+
+                limit = asyncio.get_running_loop().call_later(_CONNECT_SECONDS, break_off, connection)
+                try:
+                    await connection.execute(_LIMIT, {"limit": f"{ANSWER_SECONDS:.0f}s"})
+                    row = await (await connection.execute(_NODE_OF, (org_id,))).fetchone()
+                    node = str(row[0]) if row is not None else ""
+                    limit.cancel()
+                    limit = asyncio.get_running_loop().call_later(ANSWER_SECONDS + 0.5, give_up)
+                    try:
+                        await connection.execute(_ASK, (org_id,))
+                    except (psycopg.OperationalError, psycopg.InternalError) as exc:
+                        log.info("node_asked", node=node, error=str(exc))
+                        return node, False if late or not connection.closed else None
+                    return node, True
+                finally:
+                    limit.cancel()
+        except psycopg.Error as exc:
+            log.warning("node_not_asked", error=str(exc), error_type=type(exc).__name__)
+            return None, None
+
+    async def _connect(self) -> Connection:
+        return await AsyncConnection.connect(
+            self._dsn, autocommit=True, connect_timeout=_CONNECT_SECONDS, application_name=f"{self._name}-node"
+        )
+
+
+def _is_away() -> Unavailable:
+    return Unavailable(
+        "the part of the database that holds this organisation can't be reached",
+        reason="DATABASE_UNAVAILABLE",
+        retry_after=AGAIN_SECONDS,
+    )

@@ -1,0 +1,137 @@
+"""Stands between a cluster and one of its nodes: passes connections on, slows them down, or loses what they carry."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+import threading
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PORT = 5432
+
+
+@dataclass(slots=True, eq=False)
+class _Joined:
+    """One connection through the proxy."""
+
+    tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+    lost: bool = False
+    """Whether something that it carried never arrived."""
+
+
+class NodeProxy:
+    """A node's address in the cluster. Starts passing everything on.
+
+    While it is cut, it takes connections and what they carry, and says nothing: no end, no refusal, as a network that
+    drops packets. What has lost bytes ends when it is whole again, as a kernel ends it after `tcp_user_timeout`.
+    """
+
+    def __init__(self, folder: Path, server: Path) -> None:
+        """Takes the folder of its socket, and that of the server's."""
+        self.folder = folder
+        self.delay = 0.0
+        """Seconds that every piece takes in each direction."""
+        self._target = str(server / f".s.PGSQL.{PORT}")
+        self._cut = False
+        self._joined: set[_Joined] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="node-proxy", daemon=True)
+
+    def start(self) -> None:
+        """Begins to listen."""
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(10)
+
+    def stop(self) -> None:
+        """Ends every connection and stops listening."""
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    def cut(self) -> None:
+        """Loses everything from now on."""
+        self._cut = True
+
+    def mend(self) -> None:
+        """Passes on again what is new."""
+        self._cut = False
+        asyncio.run_coroutine_threadsafe(self._end_lost(), self._loop).result(10)
+
+    async def _listen(self) -> None:
+        path = self.folder / f".s.PGSQL.{PORT}"
+        self._server = await asyncio.start_unix_server(self._join, path)
+        path.chmod(0o777)
+
+    async def _end(self) -> None:
+        self._server.close()
+        for joined in list(self._joined):
+            await _end(joined)
+
+    async def _end_lost(self) -> None:
+        for joined in [each for each in self._joined if each.lost]:
+            await _end(joined)
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        joined = _Joined()
+        self._joined.add(joined)
+        inner: asyncio.StreamWriter | None = None
+        try:
+            if self._cut:
+                joined.lost = True
+                joined.tasks = [asyncio.create_task(asyncio.Event().wait())]  # pyright: ignore[reportAttributeAccessIssue] # its result isn't read
+            else:
+                inner_reader, inner = await asyncio.open_unix_connection(self._target)
+                joined.tasks = [
+                    asyncio.create_task(self._pump(reader, inner, joined)),
+                    asyncio.create_task(self._pump(inner_reader, writer, joined)),
+                ]
+            await asyncio.gather(*joined.tasks, return_exceptions=True)
+        except OSError:  # the server is down: so is its address
+            pass
+        finally:
+            self._joined.discard(joined)
+            for each in (writer, inner):
+                if each is not None:
+                    each.close()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, joined: _Joined) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(65_536):
+                if self.delay:
+                    await asyncio.sleep(self.delay)
+                if self._cut:
+                    joined.lost = True
+                    continue
+                writer.write(data)
+                await writer.drain()
+        if self._cut:  # nor does the other side hear of an end
+            joined.lost = True
+            await asyncio.Event().wait()
+        writer.close()
+
+
+async def _end(joined: _Joined) -> None:
+    for task in joined.tasks:
+        task.cancel()
+    await asyncio.gather(*joined.tasks, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def node_proxy(server: Path) -> Generator[NodeProxy]:
+    """Runs a proxy before the server whose socket is in that folder."""
+    folder = Path(tempfile.mkdtemp(prefix="cw-np-"))
+    folder.chmod(0o755)  # the servers run as an account of their own
+    proxy = NodeProxy(folder, server)
+    try:
+        proxy.start()
+        try:
+            yield proxy
+        finally:
+            proxy.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
