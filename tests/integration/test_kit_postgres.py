@@ -11,7 +11,15 @@ import pytest
 
 from citewire_kit import deadline
 from citewire_kit.errors import DeadlineExceeded, StartupError, Unavailable
-from citewire_kit.postgres import Connection, Pool, open_pool, tenant_batch, tenant_transaction, transaction
+from citewire_kit.postgres import (
+    Connection,
+    Pool,
+    autocommit_connection,
+    open_pool,
+    tenant_batch,
+    tenant_transaction,
+    transaction,
+)
 from citewire_kit.tenant import Tenant
 from embedded_postgres import start_embedded_postgres
 
@@ -195,6 +203,26 @@ async def _until_back(pool: Pool) -> None:
         except Unavailable:
             continue  # each try waits for a connection
         return
+
+
+async def test_a_session_that_may_only_read_is_closed_and_the_next_may_write(pool: Pool) -> None:
+    """As after a failover, or a switch to another database: a new connection finds the one that may be written to."""
+    async with transaction(pool) as connection:
+        await connection.execute("CREATE TABLE things (id int)")
+    async with autocommit_connection(pool) as connection:
+        await connection.execute("SET default_transaction_read_only = on")
+        refused = connection.info.backend_pid
+    with pytest.raises(Unavailable) as raised:
+        await _insert(pool)
+    assert raised.value.reason == "DATABASE_UNAVAILABLE"
+    assert await _insert(pool) != refused
+    assert await fetch_row(pool, "SELECT count(*) FROM things") == (1,)
+
+
+async def _insert(pool: Pool) -> int:
+    async with tenant_transaction(pool, ACME) as connection:
+        await connection.execute("INSERT INTO things VALUES (1)")
+        return connection.info.backend_pid
 
 
 async def test_a_snapshot_sees_nothing_of_what_is_committed_meanwhile(pool: Pool, empty_database: Database) -> None:

@@ -248,6 +248,9 @@ async def _held_connection(pool: Pool, use: NodeUse | None) -> AsyncGenerator[Co
         try:
             async with connection:
                 yield connection
+        except psycopg.errors.ReadOnlySqlTransaction:
+            await connection.close()  # the server gave its part to another, which a new connection finds
+            raise
         finally:
             if use is not None:
                 use.connection = None  # it is the next one's
@@ -439,6 +442,13 @@ def _translated() -> Generator[None]:
         log.warning("transaction_lost", error=str(exc))
         raise Unavailable(
             "another transaction got in the way", reason="DATABASE_UNAVAILABLE", retry_after=RETRY_SECONDS
+        ) from exc
+    except psycopg.errors.ReadOnlySqlTransaction as exc:
+        log.warning("database_read_only", error=str(exc))
+        raise Unavailable(
+            "the database is read-only: another one takes its place",
+            reason="DATABASE_UNAVAILABLE",
+            retry_after=RETRY_SECONDS,
         ) from exc
     except (psycopg.OperationalError, psycopg.InternalError) as exc:
         if isinstance(exc, psycopg.InternalError) and not is_lost_node(exc):
