@@ -6,9 +6,11 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from citewire_kit.migrate import migrate_settings
+from pydantic import SecretStr
+
+from citewire_kit.migrate import MigrateSettings, migrate_settings
 from citewire_kit.server import run
-from citewire_kit.settings import load_settings
+from citewire_kit.settings import load_settings, settings_config
 from citewire_kit.telemetry import configure_logging
 from citewire_retriever.citus.cluster import (
     Cluster,
@@ -19,12 +21,25 @@ from citewire_retriever.citus.cluster import (
     parse_address,
     rebalance,
 )
+from citewire_retriever.citus.copying.plan import read_plan
+from citewire_retriever.citus.copying.process import FROM, TO, Copying
+from citewire_retriever.citus.copying.side import CopyError, Side
+from citewire_retriever.citus.copying.switching import give_up, switch
 from citewire_retriever.citus.exporter import PREFIX, WatchSettings, watch_until_signal
 from citewire_retriever.citus.restoring import make_restore_point, readdress
 from citewire_retriever.citus.status import read_status
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]  # it has no public name
+
+
+class CopySettings(MigrateSettings):
+    """Settings of the command `copy`. The source is the database of `migrate_dsn`."""
+
+    model_config = settings_config(PREFIX)
+
+    copy_dsn: SecretStr = SecretStr("")
+    """Connection string of a superuser to the database to copy into."""
 
 
 def add_cluster(commands: "Commands") -> None:
@@ -56,6 +71,14 @@ def add_cluster(commands: "Commands") -> None:
     addressing.add_argument("nodes", metavar="OLD=NEW", nargs="*", help="each as HOST[:PORT]; none: they are the same")
     isolating = acts.add_parser("isolate", help="give an organisation its own shards, on its current node")
     isolating.add_argument("organisation", metavar="ORG")
+    copying = acts.add_parser(
+        "copy",
+        help="copy this database into the one of CITEWIRE_RETRIEVER_COPY_DSN while all goes on, and compare them",
+    )
+    what = copying.add_mutually_exclusive_group()
+    what.add_argument("--dry-run", action="store_true", help="say what would be copied and what stands in the way")
+    what.add_argument("--switch", action="store_true", help="then let services write there and no longer here")
+    what.add_argument("--give-up", action="store_true", help="remove everything that a copy made, in both")
 
 
 def run_cluster(parsed: argparse.Namespace) -> None:
@@ -69,10 +92,13 @@ def run_cluster(parsed: argparse.Namespace) -> None:
         configure_logging("cluster", level=settings.log_level, log_format=settings.log_format)
         run(watch_until_signal(settings))
         return
-    settings = load_settings(migrate_settings(PREFIX))
     configure_logging("cluster", level="ERROR", log_format="console")
     try:
-        asyncio.run(_run(parsed, settings.migrate_dsn.get_secret_value(), settings.wait_seconds))
+        if parsed.act == "copy":
+            asyncio.run(_copy(parsed, load_settings(CopySettings)))
+        else:
+            settings = load_settings(migrate_settings(PREFIX))
+            asyncio.run(_run(parsed, settings.migrate_dsn.get_secret_value(), settings.wait_seconds))
     except ClusterError as exc:
         sys.stderr.write(f"{exc}\n")
         raise SystemExit(1) from None
@@ -128,6 +154,42 @@ def _parse_pairs(texts: Sequence[str]) -> dict[NodeAddress, NodeAddress]:
             raise ClusterError(f"{text!r} is no pair of addresses: give OLD=NEW, each as HOST or HOST:PORT")
         pairs[parse_address(old)] = parse_address(new)
     return pairs
+
+
+async def _copy(parsed: argparse.Namespace, settings: CopySettings) -> None:
+    source_dsn = settings.migrate_dsn.get_secret_value()
+    target_dsn = settings.copy_dsn.get_secret_value()
+    if parsed.give_up:
+        await _give_up(source_dsn, target_dsn)
+        return
+    if not target_dsn:
+        raise CopyError(f"{TO} isn't set: the database to copy into")
+    async with Copying.open(source_dsn, target_dsn, _say) as copying:
+        if parsed.dry_run:
+            await _print_plan(copying)
+        elif parsed.switch:
+            pause = await switch(copying)
+            _print("switched before" if pause is None else f"switched; nobody could write for {pause:.2f} s")
+        else:
+            rows = await copying.run()
+            _print(f"copied and compared: {rows} rows are alike. `cluster copy --switch` lets services write there")
+
+
+async def _print_plan(copying: Copying) -> None:
+    plan = await read_plan(copying)
+    _print("\n".join(plan.to_lines()))
+    if plan.obstacles:
+        raise SystemExit(1)
+
+
+async def _give_up(source_dsn: str, target_dsn: str) -> None:
+    if target_dsn:
+        async with Copying.open(source_dsn, target_dsn, _say) as copying:
+            given_up = await give_up(copying.source, copying.target, _say)
+    else:
+        async with Side.open(source_dsn, "the source", FROM) as source:
+            given_up = await give_up(source, None, _say)
+    _print("given up: nothing is left of it" if given_up else "there is nothing to give up")
 
 
 def _say(text: str) -> None:

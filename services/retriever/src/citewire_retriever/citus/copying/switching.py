@@ -1,0 +1,206 @@
+"""The end of a copy: services are switched from the source to the target, or the copy is given up."""
+
+import asyncio
+import time
+from typing import Final
+
+import psycopg
+from psycopg import sql
+
+from citewire_retriever.citus.cluster import Say
+from citewire_retriever.citus.copying.graphs import build_graphs
+from citewire_retriever.citus.copying.notes import (
+    change_schema,
+    changed_organisations,
+    forget_all,
+    read_notes,
+    refuse,
+)
+from citewire_retriever.citus.copying.process import Copying
+from citewire_retriever.citus.copying.rows import copy_changes
+from citewire_retriever.citus.copying.side import SQL, CopyError, Side
+
+PAUSE_SECONDS: Final = 1.3
+"""After that long the locks are given back: the rest of two seconds is for the commit and for new connections."""
+_TRIES: Final = 20
+_PAUSE_BETWEEN_SECONDS: Final = 2.0
+_NUMBERS_AHEAD: Final = 1_000_000
+"""For rows that come until the switch."""
+
+
+class GivenBackError(Exception):
+    """The switch wasn't made in time; nothing has happened, and it may be tried again."""
+
+
+async def switch(copying: Copying, *, pause_seconds: float = PAUSE_SECONDS, tries: int = _TRIES) -> float | None:
+    """Copies and compares what isn't yet, and switches; returns for how long nobody could write.
+
+    Args:
+        copying: The two databases.
+        pause_seconds: Longest time for which locks are held.
+        tries: How often it is tried.
+
+    Returns:
+        Seconds from the first lock until services could write to the target; None: it was done before.
+
+    Raises:
+        CopyError: Something stands in the way, the two differ, or it couldn't be done in time.
+    """
+    state = await copying.source.state()
+    if state is not None and state.part == "retired":
+        await _finish(copying)
+        return None
+    why = ""
+    for _ in range(tries):
+        await copying.copy()
+        await copying.compare(again=False)
+        await copying.catch_up()
+        await _raise_node_numbers(copying.target)
+        started = time.monotonic()
+        try:
+            await _retire_source(copying, pause_seconds)
+        except GivenBackError as exc:
+            why = str(exc)
+            copying.say(f"not switched, and nothing has happened: {why}; it is tried again")
+            await asyncio.sleep(_PAUSE_BETWEEN_SECONDS)
+        else:
+            await copying.target.open_to_services()
+            pause = time.monotonic() - started
+            await _finish(copying)
+            return pause
+    raise CopyError(f"not switched, and nothing has happened: {why}; try again when less is written")
+
+
+async def _retire_source(copying: Copying, pause_seconds: float) -> None:
+    """Locks the source, copies the last changes, and commits that it is written to no more: the commit is the switch.
+
+    Raises:
+        GivenBackError: It wasn't done in time.
+    """
+    source = copying.source
+    try:
+        async with asyncio.timeout(pause_seconds) as limit, source.transaction():
+            await _lock(source, [*copying.tables, "spaces", "schema_migrations"])
+            if (await source.tables()).keys() != copying.tables.keys():
+                raise GivenBackError("an embedding space was added")
+            if await source.rows(SQL["migrations"]) != await copying.target.rows(SQL["migrations"]):
+                raise CopyError(
+                    "the source was migrated meanwhile: run `python -m citewire_retriever migrate` on the target"
+                )
+            for org in await changed_organisations(source):
+                await copy_changes(source, copying.target, copying.tables, org, await read_notes(source, org))
+            await _copy_sequences(copying)
+            await refuse(source, copying.tables.values())
+            await source.close_to_services()
+            await source.run(SQL["retire"])
+            if limit.expired():
+                raise GivenBackError("it took too long")
+            limit.reschedule(None)  # what commits isn't broken off
+    except TimeoutError:
+        raise GivenBackError(f"it took longer than {pause_seconds} s") from None
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+        raise GivenBackError("tables were in use") from None
+
+
+async def _lock(source: Side, names: list[str]) -> None:
+    """Keeps writers off, and lets readers be. It is this session that gives way to a deadlock, and autovacuum to it."""
+    if source.spread:
+        await source.run("SET LOCAL citus.multi_shard_modify_mode = 'sequential'")
+    await source.run("SET LOCAL deadlock_timeout = '100ms'; SET LOCAL lock_timeout = '1s'")
+    tables = sql.SQL(", ").join(sql.Identifier("corpus", name) for name in names)
+    await source.run(sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(tables))
+
+
+async def _copy_sequences(copying: Copying) -> None:
+    """The target goes on with ids where the source stops; with its own, where it is further."""
+    names = [row[0] for row in await copying.source.rows(SQL["sequences"])]
+    reading = sql.SQL(" UNION ALL ").join(
+        sql.SQL("SELECT {}, last_value, is_called FROM {}").format(name, sql.Identifier("corpus", name))
+        for name in names
+    )
+    sources, targets = [
+        {name: value if called else 0 for name, value, called in await side.rows(reading)}
+        for side in (copying.source, copying.target)
+    ]
+    if ahead := [(name, value) for name, value in sources.items() if value > targets[name]]:
+        calls = sql.SQL(", ").join(
+            sql.SQL("setval({}::regclass, {})").format(f"corpus.{name}", value) for name, value in ahead
+        )
+        await copying.target.rows(sql.SQL("SELECT {}").format(calls))
+
+
+async def _raise_node_numbers(target: Side) -> None:
+    """Copied rows may have numbers from the ranges that the target's nodes draw from: those of another cluster."""
+    if not target.spread:
+        return
+    for group, number in await target.rows(SQL["node_numbers"]):
+        values = {"group": group, "number": min(number + _NUMBERS_AHEAD, (group + 1 << 48) - 1)}
+        for host, port, success, result in await target.rows(SQL["raise_node_numbers"], values):
+            if not success:
+                raise CopyError(f"the node {host}:{port} of the target doesn't answer: {result}")
+
+
+async def _finish(copying: Copying) -> None:
+    """What follows the switch, also where it was killed before: the target is opened, and the source left."""
+    state, other = await copying.source.state(), await copying.target.state()
+    if other is None and await copying.target.has_rows(list((await copying.target.tables()).values())):
+        return  # it was opened, and what the copy made there is gone
+    if other is None or other.part != "target" or state is None or other.copy_id != state.copy_id:
+        raise CopyError("the source was switched away from, and not to this target")
+    await copying.target.open_to_services()
+    await copying.source.end_sessions()
+    await forget_all(copying.target)
+
+
+async def give_up(source: Side, target: Side | None, say: Say) -> bool:
+    """Removes everything that a copy made, in both databases; False if there was nothing.
+
+    A target that was empty is so again. One that was switched away from before has lost what it had, and
+    stays read-only for the services.
+
+    Args:
+        source: Where services write.
+        target: None: it is gone, or is to be dropped as a whole.
+        say: Told what takes long.
+
+    Raises:
+        CopyError: The switch was made.
+    """
+    state = await source.state()
+    other = None if target is None else await target.state()
+    if state is not None and state.part != "source":
+        raise CopyError(f"the source is {_PARTS[state.part]}: the way back is a copy in the other direction")
+    if target is not None and other is not None and other.part == "target":
+        # It may be in use by now, if that copy has ended by a switch.
+        if state is None or state.copy_id != other.copy_id:
+            raise CopyError("the target has rows of another copy: give that up from its own source")
+        await _clear(target, say)
+    elif other is not None and other.part == "source":
+        raise CopyError("the target is itself the source of a copy")
+    if state is not None:
+        await forget_all(source)
+    return state is not None
+
+
+_PARTS: Final = {"target": "itself the target of a copy", "retired": "switched away from"}
+
+
+async def _clear(target: Side, say: Say) -> None:
+    was_empty, hidden_id, spaces = (await target.rows(SQL["target_before"]))[0]
+    if not was_empty:
+        await build_graphs(target, say)
+        await change_schema(target, [sql.SQL("DROP TABLE citewire_copy.copied"), SQL["retire"]])
+        return
+    tables = sql.SQL(", ").join(table.identifier for table in (await target.tables()).values())
+    await change_schema(target, [sql.SQL("TRUNCATE {}").format(tables)])
+    for row in await target.rows(SQL["spaces"]):
+        if row[0] not in spaces:
+            vectors = sql.Identifier("corpus", f"vectors_{row[0]}")
+            forget = sql.SQL("DELETE FROM corpus.spaces WHERE space_id = {}").format(row[0])
+            await change_schema(target, [sql.SQL("DROP TABLE {}").format(vectors), forget])
+    await target.run(SQL["forget_graphs"])
+    await build_graphs(target, say)
+    if (await target.rows(SQL["hidden_id"]))[0][0] != hidden_id:
+        await target.run(hidden_id.encode())
+    await target.open_to_services()
+    await forget_all(target)
