@@ -111,10 +111,10 @@ def pydantic_ai(url: str) -> dict[str, Any]:
 
     from pydantic import BaseModel
     from pydantic_ai import Agent  # pyright: ignore[reportMissingImports] # of its own environment
-    from pydantic_ai.models.anthropic import AnthropicModel  # pyright: ignore[reportMissingImports]
-    from pydantic_ai.models.openai import OpenAIChatModel  # pyright: ignore[reportMissingImports]
-    from pydantic_ai.providers.anthropic import AnthropicProvider  # pyright: ignore[reportMissingImports]
-    from pydantic_ai.providers.openai import OpenAIProvider  # pyright: ignore[reportMissingImports]
+    from pydantic_ai.models.anthropic import AnthropicModel  # pyright: ignore[reportMissingImports] # of its own environment
+    from pydantic_ai.models.openai import OpenAIChatModel  # pyright: ignore[reportMissingImports] # of its own environment
+    from pydantic_ai.providers.anthropic import AnthropicProvider  # pyright: ignore[reportMissingImports] # of its own environment
+    from pydantic_ai.providers.openai import OpenAIProvider  # pyright: ignore[reportMissingImports] # of its own environment
 
     class Growth(BaseModel):
         growth: str
