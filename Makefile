@@ -13,7 +13,7 @@ MEMBERS := $(wildcard protos/pyproject.toml libs/*/pyproject.toml services/*/pyp
 CITUS_TESTS ?= $(addsuffix .py,$(addprefix tests/integration/test_,rls isolation permissions swept_accesses search term_counts \
 	hidden_ids ingest_store ingest_worker enrichment backfill document_values fair_ingest filters ingest_further ingest_process \
 	lexical_candidates recall stored_bytes topics ingest_own_provider enrichment_providers document_retention exports \
-	erase_accounts citus_cluster citus_ingest citus_operate citus_plans citus_quality) \
+	erase_accounts citus_cluster citus_ingest citus_operate citus_plans citus_quality citus_copy citus_restore) \
 	$(addprefix tests/contract/test_,corpus_enrichment corpus_fetch corpus_lists corpus_locate corpus_permissions corpus_rpc \
 	corpus_spaces corpus_table_questions corpus_tables corpus_text_limit corpus_typed corpus_uploads corpus_watch \
 	retriever_context retriever_process retriever_rpc retriever_words validity fair_uploads grpc_audit))

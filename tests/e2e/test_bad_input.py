@@ -103,11 +103,10 @@ async def test_a_pdf_with_an_empty_password_is_read(api: httpx.AsyncClient, shar
     assert (document["status"], document["pages"]) == ("ready", 2), document
 
 
-async def test_binary_junk_named_md_fails_with_a_code(api: httpx.AsyncClient) -> None:
+async def test_binary_junk_named_md_is_refused_with_the_upload(api: httpx.AsyncClient) -> None:
     junk = bytes(range(256)) * 64
     response = await api.post("/v1/documents", files={"file": ("notes.md", junk)})
-    document = await wait_until_ended(api, response.json()["id"])
-    assert (document["status"], document["error"]["code"]) == ("failed", "UNSUPPORTED_FORMAT")
+    assert (response.status_code, response.json()["reason"]) == (415, "UNSUPPORTED_FORMAT")
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,7 @@ async def upload_and_publish(harness: IngestHarness) -> int:
     await worker.pass_on(job)
     job = await claim(harness)
     await worker.retry(job, delay_seconds=0)
+    assert await worker.put_back(await claim(harness), delay_seconds=0)
     job = await claim(harness)
     await worker.charge({job.tenant.org_id: 1.0})
     await publish(harness, job)

@@ -50,5 +50,5 @@ def test_objects_are_named_by_the_parameters_of_the_address(route: tuple[str, st
 
 
 def test_the_page_names_every_action() -> None:
-    listed = PAGE.read_text().partition("## Actions")[2].partition("## How")[0]
+    listed = PAGE.read_text().partition("## Actions")[2].partition("## Verification")[0]
     assert set(re.findall(r"`([a-z._]+)`", listed)) == set(Action)

@@ -8,24 +8,25 @@ from benchmarks.prompt_cache import LEAST as LEAST_TOKENS
 from benchmarks.prompt_cache import MODELS, TALKS, Cache, WordSearch, converse, passages_of_docs
 
 LEAST_SHARE = 0.7
-CHEAP = {"gpt-5", "claude-sonnet-5", "claude-sonnet-5-5"}
-"""Models whose cached tokens cost a tenth at most."""
-MOST_OF_ALONE = {"two subjects": 1.1}
-"""Where it was paid for and then the subject changed; elsewhere never more."""
+CHEAP = {"gpt-5", "claude-sonnet-5-5"}
+"""Models whose cached tokens are so cheap that keeping passages saves a tenth; claude-sonnet-5's save next to nothing."""
+MOST_OF_ALONE = {"openai": 1.01, "anthropic": 1.15}
+"""What is lost at most where it was paid for and then the subject changed: Anthropic bills writing."""
 
 
 @pytest.mark.parametrize(("kind", "model"), MODELS)
 @pytest.mark.parametrize("talk", TALKS)
-async def test_ten_turns_never_cost_more_and_are_mostly_cached_where_that_is_cheap(
+async def test_ten_turns_hardly_cost_more_and_are_mostly_cached_where_that_is_cheap(
     kind: str, model: str, talk: str
 ) -> None:
     library = WordSearch(passages_of_docs())
     spent = await converse(kind, model, TALKS[talk], library, passages=True)
     alone = await converse(kind, model, TALKS[talk], library, passages=False)
     assert alone.share < 0.2  # or the measurement would prove nothing
-    assert spent.usd <= MOST_OF_ALONE.get(talk, 1.0) * alone.usd
+    assert spent.usd <= MOST_OF_ALONE[kind] * alone.usd
     if talk == "one subject" and model in CHEAP:
         assert spent.share >= LEAST_SHARE, spent
+        assert spent.usd <= 0.9 * alone.usd
 
 
 def test_the_scripted_caches_follow_the_providers_rules() -> None:
