@@ -9,7 +9,7 @@ from benchmarks.prompt_cache import MODELS, TALKS, Cache, WordSearch, converse, 
 
 LEAST_SHARE = 0.7
 CHEAP = {"gpt-5", "claude-sonnet-5-5"}
-"""Models whose cached tokens are so cheap that keeping passages saves a tenth; claude-sonnet-5's save next to nothing."""
+"""Models whose cached tokens are so cheap that keeping passages saves a tenth; claude-sonnet-5's save little."""
 MOST_OF_ALONE = {"openai": 1.01, "anthropic": 1.15}
 """What is lost at most where it was paid for and then the subject changed: Anthropic bills writing."""
 
