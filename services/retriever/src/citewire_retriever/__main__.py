@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+import citewire_retriever.event_engine  # noqa: F401 # pyright: ignore[reportUnusedImport] # before gRPC is loaded
 from citewire_kit import telemetry
 from citewire_kit.migrate import add_migrate, run_migrate
 from citewire_kit.server import run
