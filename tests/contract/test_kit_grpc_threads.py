@@ -73,7 +73,7 @@ async def _run(program: str, *arguments: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "experiments"),
     [
         (("citewire_embedder",), WITHOUT_EVENT_ENGINE),
         (("citewire_generator",), WITHOUT_EVENT_ENGINE),
@@ -83,8 +83,8 @@ async def _run(program: str, *arguments: str) -> tuple[str, str]:
     ],
     ids=["embedder", "generator", "retriever serve", "retriever worker", "gateway serve"],
 )
-async def test_every_process_says_so_before_grpc_is_loaded(command: tuple[str, ...], said: str) -> None:
-    assert (await _run(FIRST_IMPORT, *command))[0] == said
+async def test_every_process_says_so_before_grpc_is_loaded(command: tuple[str, ...], experiments: str) -> None:
+    assert (await _run(FIRST_IMPORT, *command))[0] == experiments
 
 
 async def test_calls_pass_no_thread_of_the_event_engine() -> None:
