@@ -12,7 +12,7 @@ from citewire.generator.v1 import generator_pb2 as pb
 from citewire_generator.answer import SLICE
 from citewire_generator.engine import CallLimits
 from citewire_generator.model import Message, Role, Usage
-from citewire_generator.providers.base import ChatProvider
+from citewire_generator.providers.base import ChatProvider, Feature
 from citewire_generator.providers.extractive import Extractive
 from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
@@ -75,6 +75,29 @@ async def test_the_next_one_takes_over(error: CitewireError, calls: int) -> None
     assert sample("citewire_generator_failovers_total", **labels) - before == 1
     assert first.tasks[0].messages == two.tasks[0].messages
     assert two.tasks[0].model == "two-model"
+
+
+async def test_an_empty_answer_is_a_failure_that_is_paid_for() -> None:
+    first, two = ScriptedTurns("one", []), ScriptedTurns("two", answer("two"))
+    harness = EngineHarness(first, two)
+    await harness.ask()
+    assert harness.text == "two says so."
+    assert harness.notices == ["failover"]
+    assert harness.rows == [*[("one", "PROVIDER_STREAM_BROKEN")] * 3, ("two", "done")]
+    assert [row.usage.output_tokens for row in harness.ledger.rows if row.usage] == [7, 7, 7, 7]
+    alone = EngineHarness(ScriptedTurns("one", []))
+    assert (await alone.fails()).reason == "PROVIDER_STREAM_BROKEN"
+
+
+async def test_after_a_tool_result_an_answer_may_be_empty() -> None:
+    class CallsTools(ScriptedTurns):
+        takes = frozenset({Feature.TOOLS})
+
+    harness = EngineHarness(CallsTools("one", []))
+    call = pb.Message(role=pb.ROLE_ASSISTANT, tool_calls=[pb.ToolCall(id="1", name="find", arguments="{}")])
+    result = pb.Message(role=pb.ROLE_TOOL, tool_call_id="1", content="Nothing.")
+    await harness.ask(continuation=[call, result])
+    assert (harness.text, harness.rows) == ("", [("one", "done")])
 
 
 async def test_everybody_fails() -> None:

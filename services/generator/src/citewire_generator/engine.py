@@ -32,7 +32,7 @@ TAKEN_OVER = {
     "PROVIDER_AUTH": "refused its key",
     "PROVIDER_RATE_LIMITED": "reached its rate limit or quota",
     "PROVIDER_REJECTED": "refused the request",
-    "PROVIDER_STREAM_BROKEN": "broke off before its first word",
+    "PROVIDER_STREAM_BROKEN": "broke off or ended before its first word",
     "PROVIDER_TIMEOUT": "didn't begin in time",
     "PROVIDER_ADDRESS": "has an address that this server may not connect to",
     "CONTEXT_TOO_LONG": "found the prompt too long",
@@ -86,6 +86,8 @@ class Work(ABC):
 
     chain: Chain
     purpose: Purpose
+    expects_text: bool = False
+    """Whether a provider that ends normally, and wrote nothing, has failed."""
 
     @abstractmethod
     def stream(self, chat_model: ChatModel) -> AsyncGenerator[Delta | End, None]:
@@ -192,6 +194,10 @@ class Engine:
                 call.asked((message.role, message.content) for message in work.messages(chat_model))
             events = await stack.enter_async_context(aclosing(work.stream(chat_model)))
             first = await self._first(events, chat_model, deadline if remote else None)
+            if remote and work.expects_text and isinstance(first, End) and first.finish_reason is FinishReason.STOP:
+                permit.succeeded()  # it works, and may bill this
+                call.settle(first.usage, first.finish_reason.value)
+                raise Unavailable("the model provider's answer was empty", reason="PROVIDER_STREAM_BROKEN")
             yield Began(chat_model, tally.attempts)
             room = self._limits.max_chars
             event: Delta | End | None = first

@@ -65,6 +65,11 @@ class AnswerPlan:
         """What a user may want to know about the packing."""
 
     @property
+    def expects_text(self) -> bool:
+        """Whether an empty answer is none: not after a tool's result, or where a text of the caller's ends it."""
+        return not (self._request.continuation or self._request.sampling.stop)
+
+    @property
     def may_overflow(self) -> bool:
         """Whether a provider may find the prompt too long: its window is a guess, or nearly full."""
         return any(self._may_overflow(chat_model.model) for chat_model in self.chain)

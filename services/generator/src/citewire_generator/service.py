@@ -208,6 +208,7 @@ class _AnswerWork(Work):
     def __init__(self, plan: AnswerPlan) -> None:
         self._plan = plan
         self.chain = plan.chain
+        self.expects_text = plan.expects_text
 
     def stream(self, chat_model: ChatModel) -> AsyncGenerator[Delta | End, None]:
         return chat_model.provider.stream(self._plan.task(chat_model))
