@@ -2,7 +2,7 @@
 import { badgeText, type Citation, type FeedbackInfo, findMarkers, type VerifiedCitation } from "@citewire/client";
 import type { Signal } from "@preact/signals";
 import type { Tokens } from "marked";
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 import { later } from "../later";
 import { nameText } from "../links";
@@ -20,6 +20,7 @@ import { placeText } from "./places";
 const Feedback = later<FeedbackProps>(async () => (await import("./Feedback")).Feedback, true);
 const RATINGS: Rating[] = ["up", "down"];
 const SHOWN_SOURCES = 4;
+const STILL_MS = 400;
 const NONE = new Set<number>();
 
 export function AnswerView({ answer: signal, question }: { answer: Signal<Answer>; question: string }) {
@@ -35,7 +36,7 @@ export function AnswerView({ answer: signal, question }: { answer: Signal<Answer
   const shown = suggestions.length > 0 ? blocks.slice(0, -1) : blocks;
   return (
     <section class="answer" aria-label={words.value.answer} aria-busy={isOpen} data-exchange={answer.place?.exchange} {...anchorEvents}>
-      {answer.status === "waiting" && <p class="quiet waiting">{answer.steps.at(-1)?.text ?? words.value.searching}</p>}
+      {answer.status === "waiting" && <Waiting text={answer.steps.at(-1)?.text ?? words.value.searching} />}
       <div class="prose">
         <Blocks blocks={shown} marksOf={marksOf} />
         {answer.status === "writing" && <span class="caret" aria-hidden="true" />}
@@ -54,6 +55,16 @@ export function AnswerView({ answer: signal, question }: { answer: Signal<Answer
       {!isOpen && <Actions answer={signal} question={question} />}
     </section>
   );
+}
+
+/** What is being done. Its dot begins to move a little later: an animation would delay the frame of an answer that comes at once. */
+function Waiting({ text }: { text: string }) {
+  const line = useRef<HTMLParagraphElement>(null);
+  useEffect(() => {
+    const timer = setTimeout(() => line.current?.classList.add("moving"), STILL_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  return <p class="quiet waiting" ref={line}>{text}</p>;
 }
 
 /** Questions that one could ask instead: the list at the end of an answer that cites nothing. */

@@ -27,6 +27,8 @@ type Profile = ProfileList["profiles"][number];
 const BEST_PROFILE = "grounded";
 /** How long an answer goes on for a page that is loaded anew. */
 const GRACE_SECONDS = 15;
+/** How long sources and steps wait to be shown, so that one frame can show them and the first text. */
+const BEFORE_TEXT_MS = 60;
 
 /** So many characters of stored answers are written in a frame. */
 const PER_FRAME = 16_000;
@@ -207,7 +209,8 @@ async function write(answer: Signal<Answer>, events: (aborted: AbortSignal) => A
         latest = { ...latest, place: { conversation: keptIn, exchange: runId } };
       }
       if (event.event === "error") complain(new ApiError(0, "", messageOfFault(event.data)));
-      paint.later();
+      // What comes before the first text waits a little for it: a frame for it alone would delay the text by one.
+      paint.later(latest.status === "waiting" ? BEFORE_TEXT_MS : 0);
     }
   } catch (error) {
     const stopped = control.signal.aborted;
@@ -263,20 +266,28 @@ function messageOf(error: unknown): string {
   return error instanceof ApiError ? error.message : words.value.offline;
 }
 
-/** Paints once per frame, however many events come; a page in the background paints rarely. */
-function painter(paint: () => void): { later: () => void; now: () => void } {
+/** Paints once per frame, however many events come, and after a wait if asked; a page in the background paints rarely. */
+function painter(paint: () => void): { later: (wait: number) => void; now: () => void } {
   let planned = false;
+  let timer: ReturnType<typeof setTimeout> | undefined;
   const run = () => {
     if (planned) paint();
     planned = false;
   };
+  const plan = () => {
+    clearTimeout(timer);
+    timer = undefined;
+    planned = true;
+    inNextFrame(run);
+  };
   return {
-    later() {
+    later(wait) {
       if (planned) return;
-      planned = true;
-      inNextFrame(run);
+      if (wait === 0) plan();
+      else timer ??= setTimeout(plan, wait);
     },
     now() {
+      clearTimeout(timer);
       planned = false;
       paint();
     },
