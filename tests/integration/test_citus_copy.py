@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from citewire_kit.postgres import Query
+from citewire_kit.queries import Query
 from citewire_kit.tenant import Tenant
 from citewire_retriever.citus.cluster import ClusterError
 from citewire_retriever.citus.copying.plan import read_plan

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from citewire_kit.postgres import load_queries
+from citewire_kit.queries import load_queries
 
 if TYPE_CHECKING:
     from databases import Database

@@ -15,7 +15,8 @@ import pytest
 from psycopg import sql
 
 from citewire_kit.errors import NotFound, PermissionDenied
-from citewire_kit.postgres import Pool, load_queries, open_pool, tenant_transaction
+from citewire_kit.postgres import Pool, open_pool, tenant_transaction
+from citewire_kit.queries import load_queries
 from citewire_kit.tenant import Tenant
 from citewire_retriever.model import Changes, DocumentQuery, Scope, SearchMode, SearchQuery
 from citewire_retriever.store.collections import PostgresCollections

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from citewire_kit.postgres import load_queries
+from citewire_kit.queries import load_queries
 
 ON_COORDINATOR = 0
 """Tasks of a statement that asks no node."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from citewire_kit.migrate import split_statements
-from citewire_kit.postgres import load_queries
+from citewire_kit.queries import load_queries
 
 
 @pytest.fixture

@@ -27,7 +27,8 @@ from citewire_http.metrics import RUNS
 from citewire_http.runs.store import SQL as RUNS_SQL
 from citewire_http.runs.store import add_batch, no_such_run, run_lost
 from citewire_kit.errors import FieldViolation, InvalidArgument
-from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, tenant_transaction, transaction
+from citewire_kit.queries import load_queries
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 

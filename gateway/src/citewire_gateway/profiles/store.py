@@ -11,7 +11,8 @@ from citewire_dialects.options import ProfileOptions, apply_changes, check_possi
 from citewire_dialects.profile import Profile
 from citewire_gateway.profiles.builtin import PROFILES, find_profile, unknown_profile
 from citewire_kit.errors import AlreadyExists, invalid_field
-from citewire_kit.postgres import Pool, load_queries, tenant_transaction
+from citewire_kit.postgres import Pool, tenant_transaction
+from citewire_kit.queries import load_queries
 from citewire_kit.tenant import Tenant
 
 _SQL = load_queries("citewire_gateway.profiles", "profiles.sql")

@@ -12,7 +12,8 @@ from psycopg.types.json import Jsonb
 from citewire_http.background import BackgroundTasks
 from citewire_kit.errors import Aborted, AlreadyExists, CitewireError
 from citewire_kit.ids import uuid7
-from citewire_kit.postgres import Pool, load_queries, tenant_transaction
+from citewire_kit.postgres import Pool, tenant_transaction
+from citewire_kit.queries import load_queries
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant, current_request_id
 

@@ -1,7 +1,6 @@
 """Connections to Postgres, and the one function that sets the tenant of a transaction."""
 
 import asyncio
-import importlib.resources
 import re
 import select
 import time
@@ -9,13 +8,12 @@ import weakref
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
-from typing import Any, Final, LiteralString, cast
+from typing import Any, Final
 
 import psycopg
-from psycopg import AsyncConnection, sql
+from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import PipelineStatus
-from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from citewire_kit import pool_metrics
@@ -23,13 +21,13 @@ from citewire_kit.deadline import remaining
 from citewire_kit.errors import DeadlineExceeded, StartupError, Unavailable
 from citewire_kit.fair import FairShares
 from citewire_kit.nodes import NodeGuard, NodeUse, is_lost_node
+from citewire_kit.queries import Query
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_kit.transaction_settings import Resolved, begin, find_nodes, is_spread, set_all, settings_of
 
 Connection = AsyncConnection[tuple[Any, ...]]
 Pool = AsyncConnectionPool[Connection]
-Query = LiteralString | bytes | sql.SQL | sql.Composed
 
 log = get_logger(__name__)
 
@@ -291,45 +289,6 @@ async def is_alive(pool: Pool) -> bool:
     """
     async with autocommit_connection(pool) as connection:
         return await (await connection.execute("SELECT 1")).fetchone() is not None
-
-
-async def fetch_rows(
-    connection: Connection, statement: Query, values: Mapping[str, Any] | None = None
-) -> list[dict[str, Any]]:
-    """Executes a statement, and returns its rows by the names of their columns."""
-    async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(statement, values)
-        return await cursor.fetchall()
-
-
-async def fetch_row(
-    connection: Connection, statement: Query, values: Mapping[str, Any] | None = None
-) -> dict[str, Any] | None:
-    """Executes a statement, and returns its first row by the names of its columns; None if there is none."""
-    async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(statement, values)
-        return await cursor.fetchone()
-
-
-def load_queries(package: str, file: str) -> Mapping[str, LiteralString]:
-    """Reads named queries from a `.sql` file of a package.
-
-    A query starts with a line `-- name: find_document`; comment lines that follow describe it and stay in it.
-
-    Raises:
-        ValueError: A name is given twice, or text stands before the first name.
-    """
-    text = importlib.resources.files(package).joinpath(file).read_text("utf-8")
-    parts = re.split(r"^-- name: *(\w+) *$", text, flags=re.MULTILINE)
-    if re.sub(r"^--.*$", "", parts[0], flags=re.MULTILINE).strip():
-        raise ValueError(f"{file}: there is SQL before the first '-- name:'")
-    queries: dict[str, LiteralString] = {}
-    for name, body in zip(parts[1::2], parts[2::2], strict=True):
-        if name in queries:
-            raise ValueError(f"{file}: {name} is defined twice")
-        # A file of our own package is as literal as a string in the source.
-        queries[name] = cast("LiteralString", body.strip())
-    return queries
 
 
 @asynccontextmanager

@@ -11,7 +11,8 @@ from typing import Any
 from psycopg import errors
 
 from citewire_kit.errors import ResourceExhausted, Unavailable
-from citewire_kit.postgres import Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.postgres import Pool, tenant_transaction, transaction
+from citewire_kit.queries import load_queries
 from citewire_kit.tenant import CallContext, Tenant
 from citewire_ledger.model import NANO, NewCall, Settlement
 

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from citewire_accounts.people.claims import Person
 from citewire_accounts.people.issuers import Issuer
 from citewire_kit.errors import PermissionDenied
-from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, tenant_transaction, transaction
+from citewire_kit.queries import load_queries
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import MAX_GROUPS, Tenant
 

@@ -12,7 +12,8 @@ import psycopg
 from psycopg.rows import dict_row
 
 from citewire_kit.errors import FailedPrecondition, NotFound, Unavailable, invalid_field
-from citewire_kit.postgres import STATEMENT_SECONDS, Connection, Pool, load_queries, tenant_transaction
+from citewire_kit.postgres import STATEMENT_SECONDS, Connection, Pool, tenant_transaction
+from citewire_kit.queries import load_queries
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 

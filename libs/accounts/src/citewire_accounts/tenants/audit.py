@@ -15,7 +15,8 @@ from citewire_kit.audit import AuditTrail
 from citewire_kit.audit_chain import Block, ChainCheck, Head, OrgDigest, Report, cut_object, cuts_of
 from citewire_kit.audit_events import Action, AuditEvent, own_event
 from citewire_kit.errors import StartupError, Unavailable
-from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, tenant_transaction, transaction
+from citewire_kit.queries import load_queries
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 

@@ -8,7 +8,8 @@ from uuid import UUID
 from citewire_accounts.tenants.accounts import AccountStore
 from citewire_kit.errors import CitewireError, FailedPrecondition, NotFound, PermissionDenied
 from citewire_kit.ids import uuid7
-from citewire_kit.postgres import Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.postgres import Pool, tenant_transaction, transaction
+from citewire_kit.queries import load_queries
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant, use_tenant
 

@@ -9,7 +9,8 @@ from uuid import UUID
 from prometheus_client import Counter
 
 from citewire_kit.errors import NotFound
-from citewire_kit.postgres import Pool, load_queries, tenant_transaction
+from citewire_kit.postgres import Pool, tenant_transaction
+from citewire_kit.queries import load_queries
 from citewire_kit.tenant import Tenant
 
 SQL = load_queries("citewire_accounts.tenants", "feedback.sql")

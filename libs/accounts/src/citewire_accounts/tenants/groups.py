@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Final
 
 from citewire_kit.errors import FailedPrecondition, NotFound, invalid_field
-from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, load_queries, tenant_transaction
+from citewire_kit.postgres import Connection, Pool, tenant_transaction
+from citewire_kit.queries import fetch_row, fetch_rows, load_queries
 from citewire_kit.tenant import MAX_GROUP_CHARS, Tenant
 
 MAX_GROUPS_OF_ORG: Final = 1000

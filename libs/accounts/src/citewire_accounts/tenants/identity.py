@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
 from citewire_kit.errors import FailedPrecondition, NotFound
-from citewire_kit.postgres import Connection, Pool, load_queries, read_row, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, read_row, tenant_transaction, transaction
+from citewire_kit.queries import load_queries
 from citewire_kit.tenant import Plan, Tenant
 
 _KEY = re.compile(r"cw_[A-Za-z0-9_-]{43}")

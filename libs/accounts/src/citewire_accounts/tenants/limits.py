@@ -9,7 +9,8 @@ from cachetools import TTLCache
 
 from citewire_kit.errors import NotFound, invalid_field
 from citewire_kit.plan_limits import WINDOW_SECONDS, LimitScope, Measure, OwnLimits
-from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, load_queries, tenant_transaction
+from citewire_kit.postgres import Connection, Pool, tenant_transaction
+from citewire_kit.queries import fetch_row, fetch_rows, load_queries
 from citewire_kit.tenant import Tenant
 
 MEASURES: Final = (*WINDOW_SECONDS, Measure.STREAMS)

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from citewire_kit.errors import FailedPrecondition, NotFound, PermissionDenied
-from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, load_queries, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, tenant_transaction, transaction
+from citewire_kit.queries import fetch_row, fetch_rows, load_queries
 from citewire_kit.tenant import Plan, Role, Tenant, is_token
 
 _SQL = load_queries("citewire_accounts.tenants", "members.sql")

@@ -10,7 +10,8 @@ from typing import Final, Literal, NamedTuple
 from citewire_accounts.tenants.identity import NewKey
 from citewire_accounts.tenants.members import Organisation
 from citewire_kit.errors import NotFound
-from citewire_kit.postgres import Pool, fetch_row, fetch_rows, load_queries, read_row, transaction
+from citewire_kit.postgres import Pool, read_row, transaction
+from citewire_kit.queries import fetch_row, fetch_rows, load_queries
 
 OperatorScope = Literal["read", "manage"]
 

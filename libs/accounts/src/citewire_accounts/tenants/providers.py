@@ -16,7 +16,8 @@ from psycopg.types.json import Jsonb
 
 from citewire_kit.enums import EnumMap
 from citewire_kit.errors import FieldViolation, InvalidArgument, invalid_field
-from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, tenant_transaction, transaction
+from citewire_kit.queries import load_queries
 from citewire_kit.tenant import Tenant
 
 _SQL = load_queries("citewire_accounts.tenants", "providers.sql")

@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple, Protocol
 from citewire_kit.audit import AuditTrail
 from citewire_kit.audit_events import Action, own_event
 from citewire_kit.errors import CitewireError
-from citewire_kit.postgres import Pool, fetch_row, fetch_rows, load_queries, tenant_transaction, transaction
+from citewire_kit.postgres import Pool, tenant_transaction, transaction
+from citewire_kit.queries import fetch_row, fetch_rows, load_queries
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant, use_tenant
 

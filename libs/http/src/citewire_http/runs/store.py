@@ -9,7 +9,8 @@ from psycopg.types.json import Jsonb
 
 from citewire_http.metrics import RUNS
 from citewire_kit.errors import Aborted, NotFound
-from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, tenant_transaction, transaction
+from citewire_kit.queries import load_queries
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 

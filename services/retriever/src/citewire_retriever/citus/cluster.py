@@ -16,7 +16,7 @@ from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 
 from citewire_kit.errors import StartupError
-from citewire_kit.postgres import load_queries
+from citewire_kit.queries import load_queries
 
 SQL: Final = load_queries("citewire_retriever.citus", "queries.sql")
 _CONNECT_SECONDS: Final = 10

@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-from citewire_kit.postgres import Connection, load_queries
+from citewire_kit.postgres import Connection
+from citewire_kit.queries import load_queries
 from citewire_retriever.ingest.model import Job, LeaseLostError, Publication, Published
 from citewire_retriever.store.jobs import check_backfill, queue_enrichment, tell_watchers
 

@@ -7,7 +7,8 @@ from typing import Final
 import psycopg
 
 from citewire_kit.errors import Internal
-from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, tenant_transaction, transaction
+from citewire_kit.queries import load_queries
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.ingest.model import Job, OwnEmbedding

@@ -8,7 +8,8 @@ from citewire.retriever.v1.corpus_pb2 import Access, Collection, Grant
 
 from citewire_kit.enums import enum_number
 from citewire_kit.errors import AlreadyExists, FailedPrecondition, Unavailable
-from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, tenant_transaction
+from citewire_kit.postgres import Connection, Pool, tenant_transaction
+from citewire_kit.queries import fetch_row, fetch_rows
 from citewire_kit.tenant import Tenant
 from citewire_retriever.errors import access_missing, collection_not_found
 from citewire_retriever.store import rows

@@ -10,7 +10,8 @@ from citewire.retriever.v1.corpus_pb2 import Document, ErasedDocument, WatchDocu
 from psycopg import sql
 
 from citewire_kit.errors import FailedPrecondition, invalid_field
-from citewire_kit.postgres import Connection, Pool, fetch_rows, tenant_transaction
+from citewire_kit.postgres import Connection, Pool, tenant_transaction
+from citewire_kit.queries import fetch_rows
 from citewire_kit.tenant import Tenant
 from citewire_kit.transaction_settings import is_spread
 from citewire_kit.user_rows import UserRow, UserTables, user_rows

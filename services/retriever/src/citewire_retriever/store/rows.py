@@ -22,7 +22,7 @@ from citewire.retriever.v1.corpus_pb2 import (
 from citewire.retriever.v1.retriever_pb2 import Chunk, TextPlace
 
 from citewire_kit.enums import enum_number
-from citewire_kit.postgres import load_queries
+from citewire_kit.queries import load_queries
 from citewire_retriever.headings import heading
 from citewire_retriever.model import Candidate, Changes, NewContent
 

@@ -10,7 +10,8 @@ from google.protobuf.json_format import MessageToDict
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, tenant_transaction
+from citewire_kit.postgres import Connection, Pool, tenant_transaction
+from citewire_kit.queries import fetch_row, fetch_rows
 from citewire_kit.tenant import Tenant
 from citewire_retriever.model import CALIBRATED_SHARES, Space, space_to_proto
 from citewire_retriever.store import rows

@@ -9,7 +9,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from citewire_kit.postgres import Query
+from citewire_kit.queries import Query
 from citewire_retriever.citus.copying.side import SQL, CopyError, Side, Table
 
 _LOCK_MS: Final = 400

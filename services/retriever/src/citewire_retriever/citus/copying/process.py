@@ -12,7 +12,7 @@ from typing import Final
 import psycopg
 from psycopg import sql
 
-from citewire_kit.postgres import Query
+from citewire_kit.queries import Query
 from citewire_retriever.citus.cluster import Say
 from citewire_retriever.citus.copying.graphs import build_graphs, drop_graphs
 from citewire_retriever.citus.copying.notes import (

@@ -9,7 +9,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from citewire_kit.postgres import Query, load_queries
+from citewire_kit.queries import Query, load_queries
 from citewire_retriever.citus import cluster
 from citewire_retriever.citus.cluster import ClusterError, Connection, connect, require_cluster
 

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from psycopg import sql
 
-from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction
+from citewire_kit.postgres import Connection, Pool, tenant_transaction
+from citewire_kit.queries import load_queries
 from citewire_kit.tenant import Tenant
 from citewire_kit.transaction_settings import is_spread
 from citewire_retriever.headings import heading, named

@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction
+from citewire_kit.postgres import Connection, Pool, tenant_transaction
+from citewire_kit.queries import load_queries
 from citewire_kit.tenant import Tenant
 from citewire_retriever.ingest.enrichment.model import (
     Description,
