@@ -289,7 +289,7 @@ async def test_no_match_says_that_documents_are_still_processed(gateway: Gateway
     gateway.fakes.retriever.results = []
     gateway.fakes.retriever.counts.not_ready = 3
     frames = await gateway.stream("/v1/chat", QUESTION)
-    assert "3 of the selected documents can't be searched yet" in text_of(frames)
+    assert "3 of the selected documents that can't be searched" in text_of(frames)
 
 
 async def test_the_question_is_embedded_in_the_space_that_is_searched(gateway: Gateway) -> None:

@@ -177,9 +177,9 @@ def test_the_no_match_answer_begins_with_exactly_the_sentence() -> None:
     assert DOCUMENTS.no_match is not None
     answer = no_match_answer(DOCUMENTS.no_match, 0, empty_library=False)
     assert answer.startswith(f"{DOCUMENTS.no_match.sentence}\n\n- ")
-    assert "can't be searched yet" not in answer
+    assert "can't be searched" not in answer
     waiting = no_match_answer(DOCUMENTS.no_match, 2, empty_library=False)
-    assert "2 of the selected documents can't be searched yet" in waiting
+    assert "2 of the selected documents that can't be searched" in waiting
 
 
 def test_the_no_match_answer_of_an_empty_library_says_how_to_fill_it() -> None:
