@@ -25,6 +25,7 @@ from citewire_kit import metrics as kit_metrics
 from citewire_ledger import metrics as ledger_metrics
 from citus_cluster import CitusCluster, start_citus_cluster, temporary_database
 from databases import Database
+from devtools import Chromium, running_chromium
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 from network_guard import block_network, forget_environment
 from open_connections import trace_connections
@@ -287,6 +288,13 @@ def paced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PacedModelStack]
     """
     with paced_model_stack(tmp_path_factory.mktemp("paced")) as stack:
         yield stack
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    """A Chromium for the whole session: each test opens a page of its own in it, by `chromium.page()`."""
+    with running_chromium(tmp_path_factory.mktemp("chromium")) as running:
+        yield running
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
@@ -16,7 +15,7 @@ from citewire.generator.v1 import generator_pb2
 
 from browser_pages import page_origin
 from citewire_accounts.people import sign_in as sessions
-from devtools import DrivenPage, driven_page
+from devtools import Chromium, DrivenPage
 from gateway_fake_servers import running_fakes
 from gateway_fakes import completed, delta, started
 from gateway_process import Gateway, rows
@@ -37,8 +36,8 @@ FORM = "!!document.querySelector('input[name=account]')"
 
 
 @pytest.fixture
-async def page(tmp_path: Path) -> AsyncIterator[DrivenPage]:
-    async with driven_page(tmp_path / "profile") as driven:
+async def page(chromium: Chromium) -> AsyncIterator[DrivenPage]:
+    async with chromium.page() as driven:
         yield driven
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from devtools import DrivenPage, driven_page
+from devtools import Chromium, DrivenPage
 from gateway_fake_servers import running_fakes
 from gateway_fakes import result
 from gateway_process import running_gateway
@@ -37,7 +36,7 @@ async def open_as(page: DrivenPage, people: People, user: str, place: str = "") 
     await page.wait_for("!!document.querySelector('.sidebar')")
 
 
-async def test_it_is_shared_read_by_its_link_and_taken_back(database: Database, tmp_path: Path) -> None:
+async def test_it_is_shared_read_by_its_link_and_taken_back(database: Database, chromium: Chromium) -> None:
     async with AsyncExitStack() as stack:
         fakes = await stack.enter_async_context(running_fakes())
         gateway = await stack.enter_async_context(running_gateway(database, fakes, auth="keys"))
@@ -45,7 +44,7 @@ async def test_it_is_shared_read_by_its_link_and_taken_back(database: Database, 
         people = People(gateway, database)
         for user in ("ada", "bob", "eve"):
             await people.add("acme", user)
-        page = await stack.enter_async_context(driven_page(tmp_path / "profile"))
+        page = await stack.enter_async_context(chromium.page())
         for domain in ("Page", "Runtime"):
             await page.call(f"{domain}.enable")
         answer = await people.ask("bob")

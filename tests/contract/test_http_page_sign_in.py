@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +12,7 @@ from citewire.generator.v1 import generator_pb2
 
 from api_keys import bearer, key_for
 from axe_script import axe_script, violations
-from devtools import DrivenPage, driven_page
+from devtools import Chromium, DrivenPage
 from gateway_fake_servers import running_fakes
 from gateway_fakes import completed, delta, started
 from gateway_process import running_gateway
@@ -54,7 +53,7 @@ async def check_looks(page: DrivenPage, axe: str, subtests: pytest.Subtests) -> 
 
 
 async def test_signing_in_and_a_key_that_ends_in_mid_chat(
-    database: Database, tmp_path: Path, subtests: pytest.Subtests
+    database: Database, chromium: Chromium, subtests: pytest.Subtests
 ) -> None:
     go_on = asyncio.Event()
 
@@ -69,7 +68,7 @@ async def test_signing_in_and_a_key_that_ends_in_mid_chat(
     async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys") as gateway:
         fakes.generator.script = answer
         first, second = [await key_for(database, "acme", "ada") for _ in range(2)]
-        async with driven_page(tmp_path / "profile") as page:
+        async with chromium.page() as page:
             await page.call("Page.enable")
             await page.call("Runtime.enable")
             await page.go(f"{gateway.url}/")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import httpx
 import pytest
 
-from devtools import DrivenPage
+from devtools import Chromium, DrivenPage
 from http_api import upload_bytes
 from ingest_files import make_pdf, prose_page
 from local_stack import LocalStack
@@ -32,12 +31,12 @@ DRAWN = """(() => {
 
 
 @pytest.fixture
-async def page(stack: LocalStack, api: httpx.AsyncClient, tmp_path: Path) -> AsyncIterator[DrivenPage]:
+async def page(stack: LocalStack, api: httpx.AsyncClient, chromium: Chromium) -> AsyncIterator[DrivenPage]:
     """The page beside a library that holds the document; nothing is refused by its policy, and nothing leaves it."""
     documents = (await api.get("/v1/documents", params={"q": "airships.pdf"})).json()["documents"]
     if not documents:
         await upload_bytes(api, "airships.pdf", make_pdf(PAGES))
-    async with watched_page(tmp_path / "profile", stack.base_url, "Page", "Runtime", "Network", "Log") as driven:
+    async with watched_page(chromium, stack.base_url, "Page", "Runtime", "Network", "Log") as driven:
         yield driven
         urls = requested(driven)
         assert {urlsplit(url).netloc for url in urls} == {urlsplit(stack.base_url).netloc}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
 import pytest
 
-from devtools import DrivenPage
+from devtools import Chromium, DrivenPage
 from hard_pdfs import east_asian_pdf, picture_pdf
 from http_api import upload_bytes
 from ingest_files import make_pdf, prose_page
@@ -27,8 +26,8 @@ SYMBOLS = "[...document.fonts].filter(font => font.status === 'loaded').length"
 
 
 @pytest.fixture
-async def page(stack: LocalStack, tmp_path: Path) -> AsyncIterator[DrivenPage]:
-    async with watched_page(tmp_path / "profile", stack.base_url, "Page", "Runtime", "Network", "Log") as driven:
+async def page(stack: LocalStack, chromium: Chromium) -> AsyncIterator[DrivenPage]:
+    async with watched_page(chromium, stack.base_url, "Page", "Runtime", "Network", "Log") as driven:
         yield driven
 
 

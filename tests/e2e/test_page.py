@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from axe_script import axe_script, violations
-from devtools import DrivenPage, driven_page
+from devtools import Chromium, DrivenPage
 from hostile_texts import HOSTILE, SCRIPT
 from http_api import upload_bytes
 from local_stack import LocalStack, local_stack
@@ -75,10 +75,10 @@ def _all_ready(http: httpx.Client) -> bool | None:
 
 
 @pytest.fixture
-async def page(stack: LocalStack, model: ScriptedModel, tmp_path: Path) -> AsyncIterator[DrivenPage]:
+async def page(stack: LocalStack, model: ScriptedModel, chromium: Chromium) -> AsyncIterator[DrivenPage]:
     """The page, open; whatever a test does, no script but its own runs, and nothing leaves the origin."""
     model.say(*ANSWER)
-    async with driven_page(tmp_path / "profile") as driven:
+    async with chromium.page() as driven:
         for domain in ("Page", "Runtime", "Network", "Log", "DOM"):
             await driven.call(f"{domain}.enable")
         await driven.go(f"{stack.base_url}/")
@@ -474,7 +474,7 @@ async def test_own_models_are_tried_out_chosen_beside_the_question_and_removed(
         for number, value in enumerate((name, model.url, KEY, name)):
             await page.run(f"document.querySelectorAll('.add-provider input')[{number}].focus()")
             await page.type_text(value)
-        await page.run("document.querySelector('.add-provider button').click()")
+        await press_named(page, ".add-provider button", "Test and save")  # not before the first is saved
         await page.wait_for(f"document.querySelector('.providers')?.textContent.includes('{name}')")
         assert await page.run("document.querySelectorAll('.add-provider input')[2].value") == "", "no key stays"
     states = "[...document.querySelectorAll('.providers > li')].map(row => row.textContent)"
@@ -512,8 +512,7 @@ async def test_own_models_are_tried_out_chosen_beside_the_question_and_removed(
     assert "Tokens per day" in await page.wait_for("document.querySelector('.chart svg')?.ariaLabel")
     assert await page.run("document.querySelectorAll('.chart rect').length") >= 2, "a bar for each model"
     # Back to the server's own, without losing one's own.
-    stop = "[...document.querySelectorAll('.providers button')].find(button => button.textContent === 'Stop using')"
-    await page.run(f"{stop}.click()")
+    await press_named(page, ".providers button", "Stop using")
     await page.wait_for(f"{states}.length === 2 && !{states}.some(row => row.includes('In use'))")
     await page.go(f"{stack.base_url}/#/")
     await page.wait_for("!!document.querySelector('#question')")
@@ -676,7 +675,7 @@ async def test_axe_finds_nothing(
                 await page.run("document.querySelector('.reader header > .icon')?.click()")
             await page.wait_for("!document.querySelector('dialog')")
             await page.run(f"location.hash = {json.dumps(place)}")
-            await page.wait_for(there)
+            await page.wait_for(there, every=0.1)
             with subtests.test(language=language, scheme=scheme, width=width, view=view):
                 assert await page.run("document.documentElement.lang") == language
                 wide = await page.run("document.documentElement.scrollWidth - innerWidth")

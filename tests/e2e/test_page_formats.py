@@ -6,7 +6,6 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import docx
 import httpx
@@ -15,7 +14,7 @@ import pptx
 import pytest
 
 from axe_script import axe_script, looks, violations
-from devtools import DrivenPage
+from devtools import Chromium, DrivenPage
 from http_api import upload_bytes
 from ingest_files import make_pdf, prose_page
 from local_stack import LocalStack
@@ -107,10 +106,10 @@ CASES = [
 
 
 async def test_each_format_opens_at_the_quotes_place(
-    stack: LocalStack, api: httpx.AsyncClient, tmp_path: Path, subtests: pytest.Subtests
+    stack: LocalStack, api: httpx.AsyncClient, chromium: Chromium, subtests: pytest.Subtests
 ) -> None:
     axe = axe_script()
-    async with watched_page(tmp_path / "profile", stack.base_url, "Page", "Runtime") as page:
+    async with watched_page(chromium, stack.base_url, "Page", "Runtime") as page:
         await page.run(f"{axe}; undefined")
         for number, case in enumerate(CASES):
             fact = f"The mooring fee of the heron pier is {number + 811} groats a week."

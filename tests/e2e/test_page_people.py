@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from devtools import DrivenPage
+from devtools import Chromium, DrivenPage
 from http_api import upload_bytes
 from local_stack import LocalStack
 from page_steps import ask, choose, fill, press_named, text, watched_page
@@ -28,10 +28,10 @@ FEES = "# Kelpies\n\nThe kelpie mooring fee is 4712 guilders for each night.\n"
 
 
 @pytest.fixture
-async def page(stack: LocalStack, api: httpx.AsyncClient, tmp_path: Path) -> AsyncIterator[DrivenPage]:
+async def page(stack: LocalStack, api: httpx.AsyncClient, chromium: Chromium) -> AsyncIterator[DrivenPage]:
     if not (await api.get("/v1/documents", params={"q": "kelpies.md"})).json()["documents"]:
         await upload_bytes(api, "kelpies.md", FEES.encode())
-    async with watched_page(tmp_path / "profile", stack.base_url, "Page", "Runtime", "DOM") as driven:
+    async with watched_page(chromium, stack.base_url, "Page", "Runtime", "DOM") as driven:
         yield driven
 
 
@@ -93,13 +93,16 @@ async def test_an_answer_is_rated_by_keyboard_changed_taken_back_and_exported(
     assert query["text"] == QUESTION
     assert any("4712 guilders" in quote for quote in query["quotes"])
     # The conversation is saved as a file, in both forms; the menu stays open for the second.
-    await page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    await page.call(
+        "Browser.setDownloadBehavior", behavior="allow", browserContextId=page.context, downloadPath=str(tmp_path)
+    )
     conversation = await page.run("location.hash.slice(4)")
     await page.wait_for("!!document.querySelector('.conversations .here .icon')")
     for name, suffix in (("Export as Markdown", "md"), ("Export as JSON", "json")):
         await page.wait_for(
             "!!document.querySelector('.entry-menu')"
-            " || (document.querySelector('.conversations .here .icon').click(), false)"
+            " || (document.querySelector('.conversations .here .icon').click(), false)",
+            every=0.1,
         )
         await press_named(page, ".entry-menu button", name)
         await wait_until((tmp_path / f"conversation-{conversation}.{suffix}").exists, 20)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from axe_script import axe_script, violations
-from devtools import DrivenPage
+from devtools import Chromium, DrivenPage
 from local_stack import LocalStack
 from page_steps import IN_FULL, watched_page
 
@@ -53,8 +52,8 @@ STREAM = """
 
 
 @pytest.fixture
-async def page(stack: LocalStack, tmp_path: Path) -> AsyncIterator[DrivenPage]:
-    async with watched_page(tmp_path / "profile", stack.base_url, "Page", "Runtime") as driven:
+async def page(stack: LocalStack, chromium: Chromium) -> AsyncIterator[DrivenPage]:
+    async with watched_page(chromium, stack.base_url, "Page", "Runtime") as driven:
         await driven.call("Page.addScriptToEvaluateOnNewDocument", source=STREAM)
         await driven.call("Page.reload")
         await driven.wait_for("!!window.grow && !!document.querySelector('.composer option')")
@@ -96,23 +95,23 @@ async def test_a_question_is_sent_before_enter_has_been_dealt_with(page: DrivenP
 @pytest.mark.parametrize(
     ("first", "piece"),
     [
-        ("```python\n", "allowance(#)  # what is paid for each day abroad\n" * 8),
-        ("```\n", "allowance # of what is paid for each day abroad, " * 8),
-        ("", "Some words of one paragraph, with number #. " * 8),
-        ("- item\n\n  | a | b |\n  |---|---|\n", "  | # | what is paid for each day abroad |\n" * 8),
+        ("```python\n", "allowance(#)  # what is paid for each day abroad\n" * 16),
+        ("```\n", "allowance # of what is paid for each day abroad, " * 16),
+        ("", "Some words of one paragraph, with number #. " * 16),
+        ("- item\n\n  | a | b |\n  |---|---|\n", "  | # | what is paid for each day abroad |\n" * 16),
     ],
     ids=["lines of code", "one line of code", "one paragraph", "table in a list"],
 )
 async def test_twice_as_much_text_is_twice_as_much_to_write(page: DrivenPage, first: str, piece: str) -> None:
-    less, _ = await grown(page, first, piece, 50)
-    more, away = await grown(page, first, piece, 100)
+    less, _ = await grown(page, first, piece, 25)
+    more, away = await grown(page, first, piece, 50)
     assert more / less < 2.6
     assert away < 120, "the end stays in sight"
 
 
 async def test_the_end_isn_t_followed_by_who_reads_above_it(page: DrivenPage) -> None:
     await begin(page)
-    await page.run("grow('', 'A paragraph of it.\\n\\n', 60)")
+    await page.run("grow('', 'A paragraph of it.\\n\\n', 30)")
     await page.run("document.querySelector('#main').scrollTop = 100; new Promise(requestAnimationFrame)")
     await page.run("grow('', 'A paragraph of it.\\n\\n', 30)")
     assert await page.run("document.querySelector('#main').scrollTop") == 100

@@ -39,7 +39,7 @@ const report = value => fetch("/report", {method: "POST", body: JSON.stringify(v
 async def page_origin() -> AsyncGenerator[Page]:
     """Serves a page on a free port: give it its script with `open_page`."""
     application = web.Application()
-    runner = web.AppRunner(application)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)  # a browser keeps connections open that it may need
 
     async def show(_request: web.Request) -> web.Response:
         return web.Response(text=page.html, content_type="text/html")

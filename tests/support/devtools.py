@@ -6,16 +6,15 @@ import asyncio
 import contextlib
 import itertools
 import json
-from asyncio.subprocess import DEVNULL
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import subprocess
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-
-from waiting import wait_until
 
 Json = dict[str, Any]
 _SECONDS = 60.0
@@ -39,8 +38,13 @@ _STATE = """(() => {
 class DrivenPage:
     """A page: where it goes, and what a script in it says."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+    def __init__(
+        self, socket: aiohttp.ClientWebSocketResponse, browser: aiohttp.ClientWebSocketResponse, context: str
+    ) -> None:
         self._socket = socket
+        self._browser = browser
+        self.context = context
+        """Names the page's cookies, stored values and cache to the browser."""
         self._numbers = itertools.count(1)
         self._mouse: list[str] = []
         self.events: list[Json] = []
@@ -78,15 +82,18 @@ class DrivenPage:
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
-    async def wait_for(self, script: str) -> Any:  # noqa: ANN401 # whatever the script says
-        """Evaluates an expression until it is true; pages come and go meanwhile."""
+    async def wait_for(self, script: str, every: float = 0.03) -> Any:  # noqa: ANN401 # whatever the script says
+        """Evaluates an expression until it is true; pages come and go meanwhile.
+
+        One that presses something itself gives the page time for it by a larger `every`, in seconds.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SECONDS):
                 while True:
                     with contextlib.suppress(AssertionError):
                         if value := await self.run(script):
                             return value
-                    await asyncio.sleep(0.1)
+                    await asyncio.sleep(every)
         pytest.fail(f"not within {_SECONDS:.0f} s: {script}\n{await self._state()}")
 
     async def _state(self) -> str:
@@ -125,29 +132,71 @@ class DrivenPage:
             await self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     async def cookies(self) -> list[Json]:
-        """All cookies that the browser has, also those that no script sees."""
-        return (await self.call("Storage.getCookies"))["cookies"]
+        """All cookies that the page has been given, also those that no script sees."""
+        asked = await _call(self._browser, "Storage.getCookies", browserContextId=self.context)
+        return asked["cookies"]
+
+
+class Chromium:
+    """A running Chromium: each page has cookies, stored values and a cache of its own."""
+
+    def __init__(self, port: int, path: str) -> None:
+        self._url = f"ws://127.0.0.1:{port}"
+        self._path = path
+
+    @asynccontextmanager
+    async def page(self) -> AsyncGenerator[DrivenPage]:
+        """Opens an empty page, and closes it with all that it has kept."""
+        async with aiohttp.ClientSession() as http, http.ws_connect(f"{self._url}{self._path}") as browser:
+            # It ends with this connection, whatever becomes of the test.
+            made = await _call(browser, "Target.createBrowserContext", disposeOnDetach=True)
+            context: str = made["browserContextId"]
+            target = await _call(browser, "Target.createTarget", url="about:blank", browserContextId=context)
+            address = f"{self._url}/devtools/page/{target['targetId']}"
+            async with http.ws_connect(address, max_msg_size=0) as socket:
+                page = DrivenPage(socket, browser, context)
+                await page.call("Page.bringToFront")
+                yield page
+            await _call(browser, "Target.disposeBrowserContext", browserContextId=context)
+
+
+async def _call(browser: aiohttp.ClientWebSocketResponse, method: str, **params: object) -> Json:
+    """Calls a method of the browser's own; it tells nothing unasked."""
+    await browser.send_json({"id": 1, "method": method, "params": params})
+    async with asyncio.timeout(_SECONDS):
+        message: Json = json.loads(await browser.receive_str())
+    assert "error" not in message, message
+    return message["result"]
+
+
+@contextmanager
+def running_chromium(profile: Path) -> Generator[Chromium]:
+    """Starts a Chromium without a window, and ends it."""
+    profile.mkdir(parents=True, exist_ok=True)
+    browser = subprocess.Popen(
+        [
+            "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+            "--no-proxy-server", "--disable-background-networking", "--no-startup-window", "--remote-debugging-port=0",
+            f"--user-data-dir={profile}",
+        ],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        port_file, deadline = profile / "DevToolsActivePort", time.monotonic() + _SECONDS
+        while not (port_file.exists() and len(port_file.read_text().splitlines()) == 2):
+            assert browser.poll() is None, f"Chromium ended with {browser.returncode}"
+            assert time.monotonic() < deadline, "Chromium doesn't listen"
+            time.sleep(0.02)  # a file that nothing announces
+        port, path = port_file.read_text().splitlines()
+        yield Chromium(int(port), path)
+    finally:
+        browser.terminate()
+        browser.wait(_SECONDS)
 
 
 @asynccontextmanager
 async def driven_page(profile: Path) -> AsyncGenerator[DrivenPage]:
     """Starts a Chromium with one page, and ends it."""
-    browser = await asyncio.create_subprocess_exec(
-        "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-        "--no-proxy-server", "--disable-background-networking", "--remote-debugging-port=0",
-        f"--user-data-dir={profile}", "about:blank",
-        stdout=DEVNULL, stderr=DEVNULL,
-    )  # fmt: skip
-    try:
-        port_file = profile / "DevToolsActivePort"
-        await wait_until(lambda: port_file.exists() and bool(port_file.read_text()), _SECONDS)
-        port = int(port_file.read_text().splitlines()[0])
-        async with aiohttp.ClientSession() as http:
-            async with http.get(f"http://127.0.0.1:{port}/json/list") as response:
-                pages = [target for target in await response.json() if target["type"] == "page"]
-            async with http.ws_connect(pages[0]["webSocketDebuggerUrl"], max_msg_size=0) as socket:
-                yield DrivenPage(socket)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            browser.terminate()
-        await browser.wait()
+    with running_chromium(profile) as chromium:
+        async with chromium.page() as page:
+            yield page

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
-from devtools import DrivenPage, driven_page
+from devtools import Chromium, DrivenPage
 
 READY = "!!document.querySelector('#question')"
 QUIET = "document.querySelectorAll('.answer').length > 0 && !document.querySelector('.answer[aria-busy=true]')"
@@ -28,9 +27,9 @@ COVERED = """(() => {
 
 
 @asynccontextmanager
-async def watched_page(profile: Path, url: str, *domains: str) -> AsyncGenerator[DrivenPage]:
+async def watched_page(chromium: Chromium, url: str, *domains: str) -> AsyncGenerator[DrivenPage]:
     """The page of a stack, ready; at the end its policy has refused nothing, and no script of it has failed."""
-    async with driven_page(profile) as driven:
+    async with chromium.page() as driven:
         for domain in domains:
             await driven.call(f"{domain}.enable")
         await driven.go(f"{url}/")
@@ -58,8 +57,8 @@ async def text(page: DrivenPage, selector: str) -> str:
 
 
 async def press_named(page: DrivenPage, selector: str, name: str) -> None:
-    """Presses the button of that text or label."""
-    is_named = "each => each.textContent.trim() === NAME || each.ariaLabel === NAME"
+    """Presses the button of that text or label, once it is enabled."""
+    is_named = "each => !each.disabled && (each.textContent.trim() === NAME || each.ariaLabel === NAME)"
     button = f"[...document.querySelectorAll({json.dumps(selector)})].find({is_named})"
     press = f"const NAME = {json.dumps(name)}; const button = {button}; button?.focus(); button?.click()"
     script = f"(() => {{ {press}; return !!button }})()"
