@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import httpx
 import psycopg
 import structlog
+from fastapi import FastAPI
+from starlette.datastructures import State
 
 from callers import KEY
 from citewire_gateway.api.dependencies import Services
-from citewire_gateway.app import build_app, build_services
+from citewire_gateway.app import build_api, build_app, build_services
 from citewire_gateway.settings import GatewaySettings
 from citewire_http.server import Drain, GatewayServer
 from databases import HasDsn
@@ -95,7 +99,7 @@ async def running_gateway(database: HasDsn, fakes: Fakes, **settings: object) ->
     async with AsyncExitStack() as stack:
         drain = Drain()
         services = await build_services(built, stack, drain)
-        server = GatewayServer(build_app(services), built, drain, signals=False)
+        server = GatewayServer(build_app(services, _own_api()), built, drain, signals=False)
         serving = asyncio.create_task(server.serve())
         await server.listening.wait()
 
@@ -108,6 +112,20 @@ async def running_gateway(database: HasDsn, fakes: Fakes, **settings: object) ->
         url = f"http://127.0.0.1:{server.port}"
         http = await stack.enter_async_context(CheckedClient(base_url=url, timeout=30, trust_env=False))
         yield Gateway(http, fakes, server, services, url)
+
+
+@cache
+def _api() -> FastAPI:
+    return build_api()
+
+
+def _own_api() -> FastAPI:
+    """The API for services of its own. Its routes are shared: FastAPI prepares them at an application's first request,
+    which takes longer than most tests do.
+    """
+    own = copy.copy(_api())
+    own.state, own.middleware_stack = State(), None
+    return own
 
 
 def rows(database: HasDsn, statement: str) -> list[tuple[Any, ...]]:

@@ -10,12 +10,15 @@ from urllib.parse import parse_qs
 
 import httpx
 from jsonschema import Draft202012Validator
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
 
 from citewire_gateway.app import build_api
 
 Json = dict[str, Any]
 
 _REF = "#/components/schemas/"
+_DOCUMENT = "urn:document"
 
 
 class UndescribedError(AssertionError):
@@ -88,9 +91,8 @@ def _check(value: object, ref: str, where: str) -> None:
 
 
 def _operation(method: str, path: str) -> Json | None:
-    for template, operations in _document()["paths"].items():
-        pattern = re.sub(r"\\\{name\\\}$", ".+", re.escape(template))
-        if re.fullmatch(re.sub(r"\\\{\w+\\\}", "[^/]+", pattern), path):
+    for pattern, operations in _paths():
+        if pattern.fullmatch(path):
             operation: Json | None = operations.get(method)
             if operation is not None:
                 return operation
@@ -98,10 +100,25 @@ def _operation(method: str, path: str) -> Json | None:
 
 
 @cache
+def _paths() -> list[tuple[re.Pattern[str], Json]]:
+    paths: list[tuple[re.Pattern[str], Json]] = []
+    for template, operations in _document()["paths"].items():
+        pattern = re.sub(r"\\\{name\\\}$", ".+", re.escape(template))
+        paths.append((re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", pattern)), operations))
+    return paths
+
+
+@cache
 def _validator(ref: str) -> Draft202012Validator:
+    return Draft202012Validator({"$ref": f"{_DOCUMENT}{ref}"}, registry=_registry())
+
+
+@cache
+def _registry() -> Registry[Any]:
     # A field that isn't described is as wrong as one that is missing.
     schemas = {name: _closed(schema) for name, schema in _document()["components"]["schemas"].items()}
-    return Draft202012Validator({"$ref": ref, "components": {"schemas": schemas}})
+    resource = DRAFT202012.create_resource({"components": {"schemas": schemas}})
+    return Registry[Any]().with_resource(_DOCUMENT, resource).crawl()
 
 
 def _closed(schema: Json) -> Json:

@@ -271,10 +271,15 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     )
 
 
-def build_app(services: Services) -> ASGIApp:
-    """Builds the application: the API and the middleware around it."""
+def build_app(services: Services, api: FastAPI | None = None) -> ASGIApp:
+    """Builds the application: the API and the middleware around it.
+
+    Args:
+        services: What its routes use.
+        api: Of `build_api`, for these services alone; None: a new one.
+    """
     settings = services.settings
-    app = build_api()
+    app = build_api() if api is None else api
     app.state.services = services
     _init_metrics()
     return middleware.wrap(
