@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import pytest
@@ -39,13 +39,11 @@ ATTACKS = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def loaded() -> Iterator[None]:
+def loaded() -> None:
     """Has what is measured loaded; what there is already isn't looked through again before each measurement."""
     preload()
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 async def count(texts: Sequence[str]) -> list[int]:
