@@ -23,7 +23,7 @@ from psycopg import sql
 from citewire_retriever.citus.exporter import NAMES
 from citus_backup import give, run_program
 from citus_cluster import SETTINGS, temporary_database
-from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
+from embedded_postgres import EmbeddedPostgres, memory_folder, start_embedded_postgres
 from local_ports import free_port
 from monitoring_files import expressions
 from promql import selectors
@@ -102,7 +102,7 @@ def watching(dsn: str) -> Generator[Watch]:
 @contextmanager
 def standby_of(server: EmbeddedPostgres, archive: Path) -> Generator[EmbeddedPostgres]:
     """Runs a server that follows another."""
-    home = Path(tempfile.mkdtemp(prefix="cw-pg-"))
+    home = Path(tempfile.mkdtemp(prefix="cw-pg-", dir=memory_folder()))
     try:
         run_program(server, "pg_basebackup", "-h", str(server.socket_dir), "-D", str(home / "data"), "-R", "-c", "fast")
         give(home)

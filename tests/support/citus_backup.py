@@ -14,7 +14,7 @@ from pathlib import Path
 from psycopg import sql
 
 from citus_cluster import SETTINGS, CitusCluster, start_citus_cluster
-from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
+from embedded_postgres import EmbeddedPostgres, memory_folder, start_embedded_postgres
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "deploy" / "k8s" / "components" / "postgres-citus" / "scripts"
 
@@ -70,7 +70,7 @@ def run_program(
 @contextmanager
 def archiving_cluster(extension: Path) -> Generator[Backup]:
     """Starts a cluster whose servers archive their logs."""
-    folder = Path(tempfile.mkdtemp(prefix="cw-backup-"))
+    folder = Path(tempfile.mkdtemp(prefix="cw-backup-", dir=memory_folder()))
     try:
         # The servers may run as another user, who can't enter the repository.
         script = Path(shutil.copy(SCRIPTS / "archive.sh", folder))
@@ -92,7 +92,7 @@ def restored_servers(backup: Backup, label: str, point: str) -> Generator[Sequen
     with ExitStack() as stack:
         servers: list[EmbeddedPostgres] = []
         for name, _ in backup.named():
-            home = Path(tempfile.mkdtemp(prefix="cw-pg-"))
+            home = Path(tempfile.mkdtemp(prefix="cw-pg-", dir=memory_folder()))
             stack.callback(shutil.rmtree, home, ignore_errors=True)
             backup.restore(label, point, name, home)
             settings = {**SETTINGS, "citus.local_hostname": str(home)}

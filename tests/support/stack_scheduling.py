@@ -15,13 +15,16 @@ PROCESSES = ("tests/e2e/", "tests/faults/")
 MOST_AT_ONCE = 2
 _STACKS = {"paced": {"paced"}, "target": {"target"}, "reaching": {"reaching"}, "stack": {"stack", "api"}}
 """Fixtures of stacks that last for the whole run, each with all that ask for it; the first that a file uses counts."""
+_CLUSTERS = {"citus_cluster": {"citus_cluster", "citus_template", "citus_database"}}
+"""The same in another folder: a cluster's servers compute."""
+_SHARED = {PROCESSES: _STACKS, ("tests/integration/",): _CLUSTERS}
 
 
 class StackScheduling(LoadFileScheduling):
     """Spreads files over the processes of a run, so that neither time nor a test's time limit is spent on waiting.
 
-    A shared stack starts in one process only, as it takes CPU for seconds. Files that start processes come first, but
-    run in two at once at most: others fill the time in which those wait.
+    A shared stack or cluster starts in one process only, as it takes CPU for seconds. Files that start processes come
+    first, but run in two at once at most: others fill the time in which those wait.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -47,8 +50,9 @@ def _waits(scope: str) -> bool:
 
 @cache
 def shared_stack(file: str) -> str | None:
-    """Says which fixture of the session, a stack, the tests of a file use; None if they use none."""
-    if not file.startswith(PROCESSES):
+    """Says which fixture of the session, a stack or a cluster, the tests of a file use; None if they use none."""
+    shared = next((fixtures for folders, fixtures in _SHARED.items() if file.startswith(folders)), {})
+    if not shared:
         return None
     module = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     functions = [node for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -59,4 +63,4 @@ def shared_stack(file: str) -> str | None:
         for argument in function.args.args
     }
     own = {function.name for function in functions}
-    return next((stack for stack, names in _STACKS.items() if stack not in own and requested & names - own), None)
+    return next((name for name, names in shared.items() if name not in own and requested & names - own), None)

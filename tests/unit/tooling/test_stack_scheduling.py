@@ -22,6 +22,8 @@ def test_files_that_share_a_stack_are_known() -> None:
     assert shared_stack("tests/e2e/test_accounting.py") == "reaching"
     assert shared_stack("tests/e2e/test_up.py") is None, "its tests start one of their own"
     assert shared_stack("tests/faults/test_ingest_faults.py") is None
+    assert shared_stack("tests/integration/test_citus_copy.py") == "citus_cluster"
+    assert shared_stack("tests/integration/test_citus_restore.py") is None, "it starts a cluster of its own"
     assert shared_stack("tests/unit/tooling/test_stack_scheduling.py") is None
 
 
@@ -82,5 +84,6 @@ def test_two_at_once_start_processes_and_others_compute_meanwhile() -> None:
 def test_a_shared_stack_is_one_unit_of_work_and_every_other_file_its_own() -> None:
     scheduling = scheduling_of(2)
     scopes = {file: scheduling._split_scope(f"{file}::test_one[a::b]") for file in FILES}  # pyright: ignore[reportPrivateUsage] # what xdist asks
-    assert {scope for scope in scopes.values() if not scope.endswith(".py")} == {"stack", "paced", "target", "reaching"}
+    shared = {"stack", "paced", "target", "reaching", "citus_cluster"}
+    assert {scope for scope in scopes.values() if not scope.endswith(".py")} == shared
     assert all(scope == file for file, scope in scopes.items() if scope.endswith(".py"))
