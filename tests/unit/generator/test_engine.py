@@ -146,12 +146,16 @@ async def test_a_provider_that_stalls_is_left_within_its_time() -> None:
 async def test_retries_share_the_time_of_the_first_token() -> None:
     """The second attempt stalls: it gets what the first one and the wait have left."""
     slow = ResourceExhausted("slow", reason="PROVIDER_RATE_LIMITED", retry_after=0.2)
-    first = ScriptedTurns("one", [slow], [asyncio.Event()])
-    harness = EngineHarness(first)
-    began = asyncio.get_running_loop().time()
-    assert (await harness.fails()).reason == "PROVIDER_TIMEOUT"
-    assert 0.3 <= asyncio.get_running_loop().time() - began < 0.45
-    assert len(first.tasks) == 2
+    seconds: list[float] = []
+    for _ in range(3):
+        first = ScriptedTurns("one", [slow], [asyncio.Event()])
+        harness = EngineHarness(first)
+        began = asyncio.get_running_loop().time()
+        assert (await harness.fails()).reason == "PROVIDER_TIMEOUT"
+        seconds.append(asyncio.get_running_loop().time() - began)
+        assert len(first.tasks) == 2
+    # Its own time would end after 0.5. The shortest counts: the machine may be busy.
+    assert 0.3 <= min(seconds) < 0.45
 
 
 async def test_an_open_breaker_is_passed_by_without_a_call() -> None:
