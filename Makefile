@@ -44,7 +44,8 @@ up: $(SYNCED) ## Start the whole stack here and load the sample library; Ctrl-C 
 
 ##@ Check
 .PHONY: test
-test: $(SYNCED) $(LITELLM) $(CHECKOV) $(FRAMEWORKS) ## Run all tests (ARGS="tests/unit -k name" for some)
+test: $(SYNCED) ## Run all tests (ARGS="tests/unit -k name" for some)
+	@$(MAKE) --no-print-directory -j3 $(LITELLM) $(CHECKOV) $(FRAMEWORKS)
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 .PHONY: test-citus

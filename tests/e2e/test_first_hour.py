@@ -108,7 +108,7 @@ class Newcomer:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source, target, follow_symlinks=False)
         shutil.copytree(ROOT / ".uv", self.clone / ".uv", symlinks=True)  # what `make` would bring from the registry
-        for name in ("litellm", "checkov"):  # environments that no test of TESTS needs
+        for name in ("litellm", "checkov", "frameworks"):  # environments that no test of TESTS needs
             mark = self.clone / ".citewire-bench" / f"{name}.installed"
             mark.parent.mkdir(exist_ok=True)
             mark.touch()
@@ -119,13 +119,13 @@ class Newcomer:
 
         Python takes only what was compiled from a file of the same size and time, as the clone's are.
         """
-        if sys.pycache_prefix is None:
-            return
         library = Path(sysconfig.get_path("stdlib"))
         for source, target in ((ROOT, self.clone), (library, library)):
-            compiled = Path(sys.pycache_prefix).joinpath(*source.parts[1:])
-            if compiled.is_dir():
-                link_tree(compiled, self._bytecode.joinpath(*target.parts[1:]))
+            into = self._bytecode.joinpath(*target.parts[1:])
+            if sys.pycache_prefix is None:
+                _link_beside(source, into)
+            elif (compiled := Path(sys.pycache_prefix).joinpath(*source.parts[1:])).is_dir():
+                link_tree(compiled, into)
 
     def furnish(self) -> None:
         """Fills the handbook that the pages speak of."""
@@ -217,6 +217,22 @@ class Newcomer:
             os.killpg(stack.pid, signal.SIGKILL)
             raise
         assert "Everything is stopped." in self.log.read_text(errors="replace")
+
+
+def _link_beside(source: Path, into: Path) -> None:
+    """Links what was compiled beside the modules of a folder to where it is looked for in a folder of its own."""
+    for name, folders, files in os.walk(source):
+        folders[:] = set(folders) - {".citewire-bench", "node_modules", ".git"}
+        folder = Path(name)
+        if folder.name == "__pycache__":
+            target = into / folder.parent.relative_to(source)
+            target.mkdir(parents=True, exist_ok=True)
+            for file in files:
+                with suppress(FileNotFoundError):  # it was still being written, under another name
+                    try:
+                        (target / file).hardlink_to(folder / file)
+                    except OSError:  # another file system
+                        shutil.copy2(folder / file, target)
 
 
 def _free_port() -> int:
