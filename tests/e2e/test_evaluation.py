@@ -225,9 +225,3 @@ def test_what_people_rated_is_a_data_set(stack: LocalStack, tmp_path: Path) -> N
 
 def ready(http: httpx.Client, number: int) -> bool | None:
     return http.get(f"/v1/documents/{number}").json()["status"] == "ready" or None
-
-
-def test_eval_without_a_set_says_what_to_name(stack: LocalStack) -> None:
-    for arguments in ((), ("--export", "somewhere")):
-        done = evaluate(stack, *arguments)
-        assert (done.returncode, "feedback" in done.stderr) == (2, True), done.stderr

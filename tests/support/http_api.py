@@ -34,7 +34,7 @@ async def wait_until_ended(api: httpx.AsyncClient, document_id: int, *, seconds:
         if document["status"] in ("ready", "failed"):
             return document
         assert time.monotonic() < end, f"still {document['status']} after {seconds} s"
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.05)
 
 
 async def ask(api: httpx.AsyncClient, question: str, **fields: object) -> Json:

@@ -317,3 +317,10 @@ def test_bad_data_sets_are_usage_errors(run: Run, gateway: FakeGateway, tmp_path
     assert done.exit_code == 2
     assert "bad.json: the field 'data' must be a list, not a number" in done.stderr
     assert not gateway.requests
+
+
+@pytest.mark.parametrize("arguments", [(), ("--export", "somewhere")])
+def test_without_a_set_it_says_what_to_name(run: Run, arguments: tuple[str, ...]) -> None:
+    done = run("eval", *arguments)
+    assert done.exit_code == 2
+    assert "feedback" in done.stderr
