@@ -14,12 +14,16 @@ MOST_OF_ALONE = {"openai": 1.01, "anthropic": 1.15}
 """What is lost at most where it was paid for and then the subject changed: Anthropic bills writing."""
 
 
+@pytest.fixture(scope="module")
+def library() -> WordSearch:
+    return WordSearch(passages_of_docs())
+
+
 @pytest.mark.parametrize(("kind", "model"), MODELS)
 @pytest.mark.parametrize("talk", TALKS)
 async def test_ten_turns_hardly_cost_more_and_are_mostly_cached_where_that_is_cheap(
-    kind: str, model: str, talk: str
+    kind: str, model: str, talk: str, library: WordSearch
 ) -> None:
-    library = WordSearch(passages_of_docs())
     spent = await converse(kind, model, TALKS[talk], library, passages=True)
     alone = await converse(kind, model, TALKS[talk], library, passages=False)
     assert alone.share < 0.2  # or the measurement would prove nothing
