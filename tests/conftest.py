@@ -28,6 +28,7 @@ from citus_cluster import CitusCluster, start_citus_cluster, temporary_database
 from databases import Database
 from devtools import Chromium, running_chromium
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
+from local_stack import prepared
 from network_guard import block_network, forget_environment
 from open_connections import trace_connections
 from paced_model_stack import PacedModelStack, paced_model_stack
@@ -293,7 +294,7 @@ def paced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PacedModelStack]
 
     Whoever kills a process waits until it is back (`wait_restarted`), or others fail.
     """
-    with paced_model_stack(tmp_path_factory.mktemp("paced")) as stack:
+    with paced_model_stack(prepared(tmp_path_factory.mktemp("paced"))) as stack:
         yield stack
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from http_api import upload
-from local_stack import LocalStack, local_stack
+from local_stack import LocalStack, local_stack, prepared
 
 
 @pytest.fixture(scope="session")
@@ -19,14 +19,14 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     `stack.base_url`, `stack.pids()`, `stack.ports("metrics_port")`, `stack.logs`, `stack.metrics(name)`. Whoever
     kills a process here waits until it is back (`wait_restarted`), or others fail.
     """
-    with local_stack(tmp_path_factory.mktemp("stack")) as stack:
+    with local_stack(prepared(tmp_path_factory.mktemp("stack"))) as stack:
         yield stack
 
 
 @pytest.fixture(scope="session")
 def reaching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     """A stack whose own providers may be on this machine. Whoever saves one or a budget here takes it away again."""
-    with local_stack(tmp_path_factory.mktemp("reaching"), environ={"CITEWIRE_EGRESS_ALLOW": "127.0.0.1"}) as stack:
+    with local_stack(prepared(tmp_path_factory.mktemp("reaching")), environ={"CITEWIRE_EGRESS_ALLOW": "127.0.0.1"}) as stack:
         yield stack
 
 

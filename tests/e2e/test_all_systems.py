@@ -13,7 +13,7 @@ import pytest
 
 from echo_model import MODEL, EchoModel, echo_model
 from http_api import wait_until_ended
-from local_stack import LocalStack, local_stack
+from local_stack import LocalStack, local_stack, prepared
 
 EACH = 10
 ARTICLES = {
@@ -132,7 +132,7 @@ def stack(model: EchoModel, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "CITEWIRE_GENERATOR_MODEL": MODEL,
         "CITEWIRE_GENERATOR_API_BASE": model.url,
     }
-    with local_stack(tmp_path_factory.mktemp("all"), environ=environ) as running:
+    with local_stack(prepared(tmp_path_factory.mktemp("all")), environ=environ) as running:
         yield running
 
 

@@ -19,7 +19,7 @@ import pytest
 from corpus_rows import CorpusRows, NewDocument
 from echo_model import MODEL
 from listing_model import ListingModel
-from local_stack import LocalStack, local_stack
+from local_stack import LocalStack, local_stack, prepared
 
 COUNT = 250
 KINDS = ("restaurant", "Recipe", "book", "film", "")
@@ -60,7 +60,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         "CITEWIRE_GENERATOR_API_BASE": model.url,
     }
     try:
-        with local_stack(tmp_path_factory.mktemp("library"), environ=environ) as stack:
+        with local_stack(prepared(tmp_path_factory.mktemp("library")), environ=environ) as stack:
             yield Library(stack.base_url, _fill(stack), model)
     finally:
         model.stop()

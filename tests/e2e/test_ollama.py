@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from local_stack import LocalStack, local_stack
+from local_stack import LocalStack, local_stack, prepared
 from ollama_server import DIMENSIONS, OllamaServer, ollama_server
 
 TEXTS = {
@@ -49,7 +49,7 @@ def local(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Iterat
     with ollama_server(shared_data / "provider-transcripts" / "ollama") as ollama:
         names = {"OLLAMA_BASE_URL": ollama.url, "EMBEDDING_MODEL": EMBEDDING, "LLM_MODEL": CHAT}
         with (
-            local_stack(tmp_path_factory.mktemp("ollama"), environ=names) as stack,
+            local_stack(prepared(tmp_path_factory.mktemp("ollama")), environ=names) as stack,
             httpx.Client(base_url=stack.base_url, trust_env=False, timeout=60) as http,
         ):
             made = Local(stack, ollama, http)

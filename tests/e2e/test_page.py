@@ -17,7 +17,7 @@ from axe_script import axe_script, violations
 from devtools import Chromium, DrivenPage
 from hostile_texts import HOSTILE, SCRIPT
 from http_api import upload_bytes
-from local_stack import LocalStack, local_stack
+from local_stack import LocalStack, local_stack, prepared
 from page_steps import QUIET, READY, ask, choose, fill, press_named, text
 from proof_scale import ProofScale
 from scripted_model import ScriptedModel, scripted_model
@@ -63,7 +63,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, model: ScriptedModel) -> Ite
         "CITEWIRE_EGRESS_ALLOW": "127.0.0.1",
         "CITEWIRE_RETRIEVER_FETCH_ALLOW": "127.0.0.1",
     }
-    with local_stack(tmp_path_factory.mktemp("page"), environ=environ) as running:
+    with local_stack(prepared(tmp_path_factory.mktemp("page")), environ=environ) as running:
         with httpx.Client(base_url=running.base_url, trust_env=False, timeout=60) as http:
             http.post("/v1/documents", files={"file": ("travel.md", POLICY.encode())}).raise_for_status()
             running.wait(lambda: _all_ready(http), "the document isn't ready")

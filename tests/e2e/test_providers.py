@@ -10,6 +10,7 @@ import httpx
 import psutil
 import pytest
 
+from local_stack import prepared
 from paced_model_stack import MODEL, PacedModelServer, PacedModelStack, paced_model_stack
 
 QUESTION = "What does the upstream say, and at which pace?"
@@ -39,7 +40,7 @@ def provider_stack(tmp_path_factory: pytest.TempPathFactory, nobody: str) -> Ite
             "CITEWIRE_EMBEDDER_PROVIDER": "local",
         }
 
-    with paced_model_stack(tmp_path_factory.mktemp("chosen"), settings) as stack:
+    with paced_model_stack(prepared(tmp_path_factory.mktemp("chosen")), settings) as stack:
         stack.upstream.pace(rate=500, tokens=20)
         yield stack
 

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from citewire_retriever.citus.exporter import NAMES as OF_CLUSTERS
 from echo_model import echo_model
 from http_api import upload_bytes
-from local_stack import LocalStack, local_stack
+from local_stack import LocalStack, local_stack, prepared
 from monitoring_files import ROOT, expressions, recorded
 from otlp_collector import Collector, Exported, otlp_collector
 from prometheus_server import prometheus_server
@@ -60,7 +60,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
             "CITEWIRE_GENERATOR_MODEL": "away",
             "CITEWIRE_GENERATOR_FALLBACKS": "openai/gpt-4.1-mini",
         }
-        with local_stack(tmp_path_factory.mktemp("watched"), environ=environ) as stack:
+        with local_stack(prepared(tmp_path_factory.mktemp("watched")), environ=environ) as stack:
             asyncio.run(_use(stack))
             yield Watched(stack, collector)
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from fuzz_target import FuzzTarget, fuzz_target
+from local_stack import prepared
 
 
 @pytest.fixture(scope="session")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzTarget]:
     """A running stack with two organisations, for all who try to reach one from the other."""
-    with fuzz_target(tmp_path_factory.mktemp("fuzz")) as target:
+    with fuzz_target(prepared(tmp_path_factory.mktemp("fuzz"))) as target:
         yield target

@@ -133,7 +133,10 @@ def test_an_operators_key_reads_nothing_of_an_organisations(
     listed = operations(target)
     own = [operation for operation in listed if operation.path.startswith("/v1/operator/")]
     assert len(own) >= 14
-    for operation in listed:
+    others = [operation for operation in listed if operation not in own]
+    if not proof.full:
+        others = proof.random().sample(others, 30)
+    for operation in (*own, *others):
         each = proof.pick(scaled_down=5, full=80) if operation in own else 1  # which is refused before it is read
         _fuzz(fuzzer, operation, GenerationMode.POSITIVE, each, proof.seed)
         if operation in own:

@@ -257,6 +257,12 @@ def start_embedded_postgres(
             shutil.rmtree(home, ignore_errors=True)
 
 
+def put_empty_data(folder: Path) -> None:
+    """Puts a data folder in which no server has run where there is none; it belongs to the account of servers."""
+    empty = _empty_data(_Account.choose(), None)
+    subprocess.run(["/bin/cp", "-R", "-p", empty, folder], check=True)
+
+
 def memory_folder() -> Path | None:
     """A folder in memory where there is one with room for the data of some servers."""
     has_room = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ENOUGH_MEMORY

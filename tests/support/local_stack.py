@@ -16,6 +16,8 @@ from typing import TypeVar, cast
 import httpx
 import psutil
 
+from embedded_postgres import put_empty_data
+
 T = TypeVar("T")
 
 PROCESSES = ("postgres", "embedder", "retriever", "worker", "generator", "gateway")
@@ -159,6 +161,16 @@ class LocalStack:
 
     def _processes(self) -> dict[str, dict[str, object]]:
         return cast("dict[str, dict[str, object]]", self._run()["processes"])
+
+
+def prepared(data_dir: Path) -> Path:
+    """Puts an empty database into a data folder, which is made if it is missing: `up` then makes none.
+
+    A start from nothing is in test_up.py, test_up_start.py and test_first_hour.py.
+    """
+    data_dir.mkdir(parents=True, exist_ok=True)
+    put_empty_data(data_dir / "postgres")
+    return data_dir
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from citewire_cli.stack.sample import sample_sources
-from local_stack import PORTS, StackError, local_stack
+from local_stack import PORTS, StackError, local_stack, prepared
 from small_disk import can_have_disks, small_disk_stack
 
 STAND_IN = """
@@ -132,7 +132,7 @@ def start(stand_ins: StandIns) -> Iterator[Start]:
 
     def begin(told: dict[str, dict[str, object]], *arguments: str) -> subprocess.Popen[str]:
         environ = {**os.environ, **dict.fromkeys(PORTS, "0"), **stand_ins.environ(told)}
-        environ["CITEWIRE_DATA_DIR"] = str(stand_ins.data_dir)
+        environ["CITEWIRE_DATA_DIR"] = str(prepared(stand_ins.data_dir))
         command = [sys.executable, "-m", "citewire_cli", "up", "--no-sample", *arguments]
         process = subprocess.Popen(
             command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -207,7 +207,7 @@ def test_signal_in_the_middle_of_the_start(start: Start, number: signal.Signals)
 def test_second_ctrl_c_ends_at_once(stand_ins: StandIns) -> None:
     told: dict[str, dict[str, object]] = {"gateway": {"stubborn": True}}
     arguments = ("--no-sample", "--grace", "600")
-    with local_stack(stand_ins.data_dir, arguments=arguments, environ=stand_ins.environ(told)) as stack:
+    with local_stack(prepared(stand_ins.data_dir), arguments=arguments, environ=stand_ins.environ(told)) as stack:
         stack.process.send_signal(signal.SIGINT)
         # The same keystroke may arrive twice at once: that is no second one.
         stack.process.send_signal(signal.SIGINT)
@@ -220,7 +220,7 @@ def test_second_ctrl_c_ends_at_once(stand_ins: StandIns) -> None:
 
 
 def test_child_that_dies_after_readiness_is_said_and_started_again(stand_ins: StandIns) -> None:
-    with local_stack(stand_ins.data_dir, environ=stand_ins.environ({})) as stack:
+    with local_stack(prepared(stand_ins.data_dir), environ=stand_ins.environ({})) as stack:
         for name in ("postgres", "gateway"):
             old = stack.kill(name)
             stack.wait_restarted(name, old)
@@ -241,7 +241,7 @@ def test_child_that_dies_on_a_full_disk_is_started_again(stand_ins: StandIns) ->
 
 def test_start_that_takes_too_long_is_told_by_the_helper(stand_ins: StandIns) -> None:
     with pytest.raises(StackError, match="generator ended with exit code 3"):
-        with local_stack(stand_ins.data_dir, environ=stand_ins.environ({"generator": {"exit": "x"}})):
+        with local_stack(prepared(stand_ins.data_dir), environ=stand_ins.environ({"generator": {"exit": "x"}})):
             pass
 
 
