@@ -1,42 +1,52 @@
 """How much of a conversation's prompts comes from the provider's cache, and what the conversation costs.
 
-Ten questions with ten passages each, over the repository's own documentation: follow-ups on one subject, and questions
-that change it each time, or after the fifth. The upstream counts what its cache has by the providers' rules: OpenAI's
-the longest common beginning with an earlier prompt, in steps of 128 tokens from 1,024; Anthropic's the marks, four at
-most, from 1,024 tokens, each looked up over the last 20 blocks. A token is four characters. The figures are those of
-the ledger, at list prices.
+Conversations of ten questions with ten passages each, over the 636 paragraphs of 18 articles of Wikipedia, which people
+wrote the questions for (SQuAD 2.0, CC BY-SA 4.0; `qa-squad2` of the reference data): ten questions on one article,
+spread over it evenly; each question on another article; and another article after the fifth. Each article begins one
+conversation of each kind. The upstream counts what its cache has by the providers' rules: OpenAI's the longest common
+beginning with an earlier prompt, in steps of 128 tokens from 1,024; Anthropic's the marks, four at most, from 1,024
+tokens, each looked up over the last 20 blocks. A token is four characters. The figures are those of the ledger, at list
+prices.
 
-`answers` are prompts whose earlier questions stand alone; in `passages` they keep their passages where that is cheaper.
+In one way, earlier questions stand alone in the prompt (`keep_passages` off); in the other they keep their passages
+where that is cheaper.
 
-Usage: python -m benchmarks.prompt_cache
+Usage: python -m benchmarks.prompt_cache [--articles N] [--all-passages]; the data is expected beside the repository.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import gzip
 import json
 import math
 import re
+import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from aiohttp import web
 from citewire.generator.v1 import generator_pb2 as pb
 
 from benchmarks.tables import format_table
+from citewire_generator import planning
 from citewire_generator.engine import Engine
 from citewire_generator.model import Message, ModelInfo, Role
 from citewire_generator.providers.factory import build_chat_provider
 from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
+from citewire_kit.telemetry import configure_logging
 from citewire_ledger import MemoryLedger
 from citewire_remote.catalogue import load_catalogue
 from citewire_remote.stall_timeout import TimeLimits
 
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 MOST_PASSAGES = 10
 CHARS = 1_000
 """Of a passage at most: about 250 tokens, as chunks are."""
@@ -48,33 +58,9 @@ MODELS = (
     ("anthropic", "claude-sonnet-5"),
     ("anthropic", "claude-sonnet-5-5"),
 )
-TALKS = {
-    "one subject": (
-        "What does the ledger record for each call to a provider?",
-        "When is a row of the ledger opened and settled?",
-        "What happens to the row if the process is killed?",
-        "How does a budget reserve money before a call?",
-        "Can a budget be overdrawn?",
-        "What is charged when a call runs across midnight?",
-        "How are calls with a tenant's own key counted?",
-        "Which metrics count tokens and cost?",
-        "What if the database of the ledger is away?",
-        "When does the lease of a row expire?",
-    ),
-    "many subjects": (
-        "How does search fuse words and meaning?",
-        "What does a verdict on a citation say?",
-        "Who may read a shared conversation?",
-        "How are uploads of an organisation paced?",
-        "What happens when a provider refuses a prompt that is too long?",
-        "How can an answer be resumed after a lost connection?",
-        "Which files are parsed in a confined process?",
-        "How do I change the embedding model?",
-        "What does the audit trail hold?",
-        "How are documents enriched by a model?",
-    ),
-}
-TALKS["two subjects"] = TALKS["one subject"][:5] + TALKS["many subjects"][:5]
+QUESTIONS = 10
+CHANGE = 5
+"""Questions before the subject changes."""
 ANSWER = (
     "The documentation says this in so many words, and it holds for each process of the stack [ref:1]. There is one "
     "exception, which is described beside it [ref:2]. The setting that changes it is named there, with its default "
@@ -163,17 +149,55 @@ def _events(*events: object) -> web.Response:
     return web.Response(text=body, content_type="text/event-stream")
 
 
-def passages_of_docs() -> list[pb.Passage]:
-    """The repository's documentation in passages, a section or a part of one each."""
+@dataclass(frozen=True, slots=True)
+class Talks:
+    """What is talked about, and of what."""
+
+    passages: Sequence[pb.Passage]
+    """A paragraph each, or a part of one."""
+    questions: Mapping[str, Sequence[Sequence[str]]]
+    """Conversations of each kind, in the articles' order."""
+
+
+def read_talks(data: Path) -> Talks:
+    """Reads the articles and makes conversations of their questions; always the same."""
+    raw = gzip.decompress((data / "qa-squad2" / "squad2-dev-half-a.json.gz").read_bytes())
+    articles: list[dict[str, Any]] = json.loads(raw)["data"]
     passages: list[pb.Passage] = []
-    for number, path in enumerate(sorted(Path(__file__).parents[1].glob("docs/*/*.md")), 1):
-        for section in re.split(r"(?m)^(?=#)", path.read_text()):
-            for start in range(0, len(section), CHARS):
-                if text := section[start : start + CHARS].strip():
-                    passages.append(
-                        pb.Passage(chunk_id=len(passages) + 1, document_id=number, text=text, title=path.stem)
-                    )
-    return passages
+    for number, article in enumerate(articles, 1):
+        for paragraph in article["paragraphs"]:
+            text: str = paragraph["context"]
+            passages += [
+                pb.Passage(
+                    chunk_id=len(passages) + 1 + part,
+                    document_id=number,
+                    text=text[start : start + CHARS],
+                    title=article["title"].replace("_", " "),
+                )
+                for part, start in enumerate(range(0, len(text), CHARS))
+            ]
+    asked = [_spread(article) for article in articles]
+    after = [*asked, *asked]
+    return Talks(
+        passages,
+        {
+            "one subject": asked,
+            "two subjects": [
+                [*first[:CHANGE], *second[CHANGE:]] for first, second in zip(asked, after[1:], strict=False)
+            ],
+            "many subjects": [[after[place + turn][turn] for turn in range(QUESTIONS)] for place in range(len(asked))],
+        },
+    )
+
+
+def _spread(article: Mapping[str, Any]) -> list[str]:
+    """Questions that the article answers, of paragraphs that are spread over it."""
+    answered = [
+        qas
+        for paragraph in article["paragraphs"]
+        if (qas := [qa for qa in paragraph["qas"] if not qa["is_impossible"]])
+    ]
+    return [str(answered[turn * len(answered) // QUESTIONS][0]["question"]) for turn in range(QUESTIONS)]
 
 
 class WordSearch:
@@ -262,18 +286,63 @@ async def converse(kind: str, model: str, questions: Sequence[str], library: Wor
     return spent
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Conversations of one kind with one model, both ways."""
+
+    with_passages: Sequence[Spent]
+    alone: Sequence[Spent]
+
+    @property
+    def shares(self) -> list[float]:
+        """Cached tokens of those of all prompts, in each conversation."""
+        return [spent.share for spent in self.with_passages]
+
+    @property
+    def ratios(self) -> list[float]:
+        """What each conversation costs in relation to the one whose earlier questions stand alone."""
+        return [ours.usd / alone.usd for ours, alone in zip(self.with_passages, self.alone, strict=True)]
+
+
+async def compare(kind: str, model: str, conversations: Sequence[Sequence[str]], library: WordSearch) -> Compared:
+    """Holds each conversation in both ways."""
+    with_passages, alone = [
+        [await converse(kind, model, questions, library, passages=passages) for questions in conversations]
+        for passages in (True, False)
+    ]
+    return Compared(with_passages, alone)
+
+
 async def main() -> None:
     """Prints the table."""
-    library, rows = WordSearch(passages_of_docs()), list[tuple[object, ...]]()
-    for name, questions in TALKS.items():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--articles", type=int, default=None, help="of how many articles the conversations are")
+    parser.add_argument("--all-passages", action="store_true", help="keep them always, whatever it costs")
+    options = parser.parse_args()
+    configure_logging("benchmark", level="WARNING", log_format="console", stream=sys.stderr)
+    if options.all_passages:
+        planning.first_kept = lambda *_: 0
+    talks, rows = read_talks(options.data), list[tuple[object, ...]]()
+    library = WordSearch(talks.passages)
+    for name, conversations in talks.questions.items():
         for kind, model in MODELS:
-            for passages in (False, True):
-                spent = await converse(kind, model, questions, library, passages=passages)
-                layout = "passages" if passages else "answers"
-                share, cents = f"{spent.share:.1%}", f"{spent.usd * 100:.2f}"
-                rows.append((name, model, layout, spent.prompt_tokens, spent.cached, spent.written, share, cents))
-    headings = ("conversation", "model", "history of", "prompt tokens", "cached", "written", "share", "US cents")
+            compared = await compare(kind, model, conversations[: options.articles], library)
+            tokens, cached, written = (
+                sum(getattr(spent, count) for spent in compared.with_passages) // len(compared.with_passages)
+                for count in ("prompt_tokens", "cached", "written")
+            )
+            alone = sum(spent.prompt_tokens for spent in compared.alone) // len(compared.alone)
+            usd = [sum(spent.usd for spent in way) for way in (compared.with_passages, compared.alone)]
+            share, cost = _range(compared.shares, 100, 0), _range(compared.ratios, 1, 2)
+            rows.append((name, model, alone, tokens, cached, written, share, cost, f"{usd[0] / usd[1]:.3f}"))
+    headings = ("conversation", "model", "tokens alone", "tokens", "cached", "written", "share, %", "cost", "of all")
     print(format_table(headings, rows))
+
+
+def _range(values: Sequence[float], factor: int, digits: int) -> str:
+    middle, low, high = (f"{factor * value:.{digits}f}" for value in (median(values), min(values), max(values)))
+    return f"{middle} ({low}–{high})"
 
 
 if __name__ == "__main__":
