@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 
 import pytest
@@ -13,6 +13,7 @@ from haystack.components.builders import ChatPromptBuilder
 from haystack.components.generators.utils import print_streaming_chunk
 from haystack.dataclasses import ChatMessage, ImageContent, StreamingChunk
 from haystack.errors import FilterError
+from haystack.tools import tool  # pyright: ignore[reportUnknownVariableType] # of any function
 from haystack.utils import Secret
 
 from citewire_client import Citewire, InvalidRequestError
@@ -32,6 +33,12 @@ COMPONENTS = [
     CitewireDocumentEmbedder,
     CitewireWriter,
 ]
+
+
+@tool
+def add(first: Annotated[int, "First"], second: Annotated[int, "Second"]) -> int:
+    """Adds."""
+    return first + second
 
 
 @pytest.fixture(scope="session")
@@ -187,6 +194,8 @@ def test_what_cannot_be_sent_is_refused_by_name(collection: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         generator.run(ASKED, generation_kwargs={"options": {"top_k": 100_000}})
     assert [error.field for error in refused.value.errors] == ["options.top_k"]
+    with pytest.raises(InvalidRequestError, match=r"tools: .*extractive"):
+        generator.run(ASKED, tools=[add])
 
 
 FORM = {

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
-from llama_index.core import Document, VectorStoreIndex
+from llama_index.core import Document, PromptTemplate, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.base import BaseLLM
@@ -19,6 +19,8 @@ from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import MetadataMode
+from llama_index.core.tools import FunctionTool
+from pydantic import BaseModel
 
 from citewire_client import AsyncCitewire, InvalidRequestError
 from citewire_client import Citewire as CitewireClient
@@ -145,7 +147,7 @@ def test_what_cannot_be_sent_is_refused_by_name(collection: str) -> None:
     image = ChatMessage(content=[TextBlock(text="What?"), ImageBlock(url="https://example.org/a.png")])
     with pytest.raises(ValueError, match=r"messages\.0\.blocks: a block of type 'image'"):
         model.chat([image])
-    with pytest.raises(ValueError, match=r"messages\.0: one of role tool"):
+    with pytest.raises(ValueError, match=r"messages\.0\.additional_kwargs\.tool_call_id: is required"):
         model.chat([ChatMessage(role=MessageRole.TOOL, content="42")])
     with pytest.raises(ValueError, match="temperature can't be set"):
         Citewire(temperature=0.5)
@@ -154,6 +156,8 @@ def test_what_cannot_be_sent_is_refused_by_name(collection: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         model.complete("Hello", options={"top_k": 100_000})
     assert [error.field for error in refused.value.errors] == ["options.top_k"]
+    with pytest.raises(InvalidRequestError, match=r"tools: .*extractive"):
+        model.chat_with_tools([FunctionTool.from_defaults(add)], "Hello")
 
 
 FORM = {
@@ -169,3 +173,31 @@ def test_an_answer_in_json_has_a_citation_for_each_value(collection: str) -> Non
     answer = Citewire(collection=collection).complete("At how many degrees does water boil?", response_format=FORM)
     assert "100 degrees" in json.loads(answer.text)["boils"]
     assert [citation["pointer"] for citation in answer.additional_kwargs["citations"]] == ["/boils"]
+
+
+class Boiling(BaseModel):
+    """What water does."""
+
+    boils: str
+
+
+class Certainty(BaseModel):
+    """What no quotation says."""
+
+    is_certain: bool
+
+
+def add(first: int, second: int) -> int:
+    """Adds."""
+    return first + second
+
+
+async def test_an_object_is_made_of_quotations_or_refused_with_the_reason(collection: str) -> None:
+    model, prompt = Citewire(collection=collection), PromptTemplate("At how many degrees does {what} boil?")
+    assert model.structured_predict(Boiling, prompt, what="water") == Boiling(boils=QUOTE)
+    *_, streamed = model.stream_structured_predict(Boiling, prompt, what="water")
+    assert streamed == Boiling(boils=QUOTE)
+    with pytest.raises(ValueError, match=r"there is no answer in this form: .*is_certain"):
+        await model.astructured_predict(Certainty, prompt, what="water")
+    with pytest.raises(ValueError, match=r"there is no answer in this form: .*is_certain"):
+        list(model.stream_structured_predict(Certainty, prompt, what="water"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import create_model
 
 from citewire_client import DocumentFailedError, models
 from citewire_client.adapters import (
@@ -12,6 +13,8 @@ from citewire_client.adapters import (
     ChatSettings,
     Question,
     StopSequences,
+    answer_format,
+    chosen_tool,
     document_fields,
     passage_metadata,
     require_readable,
@@ -59,6 +62,35 @@ def test_questions_need_a_user_and_roles_that_can_be_sent() -> None:
         Question.read([("user", "Hi"), ("assistant", "Hello")])
     with pytest.raises(ValueError, match="of role 'tool' can't be sent"):
         Question.read([("tool", "42")])
+
+
+def test_tools_are_chosen_by_any_of_the_usual_words() -> None:
+    names = ["weather", "auto_pilot"]
+    named = {"type": "function", "function": {"name": "weather"}}
+    answers = {choice: chosen_tool(choice, names) for choice in ("auto", "none", "required", "any", "weather", "")}
+    assert answers == {
+        "auto": "auto",
+        "none": "none",
+        "required": "required",
+        "any": "required",
+        "weather": named,
+        "": None,
+    }
+    assert [chosen_tool(choice, names) for choice in (True, False, None, named)] == ["required", None, None, named]
+    with pytest.raises(ValueError, match="no tool 'pilot'; there are weather, auto_pilot"):
+        chosen_tool("pilot", names)
+
+
+def test_a_class_is_the_form_of_an_answer_by_its_schema() -> None:
+
+    given = {"type": "json_object"}
+    assert (answer_format(None), answer_format(given)) == (None, given)
+    pair = create_model("Pair[int]", first=(int, ...))
+    form = answer_format(pair)
+    assert form == {
+        "type": "json_schema",
+        "json_schema": {"name": "Pair_int_", "schema": pair.model_json_schema()},
+    }
 
 
 def test_a_conversation_is_continued_by_its_question_alone() -> None:

@@ -20,7 +20,7 @@ from langchain_core.utils.pydantic import is_basemodel_subclass
 from pydantic import BaseModel, ConfigDict, Field
 
 from citewire_client import models
-from citewire_client.adapters import ChatSettings, StopSequences
+from citewire_client.adapters import ChatSettings, StopSequences, chosen_tool
 from langchain_citewire.chunks import AnswerChunks
 from langchain_citewire.connection import GatewayConnection
 from langchain_citewire.messages import PROVIDER, answer_message, read_question
@@ -181,7 +181,7 @@ class ChatCitewire(GatewayConnection, BaseChatModel):
         names = [form["function"]["name"] for form in forms]
         return self.bind(
             tools=forms,
-            tool_choice=_choice(tool_choice, names),
+            tool_choice=chosen_tool(tool_choice, names),
             parallel_tool_calls=parallel_tool_calls,
             **kwargs,
         )
@@ -261,17 +261,6 @@ def _result(answer: models.ChatAnswer, model: str) -> ChatResult:
     message = answer_message(answer, model)
     generation = ChatGeneration(message=message, generation_info={"finish_reason": answer.finish_reason})
     return ChatResult(generations=[generation], llm_output={"model_name": model})
-
-
-def _choice(choice: str | bool | dict[str, Any] | None, names: Sequence[str]) -> Any:
-    """A choice of tools as the gateway takes it."""
-    if choice is True or choice == "any":
-        return "required"
-    if choice in names:
-        return {"type": "function", "function": {"name": choice}}
-    if isinstance(choice, str) and choice not in {"auto", "none", "required"}:
-        raise ValueError(f"tool_choice: there is no tool {choice!r}; there are {', '.join(names)}")
-    return choice or None
 
 
 def _format(schema: dict[str, Any] | type, *, strict: bool | None) -> dict[str, Any]:

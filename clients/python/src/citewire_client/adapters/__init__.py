@@ -17,18 +17,19 @@ from citewire_client.adapters.passages import (
     require_readable,
     vectors,
 )
-from citewire_client.adapters.questions import TOOL_FIELDS, ChatSettings, Question, called_tool
+from citewire_client.adapters.questions import ChatSettings, Question, answer_format, called_tool, chosen_tool
 
 __all__ = [
-    "TOOL_FIELDS",
     "AnswerReader",
     "ChatSettings",
     "GatewayConnection",
     "Question",
     "StopSequences",
     "answer_details",
+    "answer_format",
     "batches",
     "called_tool",
+    "chosen_tool",
     "cited_sentence",
     "document_fields",
     "embedding_choice",

@@ -1,9 +1,15 @@
 """Questions as frameworks ask them."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from pydantic import BaseModel
+
+_UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST_NAME: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +50,31 @@ def called_tool(call_id: str, name: str, arguments: Mapping[str, Any] | str) -> 
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": text or "{}"}}
 
 
-TOOL_FIELDS: Final = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
-"""Fields of `ChatSettings` that an adapter without tools doesn't take."""
+def chosen_tool(choice: str | bool | Mapping[str, Any] | None, names: Sequence[str]) -> str | Mapping[str, Any] | None:
+    """A choice of tools as the gateway takes it.
+
+    Args:
+        choice: `auto`, `none`, `any`, `required` or True (one must be called), a tool's name, or OpenAI's form.
+        names: Those of the tools.
+
+    Raises:
+        ValueError: There is no tool of that name.
+    """
+    if choice is True or choice == "any":
+        return "required"
+    if isinstance(choice, str) and choice in names:
+        return {"type": "function", "function": {"name": choice}}
+    if isinstance(choice, str) and choice not in {"", "auto", "none", "required"}:
+        raise ValueError(f"tool_choice: there is no tool {choice!r}; there are {', '.join(names)}")
+    return choice or None
+
+
+def answer_format(form: type[BaseModel] | Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The form of an answer as the gateway takes it: a Pydantic class's JSON schema, or what is in OpenAI's form."""
+    if not isinstance(form, type):
+        return form
+    name = _UNNAMEABLE.sub("_", form.__name__)[:_LONGEST_NAME]
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": form.model_json_schema()}}
 
 
 @dataclass(frozen=True, slots=True)

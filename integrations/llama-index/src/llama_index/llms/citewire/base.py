@@ -2,8 +2,8 @@
 # LlamaIndex's decorators have no types:
 # pyright: reportUnknownVariableType=false, reportUntypedFunctionDecorator=false
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Generator, Sequence
+from typing import Any, Final
 
 from llama_index.core.base.llms.generic_utils import (
     achat_to_completion_decorator,
@@ -20,29 +20,35 @@ from llama_index.core.base.llms.types import (
     CompletionResponseAsyncGen,
     CompletionResponseGen,
     LLMMetadata,
-    MessageRole,
-    TextBlock,
 )
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
-from llama_index.core.llms.llm import LLM
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.program.streaming_utils import process_streaming_content_incremental
+from llama_index.core.program.utils import FlexibleModel
+from llama_index.core.prompts import PromptTemplate
+from llama_index.core.tools import BaseTool
+from llama_index.core.types import Model, PydanticProgramMode
 
 from citewire_client import AsyncCitewire
 from citewire_client import Citewire as CitewireClient
 from citewire_client.adapters import (
-    TOOL_FIELDS,
     AnswerReader,
     ChatSettings,
     GatewayConnection,
-    Question,
     answer_details,
+    answer_format,
+    chosen_tool,
 )
-from citewire_client.events import ChatEvent
+from llama_index.llms.citewire.messages import keep_one_call, make_response, piece_of, read_question, selected_tools
 
 _DEFAULT_NUM_OUTPUT = 1_024
+_OF_PROGRAMS: Final = frozenset({"tool_required", "tool_choice", "allow_parallel_tool_calls"})
+"""Arguments of LlamaIndex's programs that mean nothing to an answer in JSON."""
 
 
-class Citewire(LLM):
+class Citewire(FunctionCallingLLM):
     """Answers questions from the caller's documents.
 
     `additional_kwargs` of a response has `citations` (each verified sentence with its quote, verdict and place),
@@ -126,7 +132,7 @@ class Citewire(LLM):
             context_window=self.context_window,
             num_output=self.max_tokens or _DEFAULT_NUM_OUTPUT,
             is_chat_model=True,
-            is_function_calling_model=False,
+            is_function_calling_model=True,
             model_name=self.model,
         )
 
@@ -136,13 +142,13 @@ class Citewire(LLM):
         arguments, reader, stop = self._asked(messages, kwargs)
         if not stop:
             answer = self._gateway.blocking.chat(**arguments)
-            return _response(answer.answer, answer_details(answer, reader.details["model"]))
+            return make_response(answer.answer, answer_details(answer, reader.details["model"]))
         with self._gateway.blocking.stream_chat(**arguments) as events:
             for event in events:
                 reader.read(event)
                 if reader.is_over:
                     break
-        return _response(reader.text, reader.details)
+        return make_response(reader.text, reader.details)
 
     @llm_chat_callback()
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
@@ -152,7 +158,7 @@ class Citewire(LLM):
         def pieces() -> ChatResponseGen:
             with self._gateway.blocking.stream_chat(**arguments) as events:
                 for event in events:
-                    if (response := _piece(reader, event)) is not None:
+                    if (response := piece_of(reader, event)) is not None:
                         yield response
                     if reader.is_over:
                         return
@@ -166,13 +172,13 @@ class Citewire(LLM):
         async with self._gateway.awaiting() as client:
             if not stop:
                 answer = await client.chat(**arguments)
-                return _response(answer.answer, answer_details(answer, reader.details["model"]))
+                return make_response(answer.answer, answer_details(answer, reader.details["model"]))
             async with client.stream_chat(**arguments) as events:
                 async for event in events:
                     reader.read(event)
                     if reader.is_over:
                         break
-        return _response(reader.text, reader.details)
+        return make_response(reader.text, reader.details)
 
     @llm_chat_callback()
     async def astream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseAsyncGen:
@@ -182,7 +188,7 @@ class Citewire(LLM):
         async def pieces() -> ChatResponseAsyncGen:
             async with self._gateway.awaiting() as client, client.stream_chat(**arguments) as events:
                 async for event in events:
-                    if (response := _piece(reader, event)) is not None:
+                    if (response := piece_of(reader, event)) is not None:
                         yield response
                     if reader.is_over:
                         return
@@ -209,6 +215,146 @@ class Citewire(LLM):
         """Like `stream_complete`."""
         return await astream_chat_to_completion_decorator(self.astream_chat)(prompt, **kwargs)
 
+    def get_tool_calls_from_response(
+        self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
+    ) -> list[ToolSelection]:
+        """The calls of tools that an answer makes; of a streamed one, their arguments as far as they are written.
+
+        Raises:
+            ValueError: There are none, and `error_on_no_tool_call`.
+        """
+        selected = selected_tools(response.message)
+        if not selected and error_on_no_tool_call:
+            raise ValueError("the model called no tool")
+        return selected
+
+    def structured_predict(
+        self,
+        output_cls: type[Model],
+        prompt: PromptTemplate,
+        llm_kwargs: dict[str, Any] | None = None,
+        **prompt_args: Any,
+    ) -> Model:
+        """Answers with an object of a Pydantic class, as JSON by its schema; the program's mode can say otherwise.
+
+        The object has no citations: `chat(…, response_format=output_cls)` gives the JSON with one for each value.
+
+        Raises:
+            ValueError: There is no answer in this form; the message says why.
+        """
+        if self.pydantic_program_mode is not PydanticProgramMode.DEFAULT:
+            return super().structured_predict(output_cls, prompt, llm_kwargs, **prompt_args)
+        messages, told = self._structured(output_cls, prompt, llm_kwargs, prompt_args)
+        return _object(self.chat(messages, **told), output_cls)
+
+    async def astructured_predict(
+        self,
+        output_cls: type[Model],
+        prompt: PromptTemplate,
+        llm_kwargs: dict[str, Any] | None = None,
+        **prompt_args: Any,
+    ) -> Model:
+        """Like `structured_predict`."""
+        if self.pydantic_program_mode is not PydanticProgramMode.DEFAULT:
+            return await super().astructured_predict(output_cls, prompt, llm_kwargs, **prompt_args)
+        messages, told = self._structured(output_cls, prompt, llm_kwargs, prompt_args)
+        return _object(await self.achat(messages, **told), output_cls)
+
+    def _structured_stream_call(
+        self,
+        output_cls: type[Model],
+        prompt: PromptTemplate,
+        llm_kwargs: dict[str, Any] | None = None,
+        **prompt_args: Any,
+    ) -> Generator[Model | list[Model] | FlexibleModel | list[FlexibleModel], None, None]:
+        if self.pydantic_program_mode is not PydanticProgramMode.DEFAULT:
+            yield from super()._structured_stream_call(output_cls, prompt, llm_kwargs, **prompt_args)
+            return
+        messages, told = self._structured(output_cls, prompt, llm_kwargs, prompt_args)
+        partial: Model | FlexibleModel | None = None
+        for response in self.stream_chat(messages, **told):
+            _require_answer(response)
+            partial = process_streaming_content_incremental(response, output_cls, partial)
+            yield partial
+
+    async def _structured_astream_call(
+        self,
+        output_cls: type[Model],
+        prompt: PromptTemplate,
+        llm_kwargs: dict[str, Any] | None = None,
+        **prompt_args: Any,
+    ) -> AsyncGenerator[Model | list[Model] | FlexibleModel | list[FlexibleModel], None]:
+        if self.pydantic_program_mode is not PydanticProgramMode.DEFAULT:
+            return await super()._structured_astream_call(output_cls, prompt, llm_kwargs, **prompt_args)
+        messages, told = self._structured(output_cls, prompt, llm_kwargs, prompt_args)
+
+        async def partials() -> AsyncGenerator[Model | list[Model] | FlexibleModel | list[FlexibleModel], None]:
+            partial: Model | FlexibleModel | None = None
+            async for response in await self.astream_chat(messages, **told):
+                _require_answer(response)
+                partial = process_streaming_content_incremental(response, output_cls, partial)
+                yield partial
+
+        return partials()
+
+    def _prepare_chat_with_tools(
+        self,
+        tools: Sequence[BaseTool],
+        user_msg: str | ChatMessage | None = None,
+        chat_history: list[ChatMessage] | None = None,
+        verbose: bool = False,
+        allow_parallel_tool_calls: bool = False,
+        tool_required: bool = False,
+        tool_choice: str | dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """The arguments of a chat with tools.
+
+        Args:
+            tools: LlamaIndex's.
+            user_msg: Asked after the history.
+            chat_history: Oldest first.
+            verbose: LlamaIndex's; nothing is printed here.
+            allow_parallel_tool_calls: False lets the model call one at a time.
+            tool_required: Whether one must be called.
+            tool_choice: `auto`, `none`, `required`, a tool's name, or OpenAI's form.
+            **kwargs: Further fields of this model for this question.
+
+        Raises:
+            ValueError: There is no tool of that name.
+        """
+        messages = list(chat_history or [])
+        if user_msg is not None:
+            messages.append(ChatMessage(content=user_msg) if isinstance(user_msg, str) else user_msg)
+        forms = [tool.metadata.to_openai_tool(skip_length_check=True) for tool in tools]
+        if not forms:
+            return {"messages": messages, **kwargs}
+        names = [form["function"]["name"] for form in forms]
+        choice = chosen_tool(tool_choice or ("required" if tool_required else None), names)
+        only_one = {} if allow_parallel_tool_calls else {"parallel_tool_calls": False}
+        return {"messages": messages, "tools": forms, "tool_choice": choice, **only_one, **kwargs}
+
+    def _validate_chat_with_tools_response(
+        self,
+        response: ChatResponse,
+        tools: Sequence[BaseTool],
+        allow_parallel_tool_calls: bool = False,
+        **kwargs: Any,
+    ) -> ChatResponse:
+        return response if allow_parallel_tool_calls else keep_one_call(response)
+
+    def _structured(
+        self,
+        output_cls: type[Model],
+        prompt: PromptTemplate,
+        told: dict[str, Any] | None,
+        prompt_args: dict[str, Any],
+    ) -> tuple[list[ChatMessage], dict[str, Any]]:
+        """The messages and arguments of a chat that is answered by an object."""
+        messages = self._extend_messages(prompt.format_messages(llm=self, **prompt_args))
+        more = {name: value for name, value in (told or {}).items() if name not in _OF_PROGRAMS}
+        return messages, more | {"response_format": output_cls}
+
     def _asked(
         self, messages: Sequence[ChatMessage], told: dict[str, Any]
     ) -> tuple[dict[str, Any], AnswerReader, list[str]]:
@@ -217,7 +363,7 @@ class Citewire(LLM):
         Raises:
             ValueError: A message can't be sent, or something is told that there is no field for.
         """
-        names = [name for name in ChatSettings.__dataclass_fields__ if name not in TOOL_FIELDS]
+        names = ChatSettings.__dataclass_fields__
         unknown = sorted(told.keys() - {*names, "stop"})
         if unknown:
             raise ValueError(f"{', '.join(unknown)} can't be set here; these can: {', '.join(names)}, stop")
@@ -225,36 +371,18 @@ class Citewire(LLM):
         stop: list[str] = told.pop("stop", None) or self.stop
         fields: dict[str, Any] = {name: getattr(self, name, None) for name in names} | told
         fields["keep"] = None if fields["keep"] else False
-        question = Question.read((_role(message, at), _text(message, at)) for at, message in enumerate(messages))
-        return ChatSettings(**fields).arguments(question), AnswerReader(fields["model"], stop), stop
+        fields["response_format"] = answer_format(fields["response_format"])
+        arguments = ChatSettings(**fields).arguments(read_question(messages))
+        return arguments, AnswerReader(fields["model"], stop), stop
 
 
-def _piece(reader: AnswerReader, event: ChatEvent) -> ChatResponse | None:
-    """What is known after an event; None: nothing new that LlamaIndex would show."""
-    delta = reader.read(event)
-    return _response(reader.text, reader.details, delta) if delta or reader.is_over else None
+def _require_answer(response: ChatResponse) -> None:
+    """Raises ValueError with the reason if there is no answer in the form that was asked for."""
+    refusal: object = response.additional_kwargs.get("refusal")  # pyright: ignore[reportUnknownMemberType] # a dictionary without types
+    if refusal:
+        raise ValueError(f"there is no answer in this form: {refusal}")
 
 
-def _response(text: str, details: dict[str, Any], delta: str | None = None) -> ChatResponse:
-    more = {**details, **details.get("usage", {})}
-    message = ChatMessage(
-        role=MessageRole.ASSISTANT, content=text, additional_kwargs={"citations": details["citations"]}
-    )
-    return ChatResponse(message=message, delta=delta, raw=dict(details), additional_kwargs=more)
-
-
-def _role(message: ChatMessage, at: int) -> str:
-    role = "system" if message.role is MessageRole.DEVELOPER else message.role.value
-    if role not in {"system", "user", "assistant"}:
-        raise ValueError(f"messages.{at}: one of role {role} can't be sent; system, user and assistant can")
-    return role
-
-
-def _text(message: ChatMessage, at: int) -> str:
-    unread = [block.block_type for block in message.blocks if not isinstance(block, TextBlock)]
-    if unread and message.role is not MessageRole.ASSISTANT:
-        raise ValueError(
-            f"messages.{at}.blocks: a block of type {unread[0]!r} can't be sent; text can, and files are uploaded: see "
-            "CitewireRetriever.add"
-        )
-    return message.content or ""
+def _object(response: ChatResponse, output_cls: type[Model]) -> Model:
+    _require_answer(response)
+    return output_cls.model_validate_json(response.message.content or "")

@@ -2,17 +2,23 @@
 # Haystack's helpers for callbacks aren't typed in full:
 # pyright: reportUnknownVariableType=false
 
-from typing import Any
+from typing import Any, Final
 
 from haystack import component, default_from_dict, default_to_dict
 from haystack.dataclasses import (
     AsyncStreamingCallbackT,
     ChatMessage,
+    ComponentInfo,
     StreamingCallbackT,
     StreamingChunk,
     SyncStreamingCallbackT,
-    TextContent,
     select_streaming_callback,
+)
+from haystack.tools import (
+    ToolsType,
+    deserialize_tools_or_toolset_inplace,
+    flatten_tools_or_toolsets,
+    serialize_tools_or_toolset,
 )
 from haystack.utils import (
     Secret,
@@ -22,20 +28,27 @@ from haystack.utils import (
 )
 
 from citewire_client.adapters import (
-    TOOL_FIELDS,
     AnswerReader,
     ChatSettings,
     GatewayConnection,
-    Question,
     answer_details,
+    answer_format,
+    chosen_tool,
 )
-from citewire_client.events import ChatEvent
+from haystack_integrations.components.generators.citewire.messages import (
+    ReplyChunks,
+    describe_tools,
+    read_question,
+    reply_of,
+)
 from haystack_integrations.components.retrievers.citewire.filters import translate_filters
 
 _FIELDS = (
     *("model", "collection", "filters", "top_k", "min_score", "max_tokens", "stop", "options", "include"),
     *("conversation_id", "keep", "grace_seconds", "base_url", "timeout", "max_retries"),
 )
+_SET_ELSEWHERE: Final = frozenset({"filter", "document_ids", "tools"})
+"""Of a chat's settings, what isn't among `generation_kwargs`."""
 
 
 @component
@@ -72,6 +85,7 @@ class CitewireChatGenerator:
         keep: bool = False,
         grace_seconds: int | None = None,
         streaming_callback: StreamingCallbackT | None = None,
+        tools: ToolsType | None = None,
         base_url: str | None = None,
         api_key: Secret | None = Secret.from_env_var("CITEWIRE_API_KEY", strict=False),  # noqa: B008 # it can't change
         timeout: float | None = None,
@@ -93,6 +107,7 @@ class CitewireChatGenerator:
             keep: Whether question and answer are kept, as the profile has it.
             grace_seconds: How long an answer goes on without a reader.
             streaming_callback: Is called with each piece.
+            tools: What the model may call; an agent runs them. Answers come from the documents all the same.
             base_url: The gateway's address; None: `CITEWIRE_URL`, or `http://127.0.0.1:8080`.
             api_key: A key or token.
             timeout: Seconds without a byte after which a connection counts as lost; None: 60.
@@ -114,6 +129,7 @@ class CitewireChatGenerator:
         self.keep = keep
         self.grace_seconds = grace_seconds
         self.streaming_callback = streaming_callback
+        self.tools = tools
         self.base_url = base_url
         self.api_key = api_key
         self.timeout = timeout
@@ -126,7 +142,8 @@ class CitewireChatGenerator:
     def to_dict(self) -> dict[str, Any]:
         """As pipelines are saved."""
         callback = None if self.streaming_callback is None else serialize_callable(self.streaming_callback)
-        fields = {name: getattr(self, name) for name in _FIELDS} | {"streaming_callback": callback}
+        fields = {name: getattr(self, name) for name in _FIELDS}
+        fields |= {"streaming_callback": callback, "tools": serialize_tools_or_toolset(self.tools)}
         return default_to_dict(self, **fields, api_key=None if self.api_key is None else self.api_key.to_dict())
 
     @classmethod
@@ -134,6 +151,7 @@ class CitewireChatGenerator:
         """From a saved pipeline."""
         parameters = data["init_parameters"]
         deserialize_secrets_inplace(parameters, keys=["api_key"])
+        deserialize_tools_or_toolset_inplace(parameters)
         if parameters.get("streaming_callback"):
             parameters["streaming_callback"] = deserialize_callable(parameters["streaming_callback"])
         return default_from_dict(cls, data)
@@ -141,17 +159,21 @@ class CitewireChatGenerator:
     @component.output_types(replies=list[ChatMessage])
     def run(
         self,
-        messages: list[ChatMessage],
+        messages: list[ChatMessage] | str,
         generation_kwargs: dict[str, Any] | None = None,
         streaming_callback: StreamingCallbackT | None = None,
+        *,
+        tools: ToolsType | None = None,
     ) -> dict[str, list[ChatMessage]]:
         """Answers the last message.
 
         Args:
-            messages: The conversation, oldest first.
-            generation_kwargs: Fields of this generator for these messages alone, such as `max_tokens` or `stop`; or
-                `response_format` in OpenAI's form: the reply is JSON then, or `meta` has a `refusal`.
+            messages: The conversation, oldest first, or a question alone.
+            generation_kwargs: Fields of this generator for these messages alone, such as `max_tokens` or `stop`;
+                `response_format`, a Pydantic class or in OpenAI's form: the reply is JSON then, or `meta` has a
+                `refusal`; `tool_choice` (`auto`, `none`, `required`, a tool's name) and `parallel_tool_calls`.
             streaming_callback: Instead of this generator's.
+            tools: Instead of this generator's.
 
         Returns:
             `replies`: one.
@@ -161,72 +183,60 @@ class CitewireChatGenerator:
             CitewireError: The gateway refused or failed.
         """
         told = select_streaming_callback(self.streaming_callback, streaming_callback, requires_async=False)
-        arguments, reader, stop = self._asked(messages, generation_kwargs or {})
+        arguments, reader, stop = self._asked(messages, generation_kwargs or {}, tools)
         if told is None and not stop:
             answer = self._gateway.blocking.chat(**arguments)
-            return _replies(answer.answer, answer_details(answer, reader.details["model"]))
+            return {"replies": [reply_of(answer.answer, answer_details(answer, reader.details["model"]))]}
+        chunks = ReplyChunks(reader, ComponentInfo.from_component(self))
         with self._gateway.blocking.stream_chat(**arguments) as events:
             for event in events:
-                _tell(told, _chunk(reader, event))
+                _tell(told, chunks.read(event))
                 if reader.is_over:
                     break
-        return _replies(reader.text, reader.details)
+        return {"replies": [reply_of(reader.text, reader.details)]}
 
     @component.output_types(replies=list[ChatMessage])
     async def run_async(
         self,
-        messages: list[ChatMessage],
+        messages: list[ChatMessage] | str,
         generation_kwargs: dict[str, Any] | None = None,
         streaming_callback: StreamingCallbackT | None = None,
+        *,
+        tools: ToolsType | None = None,
     ) -> dict[str, list[ChatMessage]]:
         """Like `run`."""
         told = select_streaming_callback(self.streaming_callback, streaming_callback, requires_async=True)
-        arguments, reader, stop = self._asked(messages, generation_kwargs or {})
+        arguments, reader, stop = self._asked(messages, generation_kwargs or {}, tools)
         async with self._gateway.awaiting() as client:
             if told is None and not stop:
                 answer = await client.chat(**arguments)
-                return _replies(answer.answer, answer_details(answer, reader.details["model"]))
+                return {"replies": [reply_of(answer.answer, answer_details(answer, reader.details["model"]))]}
+            chunks = ReplyChunks(reader, ComponentInfo.from_component(self))
             async with client.stream_chat(**arguments) as events:
                 async for event in events:
-                    await _tell_waiting(told, _chunk(reader, event))
+                    await _tell_waiting(told, chunks.read(event))
                     if reader.is_over:
                         break
-        return _replies(reader.text, reader.details)
+        return {"replies": [reply_of(reader.text, reader.details)]}
 
     def _asked(
-        self, messages: list[ChatMessage], told: dict[str, Any]
+        self, messages: list[ChatMessage] | str, told: dict[str, Any], tools: ToolsType | None
     ) -> tuple[dict[str, Any], AnswerReader, list[str]]:
         """The arguments of a chat, what reads its events, and where it is to stop."""
-        names = [
-            name for name in ChatSettings.__dataclass_fields__ if name not in {"filter", "document_ids", *TOOL_FIELDS}
-        ]
+        names = [name for name in ChatSettings.__dataclass_fields__ if name not in _SET_ELSEWHERE]
         unknown = sorted(told.keys() - {*names, "filters", "stop"})
         if unknown:
             raise ValueError(f"generation_kwargs: {', '.join(unknown)} can't be set; these can: {', '.join(names)}")
+        given = flatten_tools_or_toolsets(self.tools if tools is None else tools)
         fields: dict[str, Any] = {name: told.get(name, getattr(self, name, None)) for name in names}
         filters = told.get("filters", self.filters)
         fields["filter"] = translate_filters(filters) if filters else None
         fields["keep"] = None if fields["keep"] else False
+        fields["tools"] = describe_tools(given)
+        fields["tool_choice"] = chosen_tool(fields["tool_choice"], [tool.name for tool in given])
+        fields["response_format"] = answer_format(fields["response_format"])
         stop: list[str] = told.get("stop") or self.stop
-        question = Question.read((message.role.value, _text(message, at)) for at, message in enumerate(messages))
-        return ChatSettings(**fields).arguments(question), AnswerReader(fields["model"], stop), stop
-
-
-def _chunk(reader: AnswerReader, event: ChatEvent) -> StreamingChunk | None:
-    """What an event adds; None: nothing that a callback would show."""
-    is_first, before = not reader.text, len(reader.details["citations"])
-    piece = reader.read(event)
-    citations = reader.details["citations"][before:]
-    if not piece and not citations and not reader.is_over:
-        return None
-    meta: dict[str, Any] = {"model": reader.details["model"]} | ({"citations": citations} if citations else {})
-    return StreamingChunk(
-        content=piece,
-        meta=meta,
-        index=0 if piece else None,
-        start=bool(piece) and is_first,
-        finish_reason="stop" if reader.is_over else None,
-    )
+        return ChatSettings(**fields).arguments(read_question(messages)), AnswerReader(fields["model"], stop), stop
 
 
 def _tell(callback: SyncStreamingCallbackT | None, chunk: StreamingChunk | None) -> None:
@@ -241,14 +251,3 @@ async def _tell_waiting(
         waiting = callback(chunk)
         if waiting is not None:
             await waiting
-
-
-def _replies(text: str, details: dict[str, Any]) -> dict[str, list[ChatMessage]]:
-    return {"replies": [ChatMessage.from_assistant(text, meta={"finish_reason": "stop"} | details)]}
-
-
-def _text(message: ChatMessage, at: int) -> str:
-    unread = next((part for part in message._content if not isinstance(part, TextContent)), None)  # pyright: ignore[reportPrivateUsage] # no public member tells the kinds
-    if unread is not None and message.role.value in {"system", "user"}:
-        raise ValueError(f"messages.{at}: {type(unread).__name__} can't be sent; text can")
-    return message.text or ""
