@@ -160,6 +160,16 @@ words.
 |---|---|---|---|
 """
 
+_TAIL = """
+## Not offered
+
+| what a program may look for | use instead |
+|---|---|
+| LlamaIndex's vector store (`BasePydanticVectorStore`), of nodes with vectors | `CitewireRetriever`, which stores \
+documents and finds their passages ([why](adr/0050-frameworks.md)) |
+| Haystack's `DocumentStore` | `CitewireWriter` and `CitewireRetriever` ([why](adr/0050-frameworks.md)) |
+"""
+
 
 def page() -> str:
     """Returns the page as it should be."""
@@ -172,7 +182,7 @@ def page() -> str:
         feature = f"*{row.feature}: “{_cell(row.refused)}”*" if row.refused else row.feature
         file = row.file.relative_to(ROOT).as_posix()
         lines.append(f"| {client} | {version} | {feature} | [{row.file.stem.removeprefix('test_')}](../{file}) |\n")
-    return _HEAD + "".join(lines)
+    return _HEAD + "".join(lines) + _TAIL
 
 
 def _cell(text: str) -> str:

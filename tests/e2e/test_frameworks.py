@@ -34,7 +34,7 @@ TESTED = [
         "langchain",
         marks=pytest.mark.client(
             "langchain-core",
-            "Retriever, chat model with citations, embeddings, each by `langchain-tests`; a loader's metadata survives",
+            "Retriever, chat model with citations, embeddings, vector store, by `langchain-tests`; metadata survives",
         ),
     ),
     pytest.param(

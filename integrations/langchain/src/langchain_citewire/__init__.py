@@ -1,7 +1,8 @@
-"""Citewire for LangChain: a retriever, a chat model whose answers carry verified citations, and embeddings."""
+"""Citewire for LangChain: a retriever, a chat model whose answers carry verified citations, embeddings, a store."""
 
 from langchain_citewire.chat_models import ChatCitewire
 from langchain_citewire.embeddings import CitewireEmbeddings
 from langchain_citewire.retrievers import CitewireRetriever
+from langchain_citewire.vectorstores import CitewireVectorStore
 
-__all__ = ["ChatCitewire", "CitewireEmbeddings", "CitewireRetriever"]
+__all__ = ["ChatCitewire", "CitewireEmbeddings", "CitewireRetriever", "CitewireVectorStore"]
