@@ -10,10 +10,11 @@ import os
 import re
 import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
@@ -52,10 +53,41 @@ _LIMIT: Final = (
 )
 _LOST = re.compile(r"connection|remote node|prepare transaction|could not find valid entry for shard")
 """The last is said of shards that were moved or split between a statement's plan and what it asks on a node."""
+_SPLIT = re.compile(r"could not find valid entry for shard|shard for the given value does not exist")
+"""What who waited for the end of a split is told then, by a node or by the coordinator."""
+_SPLIT_PAUSES: Final = (0.05, 0.2, 0.5)
+"""Seconds before what met a split is repeated: nodes hear of the new shards one after the other, and tell nobody."""
 _ENDED: Final = "postmaster was shut down"
 """What Citus says where the coordinator is killed while it waits for a node."""
 
 Connection = AsyncConnection[tuple[Any, ...]]
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class ShardsSplit(Unavailable):
+    """The shards of a transaction were split while it waited for them. Nothing of it was done."""
+
+
+def met_split(error: psycopg.Error) -> bool:
+    """Says whether an error is how Citus says that shards were split."""
+    return error.sqlstate in ("XX000", "40001") and bool(_SPLIT.search(error.diag.message_primary or ""))
+
+
+def repeated(act: Callable[_P, Awaitable[_T]]) -> Callable[_P, Coroutine[Any, Any, _T]]:
+    """Makes a function, which is one transaction, begin again when it meets a split of its shards."""
+
+    @wraps(act)
+    async def run(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        for pause in _SPLIT_PAUSES:
+            try:
+                return await act(*args, **kwargs)
+            except ShardsSplit:
+                log.info("transaction_repeated", after=pause)
+                await asyncio.sleep(pause)
+        return await act(*args, **kwargs)
+
+    return run
 
 
 def is_lost_node(error: psycopg.Error) -> bool:

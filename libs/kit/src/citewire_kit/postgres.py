@@ -20,7 +20,7 @@ from citewire_kit import pool_metrics
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import DeadlineExceeded, StartupError, Unavailable
 from citewire_kit.fair import FairShares
-from citewire_kit.nodes import NodeGuard, NodeUse, is_lost_node
+from citewire_kit.nodes import NodeGuard, NodeUse, ShardsSplit, is_lost_node, met_split
 from citewire_kit.queries import Query
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
@@ -399,20 +399,17 @@ def _translated() -> Generator[None]:
         raise DeadlineExceeded("the database took longer than allowed", reason="DEADLINE_EXCEEDED") from exc
     except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected) as exc:
         log.warning("transaction_lost", error=str(exc))
-        raise Unavailable(
-            "another transaction got in the way", reason="DATABASE_UNAVAILABLE", retry_after=RETRY_SECONDS
-        ) from exc
+        raise _unavailable("another transaction got in the way", exc) from exc
     except psycopg.errors.ReadOnlySqlTransaction as exc:
         log.warning("database_read_only", error=str(exc))
-        raise Unavailable(
-            "the database is read-only: another one takes its place",
-            reason="DATABASE_UNAVAILABLE",
-            retry_after=RETRY_SECONDS,
-        ) from exc
+        raise _unavailable("the database is read-only: another one takes its place", exc) from exc
     except (psycopg.OperationalError, psycopg.InternalError) as exc:
         if isinstance(exc, psycopg.InternalError) and not is_lost_node(exc):
             raise
         log.warning("database_unavailable", error=str(exc), error_type=type(exc).__name__)
-        raise Unavailable(
-            "the database can't be reached", reason="DATABASE_UNAVAILABLE", retry_after=RETRY_SECONDS
-        ) from exc
+        raise _unavailable("the database can't be reached", exc) from exc
+
+
+def _unavailable(message: str, error: psycopg.Error) -> Unavailable:
+    kind = ShardsSplit if met_split(error) else Unavailable
+    return kind(message, reason="DATABASE_UNAVAILABLE", retry_after=RETRY_SECONDS)

@@ -159,6 +159,7 @@ class Cluster:
             await asyncio.sleep(_POLL_SECONDS)
         try:
             await self.connection.execute(SQL["clean_up"])
+            await self.connection.execute(SQL["stop_identifying"])
             yield
         finally:
             if not self.connection.closed:
@@ -247,7 +248,8 @@ async def move(cluster: Cluster, org: str, to: NodeAddress | None, *, together: 
         changed = False
         if not together and not (await _find(cluster, org)).alone:
             cluster.say(f"isolating {org} in its own shards")
-            await cluster.with_progress(cluster.rows("isolate", {"org": org}))
+            async with _copies_identified(cluster):
+                await cluster.with_progress(cluster.rows("isolate", {"org": org}))
             changed = True
         place = await _find(cluster, org)
         if to is None or place.address == to:
@@ -262,6 +264,19 @@ async def move(cluster: Cluster, org: str, to: NodeAddress | None, *, together: 
         }
         await cluster.with_progress(cluster.rows("move", values))
         return True
+
+
+@asynccontextmanager
+async def _copies_identified(cluster: Cluster) -> AsyncGenerator[None, None]:
+    """Sees to it that copies of shards take updates and deletions from the moment they are made (`identify_copies`)."""
+    for node, done, result in await cluster.rows("identify_copies"):
+        if not done:
+            raise ClusterError(f"{node} doesn't let its shards be copied: {result}")
+    try:
+        yield
+    finally:
+        if not cluster.connection.closed:
+            await cluster.connection.execute(SQL["stop_identifying"])
 
 
 async def rebalance(cluster: Cluster, strategy: str, *, wait: bool) -> bool:

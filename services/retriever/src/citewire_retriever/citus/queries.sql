@@ -97,6 +97,52 @@ SELECT citus_activate_node(%(host)s, %(port)s)
 -- name: copy_references
 SELECT replicate_reference_tables('force_logical')
 
+-- name: identify_copies
+-- Isolating copies shards on their node, and Citus 14.0 gives the copies their keys after it has begun to read the changes that it
+-- sends them: what was updated or deleted in between is sent without a key, refused, and sent again for ever
+-- (https://github.com/citusdata/citus/issues/6790). So on nodes a table that is made has all of its columns for an identity,
+-- until it has its key.
+SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers($node$
+    DO $do$
+    BEGIN
+        PERFORM set_config('citus.enable_ddl_propagation', 'off', true);
+        CREATE OR REPLACE FUNCTION corpus.identify_copies() RETURNS event_trigger
+        LANGUAGE plpgsql
+        SET search_path = pg_catalog, pg_temp
+        AS $function$
+        DECLARE
+            changed record;
+        BEGIN
+            FOR changed IN
+                SELECT DISTINCT c.oid::regclass AS relation, CASE WHEN i.indrelid IS NULL THEN 'FULL' ELSE 'DEFAULT' END AS identity
+                FROM pg_event_trigger_ddl_commands() e
+                JOIN pg_class c ON c.oid = e.objid AND c.relkind = 'r' AND c.relnamespace = 'corpus'::regnamespace
+                LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
+                WHERE e.classid = 'pg_class'::regclass
+                  AND c.relreplident = CASE WHEN i.indrelid IS NULL THEN 'd'::"char" ELSE 'f'::"char" END
+            LOOP
+                EXECUTE format('ALTER TABLE %s REPLICA IDENTITY %s', changed.relation, changed.identity);
+            END LOOP;
+        END
+        $function$;
+        DROP EVENT TRIGGER IF EXISTS citewire_identify_copies;
+        CREATE EVENT TRIGGER citewire_identify_copies ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'ALTER TABLE')
+            EXECUTE FUNCTION corpus.identify_copies();
+    END
+    $do$
+$node$)
+
+-- name: stop_identifying
+-- Also after a command that was killed.
+SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers($node$
+    DO $do$
+    BEGIN
+        PERFORM set_config('citus.enable_ddl_propagation', 'off', true);
+        DROP FUNCTION IF EXISTS corpus.identify_copies() CASCADE;
+    END
+    $do$
+$node$)
+
 -- name: isolate
 -- The other tables' shards with it; readers and writers go on meanwhile.
 SELECT isolate_tenant_to_new_shard('corpus.collections', %(org)s::text, 'CASCADE', 'force_logical')

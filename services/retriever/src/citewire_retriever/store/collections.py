@@ -8,6 +8,7 @@ from citewire.retriever.v1.corpus_pb2 import Access, Collection, Grant
 
 from citewire_kit.enums import enum_number
 from citewire_kit.errors import AlreadyExists, FailedPrecondition, Unavailable
+from citewire_kit.nodes import repeated
 from citewire_kit.postgres import Connection, Pool, tenant_transaction
 from citewire_kit.queries import fetch_row, fetch_rows
 from citewire_kit.tenant import Tenant
@@ -33,6 +34,7 @@ class PostgresCollections:
             values = {"org_id": tenant.org_id, "part": part, "after": after, "limit": limit}
             return [_message(row) for row in await fetch_rows(connection, _SQL["page_of_collections"], values)]
 
+    @repeated
     async def create(self, tenant: Tenant, name: str, *, enrich: bool) -> Collection:
         """Makes a collection; `enrich` says whether its documents are enriched.
 
@@ -48,6 +50,7 @@ class PostgresCollections:
                 raise _taken(name)
             return await _read(connection, tenant, name)
 
+    @repeated
     async def update(self, tenant: Tenant, name: str, new_name: str | None, enrich: bool | None) -> Collection:
         """Changes a collection; None leaves its name, or whether its documents are enriched, as it is.
 
@@ -69,6 +72,7 @@ class PostgresCollections:
                 await check_backfill(connection, tenant.org_id)
             return await _read(connection, tenant, new_name or name)
 
+    @repeated
     async def delete(self, tenant: Tenant, name: str, *, force: bool) -> int:
         """Deletes a collection, and returns how many documents went with it.
 
@@ -108,6 +112,7 @@ class PostgresCollections:
         async with tenant_transaction(self._pool, tenant) as connection:
             return await _grants(connection, tenant, await _managed(connection, tenant, name))
 
+    @repeated
     async def set_grants(self, tenant: Tenant, name: str, grants: Sequence[tuple[str, str]]) -> list[Grant]:
         """Replaces the grants of a collection by these subjects and accesses. Raises as `grants`."""
         async with tenant_transaction(self._pool, tenant) as connection:

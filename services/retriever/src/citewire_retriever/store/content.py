@@ -10,6 +10,7 @@ from citewire.common.v1.place_pb2 import Place
 from citewire.retriever.v1.corpus_pb2 import Document
 
 from citewire_kit.errors import FailedPrecondition, NotFound
+from citewire_kit.nodes import repeated
 from citewire_kit.postgres import Connection, Pool, tenant_transaction
 from citewire_kit.tenant import Tenant
 from citewire_retriever.errors import access_missing
@@ -51,6 +52,7 @@ class PostgresContent:
         self._storage = storage
         self._store_seconds = store_seconds
 
+    @repeated
     async def add(self, tenant: Tenant, content: NewContent, source: Source) -> Stored | None:
         """Stores a document or a version of one with its bytes and its ingest job: all of it durably, or nothing.
 

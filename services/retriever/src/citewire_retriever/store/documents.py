@@ -10,6 +10,7 @@ from citewire.retriever.v1.corpus_pb2 import Document, ErasedDocument, WatchDocu
 from psycopg import sql
 
 from citewire_kit.errors import FailedPrecondition, invalid_field
+from citewire_kit.nodes import repeated
 from citewire_kit.postgres import Connection, Pool, tenant_transaction
 from citewire_kit.queries import fetch_rows
 from citewire_kit.tenant import Tenant
@@ -77,6 +78,7 @@ class PostgresDocuments:
             result = await _select(connection, "page_of_documents", values, conditions=conditions)
         return [rows.document_progress(row).document for row in result]
 
+    @repeated
     async def update(self, tenant: Tenant, document_id: int, changes: Changes) -> WatchDocumentResponse | None:
         """Changes a document; a new title makes a new version of what has been ingested. None: no such document.
 
@@ -119,6 +121,7 @@ class PostgresDocuments:
             await tell_watchers(connection, tenant.org_id, [document_id])
             return await read_document(connection, tenant, document_id)
 
+    @repeated
     async def delete(self, tenant: Tenant, document_id: int) -> bool:
         """Deletes a document with all that belongs to it; False if there was none.
 
@@ -162,6 +165,7 @@ class PostgresDocuments:
                 await connection.execute(_SQL["forget_user" if user_id else "forget_organisation"], values)
         return count, done
 
+    @repeated
     async def erase_old(self, tenant: Tenant, days: int, *, expired: bool) -> tuple[int, bool]:
         """Deletes some documents whose last version, or the end of whose validity, is older.
 
@@ -176,6 +180,7 @@ class PostgresDocuments:
         """Yields every row that names a user, as far as the tenant may see it."""
         return user_rows(self._pool, tenant, _USERS, user_id)
 
+    @repeated
     async def retry(self, tenant: Tenant, document_id: int) -> WatchDocumentResponse | None:
         """Queues the latest version again, or the enrichment of the live one. None: no such document.
 

@@ -10,6 +10,7 @@ from google.protobuf.json_format import MessageToDict
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from citewire_kit.nodes import repeated
 from citewire_kit.postgres import Connection, Pool, tenant_transaction
 from citewire_kit.queries import fetch_row, fetch_rows
 from citewire_kit.tenant import Tenant
@@ -45,6 +46,7 @@ class PostgresSpaces:
         async with tenant_transaction(self._pool, tenant, statement_seconds=_SECONDS) as connection:
             return [await _info(connection, tenant, space) for space in await _spaces(connection, tenant)]
 
+    @repeated
     async def prepare(self, tenant: Tenant, space: Space) -> SpaceInfo | None:
         """Makes a space the one that is filled beside the live one, in place of any other.
 
@@ -60,6 +62,7 @@ class PostgresSpaces:
             prepared = _find(await _spaces(connection, tenant), space)
             return None if prepared is None else await _info(connection, tenant, prepared)
 
+    @repeated
     async def switch(self, tenant: Tenant, space: Space, *, force: bool) -> tuple[SpaceInfo | None, bool]:
         """Makes a space the live one if it is filled, or if forced; the live one becomes the previous one.
 
@@ -84,6 +87,7 @@ class PostgresSpaces:
             live = _live(await _spaces(connection, tenant))
             return info if live is None else await _info(connection, tenant, live), True
 
+    @repeated
     async def calibrate(
         self, tenant: Tenant, space: Space, calibration: Calibration | None
     ) -> tuple[SpaceInfo | None, bool]:

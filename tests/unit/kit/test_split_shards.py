@@ -1,0 +1,80 @@
+"""A transaction that meets a split of its shards is repeated; what failed for another reason isn't."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from citewire_kit import nodes
+from citewire_kit.errors import Unavailable
+from citewire_kit.nodes import ShardsSplit, repeated
+from citewire_kit.postgres import Pool, open_pool, tenant_transaction
+from citewire_kit.tenant import Tenant
+
+if TYPE_CHECKING:
+    from databases import Database
+
+ACME = Tenant("acme", "ann", "pro")
+SPLIT = ("could not find valid entry for shard 102059", "XX000")
+"""As a node says it; the coordinator says the other."""
+RAISE = "DO $$ BEGIN RAISE EXCEPTION '{}' USING ERRCODE = '{}'; END $$"
+
+
+@pytest.fixture
+async def pool(plain_database: Database) -> AsyncIterator[Pool]:
+    opened = await open_pool(plain_database.dsn("citewire_corpus"), name="split", max_size=1)
+    yield opened
+    await opened.close()
+
+
+class Act:
+    """A transaction that fails so often before it does what it should."""
+
+    def __init__(self, pool: Pool, failures: int, error: tuple[str, str] = SPLIT) -> None:
+        self._pool = pool
+        self._failures = failures
+        self._error = error
+        self.begun = 0
+
+    @repeated
+    async def run(self, answer: str) -> str:
+        async with tenant_transaction(self._pool, ACME) as connection:
+            self.begun += 1
+            if self.begun <= self._failures:
+                await connection.execute(RAISE.format(*self._error).encode())
+        return answer
+
+
+@pytest.mark.parametrize("error", [SPLIT, ("shard for the given value does not exist", "40001")])
+async def test_a_transaction_that_meets_a_split_is_repeated(pool: Pool, error: tuple[str, str]) -> None:
+    act = Act(pool, 2, error)
+    assert await act.run("done") == "done"
+    assert act.begun == 3
+
+
+async def test_one_that_meets_it_again_and_again_is_refused(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "_SPLIT_PAUSES", (0.0, 0.0))
+    act = Act(pool, 9)
+    with pytest.raises(ShardsSplit) as caught:
+        await act.run("done")
+    assert (caught.value.code, caught.value.reason) == (Unavailable.code, "DATABASE_UNAVAILABLE")
+    assert act.begun == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (("could not serialize access due to concurrent update", "40001"), Unavailable),
+        (("connection to the remote node failed", "XX000"), Unavailable),
+        (("could not find valid entry for shard 102059", "P0001"), psycopg.errors.RaiseException),
+    ],
+)
+async def test_nothing_else_is_repeated(pool: Pool, error: tuple[str, str], expected: type[Exception]) -> None:
+    act = Act(pool, 1, error)
+    with pytest.raises(expected) as caught:
+        await act.run("done")
+    assert not isinstance(caught.value, ShardsSplit)
+    assert act.begun == 1
