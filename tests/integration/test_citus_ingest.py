@@ -13,6 +13,7 @@ from psycopg import sql
 
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import Tenant
+from citewire_retriever.ingest.backfill.store import PostgresBackfillStore
 from citewire_retriever.ingest.chunks import Chunk
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.model import Publication, Published
@@ -146,6 +147,26 @@ async def test_what_nodes_ask_themselves_stays_on_one_shard(
             await PostgresCollections(harness.corpus).set_grants(tenant, "c", [("user:ann", "manage")])
             assert await harness.documents.delete(tenant, document_id)
             assert (await PostgresStorage(harness.corpus, None).used(tenant)).org_bytes == 0
+
+
+async def test_a_library_is_sampled_on_one_shard(citus_database: Database) -> None:
+    """As the worker's role, which row-level security binds."""
+    database = OneShard(citus_database)
+    async with IngestHarness.open(database) as harness:
+        pool = await open_pool(database.dsn("citewire_worker"), max_size=1, name="test")
+        async with pool:
+            store = PostgresBackfillStore(pool)
+            for org in ("acme", "other"):
+                await harness.upload("a.txt", "text", tenant=Tenant(org, "ann", "pro"))
+                assert await publish(harness) is Published.LIVE
+                await store.sample_centroids(org, await harness.worker.ensure_space(SPACE))
+        sampled = (
+            "SELECT org_id, collection_id, chunks, l2_norm(centroid) > 0.5 AS long FROM corpus.centroids ORDER BY 1"
+        )
+        assert [tuple(row.values()) for row in await harness.rows(sampled)] == [
+            ("acme", 0, 3, True),
+            ("other", 0, 3, True),
+        ]
 
 
 def test_ids_are_drawn_on_the_coordinator(citus_database: Database) -> None:

@@ -108,6 +108,15 @@ class FaultyCluster:
         return names
 
 
+def accepts(server: EmbeddedPostgres) -> bool:
+    """Whether a server that was started again takes connections: it recovers first."""
+    try:
+        psycopg.connect(server.dsn(database=DATABASE)).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def start_faulty_node(archive: Path) -> Generator[FaultyNode]:
     """Starts a server that can become a node, with an empty database."""

@@ -1,0 +1,253 @@
+"""Moves and isolations of an organisation that writes are broken off, by what ends commands, sessions and servers.
+
+Run again once everything is there, each ends where it should, nothing that was acknowledged is lost, nothing is left
+behind, and others go on meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+import psycopg
+import pytest
+
+from citewire_kit.nodes import break_off as drop_connection
+from citewire_retriever.citus.cluster import SQL, Cluster, NodeAddress, move
+from cluster_writer import Writer
+from faulty_cluster import DATABASE, FaultyCluster, FaultyNode, accepts, start_faulty_cluster
+from proof_scale import PrintTable, ProofScale
+from waiting import wait_until
+
+STEPS = (
+    "Setting Up",
+    "Copying Data",
+    "Catching Up",
+    "Creating Constraints",
+    "Final Catchup",
+    "Creating Foreign Keys",
+    "Completing",
+)
+"""Of a move, as Citus names them. Some last milliseconds, and are missed now and then. An isolation names none."""
+BREAKS = ("command killed", "session ended", "target killed", "source killed", "target frozen", "coordinator killed")
+FROZEN_SECONDS = 3.0
+END_SECONDS = 60.0
+PAUSE_SECONDS = 5.0
+"""The longest that an organisation may wait which neither moves nor lives on a node that is away."""
+LEFT = r"""
+    SELECT 'slot ' || slot_name FROM pg_replication_slots
+    UNION ALL SELECT 'subscription ' || subname FROM pg_subscription
+    UNION ALL SELECT 'publication ' || pubname FROM pg_publication
+    UNION ALL SELECT 'event trigger ' || evtname FROM pg_event_trigger WHERE evtname ~ '^citewire'
+    UNION ALL SELECT 'table ' || relname FROM pg_class
+    WHERE relnamespace = 'corpus'::regnamespace AND relkind = 'r' AND relname ~ '_\d{6,}$'
+      AND NOT relation_is_a_known_shard(oid)
+    UNION ALL SELECT 'identity of ' || relname FROM pg_class
+    WHERE relnamespace = 'corpus'::regnamespace AND relkind = 'r' AND relreplident <> 'd'
+"""
+"""What a copy of shards makes for a while, and shards that the cluster doesn't know."""
+
+
+@pytest.fixture(scope="module")
+def cluster(citus_archive: Path) -> Iterator[FaultyCluster]:
+    with start_faulty_cluster(citus_archive) as cluster:
+        yield cluster
+
+
+@dataclass
+class Others:
+    """Two organisations, one on each node, that write and don't move."""
+
+    writers: list[Writer]
+    homes: list[NodeAddress]
+    away: list[tuple[float, float, NodeAddress | None]] = field(
+        default_factory=list[tuple[float, float, NodeAddress | None]]
+    )
+    """When a node was away, or the coordinator."""
+
+    @staticmethod
+    def start(cluster: FaultyCluster, name: str, stack: contextlib.ExitStack) -> Others:
+        """Chooses them, and lets them write."""
+        orgs = [cluster.organisations(node, 1, name)[0] for node in cluster.nodes]
+        others = Others(
+            [Writer(cluster.database.dsn("citewire_corpus"), org) for org in orgs],
+            [node.address for node in cluster.nodes],
+        )
+        for writer in others.writers:
+            stack.enter_context(writer.running())
+        return others
+
+    def check(self) -> float:
+        """Nobody was refused or waited whose node was there; returns the longest pause."""
+        longest = 0.0
+        for writer, home in zip(self.writers, self.homes, strict=True):
+            writer.check()
+            assert [why for at, why in writer.refused if not self._excuses(at, 0, home)] == []
+            there = [seconds for at, seconds in writer.pauses if not self._excuses(at, seconds, home)]
+            longest = max(longest, *there)
+        assert longest < PAUSE_SECONDS
+        return longest
+
+    def _excuses(self, at: float, seconds: float, node: NodeAddress) -> bool:
+        return any(began <= at + seconds and at <= end + 2 and where in (None, node) for began, end, where in self.away)
+
+
+async def run_move(cluster: FaultyCluster, org: str, target: FaultyNode, opened: list[Cluster] | None = None) -> None:
+    async with Cluster.open(cluster.database.owner_dsn, lambda _: None) as connected:
+        if opened is not None:
+            opened.append(connected)
+        await move(connected, org, target.address, together=False)
+
+
+async def break_off(
+    cluster: FaultyCluster, how: str, nodes: tuple[FaultyNode, FaultyNode], command: Cluster, others: Others
+) -> None:
+    """Breaks something, and mends it again."""
+    source, target = nodes
+    began = monotonic()
+    where: NodeAddress | None = None
+    if how == "command killed":
+        drop_connection(command.connection)
+        return
+    if how == "session ended":
+        with psycopg.connect(cluster.database.owner_dsn, autocommit=True) as connection:
+            connection.execute("SELECT pg_terminate_backend(%s::integer)", (command.connection.info.backend_pid,))
+        return
+    if how == "coordinator killed":
+        cluster.coordinator.kill()
+        await asyncio.sleep(0.5)
+        cluster.coordinator.start()
+        await wait_until(lambda: accepts(cluster.coordinator), END_SECONDS)
+    else:
+        node = source if how.startswith("source") else target
+        where = node.address
+        if how.endswith("killed"):
+            node.server.kill()
+            await asyncio.sleep(0.5)
+        else:
+            node.freeze()
+            await asyncio.sleep(FROZEN_SECONDS)
+        node.heal()
+        await wait_until(lambda: accepts(node.server), END_SECONDS)
+    others.away.append((began, monotonic(), where))
+
+
+def reach(cluster: FaultyCluster, step: str, ended: threading.Event) -> bool:
+    """Waits until a move is at a step; False if it ended before."""
+    with psycopg.connect(cluster.database.owner_dsn, autocommit=True) as connection:
+        while not ended.is_set():
+            if any(row[-1] == step for row in connection.execute(SQL["moves"]).fetchall()):
+                return True
+    return False
+
+
+async def move_and_break_off(
+    cluster: FaultyCluster, org: str, target: FaultyNode, how: str, when: str | float, others: Others
+) -> bool:
+    """Begins a move, breaks it off at a step or after so many seconds, and runs it again; says whether it was met."""
+    source = cluster.node_of(org)
+    opened: list[Cluster] = []
+    moving = asyncio.create_task(run_move(cluster, org, target, opened))
+    await wait_until(lambda: bool(opened), END_SECONDS)
+    ended = threading.Event()
+    moving.add_done_callback(lambda _: ended.set())
+    if isinstance(when, str):
+        met = await asyncio.to_thread(reach, cluster, when, ended)
+    else:
+        await asyncio.wait([moving], timeout=when)
+        met = not moving.done()
+    if met:
+        await break_off(cluster, how, (source, target), opened[0], others)
+    async with asyncio.timeout(END_SECONDS):
+        await asyncio.gather(moving, return_exceptions=True)
+    async with asyncio.timeout(END_SECONDS):
+        await run_move(cluster, org, target)
+    assert cluster.node_of(org) is target
+    return met
+
+
+async def nothing_is_left(cluster: FaultyCluster) -> None:
+    with psycopg.connect(cluster.database.owner_dsn, autocommit=True) as connection:
+        connection.execute(SQL["clean_up"])
+        assert connection.execute("SELECT object_name FROM pg_dist_cleanup").fetchall() == []
+    for server in (cluster.coordinator, *(node.server for node in cluster.nodes)):
+        dsn = f"{server.dsn(database=DATABASE)}&options=-c%20citus.override_table_visibility%3Doff"
+        with psycopg.connect(dsn) as connection:
+            assert connection.execute(LEFT.encode()).fetchall() == []
+
+
+@contextlib.contextmanager
+def writing(cluster: FaultyCluster, org: str) -> Generator[Writer]:
+    writer = Writer(cluster.database.dsn("citewire_corpus"), org)
+    with writer.running():
+        yield writer
+    writer.check()
+
+
+@pytest.mark.timeout(3600)
+async def test_a_move_is_broken_off_at_each_step_and_run_again(
+    cluster: FaultyCluster, proof: ProofScale, print_table: PrintTable
+) -> None:
+    first, second = cluster.nodes
+    pairs = [(step, how) for step in STEPS for how in BREAKS]
+    if not proof.full:
+        pairs = proof.random().sample(pairs, 2)
+    met: Counter[str] = Counter()
+    org = cluster.organisations(first, 1, "moves-")[0]
+    with contextlib.ExitStack() as stack:
+        others = Others.start(cluster, "stays-", stack)
+        with writing(cluster, org) as writer:
+            await wait_until(lambda: bool(writer.deleted), END_SECONDS)
+            await run_move(cluster, org, first)  # alone on its shards from now on
+            for step, how in pairs:
+                target = second if cluster.node_of(org) is first else first
+                met[step] += await move_and_break_off(cluster, org, target, how, step, others)
+    longest = others.check()
+    await nothing_is_left(cluster)
+    print_table(
+        f"Moves of an organisation that writes, broken off at their steps and run again, seed {proof.seed}",
+        ["what", "figure"],
+        [
+            *((f"broken off while {step}", met[step]) for step in STEPS),
+            ("documents acknowledged, none lost", len(writer.saved)),
+            ("the longest pause of others whose node was there, s", f"{longest:.2f}"),
+            ("the longest of the one that moves, s", f"{writer.longest:.2f}"),
+        ],
+    )
+    assert met.total() >= len(pairs) // 2, "hardly any move was met at the step that was meant"
+
+
+@pytest.mark.timeout(3600)
+async def test_an_isolation_is_broken_off_at_any_moment_and_run_again(
+    cluster: FaultyCluster, proof: ProofScale, print_table: PrintTable
+) -> None:
+    """Each of another organisation, as one that is alone stays alone. The target is its own node."""
+    chance = proof.random()
+    (node, _) = cluster.nodes
+    breaks = [how for how in BREAKS if not how.startswith("target")]
+    breaks = breaks * 5 if proof.full else chance.sample(breaks, 1)
+    rows: list[tuple[object, ...]] = []
+    with contextlib.ExitStack() as stack:
+        others = Others.start(cluster, "waits-", stack)
+        for how, org in zip(breaks, cluster.organisations(node, len(breaks), "alone-"), strict=True):
+            with writing(cluster, org) as writer:
+                await wait_until(lambda writer=writer: bool(writer.deleted), END_SECONDS)
+                seconds = chance.uniform(0.2, 3.0)
+                met = await move_and_break_off(cluster, org, node, how, seconds, others)
+            rows.append(
+                (how, f"{seconds:.1f}", "yes" if met else "it had ended", len(writer.saved), f"{writer.longest:.2f}")
+            )
+    longest = others.check()
+    await nothing_is_left(cluster)
+    print_table(
+        f"Isolations of organisations that write, broken off and run again, seed {proof.seed};"
+        f" the longest pause of others whose node was there: {longest:.2f} s",
+        ["how", "after, s", "broken off", "documents acknowledged, none lost", "longest pause, s"],
+        rows,
+    )
