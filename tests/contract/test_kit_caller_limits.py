@@ -200,5 +200,5 @@ async def test_settings_say_who_is_limited(tmp_path: Path) -> None:
         assert opened() is None  # only the gateway and the worker call
         assert opened(unlimited_callers="", auth="off") is None
         assert opened(unlimited_callers="") is not None
-        with pytest.raises(ValueError, match="there is no TLS"):
+        with pytest.raises(ValueError, match="TLS is off"):
             opened(unlimited_callers="gateway")

@@ -18,20 +18,20 @@ from typing import Final
 from citewire_kit.errors import ResourceExhausted
 
 FEW: Final = 64
-"""Requests that may wait for however long: a caller with fewer isn't too much, but what they wait for is away."""
+"""Requests that may wait any time: a caller with fewer isn't the cause of an overload."""
 
 _KNOWN: Final = 16
-"""Requests that have to get on before it counts how fast they do."""
+"""Requests that must have been served before a caller's rate is used."""
 
 _current: ContextVar["Arrival | None"] = ContextVar("arrival", default=None)
 
 
 class _Line:
-    """A caller's requests that wait, and how fast they get on.
+    """A caller's waiting requests, and how fast they are served.
 
     Args:
-        seconds: How long one may wait; how fast they get on is that of about as long a time.
-        now: The present.
+        seconds: How long one may wait; also roughly the period over which the rate is measured.
+        now: The current time.
     """
 
     __slots__ = ("_busy", "_gone", "_seconds", "_since", "_waiting")
@@ -41,10 +41,10 @@ class _Line:
         self._waiting: dict[Arrival, float] = {}
         """In the order in which they were received."""
         self._gone = 0.0
-        """How many have left the line in the time `_busy`."""
+        """How many have left the line during `_busy`."""
         self._busy = 0.0
         self._since = now
-        """Up to when `_busy` is counted."""
+        """The time up to which `_busy` is counted."""
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -64,7 +64,7 @@ class _Line:
             self._busy *= share
 
     def is_too_long(self, now: float) -> bool:
-        """Says whether one more would wait too long, or others already do."""
+        """Says whether another request would wait too long, or earlier ones already have."""
         waiting = len(self._waiting)
         if waiting < FEW:
             return False
@@ -75,7 +75,7 @@ class _Line:
 
 
 class Arrival:
-    """A request on its way to its first turn."""
+    """A request that hasn't had its first turn yet."""
 
     __slots__ = ("_arrivals", "_caller", "_complete", "has_begun")
 
@@ -87,13 +87,13 @@ class Arrival:
         """Whether it has had a turn."""
 
     def complete(self) -> None:
-        """The request has been received: from here on it waits for us, and no longer for its sender; once is enough."""
+        """Notes that the request has been received, so that it now waits for us and not for its sender. Idempotent."""
         if not self._complete:
             self._complete = True
             self._arrivals.add(self._caller, self)
 
     def begin(self) -> None:
-        """The request has its first turn, or its answer."""
+        """Notes that the request has had its first turn, or has been answered."""
         self.has_begun = True
         self._arrivals.remove(self._caller, self)
 
@@ -102,23 +102,23 @@ class Arrivals:
     """The waiting requests of a process, by caller.
 
     Args:
-        seconds: How long a caller's oldest request may have waited when another one of its arrives, and how long that
-            one may have to wait.
-        clock: Seconds, growing.
+        seconds: How long a caller's oldest request may have waited when another one arrives, and how long that one may
+            have to wait.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._clock = clock
         self._lines: dict[str, _Line] = {}
-        """Of those callers that have requests waiting."""
+        """The lines of callers with waiting requests."""
 
     @contextmanager
     def admit(self, caller: str) -> Generator[Arrival]:
-        """Lets a request in.
+        """Admits a request.
 
         Args:
-            caller: Whose it is, as far as its head tells.
+            caller: Who sent it, according to its head.
 
         Raises:
             ResourceExhausted: It would wait too long behind the caller's earlier requests (`OVERLOADED`).
@@ -135,7 +135,7 @@ class Arrivals:
             arrival.begin()
 
     def add(self, caller: str, arrival: Arrival) -> None:
-        """A request waits from now on."""
+        """Counts a request as waiting."""
         now = self._clock()
         line = self._lines.get(caller)
         if line is None:
@@ -143,7 +143,7 @@ class Arrivals:
         line.add(arrival, now)
 
     def remove(self, caller: str, arrival: Arrival) -> None:
-        """A request waits no longer, if it did."""
+        """Counts a request as no longer waiting, if it was."""
         line = self._lines.get(caller)
         if line is not None:
             line.remove(arrival, self._clock())
@@ -152,7 +152,7 @@ class Arrivals:
 
 
 def begin_turn() -> None:
-    """Notes that the current request has its first turn, if it hadn't one before."""
+    """Notes that the current request has had its first turn."""
     arrival = _current.get()
     if arrival is not None:
         arrival.begin()

@@ -44,31 +44,31 @@ Write = Callable[[Block, Sequence[AuditEvent]], Awaitable[None]]
 
 BLOCK_SECONDS: Final = 1.0
 MAX_WAITING: Final = 20_000
-"""Events in memory, some ten megabytes; more are dropped, or their requests refused before they begin."""
+"""Events in memory, about ten megabytes; further ones are dropped, or their requests rejected beforehand."""
 MAX_BLOCK: Final = 1_000
-"""Events of one block."""
+"""Events per block."""
 
 _RETRY_SECONDS: Final = (0.5, 1.0, 2.0, 5.0)
 _CLOSE_SECONDS: Final = 5.0
 _HEAD_SECONDS: Final = 60.0
 
 EVENTS = Counter("citewire_audit_events_total", "Events of the audit trail that were written.")
-DROPPED = Counter("citewire_audit_dropped_total", "Events of the audit trail that were lost: they couldn't be written.")
+DROPPED = Counter("citewire_audit_dropped_total", "Events of the audit trail that couldn't be written and were lost.")
 WAITING = Gauge("citewire_audit_waiting", "Events of the audit trail that aren't written yet.")
 
 
 class AuditTrail:
     """The audit trail of a process.
 
-    Losing the database loses nothing while there is room; then events are dropped, counted, and their number becomes an
-    event itself. With `required`, requests are refused instead.
+    While the database is unreachable, events are kept in memory as long as there is room. After that they are dropped,
+    and their number is recorded as an event. With `required`, requests are rejected instead.
 
     Args:
-        write: See `Write`; None notes nothing.
+        write: See `Write`; None records nothing.
         process: The process's name.
-        required: Refuse requests while there is no room for their events.
+        required: Reject requests while there is no room for their events.
         max_waiting: Events that may wait.
-        max_block: Events of one block.
+        max_block: Events per block.
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class AuditTrail:
 
     @property
     def process_id(self) -> uuid.UUID:
-        """Id of this run of the process: its chain's name."""
+        """Id of this run of the process, and of its chain."""
         return self._process_id
 
     def check(self) -> None:
-        """Refuses a request whose event couldn't be kept, if the trail is required.
+        """Rejects a request whose event couldn't be stored, if the trail is required.
 
         Raises:
             Unavailable: The trail has had no room for too long (`DATABASE_UNAVAILABLE`).
@@ -138,7 +138,7 @@ class AuditTrail:
                 tries = 0
 
     async def flush(self) -> None:
-        """Writes all that waits. Raises what writing raises; what isn't written then still waits."""
+        """Writes all waiting events. If writing fails, its error is raised and the unwritten events keep waiting."""
         async with self._flushing:
             try:
                 while self._pending is not None or self._waiting or self._dropped:
@@ -153,7 +153,7 @@ class AuditTrail:
                 WAITING.set(len(self._waiting) + (len(self._pending[1]) if self._pending else 0))
 
     async def close(self) -> None:
-        """Writes what waits, and says how much couldn't be written."""
+        """Writes the waiting events, and logs how many couldn't be written."""
         self._head_logged = float("-inf")  # the last one is always logged
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
@@ -189,12 +189,12 @@ class AuditTrail:
 
 
 NO_TRAIL: Final = AuditTrail(None, process="")
-"""Notes nothing."""
+"""Records nothing."""
 
 
 @asynccontextmanager
 async def running_trail(trail: AuditTrail) -> AsyncGenerator[AuditTrail]:
-    """Writes the trail's events inside the block, and what is left at its end."""
+    """Writes the trail's events during the block, and the remaining ones at its end."""
     task = asyncio.create_task(trail.run(), name="audit")
     try:
         yield trail
@@ -214,11 +214,11 @@ class AuditRecord:
     """Set by the edge when it knows the caller."""
     objects: list[str] = field(default_factory=list[str])
     reason: str = ""
-    """Why it didn't end well; "" as long as it may."""
+    """Why it failed; "" if it hasn't."""
     issuer: str = ""
-    """Who vouched for the caller; "" where that was this process."""
+    """Who vouched for the caller; "" if it was this process."""
     concerned: str = ""
-    """The organisation whose trail notes the request too, without where from; "" for none beside the caller's."""
+    """Another organisation whose trail also records the request, without its address; "" for none."""
 
     def add(self, action: Action, outcome: Outcome, objects: Sequence[str] = (), reason: str = "") -> None:
         """Notes an event of this request's caller."""
@@ -247,7 +247,7 @@ _record: ContextVar[AuditRecord | None] = ContextVar("citewire_audit_record", de
 
 @contextmanager
 def use_record(trail: AuditTrail, address: str, agent: str) -> Generator[AuditRecord]:
-    """Makes a record the running request's inside the block."""
+    """Makes `record` the running request's record inside the block."""
     record = AuditRecord(trail, address, bounded_agent(agent))
     token = _record.set(record)
     try:
@@ -262,13 +262,13 @@ def current_record() -> AuditRecord | None:
 
 
 def note(action: Action, *objects: str, outcome: Outcome = Outcome.OK, reason: str = "") -> None:
-    """Notes an event beside the request's own: a change that a request makes among others, such as a grant.
+    """Records an event besides the request's own: one of several changes that a request makes, such as a grant.
 
-    Outside of a request nothing is noted: what a process does by itself is noted with `AuditTrail.add`.
+    Outside a request it does nothing: a process's own actions are recorded with `AuditTrail.add`.
 
     Args:
         action: What was done or tried.
-        objects: To what, each `kind:id`; never content.
+        objects: What it was done to, each as `kind:id`; never content.
         outcome: How it ended.
         reason: The error's reason.
     """
@@ -278,21 +278,21 @@ def note(action: Action, *objects: str, outcome: Outcome = Outcome.OK, reason: s
 
 
 def touch(*objects: str) -> None:
-    """Names objects of the running request's own event, each `kind:id`: what it made, read or was answered from."""
+    """Adds objects to the running request's own event, each as `kind:id`: created, read, or used for its answer."""
     record = _record.get()
     if record is not None:
         record.objects += objects
 
 
 def concern(org_id: str) -> None:
-    """Notes the running request in the trail of another organisation too, which exists: the one that it changes."""
+    """Records the running request also in the trail of the existing organisation that it changes."""
     record = _record.get()
     if record is not None:
         record.concerned = org_id
 
 
 def fail(reason: str) -> None:
-    """Says why the running request doesn't end well, where its status doesn't; the first reason counts."""
+    """Sets why the running request failed, if its status doesn't show it; the first reason counts."""
     record = _record.get()
     if record is not None:
         record.reason = record.reason or reason

@@ -20,10 +20,10 @@ from typing import Final
 from citewire_kit.audit_events import Action, AuditEvent
 
 FIRST_PREV: Final = bytes(32)
-"""What the first block of a chain has for the hash before."""
+"""The previous hash of a chain's first block."""
 
 CUT_BEFORE: Final = "before:"
-"""Begins the object of an event that tells of a cut; the time follows."""
+"""Prefix of the object in an event that records a cut; the time follows."""
 
 _FORMAT = 1
 
@@ -42,15 +42,15 @@ class Block:
     """A link of a process's chain."""
 
     process_id: uuid.UUID
-    """Of one run of one process."""
+    """Id of one run of one process."""
     process: str
     """Its name, such as `gateway`."""
     seq: int
     """From 0, without gaps."""
     at: datetime
-    """The second that it was made in."""
+    """When it was created, to the second."""
     prev: bytes
-    """Hash of the block before."""
+    """Hash of the previous block."""
     digests: Mapping[str, OrgDigest]
     """By organisation."""
     hash: bytes
@@ -58,7 +58,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a chain was at some time."""
+    """The last block of a chain at some time."""
 
     process_id: uuid.UUID
     seq: int
@@ -67,13 +67,13 @@ class Head:
 
 @dataclass(slots=True)
 class Report:
-    """What a check has found."""
+    """The result of a check."""
 
     chains: int = 0
     blocks: int = 0
     events: int = 0
     cut_events: int = 0
-    """Removed when their time was over; their digests are there."""
+    """Events removed at the end of their retention; their digests remain."""
     problems: list[str] = field(default_factory=list[str])
     heads: list[Head] = field(default_factory=list[Head])
 
@@ -87,7 +87,7 @@ def digest_of(events: Sequence[AuditEvent]) -> OrgDigest:
 def make_block(
     process_id: uuid.UUID, process: str, seq: int, prev: bytes, at: datetime, events: Iterable[AuditEvent]
 ) -> Block:
-    """Puts events into the block that follows the one with the hash `prev`."""
+    """Creates the block that follows the one with the hash `prev`."""
     digests = {org_id: digest_of(of_org) for org_id, of_org in by_org(events).items()}
     second = at.astimezone(UTC).replace(microsecond=0)
     return Block(
@@ -104,7 +104,7 @@ def by_org(events: Iterable[AuditEvent]) -> dict[str, list[AuditEvent]]:
 
 
 class ChainCheck:
-    """Checks a trail: give it all blocks, each chain's in their order, with the events that are there.
+    """Checks a trail, given all blocks in the order of their chains, with their stored events.
 
     Args:
         cuts: Times before which organisations' events were removed by policy, as the trail itself says.
@@ -135,12 +135,12 @@ class ChainCheck:
         self._last = block
 
     def finish(self) -> Report:
-        """Returns what was found, after the last block."""
+        """Returns the result, after the last block."""
         if self._last is not None:
             self._end(self._last)
             self._last = None
         for head in self._heads.values():
-            self.report.problems.append(f"{head.process_id} block {head.seq}: is missing, and was logged as written")
+            self.report.problems.append(f"{head.process_id} block {head.seq}: is missing, but was logged as written")
         self._heads.clear()
         return self.report
 
@@ -151,9 +151,9 @@ class ChainCheck:
     def _check_link(self, where: str, block: Block, last: Block | None) -> None:
         seq, prev = (0, FIRST_PREV) if last is None else (last.seq + 1, last.hash)
         if block.seq != seq:
-            self.report.problems.append(f"{where}: block {seq} should stand here: blocks are missing or were moved")
+            self.report.problems.append(f"{where}: expected block {seq}: blocks are missing or were moved")
         elif block.prev != prev:
-            self.report.problems.append(f"{where}: doesn't follow the block before")
+            self.report.problems.append(f"{where}: doesn't follow the previous block")
         if block.hash != _hash(block.process_id, block.process, block.seq, block.at, block.prev, block.digests):
             self.report.problems.append(f"{where}: was changed")
 
@@ -172,18 +172,18 @@ class ChainCheck:
     def _check_head(self, where: str, block: Block) -> None:
         head = self._heads.pop((block.process_id, block.seq), None)
         if head is not None and head.hash != block.hash.hex():
-            self.report.problems.append(f"{where}: isn't the block that was logged: the chain was written anew")
+            self.report.problems.append(f"{where}: isn't the block that was logged: the chain was rewritten")
 
 
 def cut_object(before: datetime) -> str:
-    """Returns the object of an event that tells of a cut."""
+    """Returns the object of an event that records a cut."""
     return CUT_BEFORE + before.astimezone(UTC).isoformat(timespec="seconds")
 
 
 def cuts_of(events: Iterable[AuditEvent]) -> dict[str, datetime]:
-    """Returns until when each organisation's events were cut, by the trail's own events.
+    """Returns the time up to which each organisation's events were cut, according to the trail's own events.
 
-    Only cuts into the past count: an event can't excuse what is missing after itself.
+    Only cuts before the event count: an event can't explain what is missing after it.
     """
     cuts: dict[str, datetime] = {}
     for event in events:
@@ -214,5 +214,5 @@ def _hash(
 
 
 def _canonical(values: list[object]) -> str:
-    """One line of JSON, the same for the same values."""
+    """Returns canonical JSON on one line: equal values give equal text."""
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"))

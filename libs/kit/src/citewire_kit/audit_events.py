@@ -13,13 +13,13 @@ NOBODY: Final = "?"
 """Organisation of an event whose caller isn't known. No organisation can have this id."""
 
 OPERATORS: Final = "?operators"
-"""Whose trail has what operators do, beside that of the organisation concerned. No organisation can have this id."""
+"""The trail of operators' actions, besides the affected organisation's. No organisation can have this id."""
 
 OPERATOR: Final = "operator"
-"""Who vouches for what an operator does."""
+"""Who vouches for an operator's actions."""
 
 MAX_OBJECTS: Final = 50
-"""Objects of one event; more are left out, and `…` stands last."""
+"""Objects of one event; further ones are left out, and `…` is last."""
 
 _MAX_OBJECT_CHARS = 300
 _MAX_AGENT_CHARS = 200
@@ -28,7 +28,7 @@ _MORE = "…"
 
 
 class Action(StrEnum):
-    """Everything that is noted. Names are kept forever: exports and alerts are built on them."""
+    """All recorded actions. Names never change, because exports and alerts depend on them."""
 
     AUDIT_CUT = "audit.cut"
     AUDIT_DROPPED = "audit.dropped"
@@ -120,42 +120,42 @@ class Action(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How it ended."""
+    """The outcome of an action."""
 
     OK = "ok"
     REFUSED = "refused"
-    """The caller may not, or may not now: no valid key, no right, a limit, a budget."""
+    """Rejected: no valid key, no right, a limit, or a budget."""
     FAILED = "failed"
-    """It was tried and didn't succeed: bad input, nothing there, a cancellation, a fault."""
+    """Attempted without success: invalid input, nothing found, a cancellation, or an internal error."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEvent:
-    """One thing that was done or tried."""
+    """An action that was performed or attempted."""
 
     at: datetime
     """When it ended; UTC, to the microsecond."""
     org_id: str
-    """`NOBODY` where the caller isn't known."""
+    """`NOBODY` if the caller isn't known."""
     user_id: str
     key_id: str
     """Id of the API key; "" without one."""
     issuer: str
-    """Who vouched for the caller; "" where that was this process."""
+    """Who vouched for the caller; "" if it was this process."""
     action: str
     objects: tuple[str, ...]
     """Each `kind:id`, such as `document:17`."""
     outcome: str
     reason: str
-    """The error's reason; "" where it ended well."""
+    """The error's reason; "" on success."""
     address: str
-    """The client's."""
+    """The client's address."""
     agent: str
-    """What the client calls itself."""
+    """The client's user agent."""
     request_id: str
 
     def lines(self) -> list[object]:
-        """Returns what is hashed: its values in the order of the fields, times as text."""
+        """Returns the values to be hashed, in the order of the fields, with times as text."""
         return [
             self.at.astimezone(UTC).isoformat(timespec="microseconds"),
             self.org_id,
@@ -181,36 +181,36 @@ def own_event(
     reason: str = "",
     by: str = "",
 ) -> AuditEvent:
-    """Returns an event of what happened without a request: what the process did by itself, or an operator with it.
+    """Returns an event without a request: an action of the process itself, or of an operator using it.
 
     Args:
-        org_id: Whose organisation it concerns.
+        org_id: The organisation that it concerns.
         action: What was done.
-        objects: To what.
+        objects: What it was done to.
         outcome: How it ended.
-        reason: Why it didn't end well.
+        reason: Why it failed.
         by: Who vouches for it.
     """
     return AuditEvent(datetime.now(UTC), org_id, "", "", by, action, objects, outcome, reason, "", "", "")
 
 
 def bounded_objects(objects: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns objects as they are noted: each once, in their order, none too long and not too many."""
+    """Returns objects as they are recorded: without duplicates, in their order, limited in number and length."""
     names = tuple(dict.fromkeys(printable(name, _MAX_OBJECT_CHARS) for name in objects))
     return names if len(names) <= MAX_OBJECTS else (*names[:MAX_OBJECTS], _MORE)
 
 
 def bounded_agent(text: str) -> str:
-    """Returns what a client calls itself, as it is noted."""
+    """Returns a client's user agent as it is recorded."""
     return printable(text, _MAX_AGENT_CHARS)
 
 
 def bounded_reason(text: str) -> str:
-    """Returns a reason as it is noted."""
+    """Returns a reason as it is recorded."""
     return printable(text, _MAX_REASON_CHARS)
 
 
 def printable(text: str, limit: int) -> str:
-    """Cuts a text, and replaces what a log or a database can't show."""
+    """Truncates a text, and replaces characters that a log or a database can't show."""
     cut = text[:limit]
     return cut if cut.isprintable() else "".join(char if char.isprintable() else "?" for char in cut)

@@ -16,10 +16,10 @@ from citewire_kit.audit_events import AuditEvent
 from citewire_kit.telemetry import get_logger
 
 BLOCK_LINE: Final = "audit_block"
-"""The line's event."""
+"""The event name of the line."""
 
 LINE_EVENTS: Final = 50
-"""Events of one block, so that a line stays within what collectors of logs take."""
+"""Events per block, so that log collectors accept the line."""
 
 log = get_logger(__name__)
 
@@ -40,14 +40,14 @@ async def write_line(block: Block, events: Sequence[AuditEvent]) -> None:
 
 
 def check_lines(lines: Iterable[str], heads: Iterable[Head] = ()) -> Report:
-    """Checks the chains in a log, in whatever order its lines are; other lines are passed over.
+    """Checks the chains in a log, whose lines may be in any order; other lines are ignored.
 
     Args:
         lines: Lines of JSON. A line that is there twice counts once.
-        heads: Where chains were at an earlier time, kept elsewhere.
+        heads: The last blocks of chains at an earlier time, stored elsewhere.
 
     Raises:
-        ValueError: A line says that it is a block, and isn't one.
+        ValueError: A line claims to be a block, but isn't one.
     """
     blocks: dict[tuple[str, int, str], tuple[Block, list[AuditEvent]]] = {}
     for number, line in enumerate(lines, 1):
@@ -56,7 +56,7 @@ def check_lines(lines: Iterable[str], heads: Iterable[Head] = ()) -> Report:
         try:
             values: object = json.loads(line)
         except (ValueError, RecursionError):
-            continue  # a line about something else, or a block that will be missing
+            continue  # another event, or a block that will be reported as missing
         if not isinstance(values, dict) or cast("dict[str, Any]", values).get("event") != BLOCK_LINE:
             continue
         try:
@@ -71,7 +71,7 @@ def check_lines(lines: Iterable[str], heads: Iterable[Head] = ()) -> Report:
 
 
 def _read(values: dict[str, Any]) -> tuple[Block, list[AuditEvent]]:
-    """A block with the hash that the line says, and the digests that its events have."""
+    """A block with the hash given in the line, and the digests computed from its events."""
     events = [_event(row) for row in values["events"]]
     at = datetime.fromisoformat(values["at"]).astimezone(UTC)
     prev, line_hash = bytes.fromhex(values["prev"]), bytes.fromhex(values["hash"])

@@ -11,10 +11,10 @@ from citewire_kit.audit import current_record
 from citewire_kit.audit_events import MAX_OBJECTS, Action
 
 NOTED_BEFORE: Final = frozenset({"citewire-gateway", "citewire-worker"})
-"""Issuers whose calls follow from what is in the trail already: a request over HTTP, or a worker's upload."""
+"""Issuers whose calls follow from an HTTP request or an upload that is already in the trail."""
 
 UNSIGNED: Final = "unsigned"
-"""Issuer of a call that nobody signed, where that is accepted during an upgrade."""
+"""Issuer of an unsigned call, if these are accepted during an upgrade."""
 
 _EMBEDDER, _GENERATOR = "/citewire.embedder.v1.EmbedderService/", "/citewire.generator.v1.GeneratorService/"
 _RETRIEVER, _CORPUS = "/citewire.retriever.v1.RetrieverService/", "/citewire.retriever.v1.CorpusService/"
@@ -76,7 +76,7 @@ AUDITED_RPCS: Final[dict[str, Action]] = {
 
 UNAUDITED_RPCS: Final = frozenset(
     {
-        # What the server offers, and lengths of texts that the caller has.
+        # They only describe the server, or measure the caller's own texts.
         _EMBEDDER + "ListModels",
         _EMBEDDER + "CountTokens",
         _GENERATOR + "ListModels",
@@ -84,18 +84,18 @@ UNAUDITED_RPCS: Final = frozenset(
 )
 
 _INSIDE: Final = ("document", "documents", "chunk", "chunks", "results", "scope", "selection")
-"""Fields that are looked into for documents."""
+"""Fields that are searched for documents."""
 
 
 def vouch(issuer: str) -> None:
-    """Says who vouched for the caller of the running call."""
+    """Records who vouched for the caller of the running call."""
     record = current_record()
     if record is not None:
         record.issuer = issuer
 
 
 def touch_message(message: object) -> None:
-    """Names what a request or an answer is about in the running call's event, if it is to have one."""
+    """Adds the objects of a request or response to the running call's event, if it is recorded."""
     record = current_record()
     if record is None or record.issuer in NOTED_BEFORE or not isinstance(message, Message):
         return

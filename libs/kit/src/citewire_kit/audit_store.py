@@ -13,7 +13,7 @@ from citewire_kit.errors import Unavailable
 from citewire_kit.postgres import Pool, open_pool, transaction
 
 _SECONDS = 5.0
-"""Longest that writing a block may take."""
+"""Maximum duration of writing a block."""
 
 _APPEND = "SELECT chat.append_audit(%(block)s::jsonb, %(events)s::jsonb)"
 COLUMNS = (
@@ -30,7 +30,7 @@ COLUMNS = (
     "agent",
     "request_id",
 )
-"""Of `chat.audit_events`, in the order of an event's fields."""
+"""Columns of `chat.audit_events`, in the order of an event's fields."""
 
 
 class AuditStore:
@@ -40,7 +40,7 @@ class AuditStore:
         self._pool = pool
 
     async def write(self, block: Block, events: Sequence[AuditEvent]) -> None:
-        """Writes a block with its events, whole or not at all; one that is there already is passed over.
+        """Writes a block with its events, all or nothing; an existing block is skipped.
 
         Raises:
             Unavailable, DeadlineExceeded: As `transaction`.
@@ -68,7 +68,7 @@ class AuditStore:
 
 @asynccontextmanager
 async def open_trail(dsn: str, *, process: str, required: bool) -> AsyncGenerator[AuditTrail]:
-    """Opens the audit trail of a process, on a connection of its own. Closing writes what waits.
+    """Opens the audit trail of a process, on its own connection. Closing it writes the waiting events.
 
     Args:
         dsn: Connection string of a role that may call `chat.append_audit`.

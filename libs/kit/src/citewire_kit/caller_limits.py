@@ -23,7 +23,7 @@ from citewire_kit.tenant import current_tenant
 
 _EVERYONE: Final = "*"
 _LONGEST_SECONDS: Final = 300.0
-"""How long a stream without a deadline holds its place in a shared store."""
+"""How long a stream without a deadline is counted in a shared store."""
 
 
 class CallerLimitSettings(ServiceSettings, LimitStoreSettings):
@@ -32,15 +32,15 @@ class CallerLimitSettings(ServiceSettings, LimitStoreSettings):
     model_config = settings_config("CITEWIRE_")
 
     unlimited_callers: str = _EVERYONE
-    """Names (SAN) of the certificates whose calls aren't limited here, divided by commas: the gateway, which limits its
-    own, and the ingest worker. `*`: nobody's are, where only these call. Other names need TLS."""
+    """Names (SAN) of the certificates whose calls aren't limited here, separated by commas: the gateway, which limits
+    its own callers, and the ingest worker. `*`: no calls are limited, if only these call. Other names need TLS."""
 
     @model_validator(mode="after")
     def _names_need_certificates(self) -> "CallerLimitSettings":
         if not self.unlimited_names() - {_EVERYONE}:
             return self
         if self.tls() is None:
-            raise ValueError(f"{self.env_name('unlimited_callers')} names certificates, and there is no TLS")
+            raise ValueError(f"{self.env_name('unlimited_callers')} names certificates, but TLS is off")
         return self
 
     def unlimited_names(self) -> frozenset[str]:
@@ -52,9 +52,9 @@ class CallerLimits:
     """Counts the calls of a server.
 
     Args:
-        limiter: Who counts.
+        limiter: Does the counting.
         unlimited: Names of certificates whose calls aren't counted.
-        spends: Whether calls of this server spend tokens: they are refused while the caller has none left.
+        spends: Whether calls of this server spend tokens, so that they are rejected while the caller has none left.
     """
 
     def __init__(self, limiter: Limiter, unlimited: frozenset[str], *, spends: bool) -> None:
@@ -64,7 +64,7 @@ class CallerLimits:
 
     @asynccontextmanager
     async def hold(self, call: Call) -> AsyncGenerator[None]:
-        """Counts a call of the current tenant's during the block.
+        """Counts a call of the current tenant during the block.
 
         Raises:
             ResourceExhausted: It has no request, stream or token left (`RATE_LIMITED`).
@@ -84,7 +84,7 @@ class CallerLimits:
 
 
 def open_caller_limits(stack: AsyncExitStack, settings: CallerLimitSettings, *, spends: bool) -> CallerLimits | None:
-    """Returns the limits of a server's callers; None where nobody is limited."""
+    """Returns the limits of a server's callers; None if nobody is limited."""
     unlimited = settings.unlimited_names()
     if settings.auth == "off" or _EVERYONE in unlimited:
         return None

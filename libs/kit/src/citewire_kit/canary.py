@@ -19,7 +19,7 @@ from psycopg import sql
 
 _PART: Final = 1024 * 1024
 _SHORTEST: Final = 6
-"""Shorter texts stand anywhere by chance."""
+"""Shorter texts are found anywhere by chance."""
 
 _TABLES: Final = """
 SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -40,32 +40,32 @@ class Trace:
 
 
 def spellings(text: str) -> list[bytes]:
-    """Returns the ways in which bytes may hold a text: UTF-8 and UTF-16, as JSON, in an address, in base64."""
+    """Returns the forms in which bytes may contain a text: UTF-8 and UTF-16, JSON, percent-encoding, base64."""
     data = text.encode()
     spelled = [data, text.lower().encode(), text.encode("utf-16-le"), quote(text, safe="").encode()]
     spelled.append(text.encode("ascii", "backslashreplace").replace(b"\\x", b"\\u00"))
-    for shift in range(3):  # where it begins in a group of three bytes decides how it reads
+    for shift in range(3):  # its encoding depends on where it begins in a group of three bytes
         whole = base64.b64encode(b"\0" * shift + data)
         spelled.append(whole[(0, 2, 3)[shift] : len(whole) - 4])
     return list(dict.fromkeys(spelling for spelling in spelled if len(spelling) >= _SHORTEST))
 
 
 def find_in_database(dsn: str, text: str) -> Iterator[Trace]:
-    """Yields the tables that hold the text in any column, whatever its type; letters' case doesn't matter.
+    """Yields the tables that contain the text in any column of any type, ignoring case.
 
     Args:
-        dsn: Of a role whom row-level security doesn't bind: rows that were hidden would be left out.
-        text: What is searched for.
+        dsn: Of a role that bypasses row-level security, because hidden rows would be missed.
+        text: The text to search for.
 
     Raises:
         psycopg.Error: The database can't be read, or the role doesn't see all rows.
     """
     spelled = spellings(text)
-    # A row as text shows bytes in hexadecimal, and everything else as it reads, but for backslashes, which are doubled.
+    # As text, a row shows bytes in hexadecimal and everything else literally, except that backslashes are doubled.
     needles = [text.lower(), *(spelling.decode("ascii").lower() for spelling in spelled if _is_plain(spelling))]
     needles += [spelling.hex() for spelling in spelled]
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute("SET row_security = off")  # an error, where rows would be hidden
+        connection.execute("SET row_security = off")  # an error if rows would be hidden
         connection.execute("SET default_transaction_read_only = on")
         for schema, table in connection.execute(_TABLES).fetchall():
             statement = sql.SQL(
@@ -79,10 +79,10 @@ def find_in_database(dsn: str, text: str) -> Iterator[Trace]:
 
 
 def find_in_folder(folder: Path, text: str) -> Iterator[Trace]:
-    """Yields the files that hold the text, or have it in their name.
+    """Yields the files that contain the text, or have it in their name.
 
-    Postgres's own files are left out: what was deleted stays in them until they are vacuumed, and in its log until that
-    is recycled. Its tables are searched through the database.
+    Postgres's own files are skipped: deleted data stays in them until they are vacuumed, and in its log until that is
+    recycled. Its tables are searched through the database.
 
     Raises:
         OSError: A file can't be read.
@@ -117,11 +117,11 @@ def _holds(path: Path, spelled: Sequence[bytes]) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Searches, prints where the text is, and returns 0 if it is nowhere, 1 if somewhere, 2 if that isn't known."""
+    """Searches, prints where the text is, and returns 0 if it wasn't found, 1 if it was, 2 if that isn't known."""
     parser = argparse.ArgumentParser(
         prog="python -m citewire_kit.canary",
-        description="Searches every table and file for a text. Prints where it is, never what stands there.",
-        epilog="What is compressed (inside PDF, DOCX and ZIP files) or encrypted can't be found by its text. Backups "
+        description="Searches every table and file for a text. Prints where it is, but not its surroundings.",
+        epilog="Compressed (inside PDF, DOCX and ZIP files) or encrypted text can't be found. Backups "
         "and Postgres's write-ahead log aren't searched.",
     )
     parser.add_argument("text", help="the text to search for; - reads it from standard input")

@@ -12,10 +12,10 @@ from citewire_kit.tls_files import TlsFiles
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 
 MAX_METADATA_BYTES = 256 * 1024
-"""What a call's metadata may take in all: a caller with 200 groups of long names fits."""
+"""Maximum total size of a call's metadata: enough for a caller with 200 groups of long names."""
 
-# Unary calls that may run twice without harm: UNAVAILABLE is retried. Calls that write, or that pay a model provider,
-# are not here.
+# Unary calls that can safely run twice, and are retried on UNAVAILABLE. Calls that write, or that cost money at a
+# model provider, are not included.
 IDEMPOTENT: tuple[tuple[str, str], ...] = (
     ("citewire.embedder.v1.EmbedderService", "Embed"),
     ("citewire.embedder.v1.EmbedderService", "CountTokens"),
@@ -43,11 +43,11 @@ def open_channel(
 
     Args:
         target: `host:port`, or a full gRPC target such as `dns:///name:port` or `unix:/path`.
-        streams: For streams of tokens. With a tiny receive window the sender notices a slow reader, and sends several
+        streams: For streams of tokens. With a tiny receive window, the sender notices a slow reader and sends several
             tokens in one message. It would slow large unary calls down, so streams have their own channel.
         idempotent: (service, method) pairs of unary calls that are retried when a replica is unavailable.
         tls: The caller's certificate, for mutual TLS; the server's must name the target's host. None: no TLS.
-        signer: Signs for whom each call is made. None: calls carry no caller.
+        signer: Signs each call's tenant. None: calls don't identify a caller.
 
     Returns:
         The channel; the caller closes it. Nothing is connected before the first call.
@@ -98,7 +98,7 @@ def _options(*, streams: bool, idempotent: Iterable[tuple[str, str]]) -> list[tu
     options: list[tuple[str, str | int]] = [
         ("grpc.service_config", service_config(idempotent)),
         ("grpc.service_config_disable_resolution", 1),
-        ("grpc.enable_http_proxy", 0),  # our services are never behind the proxy that the environment may name
+        ("grpc.enable_http_proxy", 0),  # our services are never behind a proxy from the environment
         ("grpc.dns_min_time_between_resolutions_ms", 1000),
         ("grpc.keepalive_time_ms", 10_000),
         ("grpc.keepalive_timeout_ms", 3_000),
@@ -107,7 +107,7 @@ def _options(*, streams: bool, idempotent: Iterable[tuple[str, str]]) -> list[tu
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.min_reconnect_backoff_ms", 2_000),  # in C-core this is the time that one attempt to connect may take
+        ("grpc.min_reconnect_backoff_ms", 2_000),  # in C-core this limits the duration of one connection attempt
         ("grpc.max_reconnect_backoff_ms", 2_000),
         ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
         ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),

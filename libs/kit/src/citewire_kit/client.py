@@ -40,10 +40,10 @@ Res = TypeVar("Res")
 Req_contra = TypeVar("Req_contra", contravariant=True)
 
 HOP_SECONDS: Final = 0.05
-"""Reserved for the way back, so that the caller gets the callee's answer and doesn't run into its own deadline."""
+"""Reserved for the response, so that the caller gets it before its own deadline."""
 
 _STATUS_SECONDS: Final = 1.0
-"""Longest wait for the server's status when the library's own error hides it; the status is already on its way."""
+"""Maximum wait for the server's status if the library's own error hides it; the status is already on its way."""
 
 _CALLER_REASONS: Final = ("CALLER_INVALID", "CALLER_FORBIDDEN")
 
@@ -64,7 +64,7 @@ async def unary(method: grpc.aio.UnaryUnaryMultiCallable[Req, Res], request: Req
     Args:
         method: A method of a stub, for example `stub.Embed`.
         request: The request message.
-        timeout: Seconds that the call may take; less if the running call has less left.
+        timeout: Maximum duration in seconds; shorter if the running call has less time left.
 
     Returns:
         The response message.
@@ -77,7 +77,7 @@ async def unary(method: grpc.aio.UnaryUnaryMultiCallable[Req, Res], request: Req
         try:
             return await call
         finally:
-            call.cancel()  # does nothing to a call that is done
+            call.cancel()  # does nothing to a finished call
 
 
 async def client_stream(
@@ -206,7 +206,7 @@ class _ClientCall:
         """Logs the peer's message, which the `CitewireError` no longer holds."""
         refused = error.reason in _CALLER_REASONS
         if isinstance(exc, grpc.aio.AioRpcError) and (refused or error.code in (Code.INTERNAL, Code.UNAVAILABLE)):
-            # Who asks about health asks again and again, of what may be starting, and says itself what it finds.
+            # Health checks are repeated, may reach a server that is still starting, and report their result themselves.
             note = log.info if self._name.service == HEALTH else log.warning
             note(
                 "grpc_call_failed",
@@ -221,8 +221,8 @@ class _ClientCall:
 class _ServerStatus:
     """Records the status that the server sent.
 
-    When a server ends a call while the client is still writing, grpc.aio may replace the server's status by its own
-    INTERNAL, before or after the status arrives. Every status passes the done callback.
+    If a server ends a call while the client is still writing, grpc.aio may replace the server's status with its own
+    INTERNAL, before or after the status arrives. Every status passes through the done callback.
     """
 
     _MASK = "Internal error from Core"
@@ -243,7 +243,7 @@ class _ServerStatus:
         return self._sent or exc
 
     def _note(self, _call: object) -> None:
-        # These coroutines don't suspend once a status is there.
+        # These coroutines don't suspend once there is a status.
         details = _result(self._call.details())
         if details != self._MASK:
             code, trailing = _result(self._call.code()), _result(self._call.trailing_metadata())
@@ -285,7 +285,7 @@ async def _write_all(call: _Writable[Req], requests: AsyncIterable[Req]) -> None
         try:
             await call.write(request)
         except (grpc.RpcError, asyncio.InvalidStateError):
-            return  # the call has ended: reading it tells why
+            return  # the call has ended: reading it raises the reason
     await call.done_writing()
 
 
@@ -301,8 +301,8 @@ def _caller_cancelled() -> bool:
 
 
 def _misconfigured() -> Internal:
-    """The error where a service refuses this process, not the user for whom it calls."""
-    return Internal("a service refuses this process's calls; the log has the details", reason="INTERNAL")
+    """Returns the error for a service that rejects this process, rather than the user for whom it calls."""
+    return Internal("a service rejects this process's calls; the log has the details", reason="INTERNAL")
 
 
 def _allowed(timeout: float) -> float:

@@ -9,20 +9,20 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-# The moment, on the monotonic clock, and the seconds that were given.
+# The deadline on the monotonic clock, and the seconds given.
 _deadline: ContextVar[tuple[float, float] | None] = ContextVar("citewire_deadline", default=None)
 
 
 def remaining() -> float | None:
-    """Returns the seconds left, 0 or less when the time is over, None without a deadline."""
+    """Returns the seconds left: 0 or less if the time is up, None without a deadline."""
     deadline = _deadline.get()
     return None if deadline is None else deadline[0] - time.monotonic()
 
 
 def is_over() -> bool:
-    """Says whether a cancellation that arrives now can be put down to the deadline.
+    """Says whether a cancellation that arrives now can be attributed to the deadline.
 
-    A caller gives up a little before our own deadline: gRPC rounds it up by as much as 1 % on the wire, and counts it
+    A caller gives up slightly before our own deadline: gRPC rounds it up by as much as 1 % on the wire, and measures it
     from the request's arrival.
     """
     deadline = _deadline.get()
@@ -31,9 +31,9 @@ def is_over() -> bool:
 
 @contextmanager
 def budget(seconds: float) -> Generator[None]:
-    """Gives the block at most `seconds`; a deadline that is set and earlier stays.
+    """Gives the block at most `seconds`; an earlier deadline stays.
 
-    This only sets the number that `remaining()` returns: it stops nothing. Calls made with `citewire_kit.client`
+    This only affects what `remaining()` returns, and doesn't stop anything. Calls made with `citewire_kit.client`
     and transactions of `citewire_kit.postgres` honour it.
     """
     mine, current = (time.monotonic() + seconds, seconds), _deadline.get()

@@ -23,19 +23,19 @@ class EnumMap(Generic[E, N]):
     Example:
         PURPOSES = EnumMap(Purpose, pb.Purpose, unspecified=Purpose.DOCUMENT)
         PURPOSES.to_proto(Purpose.QUERY)  # pb.PURPOSE_QUERY
-        PURPOSES.from_proto(request.purpose)  # Purpose.QUERY, or None for a number that isn't known
+        PURPOSES.from_proto(request.purpose)  # Purpose.QUERY, or None for an unknown number
     """
 
     def __init__(
         self, enum: type[E], proto_enum: type[N], *, unspecified: E | None = None, internal: Collection[E] = ()
     ) -> None:
-        """Makes the mapping.
+        """Creates the mapping.
 
         Args:
             enum: Our enum; its values are the contract's names in lower case, without their prefix.
             proto_enum: The contract's enum, as its stub names it.
             unspecified: What `..._UNSPECIFIED` means; None if it isn't valid.
-            internal: Members that never travel.
+            internal: Members that are never sent.
 
         Raises:
             TypeError: A value has no counterpart.
@@ -55,23 +55,23 @@ class EnumMap(Generic[E, N]):
         return self._to_proto[member]
 
     def from_proto(self, number: int) -> E | None:
-        """Returns the member of a number; None for one that isn't valid or isn't known."""
+        """Returns the member of a number; None for one that is invalid or unknown."""
         return self._from_proto.get(number)
 
 
 def enum_text(proto_enum: type[int], number: int) -> str:
-    """Returns a value's name in lower case, without its prefix; `unspecified` for a number that isn't known."""
+    """Returns a value's name in lower case, without its prefix; `unspecified` for an unknown number."""
     return next((text for text, known in _numbers(proto_enum).items() if known == number), _ZERO.lower())
 
 
 def enum_number(proto_enum: type[N], text: str) -> N:
-    """Returns the value of that name, which is in lower case and without its prefix. Raises `KeyError`."""
+    """Returns the value with that name in lower case, without its prefix. Raises `KeyError`."""
     return _numbers(proto_enum)[text]
 
 
 def _numbers(proto_enum: type[N]) -> dict[str, N]:
-    """Returns the numbers of a contract's enum by their names, in lower case and without the prefix."""
-    return cast("dict[str, N]", _cached_numbers(cast("EnumTypeWrapper", proto_enum)))  # what the stub shows as a class
+    """Returns the numbers of a contract's enum by their names in lower case, without the prefix."""
+    return cast("dict[str, N]", _cached_numbers(cast("EnumTypeWrapper", proto_enum)))  # the stub declares a class
 
 
 @cache

@@ -36,7 +36,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldViolation:
-    """One field of a request that is wrong, and what would be right."""
+    """One invalid field of a request, and what would be valid."""
 
     field: str
     message: str
@@ -66,48 +66,48 @@ class CitewireError(Exception):
         self.reason = reason
         """Name of a value of `citewire.common.v1.ErrorReason`, without prefix."""
         self.violations = tuple(violations)
-        """The fields that are wrong, for `InvalidArgument`."""
+        """The invalid fields, for `InvalidArgument`."""
         self.metadata = dict(metadata or {})
         """Dynamic values, for programs (ids, limits)."""
         self.retry_after = retry_after
-        """Seconds after which a retry makes sense; None if the server gives no advice."""
+        """Seconds after which a retry makes sense; None if there is no advice."""
 
     def __str__(self) -> str:
         return f"{self.message} ({self.code.value}, {self.reason})"
 
 
 class InvalidArgument(CitewireError):
-    """The request is wrong whatever the state of the system is."""
+    """The request is invalid, regardless of the system's state."""
 
     code = Code.INVALID_ARGUMENT
 
 
 class NotFound(CitewireError):
-    """What the request names doesn't exist in the caller's scope."""
+    """Something that the request names doesn't exist in the caller's scope."""
 
     code = Code.NOT_FOUND
 
 
 class AlreadyExists(CitewireError):
-    """What the request would make exists."""
+    """What the request would create already exists."""
 
     code = Code.ALREADY_EXISTS
 
 
 class FailedPrecondition(CitewireError):
-    """The system isn't in a state that allows the request; repeating it won't help."""
+    """The system's state doesn't allow the request; retrying won't help."""
 
     code = Code.FAILED_PRECONDITION
 
 
 class Unauthenticated(CitewireError):
-    """It isn't known who calls."""
+    """The caller isn't identified."""
 
     code = Code.UNAUTHENTICATED
 
 
 class PermissionDenied(CitewireError):
-    """It is known who calls, and they may not do this."""
+    """The caller is identified, but may not do this."""
 
     code = Code.PERMISSION_DENIED
 
@@ -119,19 +119,19 @@ class ResourceExhausted(CitewireError):
 
 
 class Unavailable(CitewireError):
-    """Something that the call needs can't be reached now; a retry may work."""
+    """Something that the call needs is unreachable; a retry may work."""
 
     code = Code.UNAVAILABLE
 
 
 class DeadlineExceeded(CitewireError):
-    """The time budget ran out."""
+    """The time limit was reached."""
 
     code = Code.DEADLINE_EXCEEDED
 
 
 class Unimplemented(CitewireError):
-    """This version doesn't offer it."""
+    """This version doesn't support it."""
 
     code = Code.UNIMPLEMENTED
 
@@ -143,7 +143,7 @@ class Internal(CitewireError):
 
 
 class Aborted(CitewireError):
-    """Another call got in the way; repeating the whole request may work."""
+    """Another call interfered; retrying the whole request may work."""
 
     code = Code.ABORTED
 
@@ -155,16 +155,16 @@ class DataLoss(CitewireError):
 
 
 class StartupError(Exception):
-    """A process can't start, for a reason that its operator can remove; the message says which and how."""
+    """A process can't start, for a reason that its operator can fix; the message says how."""
 
 
 def invalid_field(field: str, message: str, *, reason: str = "INVALID_FIELD") -> InvalidArgument:
-    """Returns the error for one wrong field; `message` says what would be right."""
+    """Returns the error for one invalid field; `message` says what would be valid."""
     return InvalidArgument(f"{field}: {message}", reason=reason, violations=[FieldViolation(field, message)])
 
 
 class Violations:
-    """Collects what is wrong with a request, so that the caller hears of all of it at once.
+    """Collects the errors in a request, so that the caller gets all of them at once.
 
     Example:
         v = Violations()
@@ -176,11 +176,11 @@ class Violations:
         self._violations: list[FieldViolation] = []
 
     def add(self, field: str, message: str) -> None:
-        """Notes that `field` is wrong."""
+        """Adds a violation of `field`."""
         self._violations.append(FieldViolation(field, message))
 
     def require(self, condition: bool, field: str, message: str) -> bool:
-        """Notes a violation unless `condition` holds, and returns `condition`."""
+        """Adds a violation unless `condition` holds, and returns `condition`."""
         if not condition:
             self.add(field, message)
         return condition
@@ -189,7 +189,7 @@ class Violations:
         return bool(self._violations)
 
     def raise_if_any(self) -> None:
-        """Raises `InvalidArgument` (reason `INVALID_FIELD`) that names every violation, if there is one."""
+        """Raises `InvalidArgument` (reason `INVALID_FIELD`) with all violations, if there are any."""
         if not self._violations:
             return
         first = self._violations[0]

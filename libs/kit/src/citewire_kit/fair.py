@@ -21,9 +21,9 @@ _T = TypeVar("_T")
 class FairQueue(Generic[_T]):
     """Start-time fair queueing (Goyal, Vin, Cheng 1996) of items by key, such as an organisation.
 
-    Each key has a virtual time that grows with what it was charged; the key with the least is next. One that comes
-    late starts at the present virtual time, that of the key served last: it neither owes nor is owed for the time in
-    which it asked for nothing. Two keys that always wait are never further apart than the two largest charges.
+    Each key has a virtual time that grows with its charges; the key with the lowest is next. A new key starts at the
+    current virtual time, that of the key served last: time in which it asked for nothing neither favours nor penalises
+    it. Two keys that always wait are never further apart than the two largest charges.
 
     Example:
         queue.push("a", job)
@@ -33,7 +33,7 @@ class FairQueue(Generic[_T]):
 
     def __init__(self) -> None:
         self._now = 0.0
-        self._times: dict[str, float] = {}  # where each key that is ahead of the present goes on
+        self._times: dict[str, float] = {}  # of keys that are ahead of the current virtual time
         self._lines: dict[str, deque[_T]] = {}
         self._heap: list[tuple[float, int, str]] = []  # keys with items
         self._order = itertools.count()
@@ -42,7 +42,7 @@ class FairQueue(Generic[_T]):
         return bool(self._lines)
 
     def push(self, key: str, item: _T) -> None:
-        """Adds an item at the end of its key's line."""
+        """Appends an item to its key's line."""
         line = self._lines.get(key)
         if line is None:
             self._lines[key] = deque((item,))
@@ -51,7 +51,7 @@ class FairQueue(Generic[_T]):
             line.append(item)
 
     def first(self) -> _T:
-        """Returns the next item, without taking it out; `charge` goes on from it.
+        """Returns the next item without removing it; `charge` continues from it.
 
         Raises:
             IndexError: There is none.
@@ -59,11 +59,11 @@ class FairQueue(Generic[_T]):
         return self._lines[self._heap[0][2]][0]
 
     def charge(self, cost: float, *, again: bool = False) -> None:
-        """Charges the key of the first item, and takes the item out.
+        """Charges the key of the first item, and removes the item.
 
         Args:
-            cost: What serving it took, in any unit.
-            again: Put it at the end of its key's line instead, as it isn't done.
+            cost: The cost of serving it, in any unit.
+            again: Move it to the end of its key's line instead, because it isn't finished.
         """
         start, _, key = heapq.heappop(self._heap)
         self._now = start
@@ -75,7 +75,7 @@ class FairQueue(Generic[_T]):
         self._go_on(key)
 
     def remove(self, key: str, item: _T) -> None:
-        """Takes an item out, if it is there, at no charge."""
+        """Removes an item, if it is there, without a charge."""
         line = self._lines.get(key)
         if line is None or item not in line:
             return
@@ -86,7 +86,7 @@ class FairQueue(Generic[_T]):
             heapq.heapify(self._heap)
 
     def drain(self) -> list[_T]:
-        """Takes everything out."""
+        """Removes everything."""
         items = [item for line in self._lines.values() for item in line]
         self._lines.clear()
         self._heap.clear()
@@ -97,7 +97,7 @@ class FairQueue(Generic[_T]):
             self._enter(key)
             return
         del self._lines[key]
-        if not self._lines:  # nobody waits: the next to come are equal again
+        if not self._lines:  # nobody waits: the next keys start equal again
             self._now = max(self._times.values())
             self._times.clear()
         elif len(self._times) > 2 * len(self._lines) + 64:
@@ -109,7 +109,7 @@ class FairQueue(Generic[_T]):
 
 
 class Holding:
-    """Permits that are held."""
+    """A number of permits that a key holds."""
 
     __slots__ = ("_on_revoke", "amount", "given_back", "key", "revoked")
 
@@ -117,9 +117,9 @@ class Holding:
         self.key = key
         self.amount = amount
         self.revoked = False
-        """Whether they were given to another key, so that the holder must end now."""
+        """Whether they were given to another key, so that the holder must stop now."""
         self.given_back = False
-        """Whether they are free again."""
+        """Whether they have been released."""
         self._on_revoke: Callable[[], None] | None = None
 
     @property
@@ -129,7 +129,7 @@ class Holding:
 
     @contextmanager
     def revocable(self, interrupt: Callable[[], None]) -> Generator[None]:
-        """Lets others have the permits during the block; `interrupt` is called then, and must end it."""
+        """Allows others to take the permits during the block; `interrupt` is called then, and must end the block."""
         self._on_revoke = interrupt
         try:
             yield
@@ -137,17 +137,17 @@ class Holding:
             self._on_revoke = None
 
     def revoke(self) -> None:
-        """Tells the holder that the permits are another's."""
+        """Tells the holder that the permits were given to another key."""
         self.revoked = True
         if self._on_revoke is not None:
             self._on_revoke()
 
 
 class FairShares:
-    """Permits, shared max-min by key: none gets less than another that has more than an equal share.
+    """Permits with max-min fairness by key: no key gets less than one that has more than an equal share.
 
-    A key alone may hold all. When others come, it gets no more beyond its share, what it gives back is theirs, and
-    with `hold_now` what it holds beyond its share is revoked where its holder allows that.
+    A single key may hold all. When others arrive, it gets no more beyond its share, released permits go to them, and
+    with `hold_now` permits beyond its share are revoked if their holder allows it.
     """
 
     def __init__(
@@ -166,17 +166,17 @@ class FairShares:
 
         Args:
             capacity: Permits.
-            refusal: Makes the error for a key that gets none.
-            most_waiting: Callers of one key that may wait in `hold`; one more is refused. 0: any number.
-            shared: What the keys share while several are present, each at least one permit; the whole capacity by
-                default. Less leaves what the permits stand for, such as cores, free for whom they are kept for.
-            linger_seconds: How long a key counts as present after its last permit was given back. While several are
-                present, each is held to its share, so that one that asks again finds permits free. One that comes
-                while another holds more than that, from when it was alone, doesn't wait for it: what is held beyond a
-                share doesn't count against the capacity then, so that almost twice as many may be held for a while.
-            beyond: Let a key have its share at once where others hold all: what is held may then exceed the capacity.
+            refusal: Creates the error for a key that gets none.
+            most_waiting: Callers of one key that may wait in `hold`; further ones are rejected. 0: any number.
+            shared: The permits that keys share while several are present, with at least one for each; the whole
+                capacity by default. A lower number keeps resources, such as cores, free.
+            linger_seconds: How long a key counts as present after releasing its last permit. While several are
+                present, each is limited to its share, so that permits are free when one asks again. A key that arrives
+                while another still holds more, from when it was alone, doesn't wait for it: permits beyond a share
+                don't count against the capacity then, so almost twice as many may be held for a while.
+            beyond: Give a key its share at once even if others hold all, so that the capacity may be exceeded.
             while_waiting: Entered by each caller that waits in `hold`, for metrics.
-            clock: Seconds, growing.
+            clock: Returns monotonic seconds.
         """
         self._capacity = capacity
         self._shared = capacity if shared is None else shared
@@ -188,21 +188,21 @@ class FairShares:
         self._clock = clock
         self._total = 0
         self._used: dict[str, int] = {}
-        self._left: dict[str, float] = {}  # keys that hold nothing, and until when they count as present
+        self._left: dict[str, float] = {}  # until when keys that hold nothing count as present
         self._waiting: dict[str, deque[tuple[Holding, asyncio.Future[None]]]] = {}
         self._revocable: dict[str, list[Holding]] = {}
 
     @property
     def total(self) -> int:
-        """Permits held now."""
+        """Number of permits held now."""
         return self._total
 
     def used(self, key: str) -> int:
-        """Permits that a key holds."""
+        """Returns the number of permits that a key holds."""
         return self._used.get(key, 0)
 
     def check(self, key: str, amount: int = 1) -> None:
-        """Refuses if `hold_now` would.
+        """Raises if `hold_now` would.
 
         Raises:
             CitewireError: The refusal.
@@ -211,7 +211,7 @@ class FairShares:
             raise self._refusal(key)
 
     def has_room(self, key: str, amount: int = 1) -> bool:
-        """Says whether `hold_now` would take a key in."""
+        """Says whether `hold_now` would succeed for a key."""
         return self._fits_now(key, amount) or self._victim(key) is not None
 
     @contextmanager
@@ -219,7 +219,7 @@ class FairShares:
         """Holds permits inside the block.
 
         Raises:
-            CitewireError: They can't be had at once.
+            CitewireError: They aren't available at once.
         """
         if self._total + amount > self._capacity or not self._fits_now(key, amount):
             victim = self._victim(key)  # before going beyond the capacity
@@ -246,12 +246,12 @@ class FairShares:
 
         Args:
             key: Who asks.
-            amount: For how many permits.
-            seconds: How long it waits; None is for ever.
-            first: Wait before the key's others, of any number.
+            amount: Number of permits.
+            seconds: Maximum wait; None waits forever.
+            first: Wait ahead of the key's other callers, without a limit on their number.
 
         Raises:
-            CitewireError: Too many callers of the key wait already, or there were none in time.
+            CitewireError: Too many callers of the key are already waiting, or no permits were available in time.
         """
         holding = Holding(key, amount)
         if not self._waiting and self._fits(key, amount):
@@ -269,7 +269,7 @@ class FairShares:
             self.give_back(holding)
 
     def give_back(self, holding: Holding) -> None:
-        """Ends a holding, of `hold`, before its block ends; once is enough."""
+        """Releases permits of `hold` before its block ends. Idempotent."""
         if not holding.given_back:
             holding.given_back = True
             self._release(holding)
@@ -285,7 +285,7 @@ class FairShares:
         try:
             await waiter[1]
         except asyncio.CancelledError:
-            # The permits may have been handed over in the same turn of the event loop in which the caller left.
+            # The permits may have been granted in the same turn of the event loop in which the caller was cancelled.
             if waiter[1].done() and not waiter[1].cancelled():
                 self._release(holding)
             else:
@@ -295,19 +295,19 @@ class FairShares:
 
     def _forget(self, waiter: tuple[Holding, asyncio.Future[None]]) -> None:
         line = self._waiting.get(waiter[0].key)
-        if line is not None and waiter in line:  # else it was found to have left
+        if line is not None and waiter in line:  # otherwise it was already removed
             line.remove(waiter)
             if not line:
                 del self._waiting[waiter[0].key]
 
     def _fits_now(self, key: str, amount: int) -> bool:
-        """As `_fits`, for who doesn't wait: it passes others that do only within its share, and its own never."""
+        """Like `_fits` for a caller that doesn't wait: it may overtake other keys within its share, never its own."""
         if self._waiting and (key in self._waiting or not (self._beyond and self._is_within_share(key, amount))):
             return False
         return self._fits(key, amount)
 
     def _fits(self, key: str, amount: int) -> bool:
-        """Says whether a key may have so many now. A request above the whole capacity fits where nothing is held."""
+        """Says whether a key may have so many now. A request above the whole capacity fits if nothing is held."""
         if self._total == 0:
             return True
         if self._total + amount <= self._capacity:
@@ -325,7 +325,7 @@ class FairShares:
         return sum(min(used, share) for used in self._used.values())
 
     def _share(self) -> int:
-        """What each key may hold while others are present; a key alone may hold all."""
+        """What each key may hold while others are present; a single key may hold all."""
         present = self._count_present()
         return self._capacity if present <= 1 else max(1, self._shared // present)
 
@@ -338,7 +338,7 @@ class FairShares:
         return len(self._used) + len(self._left) + waiting
 
     def _victim(self, key: str) -> Holding | None:
-        """The youngest holding of the key that has most, if that leaves it no less than this one then has."""
+        """The youngest holding of the key with most permits, if that key then still has no less than this one."""
         richest = max(self._revocable, key=self.used, default=None)
         if richest is None or self.used(richest) < self.used(key) + 2:
             return None
@@ -364,19 +364,19 @@ class FairShares:
                 del self._revocable[key]
 
     def _hand_over(self) -> None:
-        """Gives what is free to those who wait: to the key with the fewest permits first, one after another."""
+        """Gives free permits to waiting callers, one after another, starting with the key that holds the fewest."""
         while self._waiting and (key := self._next_key()) is not None:
             line = self._waiting[key]
             holding, future = line.popleft()
             del self._waiting[key]
             if line:
-                self._waiting[key] = line  # last of those that hold equally many
+                self._waiting[key] = line  # last among those that hold the same number
             if not future.done():
                 self._take(holding)
                 future.set_result(None)
 
     def _next_key(self) -> str | None:
-        """The key that is served next; None while there is no room for what it asks, so that nobody passes it by."""
+        """The key to be served next; None while its request doesn't fit, so that nobody overtakes it."""
         for key in sorted(self._waiting, key=self.used):
             amount = self._waiting[key][0][0].amount
             if self._fits(key, amount):

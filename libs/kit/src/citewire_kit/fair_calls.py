@@ -18,27 +18,27 @@ Req = TypeVar("Req", bound=Message)
 Res = TypeVar("Res", bound=Message)
 
 _PRESENT_SECONDS = 1.0
-"""How long an organisation that asks for nothing has calls kept free, so that its next request finds them."""
+"""How long calls are kept free for an organisation that has stopped calling, so that its next request gets one."""
 
 _AT_WORK_SECONDS = 0.1
-"""How long a call that may wait for others keeps its place."""
+"""How long a call that may wait for a provider keeps its place."""
 
 
 class FairCalls:
-    """Calls, so many at once. One that gets no turn within its own time is refused.
+    """Limits concurrent calls. A call that gets no turn within its own timeout is rejected.
 
-    A request that has begun goes before its organisation's others: it is finished rather than more are begun.
+    A request that has begun goes before its organisation's others, so that it is finished before others begin.
     """
 
     def __init__(
         self, most: int, note_wait: Callable[[float], None], *, shared: int | None = None, most_waiting: int = 0
     ) -> None:
-        """Takes how many may run at once.
+        """Sets the limits.
 
         Args:
-            most: Of one organisation alone.
-            note_wait: Is told how many seconds each waited that had to.
-            shared: Of several together, at least one of each; None is as many.
+            most: Concurrent calls while one organisation is alone.
+            note_wait: Receives the waiting time in seconds of each call that had to wait.
+            shared: Concurrent calls of several organisations together, at least one for each; None is as many.
             most_waiting: Calls of one organisation that may wait; 0: any number.
         """
         self._note_wait = note_wait
@@ -64,16 +64,16 @@ class FairCalls:
     async def patient_unary(
         self, method: grpc.aio.UnaryUnaryMultiCallable[Req, Res], request: Req, *, timeout: float
     ) -> Res:
-        """As `unary`, of a service that may wait for a provider: see `begun`."""
+        """Like `unary`, for a service that may wait for a provider: see `begun`."""
         async with self.begun(timeout):
             return await client.unary(method, request, timeout=timeout)
 
     @asynccontextmanager
     async def begun(self, timeout: float) -> AsyncGenerator[None]:
-        """Waits for a turn of what may last long, as a stream does; `timeout` bounds the wait alone.
+        """Waits for the turn of a call that may take long, such as a stream; `timeout` limits only the wait.
 
-        Its place is another's after a tenth of a second: what lasts longer waits for a provider, a client or a disk,
-        and needs no core meanwhile. What is shorter was computed here.
+        It gives up its place after a tenth of a second: a longer call is waiting for a provider, a client or a disk and
+        needs no core meanwhile. A shorter one was computed here.
 
         Raises:
             ResourceExhausted: It got no turn (reason `OVERLOADED`).

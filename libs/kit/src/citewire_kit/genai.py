@@ -33,7 +33,7 @@ class ModelSpan:
     def record_usage(
         self, input_tokens: int, output_tokens: int | None = None, *, cache_read: int = 0, cache_written: int = 0
     ) -> None:
-        """Records the tokens of the call, for its caller's limits too; those of the cache are part of the input."""
+        """Records the tokens of the call, also for its caller's limits; cached tokens are part of the input."""
         spend_tokens(input_tokens + (output_tokens or 0))
         self._span.set_attribute("gen_ai.usage.input_tokens", input_tokens)
         if output_tokens is not None:
@@ -52,13 +52,13 @@ class ModelSpan:
         self._span.set_attribute("gen_ai.embeddings.dimension.count", dimensions)
 
     def record_search(self, query: str, top_k: int) -> None:
-        """Records what a search wants; its text only where content is captured."""
+        """Records the query of a search; its text only if content is captured."""
         self._span.set_attribute("gen_ai.retrieval.top_k", top_k)
         if self.captures_content:
             self._span.set_attribute("gen_ai.retrieval.query.text", query)
 
     def record_documents(self, documents: Iterable[tuple[int, float | None]]) -> None:
-        """Records the ids and scores of what a search gave, where content is captured."""
+        """Records the ids and scores of a search's results, if content is captured."""
         if self.captures_content:
             listed = [
                 {"id": str(number)} if score is None else {"id": str(number), "score": score}
@@ -71,12 +71,12 @@ class ModelSpan:
         self._span.set_attribute("gen_ai.response.finish_reasons", [reason])
 
     def record_first_token(self) -> None:
-        """Records how long the first token took, of an answer that is streamed."""
+        """Records the time to the first token of a streamed answer."""
         self._span.set_attribute("gen_ai.request.stream", True)
         self._span.set_attribute("gen_ai.response.time_to_first_chunk", time.perf_counter() - self._start)
 
     def record_counts(self, **counts: float | str | bool) -> None:
-        """Records figures of our own as `citewire.<name>`; an underscore becomes a dot."""
+        """Records our own figures as `citewire.<name>`; underscores become dots."""
         for name, value in counts.items():
             self._span.set_attribute(f"citewire.{name.replace('_', '.')}", value)
 
@@ -86,11 +86,11 @@ class ModelSpan:
         return captures_content() and self._span.is_recording()
 
     def record_input(self, messages: Iterable[tuple[str, str]]) -> None:
-        """Records the prompt as pairs of role and text, where content is captured."""
+        """Records the prompt as pairs of role and text, if content is captured."""
         self._record_messages("gen_ai.input.messages", messages)
 
     def record_output(self, text: str) -> None:
-        """Records the answer, where content is captured."""
+        """Records the answer, if content is captured."""
         self._record_messages("gen_ai.output.messages", [("assistant", text)])
 
     def record_error(self, error_type: str) -> None:

@@ -25,7 +25,7 @@ _Response = health_pb2.HealthCheckResponse
 
 
 class HealthServicer(health_pb2_grpc.HealthServicer):
-    """Answers for the whole server ("") and for each of its services with the same state: whether it accepts calls.
+    """Reports one state for the whole server ("") and each of its services: whether it accepts calls.
 
     Liveness and startup probes have their own names.
     """
@@ -43,24 +43,24 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
         self._names.update(names)
 
     def set_serving(self, serving: bool) -> None:
-        """Changes the answer; after `close` it stays NOT_SERVING."""
+        """Sets the state; after `close` it stays NOT_SERVING."""
         if not self._closed and serving != self._serving:
             self._serving = serving
             self._wake()
 
     def set_started(self) -> None:
-        """Marks the process as started, for good."""
+        """Marks the process as started, permanently."""
         if not self._started:
             self._started = True
             self._wake()
 
     def close(self) -> None:
-        """Answers NOT_SERVING for good."""
+        """Reports NOT_SERVING from now on."""
         self.set_serving(False)
         self._closed = True
 
     def end_watches(self) -> None:
-        """Closes, and ends every watch."""
+        """Closes and ends all watches."""
         self.close()
         self._ended = True
         self._wake()
@@ -97,7 +97,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
         return _Response.SERVING if self._serving else _Response.NOT_SERVING
 
     def _wake(self) -> None:
-        # Each change has its own event, so that no watch misses one or has to reset it.
+        # Each change has its own event, so that no watch misses a change or has to reset an event.
         self._changed.set()
         self._changed = asyncio.Event()
 

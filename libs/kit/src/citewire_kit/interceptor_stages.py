@@ -44,11 +44,11 @@ _tracer = get_tracer(__name__)
 _TURNED_AWAY = frozenset({Code.UNAUTHENTICATED, Code.PERMISSION_DENIED})
 
 RETRY_SECONDS = 1.0
-"""The wait that a refused caller is advised."""
+"""Advised wait for a rejected caller."""
 
 
 class Load:
-    """How many calls a server is handling, and how many it may."""
+    """How many calls a server is handling, and its limit."""
 
     def __init__(self, max_concurrent: int | None) -> None:
         self.max_concurrent = max_concurrent
@@ -56,15 +56,15 @@ class Load:
         self.cutting = False
 
     def enter(self) -> None:
-        """Counts a call that begins."""
+        """Counts the start of a call."""
         self.in_flight += 1
 
     def leave(self) -> None:
-        """Counts a call that ends."""
+        """Counts the end of a call."""
         self.in_flight -= 1
 
     def cut(self) -> None:
-        """Marks calls that end from now on as cut by the server's stop."""
+        """Marks calls that end from now on as cut off by the server's shutdown."""
         self.cutting = True
 
 
@@ -89,7 +89,7 @@ def build_stages(
 
 @asynccontextmanager
 async def _request_id(call: Call) -> AsyncGenerator[None, None]:
-    """Takes the caller's request id or makes a new one, and sets the time budget from the call's deadline."""
+    """Takes over the caller's request id or creates one, and sets the time budget from the call's deadline."""
     with ExitStack() as stack:
         stack.enter_context(use_request_id(call.metadata.get(REQUEST_ID_KEY, "")))
         if call.seconds is not None:
@@ -141,7 +141,7 @@ async def _metrics(call: Call) -> AsyncGenerator[None, None]:
 
 @asynccontextmanager
 async def _audit(call: Call, trail: AuditTrail) -> AsyncGenerator[None, None]:
-    """Notes the call, unless who made it has noted what it belongs to."""
+    """Records the call, unless its caller has already recorded what it is part of."""
     action = AUDITED_RPCS.get(call.path)
     if action is None or trail is NO_TRAIL:
         yield
@@ -156,7 +156,7 @@ async def _audit(call: Call, trail: AuditTrail) -> AsyncGenerator[None, None]:
             record.reason = cause.reason if isinstance(cause, CitewireError) else code.value
             raise
         finally:
-            # Without auth nobody can be told from others, and nothing is noted but who was turned away.
+            # Without auth callers can't be told apart, and only rejected ones are recorded.
             stranger = not record.issuer and code in _TURNED_AWAY
             if stranger or (record.issuer and record.issuer not in NOTED_BEFORE):
                 refused = code in _TURNED_AWAY or code is Code.RESOURCE_EXHAUSTED
@@ -172,7 +172,7 @@ def _address(call: Call) -> str:
 
 @asynccontextmanager
 async def _errors(call: Call) -> AsyncGenerator[None, None]:
-    """Turns every exception into a status: our errors as they are, others into a safe one, with a logged traceback."""
+    """Turns every exception into a status: our errors unchanged, others into a safe one, with a logged traceback."""
     try:
         yield
     except CitewireError as exc:
@@ -183,7 +183,7 @@ async def _errors(call: Call) -> AsyncGenerator[None, None]:
             fields = [violation.field for violation in exc.violations[:8]]
             log.info("rpc_refused", rpc=call.path, code=exc.code.value, reason=exc.reason, fields=fields)
         raise _failure(exc) from exc
-    except NotImplementedError as exc:  # what generated servicers raise for a method that isn't overridden
+    except NotImplementedError as exc:  # raised by generated servicers for methods that aren't overridden
         raise _failure(Unimplemented("this call is not available yet", reason="NOT_IMPLEMENTED")) from exc
     except TimeoutError as exc:
         log.warning("rpc_timed_out", rpc=call.path, exc_info=True)
@@ -194,7 +194,7 @@ async def _errors(call: Call) -> AsyncGenerator[None, None]:
         if isinstance(exc, ClientGone) or _task_cancelled():
             log.info("rpc_cancelled", rpc=call.path, code=code_of(exc, call).value)
             raise
-        # Something inside was cancelled, not the call. Raised again, it would leave the client waiting forever.
+        # Something inside was cancelled, not the call. If it were raised again, the client would wait forever.
         log.exception("rpc_failed", rpc=call.path, code=Code.INTERNAL.value)
         raise _failure(_internal()) from exc
     except grpc.aio.BaseError as exc:
@@ -208,7 +208,7 @@ async def _errors(call: Call) -> AsyncGenerator[None, None]:
 
 @asynccontextmanager
 async def _tenant(call: Call, admission: Admission) -> AsyncGenerator[None, None]:
-    """Verifies who calls, and sets the tenant and the call's context."""
+    """Verifies the caller, and sets the tenant and the call's context."""
     tenant = await admission.tenant_of(call.raw_metadata, call.path, call.context)
     record = current_record()
     if record is not None:
@@ -219,7 +219,7 @@ async def _tenant(call: Call, admission: Admission) -> AsyncGenerator[None, None
 
 @asynccontextmanager
 async def _limits(call: Call, load: Load, callers: CallerLimits | None) -> AsyncGenerator[None, None]:
-    """Admits the call if there is room and its caller's plan allows it, and refuses it at once otherwise."""
+    """Admits the call if there is room and its caller's plan allows it; otherwise rejects it at once."""
     if load.max_concurrent is not None and load.in_flight >= load.max_concurrent:
         raise ResourceExhausted(
             "the server is at its limit of concurrent calls", reason="OVERLOADED", retry_after=RETRY_SECONDS

@@ -30,13 +30,13 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 Behaviour = Callable[[Any, Context], Awaitable[Any]]
 
 INTERCEPTOR_ORDER: Final = ("request_id", "tracing", "metrics", "audit", "errors", "tenant", "limits")
-"""Outermost first. Metrics count what later stages refuse, the audit trail notes it, and every error has a request id
+"""Outermost first. Metrics count and the audit trail records what later stages reject, and every error has a request id
 and a trace id."""
 
 RETRY_SECONDS: Final = 0.5
-"""The client's channel may retry a call that became UNAVAILABLE within this time, and has as much time left.
+"""The client's channel may retry a call that became UNAVAILABLE within this time and has as much time left.
 
-A later retry would only replace the answer by a deadline, as the call has waited in vain before.
+A later retry would only exceed the deadline, because the call has waited in vain before.
 """
 
 _NO_RETRY: Final = ("grpc-retry-pushback-ms", "-1")
@@ -65,7 +65,7 @@ class Call:
 Stage = Callable[[Call], AbstractAsyncContextManager[None]]
 
 
-class RpcFailure(Exception):  # noqa: N818 # not an error of ours: a call's end on its way to the client
+class RpcFailure(Exception):  # noqa: N818 # not a domain error: it carries a call's status to the client
     """The final status of a call, raised by the errors stage and sent after all stages have ended."""
 
     def __init__(self, code: Code, status: Status) -> None:
@@ -96,7 +96,7 @@ class StageInterceptor(grpc.aio.ServerInterceptor):
             return known
         handler = await continuation(handler_call_details)
         if handler is None or path.startswith(tuple(f"/{name}" for name in SKIPPED)):
-            # None is an unknown method, which grpc answers. It isn't cached, as a client could fill the memory.
+            # None is an unknown method, which grpc answers. It isn't cached, because clients could fill the memory.
             return cast("Handler", handler)
         wrapped = _wrap(path, handler, self._interceptor_stages)
         self._wrapped[path] = wrapped
@@ -118,7 +118,7 @@ def _wrap(path: str, handler: Handler, interceptor_stages: Sequence[Stage]) -> H
         behave = _complete_requests(behave)
     make: Callable[..., Handler] = getattr(grpc, f"{attribute}_rpc_method_handler")
     name = parse_method(path)
-    # A single request is parsed inside the stages: a refused call isn't parsed, and a malformed one gets our error.
+    # A single request is parsed inside the stages: rejected calls aren't parsed, and malformed ones get our error.
     parse = None if streams_in else handler.request_deserializer
 
     async def run(request: Any, context: Context) -> Any:  # noqa: ANN401 # any message
@@ -173,11 +173,11 @@ def _parse(parse: Callable[[bytes], Any], raw: bytes) -> Any:  # noqa: ANN401 # 
 
 
 def _complete_requests(behave: Behaviour) -> Behaviour:
-    """Keeps a handler from treating the requests of a client that left as complete.
+    """Prevents a handler from treating the requests of a disconnected client as complete.
 
-    In grpc.aio a broken stream looks like one that ended, and the cancellation comes later, so a truncated upload would
+    In grpc.aio a broken stream looks like one that ended, and the cancellation arrives later, so a cut upload would
     be stored as a complete one. Sending fails on a broken call, so the initial metadata is sent before the end of the
-    requests counts as such.
+    requests is believed.
     """
 
     async def checked(requests: AsyncIterator[Any], context: Context) -> AsyncGenerator[Any]:
@@ -196,7 +196,7 @@ def _complete_requests(behave: Behaviour) -> Behaviour:
 
 
 def _streaming(inner: Callable[..., Any]) -> Behaviour:
-    """Runs a handler that answers with a stream: an async generator, or a coroutine that writes by itself."""
+    """Runs a handler that returns a stream: an async generator, or a coroutine that writes messages itself."""
 
     async def run(request: Any, context: Context) -> None:  # noqa: ANN401 # any message
         answer = inner(request, context)

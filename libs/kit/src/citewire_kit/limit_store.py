@@ -26,14 +26,14 @@ T = TypeVar("T")
 log = get_logger(__name__)
 
 _MAX_COUNTERS = 100_000
-"""Most counters of one window length in memory; with more, the oldest begin anew."""
+"""Maximum number of counters per window length in memory; beyond that, the oldest are reset."""
 ANSWER_SECONDS = 0.5
-"""Longest wait for the shared store."""
+"""Maximum wait for the shared store."""
 _RETRY_SECONDS = 5.0
-"""Pause before it is tried again."""
+"""Pause before the store is tried again."""
 _PREFIX = "citewire"
 _URL = re.compile(r"(?:rediss?|valkeys?)://[^\s/]+(?:/\d*)?")
-# One script for all scopes: either each gets its lease, or none. Leases of gateways that died end by themselves.
+# One script for all scopes: either all get their lease, or none. Leases of crashed gateways expire.
 _ACQUIRE: Final = """
 local now = tonumber(redis.call('TIME')[1])
 for i, key in ipairs(KEYS) do
@@ -49,13 +49,13 @@ return 0
 
 
 class LimitStoreSettings(PlanLimitSettings):
-    """Mixed into the settings of processes that count."""
+    """Mixed into the settings of processes that count limits."""
 
     model_config = settings_config("CITEWIRE_")
 
     limit_store: SecretStr | None = None
     """Redis or Valkey in which several processes count limits together: `redis://:password@host:6379/0`, or `rediss://`
-    with TLS. None: each process counts for itself."""
+    for TLS. None: each process counts on its own."""
 
     @field_validator("limit_store")
     @classmethod
@@ -68,45 +68,45 @@ class LimitStoreSettings(PlanLimitSettings):
 
 
 class Count(NamedTuple):
-    """An amount to be added to a counter."""
+    """An amount to add to a counter."""
 
     key: str
     amount: int
     seconds: int
-    """How long the counter lives from its first amount."""
+    """Lifetime of the counter from its first amount."""
 
 
 class Seat(NamedTuple):
-    """A place among those that may work at the same time."""
+    """A limit on concurrent use."""
 
     key: str
     limit: int
 
 
 class LimitStore(ABC):
-    """Counters that end by themselves, and seats that are taken and left."""
+    """Counters that expire, and seats that are taken and released."""
 
     @abstractmethod
     async def add(self, counts: Sequence[Count]) -> list[int]:
-        """Adds each amount, and returns what each counter is now."""
+        """Adds each amount, and returns the new counter values."""
 
     @abstractmethod
     async def take_seats(self, seats: Sequence[Seat], lease: str, seconds: float) -> int | None:
-        """Takes a place at each, or none; returns the index of the first that is full, None if none was.
+        """Takes a place in each seat, or in none; returns the index of the first full one, or None.
 
         Args:
             seats: The places.
             lease: Who takes them.
-            seconds: After which they are free also without `leave_seats`.
+            seconds: When they are released even without `leave_seats`.
         """
 
     @abstractmethod
     async def leave_seats(self, seats: Sequence[Seat], lease: str) -> None:
-        """Leaves what `take_seats` took."""
+        """Releases the places taken by `take_seats`."""
 
 
 class _Generations:
-    """Counters that live from one to two times `seconds` after their last amount: the old ones go all at once."""
+    """Counters that live for one to two times `seconds` after their last amount; old ones are dropped together."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -128,7 +128,7 @@ class _Generations:
 class MemoryStore(LimitStore):
     """Counts in this process.
 
-    `limits` has a storage in memory too, which starts a task for each amount that looks at every key: with 50,000 keys
+    `limits` has an in-memory storage too, but it starts a task per amount that checks every key: with 50,000 keys
     an amount takes 100 ms there, and 0.02 ms here.
     """
 
@@ -141,14 +141,14 @@ class MemoryStore(LimitStore):
         return [self.add_now(count) for count in counts]
 
     def add_now(self, count: Count) -> int:
-        """Adds an amount, and returns what the counter is now."""
+        """Adds an amount, and returns the new value."""
         counters = self._counters.get(count.seconds)
         if counters is None:
             counters = self._counters[count.seconds] = _Generations(count.seconds)
         return counters.add(count.key, count.amount)
 
     async def take_seats(self, seats: Sequence[Seat], lease: str, seconds: float) -> int | None:
-        """See `LimitStore`. Who works in this process always leaves."""
+        """See `LimitStore`. Seats taken in this process are always released."""
         del lease, seconds
         for index, seat in enumerate(seats):
             if self._seats[seat.key] >= seat.limit:
@@ -166,16 +166,16 @@ class MemoryStore(LimitStore):
 
 
 class SharedStore(LimitStore):
-    """Counts in Redis or Valkey; as soon as that fails, in memory.
+    """Counts in Redis or Valkey, and in memory while that fails.
 
     Args:
-        url: `redis://`, `rediss://`, `valkey://` or `valkeys://`, with host, port, and where needed a password.
+        url: `redis://`, `rediss://`, `valkey://` or `valkeys://`, with host, port, and a password if needed.
     """
 
     def __init__(self, url: str) -> None:
         scheme, _, rest = url.partition("://")
         address = f"async+{scheme.replace('valkeys', 'rediss').replace('valkey', 'redis')}://{rest}"
-        # The client of `limits` for both: they speak the same protocol.
+        # The client of `limits` for both, which use the same protocol.
         self._storage = RedisStorage(
             address,
             implementation="redispy",
@@ -215,7 +215,7 @@ class SharedStore(LimitStore):
         return await self._try(shared, in_memory)
 
     async def leave_seats(self, seats: Sequence[Seat], lease: str) -> None:
-        """See `LimitStore`. What can't be left now ends by itself."""
+        """See `LimitStore`. Places that can't be released now expire."""
         if lease in self._leases_in_memory:
             self._leases_in_memory.discard(lease)
             return await self._memory.leave_seats(seats, lease)
@@ -243,8 +243,8 @@ class SharedStore(LimitStore):
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 result = await shared()
-        except Exception as exc:  # noqa: BLE001 # whatever it is, nobody is refused because of it
-            if time.monotonic() >= self._again_at:  # the first of those that waited says it
+        except Exception as exc:  # noqa: BLE001 # no caller is rejected because of it
+            if time.monotonic() >= self._again_at:  # only the first waiting call logs it
                 log.warning("limit_store_away", error=type(exc).__name__, retry_seconds=_RETRY_SECONDS)
             self._again_at = time.monotonic() + _RETRY_SECONDS
             LIMIT_STORE_UP.set(0)
@@ -255,7 +255,7 @@ class SharedStore(LimitStore):
 
 
 def open_limit_store(stack: AsyncExitStack, settings: LimitStoreSettings) -> LimitStore:
-    """Returns the store that the settings name, which `stack` closes."""
+    """Returns the store named in the settings; `stack` closes it."""
     if settings.limit_store is None:
         return MemoryStore()
     store = SharedStore(settings.limit_store.get_secret_value())

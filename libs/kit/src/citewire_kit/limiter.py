@@ -30,18 +30,18 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class LimitState:
-    """A limit and where its counter stands."""
+    """A limit and its current counter."""
 
     measure: Measure
     scope: LimitScope
     limit: int
     used: int
     seconds_left: int
-    """Until its window ends; 0 without one."""
+    """Seconds until its window ends; 0 without one."""
 
     @property
     def name(self) -> str:
-        """As headers and errors name it."""
+        """Its name in headers and errors."""
         return f"{self.measure}-{self.scope}"
 
     @property
@@ -80,12 +80,12 @@ def rate_headers(states: Sequence[LimitState]) -> tuple[tuple[bytes, bytes], ...
 
 
 class Limiter:
-    """Takes from limits before work is done, and settles what it took when the work is known.
+    """Reserves amounts before work is done, and settles them once the actual amounts are known.
 
     Args:
-        store: Where it is counted.
-        plans: The limits; None: there are none.
-        own: Who says which limits a caller has beside the plan's; None: nobody.
+        store: Where amounts are counted.
+        plans: The limits; None for no limits.
+        own: Returns a caller's own limits in addition to the plan's; None for none.
     """
 
     def __init__(
@@ -99,10 +99,10 @@ class Limiter:
         self._own = own
 
     async def take(self, tenant: Tenant, measure: Measure, amount: int = 1) -> Taken:
-        """Takes an amount from each of the caller's limits, or from none.
+        """Counts an amount against each of the caller's limits, or against none.
 
         Raises:
-            ResourceExhausted: One doesn't have it (`RATE_LIMITED`).
+            ResourceExhausted: A limit would be exceeded (`RATE_LIMITED`).
         """
         now, limits = time.time(), await self._limits(tenant, measure)
         counts, scopes, lefts = _counts(tenant, measure, limits, amount, now)
@@ -116,12 +116,12 @@ class Limiter:
         over = [state for state in states if state.used > state.limit]
         if over:
             await self._store.add([count._replace(amount=-amount) for count in counts])
-            # That what is refused takes nothing: the error says what is left without it.
+            # So that a rejected request takes nothing: the error reports what is left without it.
             raise _limited(tenant, max(over, key=lambda state: state.seconds_left), amount)
         return Taken(states, counts, now + min(lefts))
 
     async def settle(self, taken: Taken, amount: int) -> None:
-        """Corrects what was taken to the amount that it was in the end; in windows that have passed, it stays."""
+        """Corrects the reserved amount to the actual one; windows that have passed aren't changed."""
         if not taken.counts or time.time() >= taken.ends_at:
             return
         difference = amount - taken.counts[0].amount
@@ -134,7 +134,7 @@ class Limiter:
 
         Args:
             tenant: Who calls.
-            seconds: The longest that it may take.
+            seconds: Maximum duration of the stream.
 
         Raises:
             ResourceExhausted: All are taken (`RATE_LIMITED`).
@@ -156,7 +156,7 @@ class Limiter:
 
     @asynccontextmanager
     async def chat(self, tenant: Tenant, tokens: int, seconds: float) -> AsyncGenerator[Spending]:
-        """Holds a stream and `tokens` during the block, whose spending then takes their place.
+        """Holds a stream and `tokens` during the block; afterwards what the block spent is counted instead.
 
         Raises:
             ResourceExhausted: The caller has too many streams or too few tokens (`RATE_LIMITED`).
@@ -170,12 +170,12 @@ class Limiter:
 
     @asynccontextmanager
     async def call(self, tenant: Tenant, *, streams: bool, spends: bool, seconds: float) -> AsyncGenerator[Spending]:
-        """Counts a call during the block: a request, with `streams` a stream, and what the block has spent.
+        """Counts a call during the block: a request, a stream if `streams` is set, and what the block spends.
 
-        Tokens aren't held before: with `spends` it is refused only where none are left.
+        Tokens aren't reserved: with `spends`, the call is rejected only if none are left.
 
         Raises:
-            ResourceExhausted: The caller has too few of one (`RATE_LIMITED`).
+            ResourceExhausted: One of these limits is reached (`RATE_LIMITED`).
         """
         await self.take(tenant, Measure.REQUESTS)
         if spends:
@@ -190,7 +190,7 @@ class Limiter:
                     await self._store.add(_counts(tenant, Measure.TOKENS, limits, spending.tokens, time.time())[0])
 
     async def states(self, tenant: Tenant) -> list[LimitState]:
-        """Returns the caller's limits with windows, and where they stand."""
+        """Returns the caller's limits with windows, and their counters."""
         return [state for measure in WINDOW_SECONDS for state in await self._states(tenant, measure)]
 
     async def _states(self, tenant: Tenant, measure: Measure) -> list[LimitState]:
@@ -217,7 +217,7 @@ class Limiter:
 def _counts(
     tenant: Tenant, measure: Measure, limits: Iterable[LimitScope], amount: int, now: float
 ) -> tuple[tuple[Count, ...], list[LimitScope], list[int]]:
-    """The counters of now, whose each is, and the seconds until it ends."""
+    """The current counters, their owners, and the seconds until each ends."""
     seconds = WINDOW_SECONDS[measure]
     counts: list[Count] = []
     scopes: list[LimitScope] = []
@@ -235,7 +235,7 @@ def _counts(
 
 
 def _whose(tenant: Tenant, scope: LimitScope) -> str:
-    """A short name: ids have up to 128 characters, and a shared store needn't hold them."""
+    """A short key: ids have up to 128 characters, which a shared store needn't contain."""
     match scope:
         case LimitScope.KEY if not tenant.key_id:
             return ""

@@ -11,7 +11,7 @@ Shape = Literal["unary", "server_stream", "client_stream", "bidi_stream"]
 
 @dataclass(frozen=True, slots=True)
 class MethodName:
-    """A gRPC method's full name, taken apart."""
+    """The parts of a gRPC method's full name."""
 
     service: str
     method: str
@@ -19,13 +19,13 @@ class MethodName:
 
 @lru_cache(maxsize=1024)
 def parse_method(path: str) -> MethodName:
-    """Takes `/package.Service/Method` apart."""
+    """Parses `/package.Service/Method`."""
     service, _, method = path.removeprefix("/").partition("/")
     return MethodName(service, method)
 
 
 def shape(*, client_streams: bool, server_streams: bool) -> Shape:
-    """Names one of the four RPC shapes."""
+    """Returns the name of one of the four RPC shapes."""
     if client_streams:
         return "bidi_stream" if server_streams else "client_stream"
     return "server_stream" if server_streams else "unary"

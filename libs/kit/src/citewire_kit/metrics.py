@@ -20,20 +20,20 @@ CancelCause = Literal["client", "deadline", "drain", "upstream", "cancel", "lost
 CANCEL_CAUSES: tuple[CancelCause, ...] = ("client", "deadline", "drain", "upstream", "cancel", "lost")
 
 OWN = "own"
-"""Label of tenants' own models together: their names are unbounded."""
+"""Common label of tenants' own models, because their names are unbounded."""
 
 _PACKAGES = {"worker": "citewire-retriever"}
-"""Packages of processes that are named differently."""
+"""Package names that differ from the process name."""
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 
 
-# A series for each counter's creation time would double what is scraped.
+# A series for each counter's creation time would double the number of series.
 disable_created_metrics()
 
 
 class LabelGuard:
-    """Bounds the values of a label that comes from outside: the first `limit` are kept, later ones are `other`."""
+    """Limits the values of an external label: the first `limit` are kept, later ones become `other`."""
 
     def __init__(self, limit: int = 64) -> None:
         self._limit = limit
@@ -50,7 +50,7 @@ class LabelGuard:
         return value
 
     def known(self, value: str) -> str:
-        """Returns `value` if it was given before, else `OWN`."""
+        """Returns `value` if it is known, else `OWN`."""
         return value if not value or value in self._seen else OWN
 
 
@@ -108,17 +108,17 @@ HTTP_SECONDS = Histogram(
 )
 
 UNSIGNED_ACCEPTED = Gauge(
-    "citewire_unsigned_callers_accepted", "Whether calls that nobody signed are taken (1), for the time of an upgrade."
+    "citewire_unsigned_callers_accepted", "Whether unsigned calls are accepted (1), for the duration of an upgrade."
 )
-UNSIGNED_CALLS = Counter("citewire_unsigned_calls_total", "Calls that were taken although nobody signed who calls.")
+UNSIGNED_CALLS = Counter("citewire_unsigned_calls_total", "Unsigned calls that were accepted.")
 
 STREAMS_IN_FLIGHT = Gauge("citewire_streams_in_flight", "Answers that are being streamed now.", ["dialect"])
 STREAMS_CANCELLED = Counter(
-    "citewire_streams_cancelled_total", "Streamed answers that ended before their end.", ["cause"]
+    "citewire_streams_cancelled_total", "Streamed answers that were cut off.", ["cause"]
 )
 STREAMS_BROKEN = Counter(
     "citewire_streams_broken_total",
-    "Streamed answers that our own failure ended after a status of 200: no status of a request counts them.",
+    "Streamed answers that failed on our side after a status of 200, which request statuses don't show.",
     ["dialect"],
 )
 
@@ -153,7 +153,7 @@ def record_ttft(*, provider: str, model: str, seconds: float) -> None:
 def init_model(
     *, provider: str, model: str, operation: str, token_types: Iterable[TokenType] = ("input", "output")
 ) -> None:
-    """Creates the series of a configured model before its first call. Models that weren't named here count as `OWN`."""
+    """Creates the series of a configured model before its first call. Other models count as `OWN`."""
     provider, model = _providers(provider), _models(model)
     for token_type in token_types:
         TOKENS.labels(provider, model, operation, token_type)
@@ -181,19 +181,19 @@ def init_http(routes: Iterable[tuple[str, str, Iterable[int]]]) -> None:
 
 LIMITED = Counter(
     "citewire_limited_requests_total",
-    "Requests refused because of a limit of the caller's plan, or of wrong API keys from one address.",
+    "Requests rejected because of a limit of the caller's plan, or of invalid API keys from one address.",
     ["measure", "scope", "plan"],
 )
 LIMIT_STORE_UP = Gauge(
-    "citewire_limit_store_up", "Whether limits are counted in the shared store (1), or by each gateway for itself (0)."
+    "citewire_limit_store_up", "Whether limits are counted in the shared store (1) or by each gateway on its own (0)."
 )
 LIMIT_STORE_FAILURES = Counter(
-    "citewire_limit_store_failures_total", "Calls to the shared store of limits that failed; nobody was refused for it."
+    "citewire_limit_store_failures_total", "Failed calls to the shared store of limits; no request is rejected for it."
 )
 
 
 class RpcSeries:
-    """The series of one gRPC method, looked up once, as a look-up by labels costs more than counting."""
+    """The series of one gRPC method, looked up once, because a look-up by labels costs more than counting."""
 
     __slots__ = ("handled", "in_flight", "seconds", "started")
 
@@ -223,7 +223,7 @@ def grpc_client_series(shape: str, service: str, method: str) -> RpcSeries:
 
 
 def init_limits(*measures: Measure) -> None:
-    """Makes the series of the limits exist that this process refuses by."""
+    """Creates the series of the limits that this process enforces."""
     for plan, limits in DEFAULT_LIMITS.items():
         for measure in measures:
             for scope in limits[measure]:

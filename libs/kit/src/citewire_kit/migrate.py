@@ -39,17 +39,17 @@ Connection = AsyncConnection[tuple[Any, ...]]
 log = get_logger(__name__)
 
 LOCK_SECONDS: Final = 600.0
-"""Longest wait for another process's migration, and for tables that are in use."""
+"""Maximum wait for another process's migration, and for tables in use."""
 
 _TABLE_LOCK_MS: Final = 400
-"""Longest wait for a table's lock. Calls wait behind a migration that waits, and for what it holds already: it gives
-way before Postgres looks for a deadlock between them (deadlock_timeout, a second) and ends a call, and begins anew."""
+"""Maximum wait for a table's lock. Calls queue behind a waiting migration, and for locks it already holds. It therefore
+gives up and starts over before Postgres checks for deadlocks (deadlock_timeout, a second) and ends one of the calls."""
 _GIVE_WAY_SECONDS: Final = 0.5
 
 _POLL_SECONDS: Final = 0.2
 _CONNECT_AGAIN_SECONDS: Final = 1.0
 _BASELINE: Final = "0001_baseline.sql"
-"""What a schema begins with; the migrations before the first release were put together in it."""
+"""The first migration of a schema, into which all migrations before the first release were merged."""
 
 _FILE = re.compile(r"\d{4}_[a-z0-9_]+\.sql")
 
@@ -73,10 +73,10 @@ class MigrateSettings(BaseSettings):
     """Settings of the command `migrate`; `migrate_settings` adds the owner's prefix."""
 
     migrate_dsn: SecretStr
-    """Connection string of the role that owns the schema and may make roles."""
+    """Connection string of the role that owns the schema and may create roles."""
 
     wait_seconds: float = Field(default=0.0, ge=0, validation_alias=AliasChoices("CITEWIRE_MIGRATE_WAIT_SECONDS"))
-    """Longest wait for a database that doesn't answer yet, as where both are started at once."""
+    """Maximum wait for a database that doesn't respond yet, for example because both were started at once."""
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", validation_alias=AliasChoices("CITEWIRE_LOG_LEVEL")
@@ -103,7 +103,7 @@ def add_migrate(commands: "Commands", schema: str) -> None:
 
 
 def run_migrate(phase: Phase, prefix: str, *, schema: str, package: str, on_nodes: str = "") -> None:
-    """Runs the command `migrate`: applies the migrations of `package` that `schema` lacks, and `on_nodes` (`migrate`).
+    """Runs the command `migrate`: applies missing migrations of `package`, and `on_nodes` (see `migrate`).
 
     Raises:
         SystemExit: It failed; the log says why.
@@ -129,26 +129,26 @@ async def migrate(
     wait_seconds: float = 0.0,
     on_nodes: str = "",
 ) -> list[str]:
-    """Applies the migrations of `package` that `schema` lacks.
+    """Applies the migrations of `package` that haven't been applied to `schema`.
 
     Any number of processes may call this at the same time: one migrates, and the others wait until it is done.
 
     Args:
         dsn: Connection string of the owner's role.
-        schema: The owner's schema; it is made if it doesn't exist, and keeps the list of what was applied.
-        package: Package that holds the folder `migrations`.
+        schema: The owner's schema; it is created if it doesn't exist, and contains the list of applied files.
+        package: Package with the folder `migrations`.
         phase: "pre": what the new code needs. "post": what the old code couldn't run with. "all": both, in file order.
-        lock_seconds: Longest wait for another process's migration.
-        wait_seconds: Longest wait for a database that doesn't answer yet.
-        on_nodes: File of `package` that is executed after the migrations, each time, where the database has the
-            extension Citus: it spreads tables over its nodes.
+        lock_seconds: Maximum wait for another process's migration.
+        wait_seconds: Maximum wait for a database that doesn't respond yet.
+        on_nodes: File of `package` that is executed after the migrations, each time, if the database has the
+            extension Citus: it distributes tables over the nodes.
 
     Returns:
-        The names of the files that were applied now.
+        The names of the files that were applied by this call.
 
     Raises:
-        MigrationError: The database can't be reached, the schema is from before the first release, a file that was
-            applied has changed, or a file failed.
+        MigrationError: The database can't be reached, the schema is from before the first release, an applied file
+            has changed, or a file failed.
     """
     migrations = read_migrations(package)
     connection = await _connect(dsn, schema, wait_seconds)
@@ -241,8 +241,8 @@ async def _connect(dsn: str, schema: str, wait_seconds: float) -> Connection:
 async def _locked(connection: Connection, schema: str, seconds: float) -> AsyncGenerator[None, None]:
     """Holds the schema's advisory lock.
 
-    The lock is polled: a session that waits in pg_advisory_lock holds a snapshot, and CREATE INDEX CONCURRENTLY in the
-    session that has the lock would wait for that.
+    The lock is polled: a session waiting in pg_advisory_lock holds a snapshot, for which CREATE INDEX CONCURRENTLY in
+    the session with the lock would wait.
     """
     key = int.from_bytes(hashlib.sha256(f"citewire-migrate:{schema}".encode()).digest()[:8], "big", signed=True)
     until = time.monotonic() + seconds
@@ -277,14 +277,14 @@ def _verify(migrations: list[Migration], applied: dict[str, str], schema: str) -
     for migration in migrations:
         if migration.file in applied and applied[migration.file] != migration.sha256:
             raise MigrationError(
-                f"migration {migration.file} was changed after it had been applied to {schema}: restore the file, and "
+                f"migration {migration.file} was changed after it was applied to {schema}: restore the file, and "
                 "put the change into a new one"
             )
     if applied and _BASELINE not in applied and any(migration.file == _BASELINE for migration in migrations):
         raise MigrationError(
-            f"schema {schema} was made by a version from before the first release, which can't be upgraded. Nothing "
+            f"schema {schema} was created by a version before the first release, which can't be upgraded. Nothing "
             "was changed: start with an empty database (for `citewire up`, an empty data folder) and add the documents "
-            "again, or go on with the version that made it. See docs/upgrading.md"
+            "again, or keep using the version that created it. See docs/upgrading.md"
         )
     unknown = applied.keys() - {migration.file for migration in migrations}
     if unknown:
@@ -297,7 +297,7 @@ async def _apply(connection: Connection, schema: str, migration: Migration, lock
     try:
         if migration.transactional:
             until = started + lock_seconds
-            while not await _apply_whole(connection, schema, migration, last=time.monotonic() > until):  # noqa: ASYNC110 # nobody tells us
+            while not await _apply_whole(connection, schema, migration, last=time.monotonic() > until):  # noqa: ASYNC110 # nothing notifies us
                 await asyncio.sleep(_GIVE_WAY_SECONDS)
         else:
             for statement in split_statements(migration.text):
@@ -309,7 +309,7 @@ async def _apply(connection: Connection, schema: str, migration: Migration, lock
 
 
 async def _apply_whole(connection: Connection, schema: str, migration: Migration, *, last: bool) -> bool:
-    """Applies a file in one transaction; False if a table was in use, and this wasn't to be the last try."""
+    """Applies a file in one transaction; False if a table was in use and this wasn't the last try."""
     try:
         async with connection.transaction():
             await connection.execute(_literal(f"SET LOCAL lock_timeout = {_TABLE_LOCK_MS}"))
@@ -335,7 +335,7 @@ async def _spread(connection: Connection, schema: str, text: str) -> None:
         async with connection.transaction():
             await connection.execute(_literal(text), prepare=False)
     except psycopg.Error as exc:
-        raise MigrationError(f"the tables of {schema} can't be spread over nodes: {str(exc).strip()}") from exc
+        raise MigrationError(f"the tables of {schema} can't be distributed over nodes: {str(exc).strip()}") from exc
     log.info("schema_spread", schema=schema, seconds=round(time.monotonic() - started, 3))
 
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 MAX_METADATA_NESTING: Final = 16
-"""Objects and lists in metadata, one in another. Protobuf reads 100 messages deep, and an object is three of them; in
-what is found, metadata stands deeper than where it was sent."""
+"""Nesting of objects and lists in metadata. Protobuf reads 100 messages deep, and an object is three of them; in
+search results, metadata is nested deeper than in the request."""
 
 
 def is_deeper(value: object, most: int) -> bool:
-    """Says whether more objects and lists than that stand in one another."""
+    """Says whether objects and lists are nested deeper than that."""
     level, depth = _members(value), 0
     while level is not None:
         depth += 1
@@ -21,7 +21,7 @@ def is_deeper(value: object, most: int) -> bool:
 
 
 def _members(value: object) -> list[object] | None:
-    """What stands in an object or a list; None for anything else."""
+    """The elements of an object or a list; None for anything else."""
     if isinstance(value, Mapping):
         return list(cast("Mapping[str, object]", value).values())
     return cast("list[object]", value) if isinstance(value, list) else None

@@ -27,20 +27,20 @@ from citewire_kit.telemetry import get_logger
 log = get_logger(__name__)
 
 SHARE: Final = 0.75
-"""Of a pool's connections, that one node's organisations may hold: the rest is there for others at any moment."""
+"""Share of a pool's connections for one node's organisations; the rest stays available for others."""
 
 SUSPECT_SECONDS: Final = 1.0
-"""What a transaction may take before its node is asked whether it answers."""
+"""Duration of a transaction after which its node is probed."""
 
 ANSWER_SECONDS: Final = 4.0
-"""A node that hasn't answered the shortest question within this is away: a busy one takes much less. What waits for it
-is broken off then, so within SUSPECT_SECONDS more."""
+"""A node that hasn't answered a trivial query within this time counts as unreachable: a busy one takes much less.
+Transactions waiting for it are then aborted, so after SUSPECT_SECONDS more at most."""
 
 AGAIN_SECONDS: Final = 1.0
-"""How often a node that is away is asked again, beside the time that it has to answer."""
+"""Pause between probes of an unreachable node, in addition to their time limit."""
 
 _KNOWN_SECONDS: Final = 60.0
-"""How long it is remembered where an organisation is. After a move the share of another is used until then."""
+"""How long an organisation's node is cached. After a move, the old node's share is used until then."""
 
 _MOST_KNOWN: Final = 20_000
 _CONNECT_SECONDS: Final = 5
@@ -58,7 +58,7 @@ _SPLIT = re.compile(r"could not find valid entry for shard|shard for the given v
 _SPLIT_PAUSES: Final = (0.05, 0.2, 0.5)
 """Seconds before what met a split is repeated: nodes hear of the new shards one after the other, and tell nobody."""
 _ENDED: Final = "postmaster was shut down"
-"""What Citus says where the coordinator is killed while it waits for a node."""
+"""Citus's message if the coordinator is killed while it waits for a node."""
 
 Connection = AsyncConnection[tuple[Any, ...]]
 _P = ParamSpec("_P")
@@ -91,15 +91,15 @@ def repeated(act: Callable[_P, Awaitable[_T]]) -> Callable[_P, Coroutine[Any, An
 
 
 def is_lost_node(error: psycopg.Error) -> bool:
-    """Says whether an internal error is how Citus says that a connection to a node, or the coordinator, has ended."""
+    """Says whether an internal error of Citus means that a connection to a node, or to the coordinator, was lost."""
     text = error.diag.message_primary or ""
     return error.sqlstate == "XX000" and (_ENDED in text or bool(_LOST.search(text)))
 
 
 def break_off(connection: Connection) -> None:
-    """Ends a connection under whoever waits for it: they are told that it was lost, without waiting for the server."""
+    """Closes a connection in use, so that its user gets an error at once, without waiting for the server."""
     with suppress(OSError, psycopg.Error):
-        # Another descriptor of the same socket: the connection's own is closed by its owner.
+        # A second descriptor of the same socket: the connection's own is closed by its owner.
         shadow = socket.socket(fileno=os.dup(connection.pgconn.socket))
         try:
             shadow.shutdown(socket.SHUT_RDWR)
@@ -109,19 +109,19 @@ def break_off(connection: Connection) -> None:
 
 @dataclass(slots=True, eq=False)
 class NodeUse:
-    """A transaction of an organisation, while it runs."""
+    """A running transaction of an organisation."""
 
     org_id: str
     node: str
     connection: Connection | None = None
-    """Once it has one."""
+    """Set once it has one."""
     broken: bool = False
-    """Whether it was broken off, as its node doesn't answer."""
+    """Whether it was aborted because its node doesn't respond."""
     timer: asyncio.TimerHandle | None = None
 
 
 class NodeGuard:
-    """What a pool knows of its nodes. It asks them on connections of its own, so that it never waits for the pool."""
+    """Tracks the state of a pool's nodes. It uses its own connections, so that it never waits for the pool."""
 
     def __init__(
         self,
@@ -133,14 +133,14 @@ class NodeGuard:
         refusal: Callable[[str], Unavailable],
         while_waiting: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """Starts with all nodes taken for well.
+        """Assumes at first that all nodes are reachable.
 
         Args:
             dsn: The pool's connection string.
-            size: Connections of the pool, at most.
-            name: The pool's.
-            read: Executes a statement by a connection of the pool, and returns its first row.
-            refusal: Makes the error for who gets no connection in time.
+            size: Maximum size of the pool.
+            name: The pool's name.
+            read: Executes a statement on a connection of the pool, and returns its first row.
+            refusal: Creates the error for callers that get no connection in time.
             while_waiting: Entered by each caller that waits for its node's share, for metrics.
         """
         self._dsn = dsn
@@ -149,7 +149,7 @@ class NodeGuard:
         self._read = read
         self._refusal = refusal
         self._while_waiting = while_waiting
-        self._known: dict[str, tuple[str, float]] = {}  # organisations' nodes, and when that was asked
+        self._known: dict[str, tuple[str, float]] = {}  # organisations' nodes, and when they were determined
         self._shares: dict[str, FairShares] = {}
         self._uses: set[NodeUse] = set()
         self._away: set[str] = set()
@@ -158,19 +158,19 @@ class NodeGuard:
 
     @property
     def away(self) -> frozenset[str]:
-        """Nodes that don't answer now, as far as this process has noticed."""
+        """Nodes that don't respond now, as far as this process has noticed."""
         return frozenset(self._away)
 
     def away_organisations(self) -> list[str]:
-        """Those of the organisations that asked for something lately whose node doesn't answer."""
+        """Recently active organisations whose node doesn't respond."""
         return [org_id for org_id, (node, _) in self._known.items() if node in self._away] if self._away else []
 
     @asynccontextmanager
     async def admit(self, org_id: str, seconds: float) -> AsyncGenerator[NodeUse]:
-        """Holds one of the node's share of connections during the block; whoever is in it sets its connection.
+        """Holds one of the node's share of connections during the block, which sets the connection.
 
         Raises:
-            Unavailable: The node doesn't answer, or none of its share was free within so many seconds.
+            Unavailable: The node doesn't respond, or none of its share became free in time.
         """
         node = await self._node_of(org_id)
         self._check(node)
@@ -188,7 +188,7 @@ class NodeGuard:
             except Unavailable as error:
                 if use.broken:
                     raise _is_away() from error
-                if error.__cause__ is not None:  # what the driver said; else nobody was asked
+                if error.__cause__ is not None:  # the driver's error; without one, nothing was sent
                     self._suspect(use)
                 raise
             finally:
@@ -197,10 +197,10 @@ class NodeGuard:
                     use.timer.cancel()
 
     async def require_all(self) -> None:
-        """Makes sure that all nodes answer, before something is done that needs them all.
+        """Checks that all nodes respond, before an operation that needs them all.
 
         Raises:
-            Unavailable: One doesn't.
+            Unavailable: A node doesn't respond.
         """
         silent: list[str] | None = None
         try:
@@ -217,13 +217,13 @@ class NodeGuard:
         if silent is None or silent:
             log.warning("nodes_silent", nodes=silent)
             raise Unavailable(
-                "this needs all nodes of the database, and one doesn't answer",
+                "this needs all nodes of the database, and one doesn't respond",
                 reason="DATABASE_UNAVAILABLE",
                 retry_after=AGAIN_SECONDS,
             )
 
     async def close(self) -> None:
-        """Asks no more."""
+        """Stops probing."""
         await end(*self._looking.values())
 
     def _check(self, node: str) -> None:
@@ -231,14 +231,14 @@ class NodeGuard:
             raise _is_away()
 
     async def _node_of(self, org_id: str) -> str:
-        """Where an organisation is, as of a while ago; asked again sooner where that is away."""
+        """Returns an organisation's node from the cache; refreshed earlier if that node is unreachable."""
         known = self._known.get(org_id)
         now = time.monotonic()
         if known is not None:
             fresh = AGAIN_SECONDS if known[0] in self._away else _KNOWN_SECONDS
             if now - known[1] < fresh:
                 return known[0]
-            self._known[org_id] = (known[0], now)  # others go by what is known meanwhile
+            self._known[org_id] = (known[0], now)  # others use the cached value meanwhile
         row = await self._read(_NODE_OF, (org_id,))
         node = str(row[0]) if row is not None else ""
         self._learn(org_id, node)
@@ -250,7 +250,7 @@ class NodeGuard:
         self._known[org_id] = (node, time.monotonic())
 
     def _watch(self, use: NodeUse, seconds: float) -> None:
-        """Suspects the node of a transaction that takes so long, and again after twice as long."""
+        """Has the node of a long transaction probed, and again after twice as long."""
 
         def is_late() -> None:
             self._suspect(use)
@@ -259,7 +259,7 @@ class NodeGuard:
         use.timer = asyncio.get_running_loop().call_later(seconds, is_late)
 
     def _suspect(self, use: NodeUse) -> None:
-        """Has a node asked, unless it is being asked, or has just answered."""
+        """Has a node probed, unless it is being probed or has just responded."""
         if use.node in self._looking or time.monotonic() - self._looked.get(use.node, -AGAIN_SECONDS) < AGAIN_SECONDS:
             return
         self._look_after(use.node, use.org_id)
@@ -270,13 +270,13 @@ class NodeGuard:
         task.add_done_callback(lambda _: self._looking.pop(node, None))
 
     async def _look(self, node: str, org_id: str) -> None:
-        """Asks a node, by one of its organisations, and while it doesn't answer again and again."""
+        """Probes a node through one of its organisations, repeatedly while it doesn't respond."""
         while True:
             now_at, answers = await self._ask(org_id)
             if now_at is not None:
                 self._learn(org_id, now_at)
             if now_at is not None and now_at != node:
-                # It was moved, or its node has a new address: what is said is said of another.
+                # It was moved, or its node has a new address: the result is another node's.
                 self._set_away(node, away=False)
                 if answers is False and now_at not in self._looking:
                     self._look_after(now_at, org_id)
@@ -304,13 +304,13 @@ class NodeGuard:
                 break_off(use.connection)
 
     async def _ask(self, org_id: str) -> tuple[str | None, bool | None]:
-        """Asks where an organisation is, and there the shortest question, on a new connection.
+        """Determines an organisation's node and sends it a trivial query, on a new connection.
 
-        A connection that was used before would be stuck on the coordinator: Citus waits without a limit for a frozen
-        node to hear that a statement is cancelled. Of a new one it ends the attempt to connect.
+        A previously used connection would be stuck on the coordinator: Citus waits without a limit for a frozen node
+        to acknowledge that a statement is cancelled. With a new one, it gives up the attempt to connect.
 
         Returns:
-            The node, and whether it answers; None for what can't be said, as the coordinator is away.
+            The node, and whether it responds; None for what is unknown because the coordinator is unreachable.
         """
         node: str | None = None
         late = False
@@ -349,7 +349,7 @@ class NodeGuard:
 
 def _is_away() -> Unavailable:
     return Unavailable(
-        "the part of the database that holds this organisation can't be reached",
+        "the part of the database with this organisation can't be reached",
         reason="DATABASE_UNAVAILABLE",
         retry_after=AGAIN_SECONDS,
     )

@@ -13,16 +13,16 @@ RETRY_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How slow a sender may be."""
+    """The minimum speed of a sender."""
 
     bytes_per_second: float
-    """Least rate, averaged over the time in which the sender was waited for."""
+    """Minimum rate, averaged over the time spent waiting for the sender."""
     grace_seconds: float
-    """How long it may be behind that rate."""
+    """How long it may stay below that rate."""
 
 
 async def paced(pieces: AsyncIterable[bytes], pace: Pace, holding: Holding) -> AsyncGenerator[bytes]:
-    """Yields pieces of a body as long as they come fast enough, and as long as its place isn't given to another.
+    """Yields pieces of a body as long as they arrive fast enough and its place isn't given to another sender.
 
     Raises:
         Aborted: The sender is too slow (reason `UPLOAD_ABORTED`).
@@ -46,7 +46,7 @@ async def paced(pieces: AsyncIterable[bytes], pace: Pace, holding: Holding) -> A
                 if holding.revoked:
                     break
                 raise Aborted(
-                    f"the upload came more slowly than {pace.bytes_per_second:,.0f} bytes a second; nothing was stored",
+                    f"the upload was slower than {pace.bytes_per_second:,.0f} bytes a second; nothing was stored",
                     reason="UPLOAD_ABORTED",
                 ) from None
             finally:
@@ -60,5 +60,5 @@ async def paced(pieces: AsyncIterable[bytes], pace: Pace, holding: Holding) -> A
 
 
 def no_place(message: str) -> ResourceExhausted:
-    """Returns the error for an upload that gets no place, or loses it."""
+    """Returns the error for an upload that gets no place or loses it."""
     return ResourceExhausted(message, reason="OVERLOADED", retry_after=RETRY_SECONDS)

@@ -16,20 +16,20 @@ GIB = 1024**3
 
 
 class Measure(StrEnum):
-    """What is counted."""
+    """What a limit measures."""
 
     REQUESTS = "requests"
-    """Requests of any kind, in a minute."""
+    """Requests of any kind per minute."""
     TOKENS = "tokens"
-    """Prompt and completion tokens of chats, and input tokens of `/v1/embeddings`, in a minute."""
+    """Prompt and completion tokens of chats, and input tokens of `/v1/embeddings`, per minute."""
     STREAMS = "streams"
-    """Chats that run at the same time, streamed or not."""
+    """Concurrent chats, streamed or not."""
     UPLOADS = "uploads"
-    """Documents that are stored, in an hour."""
+    """Stored documents per hour."""
     UPLOAD_BYTES = "upload-bytes"
-    """Their bytes, in an hour."""
+    """Their bytes per hour."""
     STORED_BYTES = "stored-bytes"
-    """Bytes of all originals that are kept, superseded versions too. A document's count for its owner."""
+    """Bytes of all stored originals, including superseded versions. They count for the document's owner."""
 
 
 class LimitScope(StrEnum):
@@ -43,21 +43,21 @@ class LimitScope(StrEnum):
 WINDOW_SECONDS: Final[Mapping[Measure, int]] = MappingProxyType(
     {Measure.REQUESTS: 60, Measure.TOKENS: 60, Measure.UPLOADS: 3600, Measure.UPLOAD_BYTES: 3600}
 )
-"""Length of a measure's window; the others are counted at every moment."""
+"""Window lengths; the other measures have no window."""
 
 ScopeLimits: TypeAlias = Mapping[LimitScope, int]
 PlanLimits: TypeAlias = Mapping[Plan, Mapping[Measure, ScopeLimits]]
 OwnLimits: TypeAlias = Mapping[tuple[Measure, LimitScope], int]
-"""Limits that one organisation, user or key has beside the plan's."""
+"""Limits of one organisation, user or key in addition to the plan's."""
 
 
 def _scopes(user: int, org: int) -> ScopeLimits:
-    """A key may as much as its user, whose keys share the user's limit."""
+    """A key has the same limits as its user, shared by all of the user's keys."""
     return MappingProxyType({LimitScope.KEY: user, LimitScope.USER: user, LimitScope.ORG: org})
 
 
 def _stored(user: int, org: int) -> ScopeLimits:
-    """In GiB. An API key stores nothing of its own."""
+    """In GiB. API keys have no storage of their own."""
     return MappingProxyType({LimitScope.USER: user * GIB, LimitScope.ORG: org * GIB})
 
 
@@ -89,11 +89,11 @@ DEFAULT_LIMITS: Final[PlanLimits] = MappingProxyType(
         },
     }
 )
-"""Far above what people need, and what a script that runs wild reaches within seconds."""
+"""Far more than people need, but reached within seconds by a runaway script."""
 
 
 def effective(plan: ScopeLimits, own: OwnLimits, measure: Measure) -> dict[LimitScope, int]:
-    """Returns what counts: an organisation's own in place of the plan's, a user's or key's where it is less."""
+    """Returns the effective limits: an organisation's own replace the plan's, a user's or key's apply if lower."""
     limits = dict(plan)
     for scope in LimitScope:
         most = own.get((measure, scope))
@@ -103,12 +103,12 @@ def effective(plan: ScopeLimits, own: OwnLimits, measure: Measure) -> dict[Limit
 
 
 class PlanLimitSettings(BaseSettings):
-    """Mixed into the settings of processes that keep limits."""
+    """Mixed into the settings of processes that enforce limits."""
 
     model_config = settings_config("CITEWIRE_")
 
     plan_limits: str = Field(default="", validation_alias=AliasChoices("CITEWIRE_PLAN_LIMITS"))
-    """Limits in place of the built-in ones, as JSON by plan, measure and scope, such as `{"free": {"requests": {"org":
+    """Replacements for built-in limits, as JSON by plan, measure and scope, such as `{"free": {"requests": {"org":
     300}}}`; null is no limit."""
 
     @field_validator("plan_limits")
@@ -123,7 +123,7 @@ class PlanLimitSettings(BaseSettings):
 
 
 def read_limits(text: str) -> PlanLimits:
-    """Returns the built-in limits with what `text` says in place of them.
+    """Returns the built-in limits with the replacements in `text`.
 
     Raises:
         ValueError: It isn't such an object; the message says where.
@@ -152,7 +152,7 @@ def _plans() -> tuple[Plan, ...]:
 
 def _members(value: object, at: str, names: "list[Any] | tuple[Any, ...]") -> list[tuple[Any, Any]]:
     if not isinstance(value, dict):
-        raise ValueError(f"{at} must be an object")  # noqa: TRY004 # pydantic makes a setting's error of a ValueError
+        raise ValueError(f"{at} must be an object")  # noqa: TRY004 # pydantic turns a ValueError into a settings error
     members = cast("dict[str, object]", value)
     for name in members:
         if name not in names:

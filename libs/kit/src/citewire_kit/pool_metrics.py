@@ -13,25 +13,25 @@ from prometheus_client.registry import Collector
 
 
 class Pool(Protocol):
-    """The part of a pool that is read."""
+    """The part of a pool that the metrics use."""
 
     @property
     def name(self) -> str:
-        """The value of the series' label."""
+        """Value of the series' label."""
         ...
 
     def get_stats(self) -> Mapping[str, int]:
-        """Returns psycopg's figures; those that are still zero may be missing."""
+        """Returns psycopg's figures; zero ones may be missing."""
         ...
 
 
 _SERIES: Final = {
     "pool_max": (GaugeMetricFamily, "citewire_db_pool_limit", "Connections that the pool may have.", 1),
-    "pool_size": (GaugeMetricFamily, "citewire_db_pool_connections", "Connections that the pool has or is making.", 1),
+    "pool_size": (GaugeMetricFamily, "citewire_db_pool_connections", "Connections that the pool has or is opening.", 1),
     "pool_available": (GaugeMetricFamily, "citewire_db_pool_idle", "Connections that are free now.", 1),
-    "requests_waiting": (GaugeMetricFamily, "citewire_db_pool_waiting", "Callers that wait for a connection now.", 1),
+    "requests_waiting": (GaugeMetricFamily, "citewire_db_pool_waiting", "Callers waiting for a connection now.", 1),
     "requests_num": (CounterMetricFamily, "citewire_db_pool_requests", "Connections requested.", 1),
-    "requests_errors": (CounterMetricFamily, "citewire_db_pool_errors", "Requests for which none was free in time.", 1),
+    "requests_errors": (CounterMetricFamily, "citewire_db_pool_errors", "Requests that got no connection in time.", 1),
     "connections_lost": (CounterMetricFamily, "citewire_db_pool_lost", "Connections found broken.", 1),
     "requests_wait_ms": (
         CounterMetricFamily,
@@ -47,13 +47,13 @@ _in_turn: dict[str, Counter[str]] = {}
 
 
 def watch(pool: Pool) -> None:
-    """Adds a pool to the series, for as long as it lives. Pools of the same name are added up."""
+    """Adds a pool to the series for its lifetime. Pools with the same name are summed."""
     _live.add(pool)
 
 
 @contextmanager
 def waiting_in_turn(pool: Pool) -> Generator[None]:
-    """Adds who waits for an organisation's turn, during the block, to those that wait for a connection."""
+    """Counts a caller that waits for its organisation's turn, during the block, as waiting for a connection."""
     began, sums = time.monotonic(), _in_turn.setdefault(pool.name, Counter())
     sums["requests_waiting"] += 1
     try:

@@ -32,13 +32,13 @@ Pool = AsyncConnectionPool[Connection]
 log = get_logger(__name__)
 
 STATEMENT_SECONDS: Final = 30.0
-"""Longest that one statement may run; less if the running call has less left."""
+"""Maximum duration of one statement; less if the running call has less time left."""
 
 CHECKOUT_SECONDS: Final = 3.0
-"""Longest wait for a free connection: long enough for a short restart, shorter than a caller's patience."""
+"""Maximum wait for a free connection: long enough for a short restart, shorter than callers' timeouts."""
 
 ANSWER_SECONDS: Final = 0.3
-"""Reserved for the answer that the database is unavailable, so that the caller doesn't run into its own deadline."""
+"""Reserved for reporting that the database is unavailable before the caller's own deadline."""
 
 RETRY_SECONDS: Final = 1.0
 
@@ -51,7 +51,7 @@ _CHECK_SECONDS: Final = 2
 
 
 class _GuardedPool(AsyncConnectionPool[Connection]):
-    """A pool that looks after the nodes of its database, if that is spread over several."""
+    """A pool that tracks the nodes of its database, if that is distributed."""
 
     async def close(self, timeout: float = 5.0) -> None:
         guard = _guards.pop(self, None)
@@ -61,7 +61,7 @@ class _GuardedPool(AsyncConnectionPool[Connection]):
 
 
 def guard_of(pool: Pool) -> NodeGuard | None:
-    """What is known of the nodes of a pool's database; None where it isn't spread, or nobody has connected yet."""
+    """Returns the nodes of a pool's database; None if it isn't distributed, or nobody has connected yet."""
     return _guards.get(pool)
 
 
@@ -76,15 +76,15 @@ async def open_pool(
 ) -> Pool:
     """Opens a pool of autocommit connections.
 
-    The pool connects in the background and retries, so it finds a database that is still starting or comes back; until
+    The pool connects in the background and retries, so it reaches a database that is still starting or returns; until
     then calls fail with `DATABASE_UNAVAILABLE`.
 
     Args:
-        dsn: libpq connection string, of the role that the process works as.
-        min_size: Connections that are kept.
-        max_size: Connections at most.
+        dsn: libpq connection string with the process's role.
+        min_size: Minimum number of connections.
+        max_size: Maximum number of connections.
         name: Shown as `application_name`.
-        checkout_seconds: Longest wait for a free connection.
+        checkout_seconds: Maximum wait for a free connection.
         resolved: Set in each tenant's transaction, after the tenant.
 
     Raises:
@@ -112,7 +112,7 @@ async def open_pool(
         max_size=max_size,
         name=name,
         timeout=checkout_seconds,
-        reconnect_timeout=5,  # then the next checkout starts over, instead of waiting for a growing backoff
+        reconnect_timeout=5,  # afterwards the next checkout starts over, instead of waiting for a growing backoff
         max_lifetime=30 * 60,
         configure=configure,
         open=False,
@@ -125,25 +125,25 @@ async def open_pool(
 
 
 def check_dsn(dsn: str, name: str) -> None:
-    """Raises StartupError, with `name` and without what may be a password, if libpq doesn't understand the string."""
+    """Raises StartupError, with `name` and without possible passwords, if libpq can't parse the string."""
     try:
         conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
-        raise StartupError(f"the connection string of {name} isn't one that libpq understands") from None
+        raise StartupError(f"the connection string of {name} can't be parsed by libpq") from None
 
 
 async def require_schema(dsn: str, schema: str, *, advice: str) -> None:
-    """Tells a database that was never set up from one that is away: retrying helps only against the latter.
+    """Distinguishes a database that was never set up from an unreachable one, because only the latter is worth a retry.
 
-    A server that can't be reached within two seconds, or is starting, passes: the pool finds it later.
+    A server that can't be reached within two seconds, or is starting, passes: the pool connects to it later.
 
     Args:
         dsn: As for `open_pool`, checked.
-        schema: What the migrations make.
-        advice: What to run, for the error.
+        schema: The schema that the migrations create.
+        advice: What to run, for the error message.
 
     Raises:
-        StartupError: The server answers, and has no such role, database or schema.
+        StartupError: The server responds, but has no such role, database or schema.
     """
     try:
         connection = await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=_CHECK_SECONDS)
@@ -168,13 +168,13 @@ async def tenant_transaction(
     carries one tenant's context into another's transaction.
 
     Args:
-        pool: Where the connection comes from.
-        tenant: Whose rows are seen.
-        statement_seconds: Longest that one statement may run.
+        pool: Pool from which the connection is taken.
+        tenant: Tenant whose rows are visible.
+        statement_seconds: Maximum duration of one statement.
         snapshot: Read-only, with one snapshot for all statements; otherwise each sees what was committed before it.
 
     Raises:
-        Unavailable: The database can't be reached, or another transaction got in the way; the whole transaction can
+        Unavailable: The database can't be reached, or another transaction conflicted; the whole transaction can
             be repeated (reason `DATABASE_UNAVAILABLE`).
         DeadlineExceeded: A statement was cancelled at its time limit, or no time is left.
     """
@@ -183,32 +183,32 @@ async def tenant_transaction(
 
 
 class Batch:
-    """A reading transaction whose statements go out together, see `tenant_batch`."""
+    """A read-only transaction that sends its statements together; see `tenant_batch`."""
 
     def __init__(self, connection: Connection, pipeline: AsyncExitStack) -> None:
         self.connection: Final = connection
-        """In pipeline mode. What is executed waits to be sent until a result is fetched, or for `finish`."""
+        """In pipeline mode: statements are sent when a result is fetched, or at `finish`."""
         self._pipeline = pipeline
 
     async def finish(self) -> None:
-        """Ends the transaction, and waits for all results; they can be fetched after it, and nothing more executed."""
+        """Ends the transaction and waits for all results, which can be fetched afterwards. No statement may follow."""
         await self.connection.execute(b"COMMIT", prepare=False)
-        await self._pipeline.aclose()  # sends everything: to synchronise before would be one more round trip
+        await self._pipeline.aclose()  # sends everything; synchronising before would take another round trip
 
 
 @asynccontextmanager
 async def tenant_batch(
     pool: Pool, tenant: Tenant, *, statement_seconds: float = STATEMENT_SECONDS, plan_once: bool = False
 ) -> AsyncGenerator[Batch, None]:
-    """Opens a reading transaction that takes one round trip: its beginning goes out with its statements and its end.
+    """Opens a read-only transaction that takes one round trip: its beginning, statements and end are sent together.
 
-    All statements see one snapshot, and as `tenant_transaction` shows it. If the block is left without `finish`, what
-    has begun is rolled back.
+    All statements see one snapshot, with the visibility of `tenant_transaction`. If the block ends without `finish`,
+    the transaction is rolled back.
 
     Args:
-        pool: Where the connection comes from.
-        tenant: Whose rows are seen.
-        statement_seconds: Longest that one statement may run.
+        pool: Pool from which the connection is taken.
+        tenant: Tenant whose rows are visible.
+        statement_seconds: Maximum duration of one statement.
         plan_once: See `plans`.
 
     Raises:
@@ -218,7 +218,7 @@ async def tenant_batch(
         await stack.enter_async_context(connection.pipeline())
         await connection.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", prepare=False)
         settings = settings_of(tenant, _within(statement_seconds), plan_once=plan_once, spread=is_spread(connection))
-        # With parameters, so that the server parses it once for each connection.
+        # With parameters, so that the server parses it once per connection.
         first, *others = set_all(connection, tuple(settings), _resolved.get(pool))
         await connection.execute(first, settings)
         for statement in others:
@@ -228,10 +228,10 @@ async def tenant_batch(
 
 @asynccontextmanager
 async def autocommit_connection(pool: Pool) -> AsyncGenerator[Connection, None]:
-    """Takes a connection from the pool without a transaction: each statement commits by itself.
+    """Takes a connection from the pool without a transaction: each statement commits on its own.
 
-    For LISTEN and the like; tables are read and written in `tenant_transaction` or `transaction`. What has begun in
-    the block is committed at its end, and rolled back if it is left by an exception. Raises as `tenant_transaction`.
+    For LISTEN and the like; tables are read and written in `tenant_transaction` or `transaction`. A transaction begun
+    in the block is committed at its end, and rolled back on an exception. Raises as `tenant_transaction`.
     """
     async with _held_connection(pool, None) as connection:
         yield connection
@@ -247,14 +247,14 @@ async def _held_connection(pool: Pool, use: NodeUse | None) -> AsyncGenerator[Co
             async with connection:
                 yield connection
         except psycopg.errors.ReadOnlySqlTransaction:
-            await connection.close()  # the server gave its part to another, which a new connection finds
+            await connection.close()  # another server has taken over, which a new connection finds
             raise
         finally:
             if use is not None:
-                use.connection = None  # it is the next one's
-            # Cancelled while it enters pipeline mode, psycopg 3.3.9 never leaves it: the next to have it would fail.
+                use.connection = None  # it will be another caller's
+            # Cancelled while entering pipeline mode, psycopg 3.3.9 never leaves it, and its next user fails.
             if connection.pgconn.pipeline_status != PipelineStatus.OFF:
-                await connection.close()  # the pool makes another one
+                await connection.close()  # the pool opens another one
             await pool.putconn(connection)
 
 
@@ -266,10 +266,10 @@ async def transaction(pool: Pool, *, statement_seconds: float = STATEMENT_SECOND
 
 
 async def read_row(pool: Pool, statement: Query, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Executes one statement without a tenant by itself: one round trip, where a transaction around it takes three.
+    """Executes one statement without a tenant and without a transaction: one round trip instead of three.
 
     Returns:
-        Its first row; None if there is none.
+        The first row; None if there is none.
 
     Raises:
         Unavailable, DeadlineExceeded: As `tenant_transaction`.
@@ -282,7 +282,7 @@ async def read_row(pool: Pool, statement: Query, values: Mapping[str, Any]) -> t
 
 
 async def is_alive(pool: Pool) -> bool:
-    """Checks that the database answers.
+    """Checks that the database responds.
 
     Health uses its own pool: a database isn't down because requests wait for a connection. Raises as
     `tenant_transaction`.
@@ -304,7 +304,7 @@ async def _transaction(
 
 @asynccontextmanager
 async def _connection_of(pool: Pool, tenant: Tenant | None) -> AsyncGenerator[Connection, None]:
-    """Takes a connection in the tenant's turn: organisations share a pool, however many ask of each."""
+    """Takes a connection when it is the tenant's turn: organisations share a pool, however many callers each has."""
     if tenant is None:
         async with autocommit_connection(pool) as connection:
             yield connection
@@ -356,7 +356,7 @@ def _within(seconds: float) -> float:
 
 
 def _patience(pool: Pool) -> float:
-    """How long a caller waits for a connection."""
+    """Returns how long a caller waits for a connection."""
     left = _within(pool.timeout + ANSWER_SECONDS)
     return max(left - ANSWER_SECONDS, left / 2)
 
@@ -365,7 +365,7 @@ async def _checkout(pool: Pool) -> Connection:
     """Takes a live connection from the pool.
 
     The pool's own check costs a round trip each time, and waits longer and longer between the dead connections that a
-    restart of the server leaves in the pool. The socket of a dead connection is readable; that of an idle one isn't.
+    restart of the server leaves in the pool. A dead connection's socket is readable; an idle one's isn't.
     """
     until = time.monotonic() + _patience(pool)
     while True:
@@ -391,7 +391,7 @@ def _readable(connection: Connection) -> bool:
 
 @contextmanager
 def _translated() -> Generator[None]:
-    """Turns the driver's errors into ours; their texts only go to the log."""
+    """Translates the driver's errors into ours; their texts only go to the log."""
     try:
         yield
     except psycopg.errors.QueryCanceled as exc:

@@ -16,11 +16,11 @@ class ProbeServer:
     """
 
     def __init__(self, settings: ProcessSettings, *, service: str, servicer: health.HealthServicer) -> None:
-        """Takes the process's settings and name, and the health to answer with."""
+        """Takes the process's settings and name, and the health service to serve."""
         self._settings, self._service, self._servicer = settings, service, servicer
         self._server: grpc.aio.Server | None = None
         self.port = 0
-        """The bound port; 0 before the start, and without one."""
+        """The bound port; 0 before the start, or if there is none."""
 
     async def start(self) -> None:
         """Listens.
@@ -37,7 +37,7 @@ class ProbeServer:
             self.port = server.add_insecure_port(address)
         except RuntimeError as exc:
             raise StartupError(
-                f"the {self._service} cannot answer probes on {address}: the address is in use or not this machine's. "
+                f"the {self._service} cannot answer probes on {address}: it is in use or isn't this machine's. "
                 f"Stop what uses it, or set {self._settings.env_name('probe_port')} to another port."
             ) from exc
         await server.start()

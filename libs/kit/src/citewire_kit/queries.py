@@ -32,10 +32,10 @@ async def fetch_row(
 def load_queries(package: str, file: str) -> Mapping[str, LiteralString]:
     """Reads named queries from a `.sql` file of a package.
 
-    A query starts with a line `-- name: find_document`; comment lines that follow describe it and stay in it.
+    A query starts with a line `-- name: find_document`; the comment lines that follow describe it and stay in it.
 
     Raises:
-        ValueError: A name is given twice, or text stands before the first name.
+        ValueError: A name is given twice, or there is text before the first name.
     """
     text = importlib.resources.files(package).joinpath(file).read_text("utf-8")
     parts = re.split(r"^-- name: *(\w+) *$", text, flags=re.MULTILINE)

@@ -36,7 +36,7 @@ def register(names: Iterable[str], server: grpc.aio.Server) -> None:
 
 
 def _describe_v1() -> None:
-    """Makes v1's own schema known, as clients that describe every listed service ask for it too."""
+    """Registers v1's own schema, because clients that describe every listed service request it too."""
     alpha = descriptor_pb2.FileDescriptorProto()
     reflection_pb2.DESCRIPTOR.CopyToProto(alpha)
     text = text_format.MessageToString(alpha).replace("v1alpha", "v1")

@@ -33,7 +33,7 @@ Servicer = TypeVar("Servicer")
 log = get_logger(__name__)
 
 MAX_CONNECTION_AGE_GRACE_MS: Final = 310_000
-"""Time for the calls of a renewed connection: longer than the longest stream (300 s), which would be cut."""
+"""Time for the calls of a renewed connection: longer than the longest stream (300 s), so that none is cut off."""
 
 
 class GrpcServer:
@@ -59,10 +59,10 @@ class GrpcServer:
         Args:
             settings: The process's settings.
             service: The process's name, as in `telemetry.setup`; callers' tokens must be for it.
-            max_concurrent: Calls handled at the same time; one more is answered RESOURCE_EXHAUSTED at once. None: no
+            max_concurrent: Maximum number of concurrent calls; further ones get RESOURCE_EXHAUSTED at once. None: no
                 limit.
-            stream_window: Whether the server's receive window is as tiny as the client's for streams.
-            callers: The limits of those that call; None: there are none.
+            stream_window: Whether the server's receive window is as small as the client's for streams.
+            callers: The limits of callers; None for no limits.
 
         Raises:
             StartupError: The file of callers' issuers can't be read.
@@ -93,23 +93,23 @@ class GrpcServer:
 
     @property
     def in_flight(self) -> int:
-        """How many calls are being handled, probes not counted."""
+        """Number of calls being handled, without probes."""
         return self._load.in_flight
 
     @property
     def serving_decided(self) -> bool:
-        """Whether `set_serving` has been called: the application then follows its own readiness."""
+        """Whether `set_serving` has been called, which means that the application manages its own readiness."""
         return self._decided
 
     def add(self, register: Callable[[Servicer, grpc.aio.Server], None], servicer: Servicer, full_name: str) -> None:
-        """Adds a service, with its metrics; before `start`."""
+        """Adds a service with its metrics. Call it before `start`."""
         register(servicer, self._server)
         self._names.append(full_name)
         for labels in methods_of(full_name):
             metrics.grpc_server_series(*labels)
 
     async def start(self) -> int:
-        """Listens, with health NOT_SERVING. A second call does nothing.
+        """Starts listening, with health NOT_SERVING. A second call does nothing.
 
         Returns:
             The bound port.
@@ -132,7 +132,7 @@ class GrpcServer:
                 self._port = self._server.add_secure_port(address, server_credentials(tls))
         except RuntimeError as exc:
             raise StartupError(
-                f"the {self._service} cannot listen on {address}: the address is in use or not this machine's. "
+                f"the {self._service} cannot listen on {address}: it is in use or isn't this machine's. "
                 f"Stop what uses it, or set {self._settings.env_name('port')} to another port."
             ) from exc
         if self._trail is not NO_TRAIL:
@@ -143,13 +143,13 @@ class GrpcServer:
         return self._port
 
     def set_serving(self, serving: bool) -> None:
-        """Sets whether health checks report SERVING. Clients leave a NOT_SERVING server."""
+        """Sets whether health checks report SERVING. Clients stop using a NOT_SERVING server."""
         self._decided = True
         self._health.set_started()
         self._health.set_serving(serving)
 
     async def drain_and_stop(self) -> None:
-        """Lets clients leave and running calls finish, and stops.
+        """Lets clients leave and running calls finish, then stops.
 
         It reports NOT_SERVING first, and accepts no call after `leave_seconds`. Running calls have `drain_seconds`
         before they are cancelled. Cancelling this coroutine stops at once.
@@ -162,7 +162,7 @@ class GrpcServer:
             await asyncio.sleep(self._settings.leave_seconds)
             self._health.end_watches()
             grace = self._settings.drain_seconds
-            # Calls that are still running after the grace are counted as cut by the drain.
+            # Calls that are still running after the grace period are counted as cut off by the drain.
             timer = asyncio.get_running_loop().call_later(max(0.0, grace - 0.05), self._load.cut)
             await self._server.stop(grace)
             timer.cancel()
@@ -177,14 +177,14 @@ class GrpcServer:
 
 
 async def run_until_signal(start: Callable[[AsyncExitStack], Awaitable[GrpcServer]], settings: ProcessSettings) -> None:
-    """Runs a process from its start until SIGTERM or SIGINT, and ends it in order.
+    """Runs a process until SIGTERM or SIGINT, and shuts it down in order.
 
-    `start` builds everything, enters what must be closed into the stack, and returns the server. If it hasn't started
-    the server, or hasn't called `set_serving`, this does. At the signal: drain, stop the server, close the stack in
+    `start` builds everything, enters into the stack what must be closed, and returns the server. If it hasn't started
+    the server or called `set_serving`, this function does. At the signal: drain, stop the server, close the stack in
     reverse. A second signal ends the drain at once.
 
     Raises:
-        StartupError: From `start`; what the stack holds is closed.
+        StartupError: From `start`; the stack is closed before.
     """
     stop = stop_signal()
     async with AsyncExitStack() as stack:
@@ -213,9 +213,9 @@ async def _start(start: Callable[[AsyncExitStack], Awaitable[GrpcServer]], stack
 
 
 def settle() -> None:
-    """Excludes everything built so far from later garbage collections, as it lives as long as the process.
+    """Excludes everything built so far from later garbage collections, because it lives as long as the process.
 
-    A full collection of it pauses every call and stream: for 55 ms in the retriever, about once in 100 hybrid searches,
+    A full collection pauses every call and stream: for 55 ms in the retriever, about once in 100 hybrid searches,
     and for 100 ms in the gateway.
     """
     gc.collect()
@@ -251,7 +251,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_end_other_tasks(main))
     except StartupError as exc:
-        log.error("cannot_start", error=str(exc))  # noqa: TRY400 # the message says it all, a traceback would hide it
+        log.error("cannot_start", error=str(exc))  # noqa: TRY400 # the message is complete; a traceback would hide it
         raise SystemExit(1) from None
 
 
@@ -272,7 +272,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def _options(connection_seconds: float, *, stream_window: bool) -> list[tuple[str, int]]:
     options = [
-        ("grpc.so_reuseport", 0),  # a taken port is an error, not a second server that gets half of the calls
+        ("grpc.so_reuseport", 0),  # a port in use is an error, not a second server that gets half of the calls
         ("grpc.max_connection_age_ms", int(connection_seconds * 1000)),
         ("grpc.max_connection_age_grace_ms", MAX_CONNECTION_AGE_GRACE_MS),
         ("grpc.keepalive_time_ms", 30_000),

@@ -20,10 +20,10 @@ _ATTEMPT_SECONDS = 0.9
 
 
 class Health:
-    """Asks the database and the services, all at the same time."""
+    """Checks the database and the services concurrently."""
 
     def __init__(self, checks: Mapping[str, Check]) -> None:
-        """`checks`: by the name of what they ask; each returns whether it works, or raises `CitewireError`."""
+        """`checks`: by the name of the part; each returns whether it works, or raises `CitewireError`."""
         self._checks = checks
 
     async def look(self) -> dict[str, str]:
@@ -42,7 +42,7 @@ class Health:
 
 
 class ServiceHealth:
-    """Asks one service whether it serves."""
+    """Checks whether one service is serving."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._check = cast(
@@ -51,10 +51,10 @@ class ServiceHealth:
         )
 
     async def serving(self) -> bool:
-        """Returns whether the service serves.
+        """Returns whether the service is serving.
 
-        If it doesn't answer it is asked twice more, at the same time, and so two replicas are: one that stands still
-        must not make every gateway unready while the others serve. Which of them answers is no matter here.
+        If it doesn't respond, two more checks run concurrently and therefore reach two replicas: a frozen one must not
+        make every gateway unready while the others serve. Either response counts.
 
         Raises:
             CitewireError: It can't be reached.
@@ -65,8 +65,8 @@ class ServiceHealth:
             return await self._ask_two()
 
     async def _ask_two(self) -> bool:
-        # One after the other wouldn't do: a connection that comes up in between makes the channel begin anew, perhaps
-        # with the replica that stands still.
+        # Checking sequentially isn't enough: a new connection in between restarts the channel's rotation, perhaps
+        # with the frozen replica.
         attempts = [asyncio.create_task(self._ask(), name=f"health-{number}") for number in range(2)]
         try:
             for answer in asyncio.as_completed(attempts):
@@ -77,7 +77,7 @@ class ServiceHealth:
             await end(*attempts)
             for task in attempts:
                 if not task.cancelled():
-                    task.exception()  # that it was seen
+                    task.exception()  # marks the exception as retrieved
 
     async def _ask(self) -> bool:
         response = await client.unary(self._check, health_pb2.HealthCheckRequest(), timeout=_ATTEMPT_SECONDS)

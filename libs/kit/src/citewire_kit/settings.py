@@ -30,7 +30,7 @@ def settings_config(prefix: str) -> SettingsConfigDict:
         env_prefix=prefix,
         frozen=True,
         extra="ignore",
-        env_ignore_empty=True,  # an empty variable is an unset one, as compose files and shells produce them
+        env_ignore_empty=True,  # an empty variable counts as unset, because compose files and shells produce them
         validate_by_name=True,  # tests build settings with keywords
         validate_by_alias=True,
         validate_default=True,
@@ -41,7 +41,7 @@ Unsigned = Literal["refused", "accepted"]
 
 
 class TlsSettings(BaseSettings):
-    """A process's identity towards the others. Part of each server's settings, and of commands that call a server."""
+    """A process's identity for other processes. Part of each server's settings, and of commands that call a server."""
 
     model_config = settings_config("CITEWIRE_")
 
@@ -53,15 +53,15 @@ class TlsSettings(BaseSettings):
     """File with its private key."""
 
     tls_ca: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_TLS_CA"))
-    """File with the certificate of the authority that servers and clients must be certified by."""
+    """File with the certificate of the authority that issues the certificates of servers and clients."""
 
     caller_key: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_CALLER_KEY"))
-    """File with the private key (Ed25519, PEM) by which the process signs for whom it calls a service. The file may be
-    replaced at any time. Unset: only the local tenant can be called for."""
+    """File with the private key (Ed25519, PEM) with which the process signs its calls. The file may be replaced at any
+    time. Unset: only calls for the local tenant are possible."""
 
     unsigned_callers: Unsigned = Field(default="refused", validation_alias=AliasChoices("CITEWIRE_UNSIGNED_CALLERS"))
-    """`accepted`: a service takes it unsigned who calls, and a process also says it so. Only while an installation is
-    upgraded from a version that didn't sign: whoever reaches a service reads everything meanwhile."""
+    """`accepted`: a service accepts unsigned callers, and a process also sends its caller unsigned. Use it only while
+    upgrading from a version that didn't sign: meanwhile whoever reaches a service can read everything."""
 
     @model_validator(mode="after")
     def _tls_is_complete(self) -> Self:
@@ -78,7 +78,7 @@ class TlsSettings(BaseSettings):
         return TlsFiles(*files)
 
     def signer(self) -> Signer:
-        """Returns what signs this process's calls; its issuer is `citewire-` and the process's name.
+        """Returns the signer of this process's calls; its issuer is `citewire-` and the process's name.
 
         Raises:
             StartupError: The key can't be read.
@@ -94,7 +94,7 @@ class ProcessSettings(TlsSettings):
     model_config = settings_config("CITEWIRE_")
 
     host: str = "127.0.0.1"
-    """Address to listen on. Loopback by default, so that opening a port to a network is a choice."""
+    """Address to listen on. Loopback by default, so that opening a port to a network is a deliberate choice."""
 
     port: int = Field(ge=0, le=65535)
     """Port to listen on; 0 takes a free one (tests)."""
@@ -106,11 +106,11 @@ class ProcessSettings(TlsSettings):
     """Port of the metrics server; 0 takes a free one (tests)."""
 
     auth: Auth = Field(default="keys", validation_alias=AliasChoices("CITEWIRE_AUTH"))
-    """`keys`: every call says who calls. `off`: everybody is the local tenant, on loopback only."""
+    """`keys`: every call must identify its caller. `off`: everybody is the local tenant, on loopback only."""
 
     audit: Literal["on", "required", "off"] = Field(default="on", validation_alias=AliasChoices("CITEWIRE_AUDIT"))
-    """`on`: who did what is noted; what can't be written for long is dropped, and counted. `required`: requests are
-    refused then. `off`: nothing is noted."""
+    """`on`: actions are recorded; if they can't be written for a long time they are dropped, and counted. `required`:
+    requests are rejected then. `off`: nothing is recorded."""
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", validation_alias=AliasChoices("CITEWIRE_LOG_LEVEL")
@@ -133,22 +133,22 @@ class ProcessSettings(TlsSettings):
     """`on`: traces include prompts (questions, passages) and answers, for everyone who can read the traces."""
 
     reflection: Literal["on", "off"] = Field(default="on", validation_alias=AliasChoices("CITEWIRE_REFLECTION"))
-    """`on`: gRPC servers describe their contracts by reflection, to callers without a tenant too. `off`: to nobody."""
+    """`on`: gRPC servers describe their contracts by reflection, even to callers without a tenant."""
 
     plaintext: Unsigned = Field(default="refused", validation_alias=AliasChoices("CITEWIRE_PLAINTEXT"))
-    """`accepted`: a gRPC service may listen beyond loopback without TLS, where the network itself is trusted."""
+    """`accepted`: a gRPC service may listen beyond loopback without TLS, for networks that are trusted themselves."""
 
     drain_seconds: float = Field(default=330.0, ge=0)
-    """Seconds for running calls after SIGTERM: longer than the longest stream (300 s), which would be cut."""
+    """Seconds for running calls after SIGTERM: longer than the longest stream (300 s), so that none is cut off."""
 
     connection_seconds: float = Field(default=30.0, gt=0, validation_alias=AliasChoices("CITEWIRE_CONNECTION_SECONDS"))
-    """Age in seconds at which a gRPC connection is renewed; running calls go on. Clients query DNS again only then,
+    """Age in seconds at which a gRPC connection is renewed; running calls continue. Clients query DNS again only then,
     so a new replica gets its first call after at most this time, and a rollout must wait as long between replicas."""
 
     leave_seconds: float = Field(default=2.0, ge=0)
     """Seconds between NOT_SERVING and the end of accepting calls, so that clients and load balancers leave first.
 
-    Without it, a call that arrives during the stop may be cancelled, or wait for its deadline."""
+    Without it, a call that arrives during the shutdown may be cancelled, or wait until its deadline."""
 
     @model_validator(mode="after")
     def _no_auth_stays_on_loopback(self) -> Self:
@@ -172,7 +172,7 @@ class ProcessSettings(TlsSettings):
 
 
 class CallerSettings(ProcessSettings):
-    """Settings of every process that calls services for organisations of its own choice."""
+    """Settings of processes that call services on behalf of any organisation."""
 
     model_config = settings_config("CITEWIRE_")
 
@@ -184,21 +184,21 @@ class CallerSettings(ProcessSettings):
         """
         if self.auth == "keys" and self.caller_key is None and self.unsigned_callers == "refused":
             raise StartupError(
-                "CITEWIRE_CALLER_KEY is required while CITEWIRE_AUTH is keys: services take signed calls only "
+                "CITEWIRE_CALLER_KEY is required while CITEWIRE_AUTH is keys: services accept only signed calls "
                 "(docs/how-to/callers.md)"
             )
         return super().signer()
 
 
 class ServiceSettings(ProcessSettings):
-    """Settings of every gRPC service: whose calls it takes."""
+    """Settings of every gRPC service: which callers it accepts."""
 
     model_config = settings_config("CITEWIRE_")
 
     caller_issuers: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_CALLER_ISSUERS"))
-    """File that says whose signed calls are taken, with their keys, organisations and methods
-    (docs/how-to/callers.md). It may be replaced at any time, as may the files of keys that it names. Required while
-    CITEWIRE_AUTH is `keys`; with it, unsigned calls are refused."""
+    """File with the trusted issuers of signed calls, their keys, organisations and methods (docs/how-to/callers.md). It
+    and the key files that it names may be replaced at any time. Required while CITEWIRE_AUTH is `keys`; with it,
+    unsigned calls are rejected."""
 
     @model_validator(mode="after")
     def _callers_are_known_beyond_loopback(self) -> Self:
@@ -207,12 +207,12 @@ class ServiceSettings(ProcessSettings):
         if self.caller_issuers is None:
             raise ValueError(
                 f"{self.env_name('host')} must be a loopback address without CITEWIRE_CALLER_ISSUERS: "
-                "the service couldn't tell who calls it (docs/how-to/callers.md)"
+                "otherwise the service can't identify its callers (docs/how-to/callers.md)"
             )
         if self.tls() is None and self.plaintext == "refused":
             raise ValueError(
-                f"{self.env_name('host')} must be a loopback address without CITEWIRE_TLS_CERT: who reads the network "
-                "could call as its callers do. If the network is trusted, set CITEWIRE_PLAINTEXT=accepted"
+                f"{self.env_name('host')} must be a loopback address without CITEWIRE_TLS_CERT: anyone reading the "
+                "network could impersonate its callers. If the network is trusted, set CITEWIRE_PLAINTEXT=accepted"
             )
         return self
 
@@ -258,7 +258,7 @@ def _describe(cls: type[BaseSettings], loc: Sequence[int | str], kind: str, mess
 
 
 def _field_of(cls: type[BaseSettings], loc: str) -> tuple[FieldInfo | None, str]:
-    """Finds a field by its name or alias: pydantic reports whichever gave the value."""
+    """Finds a field by its name or alias: pydantic reports whichever was used."""
     for name, field in cls.model_fields.items():
         if loc == name or loc in _aliases(field):
             return field, _env_name(cls, name)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Spending:
-    """What a chat or call has spent."""
+    """Tokens spent by a chat or call."""
 
     tokens: int
-    """Prompt and completion, or input; until it is known, what was held."""
+    """Prompt and completion, or input; the reserved amount until the actual one is known."""
 
 
 _spending: ContextVar[Spending | None] = ContextVar("citewire_spending", default=None)
@@ -19,7 +19,7 @@ _spending: ContextVar[Spending | None] = ContextVar("citewire_spending", default
 
 @contextmanager
 def note_spending(spending: Spending) -> Generator[None]:
-    """Adds what is spent inside the block, also by tasks that it starts, to `spending`."""
+    """Adds tokens spent inside the block, also by tasks that it starts, to `spending`."""
     token = _spending.set(spending)
     try:
         yield
@@ -28,7 +28,7 @@ def note_spending(spending: Spending) -> Generator[None]:
 
 
 def spend_tokens(count: int) -> None:
-    """Notes that the running call has spent tokens; outside of one it does nothing."""
+    """Records tokens spent by the running call; outside of one it does nothing."""
     spending = _spending.get()
     if spending is not None:
         spending.tokens += count

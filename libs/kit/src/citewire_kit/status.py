@@ -51,7 +51,7 @@ _HTTP: Mapping[Code, int] = {
     Code.DATA_LOSS: 500,
 }
 
-# Where HTTP says more exactly than the code alone would.
+# Reasons for which HTTP has a more specific status than their code.
 _HTTP_BY_REASON: Mapping[str, int] = {
     "BUDGET_EXCEEDED": 402,
     "INVALID_JSON": 400,
@@ -62,7 +62,7 @@ _HTTP_BY_REASON: Mapping[str, int] = {
     "OVERLOADED": 503,
     "PROVIDER_MISSING": 400,
     "PROVIDER_RATE_LIMITED": 503,
-    "STORAGE_FULL": 507,  # as WebDAV and drives say it: to come back later helps only who has made room
+    "STORAGE_FULL": 507,  # as in WebDAV: a retry helps only after space has been freed
 }
 
 
@@ -96,8 +96,8 @@ def to_rpc_status(err: CitewireError) -> Status:
 def from_rpc_error(err: grpc.RpcError) -> CitewireError:
     """Reads an error that a gRPC call raised.
 
-    Details of another domain, or none, give an error of the same code with a text that is safe to show; what the
-    peer or the library said is left to the log.
+    Without details, or with those of another domain, it returns an error with the same code and a text that is safe to
+    show; the original text is only logged.
     """
     code, details, trailing = _parts(err)
     for key, value in trailing:
@@ -109,7 +109,7 @@ def from_rpc_error(err: grpc.RpcError) -> CitewireError:
 
 
 def http_status(err: CitewireError) -> int:
-    """Returns the HTTP status that an error is answered with."""
+    """Returns the HTTP status of an error."""
     return _HTTP_BY_REASON.get(err.reason) or _HTTP.get(err.code, 500)
 
 
@@ -150,12 +150,12 @@ def _from_status(raw: bytes) -> CitewireError | None:
     status = Status()
     try:
         status.ParseFromString(raw)
-    except Exception:  # noqa: BLE001 # protobuf's DecodeError has no stable import; what can't be read isn't ours
+    except Exception:  # noqa: BLE001 # protobuf's DecodeError has no stable import
         return None
     info, bad, retry = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
     retry_after: float | None = None
     for detail in status.details:
-        # Unpack does nothing, and says so, if the detail is of another type.
+        # Unpack does nothing and returns False if the detail has another type.
         if detail.Unpack(retry):
             retry_after = retry.retry_delay.seconds + retry.retry_delay.nanos / 1e9
         elif not detail.Unpack(bad):
@@ -179,7 +179,7 @@ def _code_of(number: int) -> Code:
     return Code.UNKNOWN
 
 
-# How C-core describes a peer that vanished, where the code alone would look like a defect.
+# C-core's description of a peer that disappeared; the code alone would look like a defect.
 _GONE = ("RST_STREAM", "Stream removed", "Socket closed", "Connection reset", "GOAWAY")
 
 

@@ -12,9 +12,9 @@ from citewire_kit.metrics import STREAMS_CANCELLED, STREAMS_IN_FLIGHT, CancelCau
 
 @contextmanager
 def track_stream(dialect: str) -> Generator[None]:
-    """Counts one streamed answer while the block runs, and the cause if it is cut.
+    """Counts one streamed answer while the block runs, and the cause if it is cut off.
 
-    For the body of a streaming gRPC handler, where a cut is a CancelledError, or a GeneratorExit if the client left
+    For the body of a streaming gRPC handler, which gets a CancelledError, or a GeneratorExit if the client disconnected
     between two messages.
     """
     gauge = STREAMS_IN_FLIGHT.labels(dialect)
@@ -35,7 +35,7 @@ def track_stream(dialect: str) -> Generator[None]:
 
 
 def cancel_cause() -> CancelCause:
-    """Returns why the running call is being cancelled: our drain, its deadline, or else its client."""
+    """Returns why the running call is being cancelled: our drain, its deadline, or its client."""
     load = current_load.get()
     if load is not None and load.cutting:
         return "drain"

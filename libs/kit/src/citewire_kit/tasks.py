@@ -14,8 +14,8 @@ _WARN_ROUNDS: Final = 5
 async def end(*tasks: asyncio.Task[Any], again_seconds: float = AGAIN_SECONDS) -> None:
     """Cancels tasks and waits until they have ended, whatever their result.
 
-    They are cancelled repeatedly, as a cancellation can be lost: Python 3.11's `asyncio.wait_for`, which the connection
-    pool uses, returns its result instead if that arrives at the same moment. The task would run on forever.
+    They are cancelled repeatedly, because a cancellation can be lost: Python 3.11's `asyncio.wait_for`, which the
+    connection pool uses, returns its result instead if that arrives at the same moment, and the task would never end.
     """
     left = {task for task in tasks if not task.done()}
     rounds = 0

@@ -26,26 +26,26 @@ from citewire_kit.tracing import build_provider, capture_content, current_ids
 
 Event = MutableMapping[str, Any]
 
-# The default prints local variables of a traceback, and so questions, documents and keys.
+# The default prints local variables in tracebacks, and with them questions, documents and keys.
 _PLAIN_CONSOLE = structlog.dev.ConsoleRenderer(
     colors=False, timestamp_key="ts", exception_formatter=structlog.dev.plain_traceback
 )
 
-if not structlog.is_configured():  # for what logs before `setup`, or in a program that never calls it
+if not structlog.is_configured():  # for logging before `setup`, or in programs that never call it
     structlog.configure(processors=[structlog.processors.add_log_level, _PLAIN_CONSOLE])
 
-# Libraries that log a line per request, or things that matter only when one debugs them.
+# Libraries that log a line per request, or details that matter only for debugging them.
 _QUIET = ("uvicorn.access", "httpx", "httpx2", "httpcore", "httpcore2", "asyncio", "grpc._cython")
 
 
 class Telemetry:
-    """What `setup` started; `shutdown()` flushes it."""
+    """The result of `setup`; `shutdown()` flushes it."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._provider = provider
 
     def shutdown(self) -> None:
-        """Exports the spans that are waiting, and stops. Call it last: after it nothing is exported."""
+        """Exports the waiting spans and stops. Call it last: nothing is exported afterwards."""
         self._provider.shutdown()
         for handler in logging.getLogger().handlers:
             handler.flush()
@@ -66,7 +66,7 @@ class MetricsServer:
     def close(self) -> None:
         """Stops the server and frees its port.
 
-        The server looks only twice a second whether to stop, or when somebody connects: so this does.
+        The server checks whether to stop only twice a second, or when somebody connects, so this connects.
         """
         stopping = threading.Thread(target=self._server.shutdown)
         stopping.start()
@@ -143,16 +143,16 @@ def start_metrics_server(settings: ProcessSettings) -> MetricsServer:
     """Serves the process's metrics on their own port.
 
     Raises:
-        StartupError: The port can't be had.
+        StartupError: The port isn't available.
     """
     return serve_metrics(settings.metrics_host, settings.metrics_port, setting=settings.env_name("metrics_port"))
 
 
 def serve_metrics(host: str, port: int, *, setting: str) -> MetricsServer:
-    """The same for a process with settings of its own; `setting` is the variable that names the port.
+    """Like `serve_metrics`, for a process with its own settings; `setting` is the variable with the port.
 
     Raises:
-        StartupError: The port can't be had.
+        StartupError: The port isn't available.
     """
     try:
         server, thread = start_http_server(port, host, registry=REGISTRY)

@@ -19,10 +19,10 @@ from citewire_kit.errors import FieldViolation, InvalidArgument, Unauthenticated
 Plan = Literal["free", "basic", "pro"]
 
 INPUT_TOKENS: Final[Mapping[Plan, int]] = MappingProxyType({"free": 30_000, "basic": 30_000, "pro": 150_000})
-"""Tokens that a model is given at most, by tenant plan."""
+"""Maximum prompt tokens by tenant plan."""
 
 RESERVED_TOKENS: Final = 1_500
-"""Of these, for the system prompt and the history; the context has the rest."""
+"""Portion of these for the system prompt and the history; the rest is for the context."""
 
 ORG_KEY = "cw-org"
 USER_KEY = "cw-user"
@@ -39,18 +39,18 @@ _TOKEN = re.compile(r"[A-Za-z0-9_.:@-]{1,128}")
 _MAX_ROLES = 32
 
 MAX_GROUP_CHARS: Final = 200
-"""Of a group's name."""
+"""Maximum length of a group's name."""
 
 MAX_GROUPS: Final = 200
-"""Groups of one user that may travel; more are refused, never cut."""
+"""Maximum number of groups per user; more are rejected, never truncated."""
 
 ROLES: Final = ("reader", "editor", "admin", "owner")
-"""What a user may do in an organisation, from the least to the most: each may all that the one before may."""
+"""Roles in an organisation, in ascending order: each includes all rights of the previous one."""
 
 Role = Literal["reader", "editor", "admin", "owner"]
 
 _ROLE_ALIASES: Final[Mapping[str, Role]] = MappingProxyType({"member": "editor"})
-"""What roles were called before; rows and callers of then still have them."""
+"""Former names of roles, which older rows and callers still have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +62,21 @@ class Tenant:
     plan: Plan
     roles: tuple[str, ...] = ()
     key_id: str = ""
-    """Id of the API key that the request came with, never the key; "" without one. Budgets may be its own."""
+    """Id of the request's API key, never the key itself; "" without one. Keys may have their own budgets."""
     groups: tuple[str, ...] = ()
-    """Names of the user's groups, as who signed the user in says; at most `MAX_GROUPS`."""
+    """Names of the user's groups, according to the identity provider or key; at most `MAX_GROUPS`."""
 
     def is_at_least(self, role: Role) -> bool:
-        """Says whether the user's highest role is `role` or one above it. Roles that aren't known give nothing."""
+        """Says whether the user's highest role is `role` or a higher one. Unknown roles grant nothing."""
         names: set[str] = {_ROLE_ALIASES.get(name, name) for name in self.roles}
         return not names.isdisjoint(ROLES[ROLES.index(role) :])
 
     @property
     def role(self) -> Role:
-        """The user's highest role, as rights on content go by it.
+        """The user's highest role, which determines rights on content.
 
-        A caller that says nothing of roles is an editor, as callers were before there were any; one with unknown roles
-        alone is a reader, who may do least.
+        A caller without roles is an editor, as all callers were before roles existed; one with only unknown roles is a
+        reader, the lowest role.
         """
         if not self.roles:
             return "editor"
@@ -85,19 +85,19 @@ class Tenant:
 
 
 LOCAL_TENANT = Tenant("local", "local", "pro", ("owner",))
-"""The caller when authentication is off."""
+"""The caller if authentication is off."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What a call is a part of. It decides nothing: accounts are kept by it."""
+    """What a call is part of. It affects only accounting."""
 
     profile: str = ""
     """Name of the chat's profile; "" outside of a chat."""
     exchange_id: str = ""
     """UUID of the chat's exchange; "" outside of one."""
     conversation_id: str = ""
-    """UUID of the conversation that it is kept in; "" outside of one."""
+    """UUID of its conversation; "" outside of one."""
 
 
 NO_CONTEXT = CallContext()
@@ -137,7 +137,7 @@ def use_tenant(tenant: Tenant) -> Generator[Tenant]:
 
 
 def current_call_context() -> CallContext:
-    """Returns what the running call is a part of; empty if nobody said."""
+    """Returns what the running call is part of; empty if it isn't set."""
     return _context.get()
 
 
@@ -152,7 +152,7 @@ def use_call_context(context: CallContext) -> Generator[CallContext]:
 
 
 def enter_call_context(context: CallContext) -> None:
-    """Makes `context` the current one for the rest of the running task: for generators, which another may close."""
+    """Makes `context` the current one for the rest of the running task: for generators closed by other tasks."""
     _context.set(context)
 
 
@@ -162,12 +162,12 @@ def current_request_id() -> str:
 
 
 def new_request_id() -> str:
-    """Makes a request id: 32 hexadecimal digits."""
+    """Generates a request id: 32 hexadecimal digits."""
     return uuid.uuid4().hex
 
 
 def is_token(text: str) -> bool:
-    """Says whether `text` may travel as an org, user, role or request id: 1-128 of A-Z a-z 0-9 _ . : @ -."""
+    """Says whether `text` is a valid org, user, role or request id: 1-128 of A-Z a-z 0-9 _ . : @ -."""
     return _TOKEN.fullmatch(text) is not None
 
 
@@ -183,10 +183,10 @@ def use_request_id(request_id: str) -> Generator[str]:
 
 
 def checked_tenant(tenant: Tenant) -> Tenant:
-    """Returns the tenant if it may travel.
+    """Returns the tenant if it can be sent.
 
     Raises:
-        InvalidArgument: A value holds what may not travel, or there is too much of it; the error names it.
+        InvalidArgument: A value contains invalid characters or is too long; the error names it.
     """
     if not _is_plan(tenant.plan):
         raise _invalid(PLAN_KEY, "must be free, basic or pro")
@@ -199,7 +199,7 @@ def to_metadata(tenant: Tenant) -> tuple[tuple[str, str], ...]:
     """Writes a tenant as gRPC metadata.
 
     Raises:
-        InvalidArgument: A value holds a character that may not travel.
+        InvalidArgument: A value contains an invalid character.
     """
     checked_tenant(tenant)
     return (
@@ -208,19 +208,19 @@ def to_metadata(tenant: Tenant) -> tuple[tuple[str, str], ...]:
         (PLAN_KEY, tenant.plan),
         (ROLES_KEY, ",".join(tenant.roles)),
         *(((API_KEY_KEY, tenant.key_id),) if tenant.key_id else ()),
-        # Names of groups are people's own words, in any script: percent-encoded.
+        # Group names may be in any script, so they are percent-encoded.
         *(((GROUPS_KEY, ",".join(quote(group, safe="") for group in tenant.groups)),) if tenant.groups else ()),
     )
 
 
 def context_to_metadata(context: CallContext) -> tuple[tuple[str, str], ...]:
-    """Writes what a call is a part of as gRPC metadata; what may not travel is left out: it isn't worth a failure."""
+    """Writes what a call is part of as gRPC metadata; invalid values are left out."""
     values = (context.profile, context.exchange_id, context.conversation_id)
     return tuple((key, value) for key, value in zip(_CONTEXT_KEYS, values, strict=True) if is_token(value))
 
 
 def context_from_metadata(metadata: Mapping[str, str]) -> CallContext:
-    """Reads what a call is a part of; what is missing or malformed is empty."""
+    """Reads what a call is part of; missing or malformed values are empty."""
     values = (metadata.get(key, "") for key in _CONTEXT_KEYS)
     return CallContext(*(value if is_token(value) else "" for value in values))
 
@@ -252,7 +252,7 @@ def from_metadata(metadata: Iterable[tuple[str, str | bytes]]) -> Tenant | None:
 
 
 def is_group(name: str) -> bool:
-    """Says whether a text can name a group."""
+    """Says whether a text is a valid group name."""
     return 0 < len(name) <= MAX_GROUP_CHARS and name.isprintable()
 
 
@@ -273,7 +273,7 @@ def _check_all(ids: dict[str, str], roles: tuple[str, ...], key_id: str) -> None
 
 def _check_groups(groups: tuple[str, ...]) -> None:
     if len(groups) > MAX_GROUPS:
-        raise _invalid(GROUPS_KEY, f"names {len(groups)} groups; at most {MAX_GROUPS} may travel")
+        raise _invalid(GROUPS_KEY, f"names {len(groups)} groups; at most {MAX_GROUPS} are allowed")
     if not all(is_group(group) for group in groups):
         raise _invalid(GROUPS_KEY, f"must be names of 1-{MAX_GROUP_CHARS} printable characters")
 

@@ -19,7 +19,7 @@ from citewire_kit.tls_files import TlsFiles, TlsPair
 from citewire_kit.watched import Watched
 
 _FINISH_SECONDS: Final = 310.0
-"""What the calls of a replaced channel have to finish: longer than the longest stream (300 s)."""
+"""Time for the calls of a replaced channel to finish: longer than the longest stream (300 s)."""
 
 
 def _watch(files: TlsFiles) -> Watched[TlsPair]:
@@ -30,7 +30,7 @@ def _watch(files: TlsFiles) -> Watched[TlsPair]:
 
 
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Returns credentials that take only clients with a certificate of the same authority.
+    """Returns credentials that accept only clients with a certificate of the same authority.
 
     Raises:
         StartupError: The files can't be read.
@@ -42,22 +42,22 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
         return grpc.ssl_server_certificate_configuration([(pair.key, pair.cert)], root_certificates=pair.ca)
 
     def fetch() -> grpc.ServerCertificateConfiguration | None:
-        """Called by grpc at each handshake; None keeps what it has."""
+        """Called by grpc at each handshake; None keeps the current certificate."""
         return configuration() if watched.changed() else None
 
     return grpc.dynamic_ssl_server_credentials(
         configuration(),
-        fetch,  # pyright: ignore[reportArgumentType] # the stubs don't know that None means no change
+        fetch,  # pyright: ignore[reportArgumentType] # the stubs don't allow None, which means no change
         require_client_authentication=True,
     )
 
 
 class RenewedChannel(grpc.aio.Channel):
-    """A channel that signs for whom it calls; when its certificate is renewed, calls go over a new connection.
+    """A channel that signs its calls; after its certificate is renewed, calls use a new connection.
 
     Args:
-        files: The certificate's; None: without TLS.
-        signer: Signs each call's tenant; None: nothing is signed.
+        files: The files of the certificate; None for no TLS.
+        signer: Signs each call's tenant; None for unsigned calls.
         open_channel: Opens a channel with the given credentials.
 
     Raises:
@@ -86,7 +86,7 @@ class RenewedChannel(grpc.aio.Channel):
         return self._channel
 
     async def close(self, grace: float | None = None) -> None:
-        """Closes the channel and those before it; running calls have `grace` seconds."""
+        """Closes the channel and its predecessors; running calls have `grace` seconds."""
         finishing = tuple(self._finishing)
         for task in finishing:
             task.cancel()
@@ -136,21 +136,21 @@ class RenewedChannel(grpc.aio.Channel):
         return self._open(grpc.ssl_channel_credentials(pair.ca, pair.key, pair.cert))
 
     def signature(self, path: str) -> tuple[tuple[str, str], ...]:
-        """Returns the metadata that says who calls, bound to the certificate of the channel that is current."""
+        """Returns the metadata that identifies the caller, bound to the current channel's certificate."""
         if self._signer is None:
             return ()
         return self._signer.metadata(path, b"" if self._watched is None else self._watched.value.cert)
 
 
 class _Method:
-    """A method of a stub, which each call looks for anew."""
+    """A method of a stub, which is looked up for each call."""
 
     def __init__(self, channel: RenewedChannel, shape: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._renewed, self._shape, self._args, self._kwargs = channel, shape, args, kwargs
         self._made_for: grpc.aio.Channel | None = None
         self._callable: Any = None
         path: str | bytes = args[0] if args else kwargs["method"]
-        self._method = path.encode() if isinstance(path, str) else path  # where `client` finds the name, as in grpc's
+        self._method = path.encode() if isinstance(path, str) else path  # `client` reads this, as in grpc's
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 # grpc's signature
         channel = self._renewed.current()

@@ -8,11 +8,11 @@ from typing import Final
 _ATTEMPTS: Final = 3
 
 Stamp = tuple[tuple[Path, int, int, int], ...]
-"""The state of some files: another one means that a file was replaced."""
+"""Identifies the state of files: a different value means that a file was replaced."""
 
 
 def stamp_of(paths: Iterable[Path]) -> Stamp:
-    """Returns what changes when one of the files is replaced.
+    """Returns a value that changes when one of the files is replaced.
 
     Raises:
         OSError: A file can't be found.
@@ -35,14 +35,14 @@ class TlsPair:
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Where a process's certificate, its key and the authority's certificate are."""
+    """Paths of a process's certificate, its key and the authority's certificate."""
 
     cert: Path
     key: Path
     ca: Path
 
     def stamp(self) -> Stamp:
-        """Returns what changes when a file is replaced.
+        """Returns a value that changes when a file is replaced.
 
         Raises:
             OSError: A file can't be found.
@@ -50,7 +50,7 @@ class TlsFiles:
         return stamp_of((self.cert, self.key, self.ca))
 
     def read(self) -> tuple[Stamp, TlsPair]:
-        """Reads the files, all of the same renewal.
+        """Reads the files, all from the same renewal.
 
         Raises:
             OSError: A file can't be read, or they are replaced faster than they can be read.

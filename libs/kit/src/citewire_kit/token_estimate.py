@@ -15,7 +15,7 @@ MESSAGE_OVERHEAD: Final = 4
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimates the tokens of `text`: 0 for nothing, else at least 1."""
+    """Estimates the tokens of `text`: 0 if it is empty, else at least 1."""
     if text.isascii():
         return -(-len(text) // ASCII_BYTES_PER_TOKEN)
     total = len(text.encode("utf-8", "surrogatepass"))

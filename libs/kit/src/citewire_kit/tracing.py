@@ -19,18 +19,18 @@ _PROPAGATOR = TraceContextTextMapPropagator()
 
 
 class _Content:
-    """Whether spans may hold what models are told and answer."""
+    """Whether spans may contain prompts and answers."""
 
     captured = False
 
 
 def capture_content(*, on: bool) -> None:
-    """Decides, once for the process, whether spans hold what models are told and answer. They don't by default."""
+    """Sets, once for the process, whether spans contain prompts and answers. They don't by default."""
     _Content.captured = on
 
 
 def captures_content() -> bool:
-    """Says whether spans hold what models are told and answer."""
+    """Says whether spans contain prompts and answers."""
     return _Content.captured
 
 
@@ -45,7 +45,7 @@ def inject(carrier: MutableMapping[str, str], context: Context | None = None) ->
 
 
 def extract(carrier: Mapping[str, str]) -> Context:
-    """Reads the trace context from `carrier`, whose keys are lower case; an empty context if there is none."""
+    """Reads the trace context from `carrier`, which has lower-case keys; an empty context if there is none."""
     return _PROPAGATOR.extract(carrier)
 
 
@@ -58,8 +58,8 @@ def current_ids() -> tuple[str, str] | None:
 def build_provider(service: str, otlp_endpoint: str | None) -> TracerProvider:
     """Builds the tracer provider.
 
-    With an endpoint, spans are exported in batches. Without one, a new trace isn't recorded (which costs next to
-    nothing) but has ids all the same; a caller's decision to sample is passed on.
+    With an endpoint, spans are exported in batches. Without one, new traces aren't recorded (which costs almost
+    nothing) but still have ids; a caller's sampling decision is passed on.
     """
     resource = Resource.create({"service.name": service})
     if otlp_endpoint is None:

@@ -11,24 +11,24 @@ from citewire_kit.tenant import Tenant
 
 
 class Resolved(NamedTuple):
-    """A setting that the database finds itself when a transaction's tenant is set."""
+    """A setting that the database computes when a transaction's tenant is set."""
 
     name: LiteralString
     expression: LiteralString
-    """Gives it as text."""
+    """Expression for its value as text."""
 
     on_nodes: LiteralString = ""
-    """The same, where the database is spread over nodes, if it says it otherwise there."""
+    """The same for a distributed database, if it differs there."""
 
 
 _SETTER: Final = "citewire.set_local"
-"""A database that is spread over nodes has this function, of names and values, which are arrays of text: it makes
-settings on all nodes, as `set_config` doesn't."""
+"""A distributed database has this function of names and values (text arrays), which changes settings on all nodes.
+`set_config` doesn't."""
 _spread: Final[weakref.WeakSet[AsyncConnection[Any]]] = weakref.WeakSet()
 
 
 async def find_nodes(connection: AsyncConnection[Any]) -> None:
-    """Remembers whether a new connection's database is spread over nodes."""
+    """Stores whether a new connection's database is distributed."""
     cursor = await connection.execute("SELECT to_regprocedure(%s) IS NOT NULL", (f"{_SETTER}(text[], text[])",))
     row = await cursor.fetchone()
     if row is not None and row[0]:
@@ -36,7 +36,7 @@ async def find_nodes(connection: AsyncConnection[Any]) -> None:
 
 
 def is_spread(connection: AsyncConnection[Any]) -> bool:
-    """Whether the connection's database is spread over nodes, so that some triggers and keys aren't there."""
+    """Whether the connection's database is distributed, and therefore lacks some triggers and keys."""
     return connection in _spread
 
 
@@ -44,9 +44,9 @@ def plans(*, once: bool) -> str:
     """Returns the `plan_cache_mode` of a transaction.
 
     Args:
-        once: Plan a statement once for each connection, whatever its values are: for statements that have one good
-            plan, as planning can take longer than they do. Otherwise plans are made for the values at hand: one plan
-            for all takes the vector index for tenants whose few rows are found faster, and completely, without it.
+        once: Plan a statement once per connection, whatever its values: for statements with one good plan, because
+            planning can take longer than they do. Otherwise they are planned for the actual values: a generic plan
+            uses the vector index even for tenants with few rows, which are found faster, and completely, without it.
     """
     return "force_generic_plan" if once else "force_custom_plan"
 
@@ -54,9 +54,9 @@ def plans(*, once: bool) -> str:
 def settings_of(
     tenant: Tenant | None, statement_seconds: float, *, plan_once: bool = False, spread: bool = False
 ) -> dict[str, str]:
-    """Returns the settings of a transaction: whose it is, for how long a statement may run, and how it is planned.
+    """Returns the settings of a transaction: its tenant, the maximum duration of statements, and how they are planned.
 
-    Where the database is spread over nodes, a plan for all values wouldn't say which node it is for.
+    In a distributed database, a generic plan couldn't determine the node.
     """
     whose = {} if tenant is None else _caller(tenant)
     timeout = f"{max(1, int(statement_seconds * 1000))}ms"
@@ -64,7 +64,7 @@ def settings_of(
 
 
 def _caller(tenant: Tenant) -> dict[str, str]:
-    """What policies go by. Names of groups are printable, so that a line break separates them."""
+    """The settings that policies use. Group names are printable, so line breaks can separate them."""
     return {
         "citewire.org_id": tenant.org_id,
         "citewire.user_id": tenant.user_id,
@@ -83,7 +83,7 @@ def begin(
 
 
 def set_all(connection: AsyncConnection[Any], names: tuple[str, ...], resolved: Resolved | None) -> tuple[bytes, ...]:
-    """Statements that set these for the transaction; each value is the parameter of its name, in the first of them."""
+    """Statements that set these values for the transaction; each is a parameter, by name, of the first statement."""
     return _set_all(names, resolved, spread=is_spread(connection))
 
 
@@ -95,13 +95,13 @@ def _set_all(names: tuple[str, ...], resolved: Resolved | None, *, spread: bool)
 
 def _statements(given: Mapping[str, sql.Composable], resolved: Resolved | None, *, spread: bool) -> list[sql.Composed]:
     if spread:
-        # One after the other: within one statement it is a node that would begin with the second.
+        # In two statements: within one, a node could begin with the second.
         lookups = {} if resolved is None else {resolved.name: sql.SQL(resolved.on_nodes or resolved.expression)}
         return [_spread_call(values) for values in (given, lookups) if values]
     call = _calls(given)
     if resolved is None:
         return [call]
-    # It is found by other settings, which are made before it.
+    # It is computed from other settings, which must be made first.
     lookup = _calls({resolved.name: sql.SQL(resolved.expression)})
     return [sql.SQL("WITH given AS MATERIALIZED ({}) {} FROM given").format(call, lookup)]
 

@@ -20,9 +20,9 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _THREADS: Final = 8
-"""Organisations that compute at the same time; more wait for a thread, each at most once for each of its lines."""
+"""Organisations that compute at the same time; others wait for a thread, each at most once per line."""
 _WAITERS: Final = 32
-"""Threads for what waits and hardly computes."""
+"""Threads for work that mostly waits."""
 
 _LinesOfLoops: TypeAlias = "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Lines]"
 
@@ -31,22 +31,22 @@ _waiting: _LinesOfLoops = weakref.WeakKeyDictionary()
 
 
 async def in_turn(work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Computes in a thread, after what the current organisation has asked for before.
+    """Computes in a thread, after the current organisation's earlier work.
 
-    A caller that leaves gives its place up; what is being computed goes on, and the next turn begins when it ends.
+    A cancelled caller gives up its place; running work continues, and the next turn begins when it ends.
     """
     return await _in_line("", partial(work, *args, **kwargs))
 
 
 async def in_long_turn(work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """As `in_turn`, in a line of its own: for what may take a second, so that the organisation's short work goes on."""
+    """Like `in_turn`, in a separate line: for work that may take a second, so that short work isn't delayed."""
     return await _in_line("long", partial(work, *args, **kwargs))
 
 
 async def in_waiting_turn(line: str, work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """As `in_turn`, for what waits for others and hardly computes: in threads of its own, which nobody else waits for.
+    """Like `in_turn`, for work that mostly waits: in separate threads, so that nothing else is delayed.
 
-    An organisation has as many of them at a time as it has lines.
+    An organisation has at most one of them per line.
     """
     return await _in_line(line, partial(work, *args, **kwargs), waits=True)
 
@@ -61,11 +61,11 @@ async def _in_line(line: str, work: Callable[[], _T], *, waits: bool = False) ->
 
 
 class _Lines:
-    """Who computes and who waits, by organisation and line."""
+    """Running and waiting work, by organisation and line."""
 
     def __init__(self, threads: int) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="turn")
-        self._waiting: dict[tuple[str, str], deque[asyncio.Future[None]]] = {}  # of those that compute
+        self._waiting: dict[tuple[str, str], deque[asyncio.Future[None]]] = {}  # of lines that compute
 
     async def run(self, key: tuple[str, str], work: Callable[[], _T]) -> _T:
         await self._wait(key)
@@ -88,14 +88,14 @@ class _Lines:
         try:
             await turn
         except asyncio.CancelledError:
-            # The turn may have come in the same round of the event loop in which the caller left.
+            # The turn may have come in the same iteration of the event loop in which the caller was cancelled.
             if turn.done() and not turn.cancelled():
                 self._pass_on(key)
             raise
 
     def _end(self, key: tuple[str, str], future: "asyncio.Future[_T]") -> None:
         if not future.cancelled():
-            future.exception()  # its caller may have left: then nobody else looks at it
+            future.exception()  # marks it as retrieved, because its caller may be gone
         self._pass_on(key)
 
     def _pass_on(self, key: tuple[str, str]) -> None:

@@ -16,9 +16,9 @@ from citewire_kit.postgres import Pool, tenant_transaction
 from citewire_kit.tenant import Tenant
 
 _PAGE: Final = 200
-"""Rows that one statement reads."""
+"""Rows per statement."""
 _STATEMENT_SECONDS: Final = 120.0
-"""One may have to look through a whole organisation's rows for a few."""
+"""A statement may have to scan all of an organisation's rows for a few."""
 
 _TABLES: Final = """
 SELECT c.relname,
@@ -38,13 +38,13 @@ ORDER BY c.relname
 
 @dataclass(frozen=True, slots=True)
 class UserTables:
-    """How a schema's tables name users. Those without an organisation, and columns of bytes, are never exported."""
+    """How a schema's tables refer to users. Tables without an organisation and binary columns are never exported."""
 
     schema: str
     columns: tuple[LiteralString, ...]
-    """Columns that hold a user's id, in whichever table."""
+    """Columns with a user's id, in any table."""
     conditions: Mapping[str, LiteralString]
-    """Of tables that name users otherwise, or besides: a condition on the row `t`, with parameters `org` and `user`."""
+    """For tables that refer to users in other ways: a condition on the row `t`, with parameters `org` and `user`."""
     left_out: frozenset[str]
     """Tables, and columns as `table.column`, that aren't exported."""
 
@@ -68,7 +68,7 @@ async def user_rows(pool: Pool, tenant: Tenant, tables: UserTables, user_id: str
     """Yields each row that names a user of the tenant's organisation, as far as the tenant may see it.
 
     Raises:
-        psycopg.errors.InsufficientPrivilege: A table may not be read: what is exported would not be whole.
+        psycopg.errors.InsufficientPrivilege: A table can't be read, so the export would be incomplete.
         Unavailable, DeadlineExceeded: As `tenant_transaction`.
     """
     async with tenant_transaction(pool, tenant) as connection:
@@ -91,7 +91,7 @@ async def user_rows(pool: Pool, tenant: Tenant, tables: UserTables, user_id: str
 
 
 def _condition(tables: UserTables, table: _Table) -> sql.Composable | None:
-    """When a row is about the user; None: no column of the table names one."""
+    """Condition for a row about the user; None if the table doesn't refer to users."""
     parts: list[sql.Composable] = [
         sql.SQL("t.{} = %(user)s").format(sql.Identifier(name)) for name in tables.columns if name in table.columns
     ]

@@ -10,16 +10,16 @@ from citewire_kit.tls_files import Stamp, stamp_of
 T = TypeVar("T")
 
 _LOOK_SECONDS: Final = 1.0
-"""How often the files are looked at, at most."""
+"""Minimum interval between checks of the files."""
 
-log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)  # the settings use this, and telemetry uses those
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)  # importing telemetry would be circular
 
 
 class Watched(Generic[T]):
     """The newest readable content of some files.
 
     Args:
-        read: Reads the files, with a stamp of before.
+        read: Reads the files, with their state before reading.
         topic: What they are, for the log.
 
     Raises:
@@ -34,7 +34,7 @@ class Watched(Generic[T]):
         self._failing = False
 
     def changed(self) -> bool:
-        """Looks at the files, at most once a second; says whether `value` is a new one."""
+        """Checks the files, at most once a second; says whether `value` is a new one."""
         now = time.monotonic()
         if now - self._looked < _LOOK_SECONDS:
             return False
@@ -44,7 +44,7 @@ class Watched(Generic[T]):
                 return False
             self._stamp, self.value = self._read()
         except (OSError, ValueError) as exc:
-            # What is at hand is valid for a while: it is kept until the files can be read again.
+            # The current content is still valid for a while, and is kept until the files can be read again.
             if not self._failing:
                 log.warning("files_unreadable", files=self._topic, error=str(exc))
             self._failing = True

@@ -29,16 +29,16 @@ _METHODS: Final[Mapping[str, Sequence[str]]] = {
         "citewire.generator.v1.GeneratorService/Enrich",
     )
 }
-"""What a process of ours calls, where that isn't everything."""
+"""The services that a process calls, if these aren't all."""
 
 
 def make_keys(folder: Path, names: Mapping[str, Sequence[str]], *, readable: bool = False) -> None:
     """Makes `NAME.pem` and an entry in `issuers.json` for each name that has none; changes nothing else.
 
     Args:
-        folder: Where.
-        names: Whose keys, with the organisations that each may call for; none: all.
-        readable: By every user, where something else protects the folder.
+        folder: Where the files are created.
+        names: Owners of the keys, with the organisations that each may call for; none means all.
+        readable: Make the files readable by every user, for folders that are protected otherwise.
 
     Raises:
         OSError: A file can't be written.
@@ -60,11 +60,11 @@ def make_keys(folder: Path, names: Mapping[str, Sequence[str]], *, readable: boo
 
 
 def rotate_key(folder: Path, name: str, *, known_seconds: float, last_seconds: float) -> None:
-    """Replaces a key while everything runs: all services know the new key before it signs.
+    """Replaces a key without downtime: all services know the new key before it is used.
 
     Args:
         folder: Where `make_keys` made it.
-        name: Whose key.
+        name: The key's owner.
         known_seconds: Wait until every service has read the file of issuers.
         last_seconds: Wait until the last token of the old key has expired.
 
@@ -95,7 +95,7 @@ def _read(folder: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, text: str) -> None:
-    # Born whole and ours alone: nobody reads half of a file, and no other user ever reads one.
+    # Created complete and private: nobody can read half a file, and no other user can read it at all.
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}-")
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
@@ -146,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    """Runs the command that was given; 1 if it can't be done."""
+    """Runs the given command; returns 1 if it fails."""
     options = _parser().parse_args()
     try:
         match options.command:

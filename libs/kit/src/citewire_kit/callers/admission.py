@@ -22,10 +22,10 @@ log = get_logger(__name__)
 
 
 class Admission:
-    """Finds out who calls a service.
+    """Identifies a service's callers.
 
     Args:
-        settings: The service's.
+        settings: The service's settings.
         service: Its name, as in `telemetry.setup`.
 
     Raises:
@@ -41,24 +41,24 @@ class Admission:
         if settings.auth == "keys" and path is None and not self._plain:
             raise StartupError(
                 "CITEWIRE_CALLER_ISSUERS is required while CITEWIRE_AUTH is keys: "
-                "the service couldn't tell who calls it (docs/how-to/callers.md)"
+                "otherwise it can't identify its callers (docs/how-to/callers.md)"
             )
         metrics.UNSIGNED_ACCEPTED.set(self._plain)
         if self._plain:
             log.warning("unsigned_callers_accepted", advice="set CITEWIRE_UNSIGNED_CALLERS=refused after the upgrade")
 
     async def tenant_of(self, metadata: Sequence[tuple[str, str | bytes]], path: str, context: Context) -> Tenant:
-        """Returns for whom a call works.
+        """Returns the tenant of a call.
 
         Args:
-            metadata: The call's.
+            metadata: The call's metadata.
             path: The method that is called: `/package.Service/Method`.
-            context: The call's, for its certificate.
+            context: The call's context, for its certificate.
 
         Raises:
             Unauthenticated: The call carries no token (reason `TENANT_MISSING`), or one that proves nothing.
             PermissionDenied: The token's issuer may not do this.
-            InvalidArgument: What an unsigned call says of itself is malformed.
+            InvalidArgument: The metadata of an unsigned call is malformed.
         """
         tokens = [value for key, value in metadata if key == CALLER_KEY]
         if len(tokens) > 1:
@@ -72,11 +72,11 @@ class Admission:
                 vouch(UNSIGNED)
                 return tenant
         if tokens:
-            raise refused("this service knows no issuer; set CITEWIRE_CALLER_ISSUERS")
+            raise refused("this service trusts no issuer; set CITEWIRE_CALLER_ISSUERS")
         if self._local:
             return LOCAL_TENANT
         raise Unauthenticated(
-            "the call doesn't say who calls: it needs the metadata cw-caller", reason="TENANT_MISSING"
+            "the call doesn't identify its caller: it needs the metadata cw-caller", reason="TENANT_MISSING"
         )
 
 

@@ -19,7 +19,7 @@ ANY: Final = "*"
 ALGORITHMS: Final = frozenset(
     {"EdDSA", "ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}
 )
-"""What an issuer may sign with: public keys only, as a shared secret would let every service sign."""
+"""Allowed algorithms: public keys only, because with a shared secret every service could sign."""
 
 _MAX_KEYS: Final = 64
 
@@ -31,16 +31,16 @@ class _Model(BaseModel):
 
 
 class Subject(_Model):
-    """Who a subject of a foreign issuer is here: its tokens name no organisation."""
+    """The tenant of an external issuer's subject, because its tokens name no organisation."""
 
     organisation: str
-    """The one organisation that it works for."""
+    """Its organisation."""
 
     user: str
-    """Its user in there."""
+    """Its user in that organisation."""
 
     plan: Plan
-    """The tenant plan whose limits hold for it."""
+    """The tenant plan that limits it."""
 
     roles: tuple[str, ...] = ()
     """Its organisation roles."""
@@ -49,7 +49,7 @@ class Subject(_Model):
     """Its groups."""
 
     methods: tuple[_Method, ...] = ()
-    """What it may call, where that is less than its issuer may."""
+    """What it may call, if that is less than its issuer may."""
 
     @model_validator(mode="after")
     def _may_travel(self) -> Self:
@@ -60,7 +60,7 @@ class Subject(_Model):
         return self
 
     def tenant(self) -> Tenant:
-        """Returns who that is."""
+        """Returns the subject as a tenant."""
         return Tenant(self.organisation, self.user, self.plan, self.roles, "", self.groups)
 
 
@@ -74,13 +74,13 @@ class Issuer(_Model):
     """File with its public keys, a JWK set; beside the file of issuers unless absolute."""
 
     keys_url: Annotated[str, Field(pattern="^https://.+")] | None = None
-    """Where its JWK set is served; asked every five minutes, and for a key that isn't known yet."""
+    """URL of its JWK set; fetched every five minutes, and when a key isn't known yet."""
 
     keys_ca: Path | None = None
     """File with the authority that certifies `keys_url`, in PEM; unset: the system's."""
 
     keys_bearer: Path | None = None
-    """File with the bearer token that `keys_url` wants, read for each request."""
+    """File with the bearer token for `keys_url`, read for each request."""
 
     organisations: tuple[str, ...] = ()
     """Ids of the organisations that its tokens may name; `*` for all. Not for an issuer with `subjects`."""
@@ -89,19 +89,19 @@ class Issuer(_Model):
     """What may be called with its tokens: `*`, `package.Service/*` or `package.Service/Method`."""
 
     certificates: tuple[str, ...] = ()
-    """Names (SAN) of the certificates that its tokens may come with. Required where the service uses TLS."""
+    """Names (SAN) of the certificates with which its tokens may be sent. Required if the service uses TLS."""
 
     lifetime_seconds: int = Field(default=LIFETIME_SECONDS, ge=1, le=86_400)
-    """The longest time from a token's start to its end. Only an issuer with `subjects` may have more than the
-    default: theirs are tokens of a platform, which decides."""
+    """Maximum lifetime of a token. Only an issuer with `subjects` may exceed the default, because the platform
+    decides on the lifetime of its tokens."""
 
     subjects: Mapping[str, Subject] = {}
-    """For a foreign issuer, such as Kubernetes: who its subjects are. Nobody else is let in."""
+    """For an external issuer, such as Kubernetes: its subjects. All others are rejected."""
 
     @model_validator(mode="before")
     @classmethod
     def _defaults(cls, values: object) -> object:
-        # A foreign issuer's subjects say for which organisation each works.
+        # Each subject of an external issuer has its own organisation.
         if isinstance(values, dict) and cast("dict[str, object]", values).get("subjects"):
             if "organisations" in values:
                 raise ValueError("organisations: an issuer with subjects has none, as each subject has its own")
@@ -125,7 +125,7 @@ class _File(_Model):
 
 @dataclass(frozen=True, slots=True)
 class IssuerKey:
-    """A public key, and whose it is."""
+    """A public key and its issuer."""
 
     issuer: str
     key: jwt.PyJWK
@@ -133,7 +133,7 @@ class IssuerKey:
 
 @dataclass(frozen=True, slots=True)
 class Issuers:
-    """What the file says, with the keys of the files that it names. Keys behind addresses are fetched later."""
+    """The file's contents, with the keys from the files that it names. Keys at URLs are fetched later."""
 
     by_name: Mapping[str, Issuer]
     keys: Mapping[str, IssuerKey]
@@ -145,7 +145,7 @@ class Issuers:
 
         Args:
             path: The file.
-            tls: Whether callers have certificates: every issuer must then say which.
+            tls: Whether callers have certificates, which every issuer must then name.
 
         Raises:
             OSError: A file can't be read.
@@ -170,7 +170,7 @@ class Issuers:
 
 
 def parse_jwks(raw: bytes) -> tuple[dict[str, Any], ...]:
-    """Takes a JWK set apart.
+    """Parses a JWK set.
 
     Raises:
         ValueError: It isn't one.
@@ -183,15 +183,15 @@ def parse_jwks(raw: bytes) -> tuple[dict[str, Any], ...]:
 
 
 def public_keys(issuer: str, jwks: tuple[dict[str, Any], ...], *, skip_unknown: bool = False) -> list[IssuerKey]:
-    """Makes the keys of one issuer usable.
+    """Parses the keys of one issuer.
 
     Args:
-        issuer: Its name.
+        issuer: The issuer's name.
         jwks: The keys.
-        skip_unknown: Whether keys of kinds that we don't use are left out instead of refused.
+        skip_unknown: Whether to skip keys of unsupported kinds instead of rejecting them.
 
     Raises:
-        ValueError: A key can't be used, is a secret one, or has no `kid`.
+        ValueError: A key can't be used, is private, or has no `kid`.
     """
     return [key for jwk in jwks if (key := _public_key(issuer, jwk, skip_unknown=skip_unknown)) is not None]
 

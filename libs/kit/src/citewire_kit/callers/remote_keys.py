@@ -13,10 +13,10 @@ from citewire_kit.callers.issuers import Issuer, IssuerKey, parse_jwks, public_k
 from citewire_kit.telemetry import get_logger
 
 _FRESH_SECONDS: Final = 300.0
-"""For how long keys aren't asked for again, while none is missing."""
+"""How long keys are used before they are fetched again, unless one is missing."""
 
 _AGAIN_SECONDS: Final = 10.0
-"""How often an address is asked at most, whatever keys callers name."""
+"""Minimum interval between fetches from a URL, whatever keys callers name."""
 
 _TIMEOUT_SECONDS: Final = 2.0
 _MAX_BYTES: Final = 256 * 1024
@@ -25,19 +25,19 @@ log = get_logger(__name__)
 
 
 class RemoteKeys:
-    """Fetches key sets when they are needed, and keeps the last ones while an address doesn't answer."""
+    """Fetches key sets when they are needed, and keeps the last ones while a URL doesn't respond."""
 
     def __init__(self) -> None:
         self._fetched: dict[tuple[str, str], _Fetched] = {}
 
     async def find(self, issuers: Mapping[str, Issuer], key_id: str) -> list[IssuerKey]:
-        """Returns the keys of that id. Fetches what is old, or may hold a key that isn't known yet."""
+        """Returns the keys of that id. Fetches sets that are old, or that may contain a key not known yet."""
         asked = [(name, issuer) for name, issuer in issuers.items() if issuer.keys_url]
         return [key for keys in await asyncio.gather(*(self._find(*each, key_id) for each in asked)) for key in keys]
 
     async def _find(self, name: str, issuer: Issuer, key_id: str) -> list[IssuerKey]:
         state = self._fetched.setdefault((name, str(issuer.keys_url)), _Fetched())
-        async with state.lock:  # who waits finds what another has fetched
+        async with state.lock:  # waiters find the keys already fetched
             known = any(item.key.key_id == key_id for item in state.keys)
             if time.monotonic() - state.tried > (_FRESH_SECONDS if known else _AGAIN_SECONDS):
                 await state.fetch(name, issuer)
@@ -46,14 +46,14 @@ class RemoteKeys:
 
 @dataclass(slots=True)
 class _Fetched:
-    """The keys of one address."""
+    """The keys from one URL."""
 
     keys: list[IssuerKey] = field(default_factory=list[IssuerKey])
     tried: float = -math.inf
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def fetch(self, name: str, issuer: Issuer) -> None:
-        """Asks once; the keys at hand stay if that fails."""
+        """Fetches once; the previous keys stay if that fails."""
         self.tried = time.monotonic()
         try:
             raw = await asyncio.to_thread(_get, issuer)
@@ -66,10 +66,10 @@ class _Fetched:
 
 def _get(issuer: Issuer) -> bytes:
     context = ssl.create_default_context(cafile=issuer.keys_ca)
-    request = Request(str(issuer.keys_url))  # noqa: S310 # the settings allow https alone
+    request = Request(str(issuer.keys_url))  # noqa: S310 # the settings allow only https
     if issuer.keys_bearer is not None:
         request.add_header("Authorization", f"Bearer {issuer.keys_bearer.read_text().strip()}")
-    # Neither redirects nor a proxy: keys come from the configured address, or not at all.
+    # No redirects and no proxy: keys come from the configured URL or not at all.
     opener = OpenerDirector()
     for handler in (HTTPSHandler(context=context), HTTPErrorProcessor(), HTTPDefaultErrorHandler()):
         opener.add_handler(handler)

@@ -27,10 +27,10 @@ from citewire_kit.tls_files import Stamp, stamp_of
 from citewire_kit.watched import Watched
 
 _REUSE_SECONDS: Final = 15.0
-"""How long a token is sent again: a call that waits for its connection still arrives in time."""
+"""How long a token is reused, so that a call waiting for its connection still arrives in time."""
 
 _MAX_TOKENS: Final = 4096
-"""Tokens that are kept; the oldest goes first."""
+"""Cached tokens; the oldest is evicted first."""
 
 Metadata = tuple[tuple[str, str], ...]
 
@@ -66,19 +66,19 @@ def to_jwk(key: Ed25519PublicKey) -> dict[str, Any]:
 
 
 def sign(key: SigningKey, claims: Mapping[str, object]) -> str:
-    """Signs claims, names in their own script."""
+    """Signs claims; non-ASCII names aren't escaped."""
     payload = json.dumps(claims, ensure_ascii=False, separators=(",", ":")).encode()
     return jwt.PyJWS().encode(payload, key.private, algorithm="EdDSA", headers={"typ": TOKEN_TYPE, "kid": key.key_id})
 
 
 class Signer:
-    """Signs the running call's tenant, and sends the same token again while it is young.
+    """Signs the running call's tenant, and reuses a token while it is fresh.
 
     Args:
         issuer: The tokens' `iss`.
-        key: File with the private key (Ed25519, PEM), which may be replaced at any time. None: nothing is signed, so
-            only the local tenant can be served.
-        plain: Whether the tenant travels unsigned as well, for services of the version before.
+        key: File with the private key (Ed25519, PEM), which may be replaced at any time. None: nothing is signed, and
+            only calls for the local tenant are possible.
+        plain: Whether to send the tenant unsigned as well, for services of the previous version.
 
     Raises:
         StartupError: The key can't be read.
@@ -90,14 +90,14 @@ class Signer:
         self._tokens: dict[tuple[Tenant, str, str], tuple[str, float]] = {}
 
     def metadata(self, path: str, certificate: bytes = b"") -> Metadata:
-        """Returns what says who calls, for one call of the method at `path`; empty without a tenant.
+        """Returns the metadata that identifies the caller, for one call of the method `path`; empty without a tenant.
 
         Args:
             path: `/package.Service/Method`.
-            certificate: The channel's own, in PEM; the token is worth nothing under another.
+            certificate: The channel's own, in PEM; the token is bound to it.
 
         Raises:
-            InvalidArgument: The tenant holds what may not travel.
+            InvalidArgument: The tenant contains a value that can't be sent.
             Unauthenticated: There is no key, and the tenant isn't the local one (reason `TENANT_MISSING`).
         """
         tenant = find_tenant()
@@ -112,7 +112,7 @@ class Signer:
 
     def _token(self, tenant: Tenant, audience: str, certificate: bytes) -> str:
         key = self._key
-        assert key is not None  # noqa: S101 # for the type checker: the caller has looked
+        assert key is not None  # noqa: S101 # for the type checker: the caller has checked
         if key.changed():
             self._tokens.clear()
         now = time.time()
@@ -133,14 +133,14 @@ class Signer:
 
 
 def check_local(tenant: Tenant) -> None:
-    """Refuses to call for anybody but the local tenant, as nothing can be signed.
+    """Rejects calls for anybody but the local tenant, because nothing can be signed.
 
     Raises:
         Unauthenticated: Reason `TENANT_MISSING`.
     """
     if tenant.org_id != LOCAL_TENANT.org_id:
         raise Unauthenticated(
-            "this process has no key to sign for whom it calls; set CITEWIRE_CALLER_KEY", reason="TENANT_MISSING"
+            "this process has no key to sign its calls; set CITEWIRE_CALLER_KEY", reason="TENANT_MISSING"
         )
 
 

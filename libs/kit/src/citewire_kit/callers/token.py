@@ -15,13 +15,13 @@ CALLER_KEY: Final = "cw-caller"
 """The metadata entry of the token."""
 
 TOKEN_TYPE: Final = "cw-caller+jwt"  # noqa: S105 # a media type
-"""The header's `typ`, so that no other token of the same key can stand for a caller's."""
+"""The header's `typ`, so that no other token signed with the same key is accepted."""
 
 LIFETIME_SECONDS: Final = 25
-"""From a token's start to its end."""
+"""Lifetime of a token."""
 
 LEEWAY_SECONDS: Final = 5
-"""By how much clocks may differ. A token is refused 30 s after it was signed, whichever clock is ahead."""
+"""Allowed clock difference. A token is rejected 30 s after it was signed, whichever clock is ahead."""
 
 _TENANT_CLAIMS: Final = ("sub", "org", "plan", "roles", "groups", "key")
 
@@ -33,7 +33,7 @@ def audience_of(service: str) -> str:
 
 @lru_cache(maxsize=1024)
 def audience_of_method(path: str) -> str:
-    """Returns the `aud` of the service that answers `/citewire.<service>.v1.<Service>/<Method>`."""
+    """Returns the `aud` of the service that implements `/citewire.<service>.v1.<Service>/<Method>`."""
     return audience_of(parse_method(path).service.split(".")[1])
 
 
@@ -41,7 +41,7 @@ def to_claims(tenant: Tenant) -> dict[str, object]:
     """Writes a tenant as claims.
 
     Raises:
-        InvalidArgument: A value may not travel, such as a 201st group.
+        InvalidArgument: A value can't be sent, such as a 201st group.
     """
     checked_tenant(tenant)
     optional = {"roles": list(tenant.roles), "groups": list(tenant.groups), "key": tenant.key_id}
@@ -73,12 +73,12 @@ def _names(claims: Mapping[str, object], claim: str) -> tuple[str, ...]:
 
 
 def refused(why: str) -> Unauthenticated:
-    """Returns the error for a token that proves nothing; `why` is shown to the caller."""
+    """Returns the error for an invalid token; `why` is shown to the caller."""
     return Unauthenticated(f"the caller's token is refused: {why}", reason="CALLER_INVALID")
 
 
 def forbidden(why: str) -> PermissionDenied:
-    """Returns the error for a token that is valid, of a caller that may not do this."""
+    """Returns the error for a valid token of a caller that may not do this."""
     return PermissionDenied(f"the caller may not do this: {why}", reason="CALLER_FORBIDDEN")
 
 

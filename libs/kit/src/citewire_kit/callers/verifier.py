@@ -18,14 +18,14 @@ from citewire_kit.tenant import Tenant
 from citewire_kit.watched import Watched
 
 MAX_TOKEN_CHARS: Final = 240 * 1024
-"""Length of the longest token: 200 groups with names of 200 characters in any script fit."""
+"""Maximum length of a token: enough for 200 groups with names of 200 characters in any script."""
 
 _MAX_HEADER_CHARS: Final = 4096
 _MAX_TOKENS: Final = 8192
-"""Verified tokens that are kept; the oldest goes first."""
+"""Cached verified tokens; the oldest is evicted first."""
 
 _AGAIN_SECONDS: Final = 300.0
-"""After which a token is verified again."""
+"""How long a token is cached before it is verified again."""
 
 _REQUIRED: Final = ["iss", "aud", "sub", "iat", "exp"]
 
@@ -41,7 +41,7 @@ _REASONS: Final[Mapping[type[Exception], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The certificate that a call came with."""
+    """The certificate of a call's connection."""
 
     thumbprint: str
     """Its `x5t#S256`."""
@@ -52,11 +52,11 @@ class Peer:
 
 @dataclass(slots=True)
 class _Proof:
-    """A token that was verified, until it expires."""
+    """A verified token."""
 
     tenant: Tenant
     name: str
-    """The issuer's."""
+    """The issuer's name."""
 
     issuer: Issuer
     methods: tuple[str, ...]
@@ -66,14 +66,14 @@ class _Proof:
     """The thumbprint that the token is bound to; "" without."""
 
     expires: float
-    """By the clock, in seconds, with the leeway."""
+    """When it expires: seconds of the wall clock, with the leeway."""
 
     admitted: set[tuple[str, Peer | None]] = field(default_factory=set[tuple[str, "Peer | None"]])
-    """Methods and certificates that it was found good for."""
+    """Methods and certificates for which it was accepted."""
 
 
 class Verifier:
-    """Knows the issuers of one service, and the tokens that it has verified.
+    """Verifies the tokens of one service's callers, and caches the result.
 
     Args:
         service: The process's name, as in `telemetry.setup`.
@@ -94,15 +94,15 @@ class Verifier:
         self._verified: dict[bytes, _Proof] = {}
 
     async def verify(self, token: str, path: str, peer: Peer | None) -> Tenant:
-        """Returns for whom the bearer of `token` calls.
+        """Returns the tenant for which the bearer of `token` calls.
 
         Args:
             token: The token.
             path: The method that is called: `/package.Service/Method`.
-            peer: The certificate that the call came with; None without TLS.
+            peer: The certificate of the call's connection; None without TLS.
 
         Raises:
-            Unauthenticated: The token proves nothing (reason `CALLER_INVALID`).
+            Unauthenticated: The token is invalid (reason `CALLER_INVALID`).
             PermissionDenied: Its issuer may not do this (reason `CALLER_FORBIDDEN`).
         """
         if self._issuers.changed():
@@ -129,7 +129,7 @@ class Verifier:
         if item is not None:
             return _checked(item.issuer, issuers.by_name[item.issuer], self._decode(token, item), self._audience)
         error = refused("its key isn't one that this service knows")
-        for remote in await self._remote.find(issuers.by_name, key_id):  # two platforms may name a key alike
+        for remote in await self._remote.find(issuers.by_name, key_id):  # two platforms may use the same key id
             try:
                 decoded = self._decode(token, remote)
             except Unauthenticated as exc:
@@ -156,7 +156,7 @@ class Verifier:
 
 
 def _key_id(token: str) -> str:
-    """Reads the header's `kid`, which only says which key to try.
+    """Reads the header's `kid`, which only selects the key to try.
 
     Raises:
         Unauthenticated: There is none.
@@ -165,18 +165,18 @@ def _key_id(token: str) -> str:
     if not dot or len(head) > _MAX_HEADER_CHARS:
         raise refused("it isn't a JWS")
     try:
-        # With an empty body, so that no unverified one is read.
+        # With an empty payload, so that no unverified one is read.
         header = jwt.get_unverified_header(f"{head}..")
     except (jwt.PyJWTError, UnicodeError) as exc:
         raise refused("it isn't a JWS") from exc
     key_id, algorithm = header.get("kid"), header.get("alg")
     if not isinstance(key_id, str) or algorithm not in ALGORITHMS:
-        raise refused("its header needs a kid, and an algorithm with a public key")
+        raise refused("its header needs a kid and an asymmetric algorithm")
     return key_id
 
 
 def _checked(name: str, issuer: Issuer, decoded: Mapping[str, Any], audience: str) -> _Proof:
-    """Checks what is ours in a token whose signature, issuer, audience and times are right."""
+    """Checks our own claims in a token whose signature, issuer, audience and times are valid."""
     header, claims = cast("dict[str, Any]", decoded["header"]), cast("dict[str, Any]", decoded["payload"])
     if claims["aud"] not in (audience, [audience]):
         raise refused("it is for several services; ask for one audience")
@@ -185,7 +185,7 @@ def _checked(name: str, issuer: Issuer, decoded: Mapping[str, Any], audience: st
     if not 0 < lifetime <= issuer.lifetime_seconds:
         raise refused(f"it lives for {lifetime} s; the issuer {name} may give at most {issuer.lifetime_seconds} s")
     bound = _bound_to(claims)
-    # A platform's token may live for hours: it is verified again, as its key may have been withdrawn.
+    # A platform's token may live for hours: it is verified again, because its key may have been withdrawn.
     expires = min(end + LEEWAY_SECONDS, time.time() + _AGAIN_SECONDS)
     if issuer.subjects:
         subject = issuer.subjects.get(claims["sub"])
@@ -212,7 +212,7 @@ def _admit(verified: _Proof, path: str, peer: Peer | None, *, tls: bool) -> None
     """Checks the method, and under TLS the certificate.
 
     Raises:
-        Unauthenticated: The token came with a certificate that isn't its own.
+        Unauthenticated: The token was sent with a certificate to which it isn't bound.
         PermissionDenied: The method isn't allowed, or the certificate isn't one of the issuer's.
     """
     allowed = [verified.issuer.methods, *([verified.methods] if verified.methods else [])]
@@ -220,7 +220,7 @@ def _admit(verified: _Proof, path: str, peer: Peer | None, *, tls: bool) -> None
     every = f"{method.partition('/')[0]}/{ANY}"
     if not all({ANY, method, every} & set(methods) for methods in allowed):
         raise forbidden("its issuer may not call this method")
-    # A token that is bound stays so: over plaintext it has no certificate to be compared with.
+    # A bound token is also rejected over plaintext, where there is no certificate to compare.
     if verified.bound and (peer is None or peer.thumbprint != verified.bound):
         raise refused("it is bound to another certificate")
     if not tls:
