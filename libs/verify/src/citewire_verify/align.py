@@ -9,36 +9,36 @@ from citewire_verify.text.sentences import UnitKind
 from citewire_verify.tokens import SentenceTokens, Token
 
 MAX_QUOTE = 3
-"""Sentences of a quote."""
+"""Maximum number of sentences in a quote."""
 _GAIN = 0.1
 """Share of the sentence's weight that a further sentence has to add to a quote."""
 _ADJACENT = 4
-"""Tokens between two neighbours of a sentence, at most, that are neighbours in the passage too."""
+"""Maximum number of tokens in the passage between two neighbours of the sentence."""
 _ADJACENT_SCORE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """A sentence and a passage. Lists are parallel to `content`; positions are of the passage's tokens."""
+    """A sentence aligned with a passage. Lists are parallel to `content`; positions are indices of passage tokens."""
 
     sentence: SentenceTokens
     passage: PassageIndex
     content: list[Token]
-    """The sentence's tokens with a topic."""
+    """The sentence's content tokens."""
     positions: list[list[int]]
     certainty: list[float]
-    """How surely the token is the one that was found, 0–1."""
+    """How certain it is that the tokens match, 0–1."""
     units: list[set[int]]
-    """The passage's units that have the token."""
+    """The passage's units that contain the token."""
     adjacent: list[bool]
     """Whether the token and the next one are near each other somewhere in the passage; one fewer than tokens."""
     matched: set[int]
     """All positions."""
     quote: range
-    """The units that support the sentence best; empty if none has any of its tokens."""
+    """The units that support the sentence best; empty if none contains any of its tokens."""
 
     def positions_in(self, units: range, index: int) -> list[int]:
-        """Returns where a token stands in some units."""
+        """Returns a token's positions in some units."""
         return [position for position in self.positions[index] if self.passage.unit_of[position] in units]
 
     def share(self, indices: Container[int]) -> float:
@@ -48,7 +48,7 @@ class Alignment:
         return covered / self.sentence.total
 
     def coverage(self, units: range) -> float:
-        """Returns the share of the sentence's weight that some units hold."""
+        """Returns the share of the sentence's weight that some units cover."""
         inside = set(units)
         return self.share({index for index, held in enumerate(self.units) if not inside.isdisjoint(held)})
 
@@ -63,7 +63,7 @@ class Alignment:
         return max(gains.values(), default=0.0) / self.sentence.total
 
     def is_verbatim(self) -> bool:
-        """Whether the passage has the sentence word for word, white space aside."""
+        """Whether the passage contains the sentence verbatim, apart from white space."""
         return " ".join(self.sentence.text.casefold().split()).rstrip(".。") in self.passage.flat
 
 
@@ -92,7 +92,7 @@ def _are_adjacent(first: list[int], second: list[int]) -> bool:
 
 
 def _find_quote(a: Alignment) -> range:
-    """Finds the unit that holds most of the sentence, with neighbouring sentences that each add enough."""
+    """Finds the unit that covers most of the sentence, with neighbouring sentences that each add enough."""
     best = _best_unit(a)
     if best is None:
         return range(0)

@@ -16,42 +16,42 @@ _WEIGHTY = {
     OperatorKind.QUANTIFIER: frozenset({"all", "few", "only"}),
     OperatorKind.CONDITION: frozenset({"unless"}),
 }
-"""Values that say more than the unit where it has none of their kind; any frequency does."""
+"""Values that change the meaning if the unit has none of their kind; any frequency does."""
 _BEFORE_NUMBER = 2
-"""Tokens between a bound and its number, at most."""
+"""Maximum number of tokens between a bound and its number."""
 _AFTER_NUMBER = 3
-"""Tokens between a number and its bound where a language writes it behind, as Hindi does."""
+"""Maximum number of tokens between a number and a bound that follows it, as in Hindi."""
 _PASSIVE = frozenset(["by", "von", "par", "por", "da", "dal", "dalla", "door"])
 _MOST_POSITIONS = 4
-"""Places of a number whose bounds are looked at."""
+"""Maximum number of occurrences of a number whose bounds are checked."""
 _MOST_NEW = 2
-"""Words with a topic that a quotation with changes has of its own, at most; with more it is a rewording."""
+"""Maximum number of content words of its own in a changed quotation; with more, it is a rewording."""
 _LONG_GAP = 3
-"""Words with a topic in a gap from which it is a rewording of its own rather than one changed word."""
+"""Number of content words in a gap from which it is a rewording rather than one changed word."""
 
 
 @dataclass(slots=True)
 class Changes:
-    """What a sentence changes, as it writes it."""
+    """What a sentence changes, in its own words."""
 
     contradicted: list[str] = field(default_factory=list[str])
-    """What the passage says otherwise."""
+    """What the passage says differently."""
     unsaid: list[str] = field(default_factory=list[str])
     """What the passage doesn't say."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Quotation:
-    """A sentence beside the unit that it repeats, with the operators of both."""
+    """A sentence compared with the unit that it repeats, with the operators of both."""
 
     a: Alignment
     difference: Difference
     ours: list[Operator]
     theirs: list[Operator]
-    """Of the unit; their indices are positions."""
+    """The unit's operators; their indices are positions."""
 
     def settled(self) -> tuple[set[int], set[int]]:
-        """Tokens of the operators that both have, however they word them: `daily` and `every day`."""
+        """Tokens of the operators that both have, in whatever wording: `daily` and `every day`."""
         values = {(o.kind, o.value) for o in self.ours} & {(o.kind, o.value) for o in self.theirs}
         return (
             {at for o in self.ours if (o.kind, o.value) in values for at in range(o.start, o.end)},
@@ -68,7 +68,7 @@ class _Quotation:
 
 
 def find_changes(a: Alignment) -> Changes:
-    """Returns what a sentence changes in the unit that it repeats, and which bounds it gives its numbers."""
+    """Returns what a sentence changes in the unit that it repeats, including the bounds of its numbers."""
     changes = Changes()
     if a.sentence.unspaced:
         _compare_unspaced(a, changes)
@@ -110,7 +110,7 @@ def _written(a: Alignment, start: int, end: int) -> str:
 
 
 def _compare_bounds(a: Alignment, operators: list[Operator], changes: Changes) -> None:
-    """Compares `at least`, `below` and their like with what bounds the same number in the passage."""
+    """Compares bounds such as `at least` and `below` with those of the same number in the passage."""
     tokens = a.sentence.tokens
     place = {token_at: index for index, token_at in enumerate(a.sentence.content)}
     for operator in operators:
@@ -128,7 +128,7 @@ def _compare_bounds(a: Alignment, operators: list[Operator], changes: Changes) -
 
 
 def _number_beside(tokens: Sequence[Token], operator: Operator) -> int | None:
-    """The number that a bound is of: the next one, or the one before."""
+    """The number to which a bound belongs: the next or the previous one."""
     for at in range(operator.end, min(operator.end + _BEFORE_NUMBER + 1, len(tokens))):
         if tokens[at].quantity is not None:
             return at
@@ -162,7 +162,7 @@ def _is_met(a: Alignment, token: Token, positions: list[int], value: str) -> boo
 
 
 def _compare_operators(quotation: _Quotation, changes: Changes) -> None:
-    """Compares each operator of the sentence with what stands in its place in the unit."""
+    """Compares each operator of the sentence with what is in its place in the unit."""
     a, theirs = quotation.a, quotation.theirs
     paired = dict(quotation.difference.pairs)
     positions = a.passage.positions_of(quotation.difference.unit)
@@ -171,7 +171,7 @@ def _compare_operators(quotation: _Quotation, changes: Changes) -> None:
         weighty = _WEIGHTY.get(operator.kind)
         if weighty is None:
             continue
-        # Where it would stand in the unit: between its neighbours' counterparts.
+        # Where it would be in the unit: between its neighbours' counterparts.
         start = 1 + next((paired[at] for at in range(operator.start - 1, -1, -1) if at in paired), positions.start - 1)
         following = range(operator.end, len(a.sentence.tokens))
         end = next((paired[at] for at in following if at in paired), positions.stop)
@@ -189,13 +189,13 @@ def _has(operators: list[Operator], operator: Operator) -> bool:
 
 
 def _is_paired(operator: Operator, ours: list[Operator], paired: dict[int, int]) -> bool:
-    """Whether the sentence has an operator of the unit, of the same value, at the same place."""
+    """Whether the sentence has an operator of the unit with the same value in the same place."""
     same_value = [o for o in ours if o.kind is operator.kind and o.value == operator.value]
     return any(operator.start <= paired.get(at, -1) < operator.end for o in same_value for at in range(o.start, o.end))
 
 
 def _find_swaps(a: Alignment, difference: Difference, changes: Changes) -> None:
-    """Finds two words that have changed places around what happens between them."""
+    """Finds two words that have swapped places around the verb between them."""
     ours: dict[str, int] = {}
     theirs: dict[str, int] = {}
     for number, gap in enumerate(difference.gaps):
@@ -224,7 +224,7 @@ def _changes_voice(a: Alignment, difference: Difference) -> bool:
 
 
 def _stands_between(a: Alignment, difference: Difference, gap: int, other: int) -> bool:
-    """Whether something with a topic stands between two gaps, so that they aren't members of a list."""
+    """Whether there is a content word between two gaps, so that they aren't members of a list."""
     first, last = sorted((gap, other))
     start, end = max(difference.gaps[first].sentence), min(difference.gaps[last].sentence)
     return any(start < i < end and _has_topic(a.sentence.tokens[i]) for i, _ in difference.pairs)
@@ -256,14 +256,14 @@ def _negated_otherwise(a: Alignment, difference: Difference, gaps: list[Gap], st
 
 
 def _negate(a: Alignment, gap: Gap, stated: Container[str]) -> tuple[bool, bool]:
-    """Whether a gap negates in the sentence, and in the unit: what is outside the quotation counts if it answers."""
+    """Whether a gap negates in the sentence and in the unit; outside the quotation only if it has a counterpart."""
     negates = _negates(a.sentence.text, [a.sentence.tokens[i] for i in gap.sentence], a.passage.normals)
     counts = negates or not gap.outer
     return negates, counts and _negates(a.passage.text, [a.passage.tokens[j] for j in gap.passage], stated)
 
 
 def _find_dropped(a: Alignment, gap: Gap, difference: Difference, stated: Container[str], changes: Changes) -> None:
-    """Finds a `not` that the sentence leaves out, with no more than a word beside it."""
+    """Finds a `not` that the sentence leaves out, together with at most one other word."""
     theirs = [a.passage.tokens[j] for j in gap.passage]
     if sum(map(_has_topic, theirs)) <= 1 and _negates(a.passage.text, theirs, stated):
         following = next((i for i, j in difference.pairs if j > gap.passage[-1]), None)
@@ -279,7 +279,7 @@ def _compare_forms(a: Alignment, difference: Difference, changes: Changes) -> No
 
 
 def _negates(text: str, tokens: list[Token], other_side: Container[str]) -> bool:
-    """Whether an odd number of the tokens say no; a word that only means no counts where the other side lacks it."""
+    """Whether an odd number of tokens negate; a word that only implies negation counts if the other side lacks it."""
     count = 0
     for token in tokens:
         contracted = token.normal == "t" and text[max(token.start - 2, 0) : token.start].lower() in {"n'", "n’"}
@@ -289,7 +289,7 @@ def _negates(text: str, tokens: list[Token], other_side: Container[str]) -> bool
 
 
 def _compare_words(a: Alignment, gap: Gap, difference: Difference, changes: Changes) -> None:
-    """Finds a word that stands in place of another one, and that the passage doesn't say."""
+    """Finds a word that replaces another one and isn't in the passage."""
     taken = {j for _, j in difference.pairs}
     ours = [a.sentence.tokens[i] for i in gap.sentence]
     theirs = [a.passage.tokens[j] for j in gap.passage]
@@ -299,7 +299,7 @@ def _compare_words(a: Alignment, gap: Gap, difference: Difference, changes: Chan
         return
     for token in new:
         if token.quantity is not None:
-            # A number that the sentence has in its own place as well says nothing about this one.
+            # A number that the sentence also has in its right place says nothing about this one.
             elsewhere = [at for at in a.passage.find(token)[0] if a.passage.unit_of[at] == difference.unit]
             if taken.issuperset(elsewhere) and any(other.quantity is not None for other in old):
                 changes.contradicted.append(a.sentence.text[token.start : token.end])
@@ -311,7 +311,7 @@ def _compare_words(a: Alignment, gap: Gap, difference: Difference, changes: Chan
 
 
 def _mean_one(token: Token, other: Token) -> bool:
-    """Whether two words are known to mean one thing, or are forms of one word."""
+    """Whether two words are known synonyms, or forms of one word."""
     return other.normal in SYNONYMS.get(token.normal, ()) or token.normal[:4] == other.normal[:4]
 
 

@@ -11,7 +11,7 @@ from citewire_verify.forms import TokenKind
 from citewire_verify.tokens import Token
 
 SAME_SUBJECT = 0.6
-"""Share of a sentence's weight from which the passage speaks of the same."""
+"""Share of a sentence's weight from which the passage is about the same thing."""
 SAME_STATEMENT = 0.85
 """Share of what a sentence says beside a name from which a quote with another name there contradicts it.
 
@@ -20,21 +20,21 @@ has another of beside the same words, people call 33 supported. Two names exchan
 in the passage lie above it (`python -m benchmarks.verdicts`).
 """
 BETWEEN = 6
-"""Tokens between two neighbours of a name or number, at most."""
+"""Maximum number of tokens between two neighbours of a name or number."""
 _BESIDE = 3
-"""Tokens between a name or number and its only neighbour, at most."""
+"""Maximum number of tokens between a name or number and its only neighbour."""
 _LINE = 5
-"""Tokens beside a name that are the same in sentence and passage, at most."""
+"""Maximum number of tokens next to a name that are compared between sentence and passage."""
 _MOST_POSITIONS = 400
-"""Positions of a token that are looked at."""
+"""Maximum number of positions of a token that are checked."""
 _RUN = re.compile(r"[\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0002ffff]{2,}")
 _RUN_BEFORE = re.compile(r"[\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0002ffff]+$")
 _RUN_GAP = 8
-"""Characters between two neighbours of a run of characters, at most."""
+"""Maximum number of characters between two neighbours of a run of characters."""
 
 
 def find_covered(a: Alignment) -> dict[int, float]:
-    """Returns the content tokens that the passage or its headings have, and how surely."""
+    """Returns the content tokens that the passage or its headings contain, with their certainty."""
     return {
         index: a.certainty[index] or 1.0
         for index, token in enumerate(a.content)
@@ -43,14 +43,14 @@ def find_covered(a: Alignment) -> dict[int, float]:
 
 
 def find_missing(a: Alignment, covered: dict[int, float]) -> dict[int, str]:
-    """Returns names and numbers that the passage and its headings don't have, as the sentence writes them."""
+    """Returns names and numbers that the passage and its headings don't contain, as the sentence writes them."""
     missing: dict[int, str] = {}
     weights = a.sentence.weights
     share = sum(weights[index] for index in covered)
     for index, token in enumerate(a.content):
         if index in covered or token.is_vague:
             continue
-        # The first word may be a name; it is one of something else if the passage has most of what is said of it.
+        # The first word may be a name. If the passage has most of what is said about it, it belongs to something else.
         subject = token.maybe_name and share >= SAME_SUBJECT * (a.sentence.total - weights[index])
         if subject or token.kind in {TokenKind.NAME, TokenKind.NUMBER}:
             missing[index] = _written(a, index)
@@ -64,8 +64,8 @@ def find_replaced(a: Alignment) -> tuple[dict[int, str], dict[int, str]]:
     """Finds names and numbers for which the passage has others between the same words.
 
     Returns:
-        Those that are replaced; and names whose parts the passage has only as parts of other names. Both by content
-        token, as the sentence writes them.
+        Replaced names and numbers; and names whose parts occur in the passage only as parts of other names. Both by
+        content token, as the sentence writes them.
     """
     replaced: dict[int, str] = {}
     torn: dict[int, str] = {}
@@ -73,7 +73,7 @@ def find_replaced(a: Alignment) -> tuple[dict[int, str], dict[int, str]]:
         named = token.kind in {TokenKind.NAME, TokenKind.NUMBER} or _may_be_name(a, index)
         if not named or token.is_vague:
             continue
-        # Where little else is the same, another name beside the same words is of another statement.
+        # If little else is the same, a different name beside the same words belongs to a different statement.
         known = token.kind is TokenKind.NAME and bool(a.positions[index])
         same = not known or _share_of_rest(a, index) >= SAME_STATEMENT
         if known and same and _is_torn(a, index):
@@ -87,7 +87,7 @@ def find_replaced(a: Alignment) -> tuple[dict[int, str], dict[int, str]]:
 
 
 def _share_of_rest(a: Alignment, index: int) -> float:
-    """Share of what a sentence says beside a name, by weight, that the quote holds."""
+    """Share of the sentence without a name, by weight, that the quote covers."""
     name, weights, quote = _name_of(a, index), a.sentence.weights, set(a.quote)
     rest = [other for other in range(len(a.content)) if other not in name and not _only_introduces(a, other)]
     held = sum(weights[other] * a.certainty[other] for other in rest if not quote.isdisjoint(a.units[other]))
@@ -95,7 +95,7 @@ def _share_of_rest(a: Alignment, index: int) -> float:
 
 
 def _only_introduces(a: Alignment, index: int) -> bool:
-    """Whether a word stands alone before the sentence's first comma, as in `In short, …`."""
+    """Whether a word is alone before the sentence's first comma, as in `In short, …`."""
     alone = index == 0 and len(a.content) > 1 and a.sentence.clauses[1] != a.sentence.clauses[0]
     return alone and a.content[0].kind is TokenKind.PLAIN
 
@@ -110,7 +110,7 @@ def _written(a: Alignment, index: int) -> str:
 
 
 def _may_be_name(a: Alignment, index: int) -> bool:
-    """Whether a token without a name's form may be one: a sentence's first, or of a script without capitals."""
+    """Whether a token that doesn't look like a name may be one: a sentence's first, or in a script without capitals."""
     token = a.content[index]
     if a.positions[index] or a.passage.in_headings(token):
         return False
@@ -118,7 +118,7 @@ def _may_be_name(a: Alignment, index: int) -> bool:
 
 
 def _is_torn(a: Alignment, index: int) -> bool:
-    """Whether the passage has two words of one name, but nowhere near each other: they are parts of other names."""
+    """Whether the passage has two words of one name, but never near each other: they are parts of other names."""
     names, tokens = a.sentence.names, a.passage.tokens
     if index + 1 == len(names) or names[index] != names[index + 1] or a.adjacent[index]:
         return False
@@ -140,9 +140,9 @@ def _name_of(a: Alignment, index: int) -> range:
 
 
 def _is_said_of_another(a: Alignment, index: int, least: float) -> bool:
-    """Whether the unit that says the rest of the sentence, at least this share, says it of another name or number.
+    """Whether the unit with the rest of the sentence, at least this share of it, has another name or number there.
 
-    A name weighs much, so that a wrong one may draw the quote to a unit where it stands rightly.
+    A name has much weight, so a wrong one may move the quote to a unit that contains it legitimately.
     """
     name, weights = _name_of(a, index), a.sentence.weights
     rest = [other for other in range(len(a.content)) if other not in name]
@@ -160,7 +160,7 @@ def _is_said_of_another(a: Alignment, index: int, least: float) -> bool:
 
 
 def _is_replaced(a: Alignment, index: int, units: range) -> bool:
-    """Whether units have another name or number between the tokens that stand around one in the sentence."""
+    """Whether units have another name or number between the tokens that surround one in the sentence."""
     token, name = a.content[index], _name_of(a, index)
     own = {position for part in name for position in a.positions[part]}
     before, after = name.start - 1, name.stop
@@ -181,7 +181,7 @@ def _is_replaced(a: Alignment, index: int, units: range) -> bool:
 
 
 def _is_in_date(a: Alignment, index: int, own: set[int]) -> bool:
-    """Whether a number stands in a date in digits that the passage writes with the month's name."""
+    """Whether a number is part of a date in digits that the passage writes with the month's name."""
     tokens = a.passage.tokens
     for beside in (index - 1, index + 1):
         if not 0 <= beside < len(a.content) or a.content[beside].quantity is None or a.content[beside].is_month:
@@ -195,7 +195,7 @@ def _is_in_date(a: Alignment, index: int, own: set[int]) -> bool:
 
 
 def _is_replaced_in_line(a: Alignment, name: range, own: set[int], token: Token, units: range) -> bool:
-    """Whether another name or number stands beside the very words that stand beside one in the sentence."""
+    """Whether there is another name or number next to the same words as one in the sentence."""
     tokens, content = a.sentence.tokens, a.sentence.content
     start, stop = content[name.start], content[name.stop - 1]
     line_before = tokens[content[name.start - 1] : start] if name.start > 0 else []
@@ -211,7 +211,7 @@ def _is_replaced_in_line(a: Alignment, name: range, own: set[int], token: Token,
 
 
 def _is_line(a: Alignment, line: list[Token], position: int, step: int, units: range) -> bool:
-    """Whether the passage has these tokens in this order in one unit, the one beside the name at `position`."""
+    """Whether the passage has these tokens in this order in one unit, next to the name at `position`."""
     start = position - len(line) + 1 if step < 0 else position
     same = a.passage.tokens[max(start, 0) : start + len(line)]
     if [token.normal for token in same] != [token.normal for token in line]:
@@ -237,14 +237,14 @@ def _has_other_between(a: Alignment, left: list[int], right: list[int], own: set
             between = range(start + 1, end)
             if not own.isdisjoint(between):
                 return False
-            # The two are neighbours in the sentence: what stands right between them may be another token of it.
+            # The two are neighbours in the sentence: what is between them may be another token of it.
             close = len(between) <= _BESIDE
             other = other or any(_is_other(a, position, token, used=close) for position in between)
     return other
 
 
 def _has_other_beside(a: Alignment, neighbours: list[int], step: int, own: set[int], token: Token) -> bool:
-    """The same where the units have only one neighbour: then the other has to stand right beside it."""
+    """The same if the units have only one neighbour: the other name or number must then be adjacent to it."""
     units, other = a.passage.unit_of, False
     for neighbour in neighbours:
         reach = range(neighbour + step, neighbour + step * (_BESIDE + 1), step)
@@ -256,7 +256,7 @@ def _has_other_beside(a: Alignment, neighbours: list[int], step: int, own: set[i
 
 
 def _is_other(a: Alignment, position: int, token: Token, *, used: bool = False) -> bool:
-    """Whether a passage's token is of the same kind as a sentence's, and (unless `used`) not one of the sentence's."""
+    """Whether a passage's token has the same kind as a sentence's, and (unless `used`) isn't one of the sentence's."""
     there = a.passage.tokens[position]
     if position in a.matched and not used:
         return False
@@ -270,7 +270,7 @@ def _is_other(a: Alignment, position: int, token: Token, *, used: bool = False) 
 
 
 def _replaced_runs(a: Alignment) -> list[str]:
-    """Runs of characters, in scripts without spaces, for which the passage has others between the same characters."""
+    """Runs of characters, in scripts without spaces, that the passage replaces between the same characters."""
     text, passage, tokens = a.sentence.text, a.passage.text, a.passage.tokens
     covered = [False] * len(text)
     spans_from: dict[int, list[Token]] = {}
@@ -287,7 +287,7 @@ def _replaced_runs(a: Alignment) -> list[str]:
             gaps = [passage[x.end : y.start] for x in left for y in right if 0 < y.start - x.end <= _RUN_GAP]
             other = any(_RUN.search(gap) and run.group() not in gap for gap in gaps)
         else:
-            # At a clause's start nothing stands before it: what stands right before the same characters is another.
+            # At a clause's start nothing precedes it: a run right before the same characters is a different one.
             begins = not run.start() or not text[run.start() - 1].isalnum()
             before = [_RUN_BEFORE.search(passage[max(y.start - _RUN_GAP, 0) : y.start]) for y in right if begins]
             other = any(match is not None and len(match.group()) > 1 for match in before)

@@ -13,32 +13,32 @@ from citewire_verify.forms import TokenKind
 from citewire_verify.tokens import Token
 
 CLOSE = 0.62
-"""Share of a sentence's tokens, by weight, that a unit has in the same order: then it repeats the unit."""
+"""Share of a sentence's tokens, by weight, in a unit's order from which the sentence repeats the unit."""
 MOST_STEPS = 12_000
-"""Pairs of tokens that are compared; longer sentences are judged without their gaps."""
+"""Maximum number of compared pairs of tokens; longer sentences are judged without their gaps."""
 _STOP_WEIGHT = 0.35
-"""Weight of a word without a topic."""
+"""Weight of a stop word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What stands between two tokens that sentence and unit share: in the sentence, and in the unit."""
+    """What is between two tokens that sentence and unit share: in the sentence and in the unit."""
 
     sentence: list[int]
     """Indices of the sentence's tokens."""
     passage: list[int]
-    """Positions of the unit's."""
+    """Positions of the unit's tokens."""
     outer: bool
-    """Whether it is before the first shared token or after the last one: what the unit has there isn't left out."""
+    """Whether it is before the first shared token or after the last one, where nothing of the unit is left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A sentence beside the unit that it repeats."""
+    """A sentence aligned with the unit that it repeats."""
 
     unit: int
     pairs: list[tuple[int, int]]
-    """Tokens that both have in the same order: index in the sentence, position in the passage."""
+    """Tokens in both, in the same order: index in the sentence, position in the passage."""
     gaps: list[Gap]
 
 
@@ -72,19 +72,19 @@ def _gaps(a: Alignment, pairs: Sequence[tuple[int, int]], positions: Sequence[in
 def _weight(token: Token) -> float:
     if token.kind is TokenKind.STOP:
         return _STOP_WEIGHT
-    # What happens says more about the order than who took part: names may have changed places.
+    # Verbs say more about the order than names, which may have swapped places.
     return 1.0 if token.kind is TokenKind.PLAIN else 0.9
 
 
 def same(token: Token, other: Token) -> bool:
-    """Whether two tokens are one word, or one number."""
+    """Whether two tokens are the same word or number."""
     if token.quantity is not None and other.quantity is not None:
         return not set(token.quantity.values).isdisjoint(other.quantity.values)
     return token.key == other.key or token.normal == other.normal
 
 
 def _align(first: Sequence[Token], second: Sequence[Token]) -> tuple[float, list[tuple[int, int]]]:
-    """The heaviest common subsequence: its share of the first sequence's weight, and the pairs."""
+    """The heaviest common subsequence: its share of the first sequence's weight, and its pairs."""
     weights = [_weight(token) for token in first]
     for at in range(1, len(first)):
         if first[at].kind is first[at - 1].kind is TokenKind.NAME:

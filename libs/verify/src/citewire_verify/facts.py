@@ -12,13 +12,13 @@ _INTRODUCES = re.compile(r"[:：]['\"”’»)*_\s]*$")
 _DOCUMENTS = r"(?:documents?|passages?|sources?|context|excerpts?|texts?|information)"
 _META = re.compile(
     r"(?:"
-    # What the writer does, offers or asks.
+    # The writer's actions, offers and questions.
     r"i|i'm|i've|i'll|i'd|let me|let us|let's|feel free|please|if you|would you|do you|you can ask|you may ask|sure"
     r"|certainly|of course|absolutely|great question|good question|hope|happy to|thank you|thanks|sorry|unfortunately"
-    # What follows, or was said.
+    # References to what follows or was said.
     r"|here is|here's|here are|here you|below is|below are|the following|as follows|see below|as mentioned|as noted"
     r"|for more|for further|note that the|note that these"
-    # What the passages are or lack.
+    # Statements about the passages.
     rf"|(?:the |these |this |your |no )?(?:provided |given |available |uploaded |cited )?{_DOCUMENTS}"
     r"(?: provided| given| available)? (?:do|does|did|is|are|don't|doesn't|cannot|can't|contains?|mentions?|provides?"
     r"|says?)"
@@ -33,15 +33,15 @@ _META = re.compile(
 )
 _DECORATION = " \t*_`\"'“”‘’«»#>-–—•([{"
 _LEAST = 2
-"""Words with a topic, from which a sentence may state something."""
+"""Number of content words from which a sentence may state a fact."""
 
 
 def states_facts(sentence: Sentence, known: frozenset[str] = frozenset()) -> bool:
-    """Whether a sentence states something that a passage could support.
+    """Whether a sentence states a fact that a passage could support.
 
     Args:
         sentence: A sentence of an answer.
-        known: Sentences that are the server's own, such as the not-found sentence; casefolded.
+        known: The server's own sentences, such as the not-found sentence; casefolded.
     """
     text = " ".join(sentence.text.split())
     if sentence.kind in {SentenceKind.HEADING, SentenceKind.CODE}:
@@ -59,6 +59,6 @@ def states_facts(sentence: Sentence, known: frozenset[str] = frozenset()) -> boo
 
 
 def _is_own(text: str, known: frozenset[str]) -> bool:
-    """Whether a sentence is, or is part of, what the server itself says."""
+    """Whether a sentence is the server's own, or part of one."""
     text = text.casefold()
     return any(text in sentence for sentence in known)

@@ -14,7 +14,7 @@ _NEGATING = ALL_NEGATORS | {"t"}
 
 
 class TokenKind(Enum):
-    """What a token is, as far as its form tells."""
+    """What a token's form tells about it."""
 
     STOP = auto()
     PLAIN = auto()
@@ -24,30 +24,30 @@ class TokenKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a word's spelling tells of a token, wherever it stands."""
+    """What a word's spelling tells about a token, independent of its context."""
 
     key: str
-    """Of its base, where it is a form that negates one."""
+    """Comparison form of its base, if it negates one."""
     normal: str
     length: int
     kind: TokenKind
     first_kind: TokenKind
-    """Where a sentence begins with it: then its capital says nothing."""
+    """The form at the start of a sentence, where a capital means nothing."""
     capital: bool = False
     unspaced: bool = False
     caseless: bool = False
     negative: bool = False
     negates: bool = False
-    """Whether it may say no of what stands around it, in any language."""
+    """Whether it may negate the surrounding words, in any language."""
     month: float | None = None
     """The number of the month that it may name."""
     notable: bool = False
-    """Whether it has a capital, may name a month or may say no."""
+    """Whether it has a capital, may name a month or may negate."""
 
 
 @remembered
 def forms_of(raw: str) -> tuple[tuple[Form, int], ...]:
-    """Returns the forms in a run of characters, each with its offset: the parts of a word `likeThis`, pairs."""
+    """Returns the forms in a run of characters, each with its offset: parts of a word `likeThis`, or pairs."""
     kind = kind_of(raw)
     if kind == "word":
         return tuple((_word_form(raw, part), part.offset) for part in read_word(raw))
@@ -58,7 +58,7 @@ def forms_of(raw: str) -> tuple[tuple[Form, int], ...]:
 
 @remembered
 def number_form(written: str) -> Form:
-    """Returns the form of a number, which may be of several words."""
+    """Returns the form of a number, which may have several words."""
     normal = normalise(written)
     return Form(normal, normal, len(written), TokenKind.NUMBER, TokenKind.NUMBER, negates=normal in _NEGATING)
 

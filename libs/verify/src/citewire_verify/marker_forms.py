@@ -9,16 +9,16 @@ from citewire_verify.text.source_words import AND_PREFIXES, AND_WORDS, NAMING_PR
 from citewire_verify.text.terms import normalise
 
 MAX_RANGE: Final = 50
-"""Widest range of numbers that is read as one; a wider one counts its ends."""
+"""Maximum width of a range; of a wider one, only the ends count."""
 MAX_WORD: Final = 24
 """Longest word that is looked up, in code points."""
 PLAUSIBLE: Final = 99
-"""Highest number in brackets that is taken for a marker where there are fewer passages: others are years and codes."""
+"""Highest bracketed number that counts as a marker if there are fewer passages: others are years and codes."""
 
 LETTERS: Final = (
     r"(?:[^\W\d_]|[\u0300-\u036f\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0903\u093a-\u094f\u0b82-\u0bcd\u0e31-\u0e4e])"
 )
-"""A letter, or a mark that belongs to the one before it."""
+"""A letter, or a mark that belongs to the previous one."""
 _WORD = re.compile(rf"[ \t]{{0,3}}(?P<word>{LETTERS}{{1,{MAX_WORD}}}+)(?P<rest>.*+)", re.DOTALL)
 _OPEN_WORD = re.compile(rf"[ \t]{{0,3}}(?P<word>{LETTERS}{{0,{MAX_WORD}}}+)")
 _BETWEEN = r"[ \t\u00a0]{0,3}[:#=.№]?[ \t\u00a0]{0,3}"
@@ -42,18 +42,18 @@ _NUMBER_SO_FAR = re.compile(r"[ \t\u00a0]{0,3}[:#=.№：]?[ \t\u00a0]{0,3}(?:\d
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a marker says."""
+    """The content of a marker."""
 
     numbers: Sequence[int]
-    """In order; empty if it names a source otherwise."""
+    """Numbers in order; empty if it names a source in another way."""
     rest: str = ""
-    """What follows the numbers."""
+    """The text after the numbers."""
     word: str = ""
-    """The word that says that it is a marker, normalised; `†` for `1†source`; empty for numbers alone."""
+    """The normalised word that identifies it as a marker; `†` for `1†source`; empty for numbers alone."""
 
 
 def narrow(text: str) -> str:
-    """Full-width forms as plain ones."""
+    """Replaces full-width forms by plain ones."""
     return text if text.isascii() else text.translate(_WIDE)
 
 
@@ -61,7 +61,7 @@ def read_numbers(inner: str, *, worded: bool, words: Set[str] = NAMING_WORDS) ->
     """Reads the numbers that a marker refers to, and what follows them; no numbers if it isn't a marker with some.
 
     Args:
-        inner: What stands between the brackets: `ref:1, 2`, `SOURCE 1-3`, `1; 2`, `1†source`.
+        inner: The text between the brackets: `ref:1, 2`, `SOURCE 1-3`, `1; 2`, `1†source`.
         worded: Whether it starts with a word. Then a little text may follow the numbers (`SOURCE 1, p. 4`); a bare
             list is nothing but numbers of up to three digits.
         words: The words that name a source, normalised.
@@ -87,11 +87,11 @@ def read_numbers(inner: str, *, worded: bool, words: Set[str] = NAMING_WORDS) ->
 
 
 def read_content(inner: str, *, source: bool) -> Content | None:
-    """Reads what stands between brackets; None if it is no marker.
+    """Reads the text between brackets; None if it isn't a marker.
 
     Args:
-        inner: What stands there.
-        source: Whether the name of a source, without a number, makes a marker too: `Source: a.pdf`.
+        inner: The text between the brackets.
+        source: Whether a source's name without a number is a marker too: `Source: a.pdf`.
     """
     inner = narrow(inner)
     numbers, rest = read_numbers(inner, worded=False)
@@ -104,10 +104,10 @@ def read_content(inner: str, *, source: bool) -> Content | None:
 
 
 def may_become_content(inner: str, *, source: bool) -> bool:
-    """Whether what stands after an opening bracket so far may still become what `read_content` reads.
+    """Whether the text after an opening bracket may still become something that `read_content` reads.
 
     Args:
-        inner: What stands there so far.
+        inner: The text so far.
         source: See `read_content`.
     """
     inner = narrow(inner)
@@ -126,7 +126,7 @@ def may_become_content(inner: str, *, source: bool) -> bool:
 
 
 def _only_and(inner: str) -> bool:
-    """Whether the words between numbers are `and`, or the last is on the way to it."""
+    """Whether the words between numbers are `and`, or the last may become it."""
     words = [normalise(word) for word in _RUN_OF_LETTERS.findall(inner)]
     return set(words[:-1]) <= AND_WORDS and (not words or words[-1] in AND_PREFIXES)
 
@@ -154,13 +154,13 @@ def _names(match: re.Match[str], words: Set[str]) -> bool:
 
 
 def _continues(match: re.Match[str], words: Set[str]) -> bool:
-    """Whether a further number belongs to the list: a mark or `and` stands before it, and at most a word that names."""
+    """Whether a further number belongs to the list: after a separator or `and`, with at most a word naming a source."""
     groups = match.groupdict()
     if "mark" not in groups:
         return True
     joined = groups["and"]
     if joined and normalise(joined) not in AND_WORDS:
-        # The first word may be the one that names: `ref:1, ref:2`.
+        # The first word may name the source: `ref:1, ref:2`.
         return not groups["word"] and normalise(joined) in words
     return _names(match, words) and bool(joined or groups["mark"] or groups["word"] or match.group()[:1] in " \t")
 

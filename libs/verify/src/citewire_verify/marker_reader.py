@@ -33,7 +33,7 @@ OPENERS: Final = "[【［〔"
 CLOSERS: Final = "]】］〕"
 PARENTHESES: Final = "(（"
 MAX_CITING: Final = 96
-"""Longest marker that is recognised where markers stay: a list of numbers and a little text after it."""
+"""Longest marker recognised if markers stay: a list of numbers followed by a little text."""
 MAX_REMOVED: Final = 512
 """Longest marker that is removed: `[Source: …]` with a long title."""
 MAX_BARE: Final = 64
@@ -41,7 +41,7 @@ MAX_BARE: Final = 64
 MAX_WRAPPED: Final = 16
 """Most markers in one pair of parentheses or emphasis."""
 AROUND: Final = 160
-"""Code points around a marker in which brackets around it are looked for."""
+"""Code points around a marker that are searched for surrounding brackets."""
 _YES: Final = 1
 
 _NO_BRACKET = rf"[^\n{re.escape(OPENERS + CLOSERS)}]"
@@ -64,7 +64,7 @@ _OPERATORS = frozenset("=∈≤≥≠×÷≈")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A marker, or several with what joins and surrounds them."""
+    """A marker, or several with the text that joins and surrounds them."""
 
     end: int
     numbers: tuple[int, ...]
@@ -75,26 +75,26 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class MarkerReader:
-    """Reads markers: what is read is a `Form`, or `NO`, or `MORE` if that isn't known before more text is there."""
+    """Reads markers: the result is a `Form`, `NO`, or `MORE` if more text is needed to decide."""
 
     count: int
-    """How many passages there are."""
+    """Number of passages."""
     bare: bool
     """Whether numbers alone are markers."""
     named: bool
     """Whether names of sources are markers too."""
     attached: bool = False
-    """Whether numbers are markers right after a word, and with a link's target."""
+    """Whether numbers are markers directly after a word and with a link's target."""
 
     def bracket(self, text: str, at: int, *, begins: bool, follows: bool, final: bool) -> Form | int:
         """Reads a marker in brackets.
 
         Args:
             text: The text.
-            at: Where the bracket opens.
+            at: Offset of the opening bracket.
             begins: Whether it begins its line.
-            follows: Whether it follows another marker, so that it is no index.
-            final: Whether no more text comes.
+            follows: Whether it follows another marker, and so isn't an index.
+            final: Whether the text is complete.
         """
         first = text[at + 1 : at + 2]
         if not first:
@@ -130,13 +130,13 @@ class MarkerReader:
         return self._name(text, at, at_word, after, word, final=final) if word in NAMING_WORDS else NO
 
     def emphasis(self, text: str, at: int, run: str, *, final: bool) -> Form | int:
-        """Reads markers with emphasis around them: `**[1]**`, where `run` opens it."""
+        """Reads emphasised markers such as `**[1]**`, which `run` opens."""
         if at and text[at - 1].isalnum() and run != "**":
             return NO
         return self._closed(text, at + len(run), run, final=final)
 
     def join(self, text: str, at: int, *, final: bool) -> int:
-        """Returns where what may join two markers ends (`, `, ` and `), or MORE."""
+        """Returns the end of text that may join two markers (`, `, ` and `), or MORE."""
         match = _JOIN.match(text, at)
         end = match.end() if match else at
         word = normalise(match.group("word") or "") if match else ""
@@ -145,7 +145,7 @@ class MarkerReader:
         return end if not word or word in AND_WORDS else at
 
     def _closed(self, text: str, at: int, closing: str, *, final: bool) -> Form | int:
-        """Reads several markers up to what closes them: one of two parentheses, or a run of emphasis."""
+        """Reads several markers up to the closing parenthesis or run of emphasis."""
         numbers: list[int] = []
         for _ in range(MAX_WRAPPED):
             if at >= len(text):
@@ -174,7 +174,7 @@ class MarkerReader:
         numbers, rest = read_numbers(inner, worded=True)
         if numbers and all(1 <= number <= self.count for number in numbers):
             return Form(end + 1, tuple(numbers), rest)
-        # `(Ref: AB-12)` is the text's own.
+        # `(Ref: AB-12)` belongs to the text.
         named = self.named and word not in {"ref", "refs"} and inner.strip().casefold() != word
         return Form(end + 1, tuple(numbers)) if named and names_source(inner) and _is_name(inner) else NO
 
@@ -183,7 +183,7 @@ class MarkerReader:
         return end if end < min(len(text), limit) and text[end] in CLOSERS else MORE
 
     def _plausible(self, content: Content, text: str, at: int) -> bool:
-        """Whether numbers may be of passages, and not a year, a code, an interval."""
+        """Whether numbers may refer to passages, rather than be a year, a code or an interval."""
         numbers = content.numbers
         if content.word in SOURCE_WORDS or content.word == "†" or not numbers:
             return True
@@ -212,13 +212,14 @@ class MarkerReader:
             return earlier in {".", "!", "?", ","}
         if not before.isalpha() or before <= "\u024f" or "\u1e00" <= before <= "\u1eff":
             return False
-        # A single letter may be a formula's.
+        # A single letter may be part of a formula.
         return before >= "\u2e80" or earlier.isalpha() or "\u0e00" <= before <= "\u0eff"
 
     def _fits(self, text: str, at: int, end: int, content: Content, *, begins: bool, final: bool) -> int:
-        """Whether what stands around brackets lets them be a marker: `NO`, `MORE` or `_YES`.
+        """Whether brackets may be a marker, judging by their surroundings: `NO`, `MORE` or `_YES`.
 
-        Other brackets than square ones are no link, but a marker that stays is spelled with these and would become one.
+        Brackets other than square ones aren't links, but a marker that stays is rewritten with square ones and would
+        become a link.
         """
         if self.attached or (self.named and text[at] != "["):
             return _YES
@@ -236,7 +237,7 @@ class MarkerReader:
         return self._stands_outside(text, at, end, content, final=final)
 
     def _is_label(self, text: str, at: int, *, final: bool) -> int:
-        """Whether brackets right after others are a link's label, and no marker: `[1][note]`."""
+        """Whether brackets directly after others are a link's label rather than a marker: `[1][note]`."""
         limit = at + MAX_CITING
         end = self._inner_end(text, at + 1, limit)
         if end == MORE:
@@ -244,7 +245,7 @@ class MarkerReader:
         return NO if read_content(text[at + 1 : end], source=self.named) else _YES
 
     def _stands_outside(self, text: str, at: int, end: int, content: Content, *, final: bool) -> int:
-        """Whether a marker isn't in a link's text or, as a number, in other brackets; `[[1]]` is one all the same."""
+        """Whether a marker isn't in a link's text or, for a number, in other brackets; `[[1]]` is still a marker."""
         start = max(text.rfind("\n", max(at - AROUND, 0), at) + 1, at - AROUND, 0)
         if text.count("[", start, at) <= text.count("]", start, at):
             return _YES
@@ -264,7 +265,7 @@ class MarkerReader:
 
 
 def _close(text: str, at: int, closing: str, numbers: tuple[int, ...], *, final: bool) -> Form | int:
-    """What closes parentheses or emphasis after markers, with white space before a parenthesis."""
+    """The closing parenthesis or emphasis after markers, with white space before a parenthesis."""
     if closing[0] == ")":
         at = _end(_SPACES, text, at)
         if at == len(text):
@@ -277,7 +278,7 @@ def _close(text: str, at: int, closing: str, numbers: tuple[int, ...], *, final:
 
 
 def _word(text: str, at: int) -> tuple[int, str]:
-    """A word that begins at `at`, normalised, and where it ends."""
+    """The normalised word at `at`, and its end."""
     end = _end(_LETTERS, text, at)
     return end, normalise(text[at:end])
 
@@ -288,11 +289,11 @@ def _is_name(inner: str) -> bool:
 
 
 def _is_identifier(char: str) -> bool:
-    """Whether a character may be part of a name in a program: of Latin script."""
+    """Whether a character may be part of an identifier in a program, in Latin script."""
     return char == "_" or (char.isalnum() and (char <= "\u024f" or "\u1e00" <= char <= "\u1eff"))
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int, limit: int | None = None) -> int:
-    """Where a pattern that may match nothing ends."""
+    """The end of a match that may be empty."""
     match = pattern.match(text, at) if limit is None else pattern.match(text, at, limit)
     return match.end() if match else at

@@ -36,7 +36,7 @@ class MarkerStyle(StrEnum):
 
     NONE = "none"
     REMOVE = "remove"
-    """None: those that the model writes anyway are removed."""
+    """No markers: those that the model writes anyway are removed."""
     REF = "ref"
     """`[ref:N]`."""
     SOURCE = "source"
@@ -46,13 +46,13 @@ class MarkerStyle(StrEnum):
 
 
 _FORMS: Final = {MarkerStyle.REF: "[ref:{}]", MarkerStyle.SOURCE: "[SOURCE {}]"}
-"""How a citation is spelled."""
+"""Spelling of a citation, by style."""
 _CONTEXT: Final = 400
-"""Code points before the current one that stay within reach."""
+"""Code points that are kept before the current one."""
 _DROPPED: Final = 4096
-"""Code points that have been read, from which all but these are let go."""
+"""Number of code points read at which all but these are dropped."""
 _MAX_SPACE: Final = 64
-"""Longest run of white space, or of commas and white space, that goes with a marker."""
+"""Longest run of white space, or of commas and white space, that belongs to a marker."""
 _SPECIAL = re.compile(rf"[\n`~$\\{re.escape(OPENERS)}]|(?<=\])\(")
 _SPECIAL_REMOVING = re.compile(
     rf"[\n`~$\\{re.escape(OPENERS + PARENTHESES)}]"
@@ -71,7 +71,7 @@ _CLOSING_PUNCTUATION = frozenset(".!?:)]}»”’…。！？：、，,;）」�
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A marker in the answer as it was sent, with the numbers in it that are in the context."""
+    """A marker in the answer as it was sent, with its valid numbers."""
 
     start: int
     end: int
@@ -83,12 +83,12 @@ class MarkerFilter:
 
     Args:
         style: What to look for.
-        count: How many passages there are; they are numbered from 1.
+        count: Number of passages, which are numbered from 1.
         bare: Whether passages are labelled `[N]`, so that a bare `[N]` refers to one; REMOVE and NUMBER read it anyway.
-        remove_invalid: Whether markers without a number of the context are taken out.
-        verbatim: Whether the text stays as it is: markers are read, and neither spelled anew nor removed.
-        numbers: The passages' numbers, 1 to `count`, by the labels that the model knows; None: they are the same. Other
-            labels mean nothing to a reader, so that markers with no other are taken out.
+        remove_invalid: Whether to remove markers without a valid number.
+        verbatim: Whether to leave the text unchanged: markers are read, but neither rewritten nor removed.
+        numbers: The passages' numbers, 1 to `count`, by the labels that the model sees; None if they are the same. A
+            reader can't resolve other labels, so markers that contain no valid label are removed.
     """
 
     def __init__(
@@ -119,32 +119,32 @@ class MarkerFilter:
         self._special = _SPECIAL_REMOVING if self._cuts else _SPECIAL
         self._text = ""
         self._base = 0
-        """Offset of the text within reach in the answer as the model wrote it."""
+        """Offset of the kept text in the answer as the model wrote it."""
         self._at = 0
-        """What has been read of the text."""
+        """How much of the text has been read."""
         self._last_end = -1
-        """Where the last marker ended, as an offset in the answer as the model wrote it."""
+        """End of the last marker, as an offset in the answer as the model wrote it."""
         self._lines = LineTracker()
         self._gap: str | None = None
-        """White space before a marker that was removed, until it is known what follows it."""
+        """White space before a removed marker, until it is known what follows."""
         self._out: list[str] = []
         self._sent = 0
         self._opened = False
-        """Whether the marker that was removed followed an opening bracket, quotation mark or emphasis."""
+        """Whether the removed marker followed an opening bracket, quotation mark or emphasis."""
         self._cited: dict[int, None] = {}
         self._markers: list[Marker] = []
         self.invalid = 0
-        """Numbers in markers that aren't in the context."""
+        """Invalid numbers in markers."""
         self.removed = 0
-        """Markers that were taken out."""
+        """Number of removed markers."""
 
     @property
     def cited(self) -> tuple[int, ...]:
-        """Numbers of the context that markers in the text refer to, each once, in order of first use."""
+        """Valid numbers that markers in the text refer to, each once, in order of first use."""
         return tuple(self._cited)
 
     def take_markers(self) -> list[Marker]:
-        """Returns the citations in the text that was returned since the last call; none where markers are removed."""
+        """Returns the citations in the text returned since the last call; none if markers are removed."""
         markers, self._markers = self._markers, []
         return markers
 
@@ -159,11 +159,11 @@ class MarkerFilter:
         return self._read(final=False)
 
     def finish(self) -> str:
-        """Returns what is still pending: it was no complete marker, so it is text."""
+        """Returns the pending text, which turned out not to be a complete marker."""
         return self._read(final=True)
 
     def abort(self) -> str:
-        """Returns what is pending up to the end of a complete marker: the answer broke off, so the rest is dropped."""
+        """Returns pending text up to the end of a complete marker. The answer was cut off, so the rest is dropped."""
         before, known = self._sent, len(self._markers)
         pending = self._read(final=True)
         if len(self._markers) == known:
@@ -183,12 +183,12 @@ class MarkerFilter:
         return shown
 
     def _advance(self, *, final: bool) -> bool:
-        """Reads on, up to what is decided next; False if that needs more text."""
+        """Reads on to the next decision; False if that needs more text."""
         text, at = self._text, self._at
         if self._gap is not None:
             return self._after_removed(final=final)
         if self._lines.code:
-            # Nothing is read there but where it ends.
+            # Inside, only the end is looked for.
             line = text.find("\n", at)
             return self._pass(line + 1 if line >= 0 else len(text))
         if text[at] in " \t" and self._lines.blank:
@@ -239,7 +239,7 @@ class MarkerFilter:
     def _read_formula(self, char: str, *, final: bool) -> bool:
         text, at = self._text, self._at
         if char == "\\" and text[at + 1 : at + 2] not in ("", "(", "["):
-            # An escape: what follows is itself. A line's end is read as such.
+            # An escape: the next character is literal, except for a line's end.
             return self._pass(at + (1 if text[at + 1] == "\n" else 2))
         end = formula_end(text, at, begins=self._lines.begins, final=final)
         if end == MORE:
@@ -248,7 +248,7 @@ class MarkerFilter:
         return self._pass(end if end != NO else min(at + escape, len(text)))
 
     def _read_removed(self, match: re.Match[str], *, final: bool) -> bool:
-        """A place where something that is taken out may begin, after white space."""
+        """A place after white space where something to be removed may begin."""
         text, at = self._text, self._at
         start = match.end() if match.group()[0] in " \t" else at
         if start == len(text):
@@ -266,7 +266,7 @@ class MarkerFilter:
         return self._take_out(form)
 
     def _unit(self, at: int, *, final: bool) -> Form | int:
-        """A marker, or what can only be taken out as a whole: emphasis or parentheses around some."""
+        """A marker, or emphasis or parentheses around markers, which can only be removed as a whole."""
         text = self._text
         if text[at] in "*_":
             run = _EMPHASIS.match(text, at)
@@ -303,7 +303,7 @@ class MarkerFilter:
         return True
 
     def _after_removed(self, *, final: bool) -> bool:
-        """Takes out what joins one marker to another one, and then that one; else decides which white space stays."""
+        """Removes a joining text and the marker after it; otherwise decides which white space stays."""
         text = self._text
         at = self._reader.join(text, self._at, final=final)
         if at == MORE:
@@ -331,7 +331,7 @@ class MarkerFilter:
         return True
 
     def _space(self, gap: str, separator: str, following: str) -> str:
-        """What stays of the white space before markers that were removed, and of what separates them from the rest."""
+        """What remains of the white space before removed markers, and of what separates them from the rest."""
         if self._lines.blank:
             return ""
         if following in {"", "\n"}:
@@ -342,7 +342,7 @@ class MarkerFilter:
         return "" if closes or (self._opened and not gap) else separator or gap
 
     def _show(self, form: Form) -> bool:
-        """Shows a marker: a citation as its style has it, another one as it is."""
+        """Outputs a marker: a citation in its style, any other unchanged."""
         numbers = tuple(dict.fromkeys(form.numbers))
         valid = tuple(map(self._number_of, filter(self._labels.__contains__, numbers)))
         self._count(form.numbers, cite=not self._remove)
@@ -365,7 +365,7 @@ class MarkerFilter:
                 self._cited[self._number_of(number)] = None
 
     def _pass(self, end: int) -> bool:
-        """Lets text through up to `end`."""
+        """Outputs text up to `end`."""
         text = self._text[self._at : end]
         self._at = end
         self._emit(text)
@@ -388,11 +388,10 @@ def _end_of_spaces(text: str, at: int) -> int:
 
 
 def find_markers(text: str, style: MarkerStyle, count: int) -> tuple[list[Marker], int]:
-    """Finds the markers of a whole text, which stays as it is.
+    """Finds the markers of a complete text without changing it.
 
     Returns:
-        The markers, each with the link target after it (`[1](https://…)`), and how many of their numbers aren't in the
-        context.
+        The markers, each with the link target after it (`[1](https://…)`), and how many of their numbers are invalid.
     """
     reader = MarkerFilter(style, count, verbatim=True)
     reader.feed(text)

@@ -18,25 +18,25 @@ from citewire_verify.vocabulary import (
 )
 
 SCOPE = 3
-"""Words with a topic that a negator reaches."""
+"""Maximum number of content words in a negator's scope."""
 _ENGLISH = frozenset(
     {"the", "a", "an", "of", "in", "and", "is", "was", "are", "were", "to", "by", "that", "for", "with"}
 )
 _BREAK = re.compile(r"[,;:.!?()\[\]…。！？、，—–\n]")
 _TITLE_SHARE = 0.7
 _NO_NAME = ("ly", "ing", "ed")
-"""Endings of a sentence's first word that no name has."""
+"""Endings of a sentence's first word that don't occur in names."""
 _NAME_MARKS = " -.&'’"
-"""What may stand between two words of one name."""
+"""Text that may separate two words of one name."""
 _CAPITAL_MONTHS = frozenset({"en", "de"})
-"""Languages that write months with a capital."""
+"""Languages that capitalise months."""
 _DATE_GAP = re.compile(r"[\s.,]*(?:of|the|de|del|do|d[iu])?[\s.,]*", re.IGNORECASE)
-"""What may stand between a month and its day or year."""
+"""Text that may separate a month from its day or year."""
 
 
 @dataclass(slots=True)
 class MarkedText:
-    """A text's tokens, what is marked of them. Lists are parallel; the rest has what few tokens have, by index."""
+    """A text's tokens and their marks. Lists are parallel; rare marks are stored by index."""
 
     text: str
     language: str
@@ -48,16 +48,16 @@ class MarkedText:
     quantities: dict[int, Quantity] = field(default_factory=dict[int, Quantity])
     maybe_names: set[int] = field(default_factory=set[int])
     negated: dict[int, tuple[int, bool]] = field(default_factory=dict[int, tuple[int, bool]])
-    """How many negators have it in their scope, and whether it is the first word with a topic after one."""
+    """How many negators have it in their scope, and whether it is the first content word after one."""
 
     def end(self, index: int) -> int:
         """Returns where a token ends."""
         return self.starts[index] + self.forms[index].length
 
     def breaks(self, index: int) -> bool:
-        """Whether a clause begins with a token, by the punctuation before it."""
+        """Whether a clause begins with a token, judging by the punctuation before it."""
         start, previous = self.starts[index], self.end(index - 1) if index else 0
-        # A single space, which is what mostly stands between two words, breaks nothing.
+        # A single space, the usual separator, ends nothing.
         return (start != previous + 1 or self.text[previous] != " ") and bool(_BREAK.search(self.text, previous, start))
 
     def number_clauses(self) -> list[int]:
@@ -66,7 +66,7 @@ class MarkedText:
 
 
 def mark(marked: MarkedText) -> None:
-    """Marks names, months and what is negated."""
+    """Marks names, months and negated words."""
     forms = marked.forms
     _mark_names(marked, [index for index in marked.notable if forms[index].capital])
     _mark_months(marked, [index for index in marked.notable if forms[index].month is not None])
@@ -74,7 +74,7 @@ def mark(marked: MarkedText) -> None:
 
 
 def _mark_names(marked: MarkedText, capitals: list[int]) -> None:
-    """Decides which capitals are names': not all of a title's, no German nouns; of a sentence's first words, some."""
+    """Decides which capitals mark names: not all in titles, not German nouns, and only some at a sentence's start."""
     text, forms, kinds = marked.text, marked.forms, marked.kinds
     german = marked.language == "de"
     english = marked.language == "en" and any(form.normal in _ENGLISH for form in forms)
@@ -97,7 +97,7 @@ def _mark_names(marked: MarkedText, capitals: list[int]) -> None:
         elif german:
             kinds[index] = TokenKind.NAME if beside else TokenKind.PLAIN
         elif kinds[index] is TokenKind.PLAIN and form.normal not in OPENERS:
-            # The capital of a sentence's start: a name if another one follows; else it may be one.
+            # The capital at a sentence's start is a name if another capital follows; otherwise it may be one.
             if beside:
                 kinds[index] = TokenKind.NAME
             elif english and len(raw) > 2 and text[end : end + 1] != "," and not form.normal.endswith(_NO_NAME):
@@ -105,7 +105,7 @@ def _mark_names(marked: MarkedText, capitals: list[int]) -> None:
 
 
 def _begins_beside(marked: MarkedText, index: int) -> bool:
-    """Whether another word with a capital follows, which may belong to the same name."""
+    """Whether a capitalised word follows that may belong to the same name."""
     after = index + 1
     if after == len(marked.forms) or not marked.forms[after].capital or marked.kinds[after] is TokenKind.STOP:
         return False
@@ -114,7 +114,7 @@ def _begins_beside(marked: MarkedText, index: int) -> bool:
 
 def _is_title(marked: MarkedText) -> bool:
     """Whether nearly every word has a capital, as in a title."""
-    # A running text has a longer word in lower case soon, and need not be counted.
+    # Running text soon has a longer word in lower case, so that no counting is needed.
     words = list(zip(marked.forms, marked.kinds, strict=True))
     if any(not form.capital and len(form.normal) > 4 and _is_word(form, kind) for form, kind in words):
         return False
@@ -127,7 +127,7 @@ def _is_word(form: Form, kind: TokenKind) -> bool:
 
 
 def _mark_months(marked: MarkedText, months: list[int]) -> None:
-    """Makes numbers of months' names: beside a day or a year; where they are written with a capital, also alone."""
+    """Turns months' names into numbers: next to a day or a year, and if the language capitalises them, also alone."""
     text, count = marked.text, len(marked.forms)
     capitals = marked.language in _CAPITAL_MONTHS
     for index in months:
@@ -151,23 +151,23 @@ def _mark_months(marked: MarkedText, months: list[int]) -> None:
 
 
 class _Negation:
-    """Finds what is negated, by following each negator until its scope ends."""
+    """Finds negated words, by following each negator to the end of its scope."""
 
     def __init__(self, marked: MarkedText) -> None:
         self._marked = marked
         self._negators = NEGATORS | LANGUAGE_NEGATORS.get(marked.language, frozenset())
         self._without_topic: set[int] = set()
-        """Negators, and what ends their scope."""
+        """Negators, and words that end their scope."""
 
     def mark(self, negating: list[int]) -> None:
-        """Marks what is negated by some tokens, in order."""
+        """Marks the words negated by the given tokens, in order."""
         following = 0
         for first in negating:
             if first >= following:
                 following = self._follow(first)
 
     def _follow(self, first: int) -> int:
-        """Marks what a negator negates; returns the token after its scope, and after that of those inside."""
+        """Marks a negator's scope; returns the token after it and after the scopes of negators inside it."""
         forms, kinds, negated = self._marked.forms, self._marked.kinds, self._marked.negated
         reach: list[int] = []
         head = False
@@ -205,7 +205,7 @@ class _Negation:
             self._marked.negated[last] = self._marked.negated.get(last, (0, False))[0] + 1, True
 
     def _last_before(self, first: int) -> int | None:
-        """The last word with a topic of the clause before a token."""
+        """The last content word before a token in its clause."""
         index = first
         while index > 0 and not self._marked.breaks(index):
             index -= 1
@@ -219,7 +219,7 @@ class _Negation:
         return forms[index].normal in COMPARED_WITH_NO and following == "than"
 
     def _is_negator(self, index: int) -> bool:
-        """Whether a word that negates, or the `t` of `n't`, does so where it stands."""
+        """Whether a negator, or the `t` of `n't`, negates in its context."""
         text, start, end = self._marked.text, self._marked.starts[index], self._marked.end(index)
         normal = self._marked.forms[index].normal
         if normal == "t":

@@ -9,17 +9,17 @@ from citewire_verify.tokens import Token, negates_softly, negates_unspaced
 from citewire_verify.vocabulary import OPPOSITES
 
 _FIRST = 2
-"""Tokens of a sentence that the passage has word for word, which something before it may negate."""
+"""Maximum length in tokens of a sentence found verbatim, which something before it may negate."""
 _AROUND = 4
-"""Tokens around a word that tell whether its opposite stands in its place."""
+"""Number of tokens around a word that show whether its opposite is in its place."""
 
 
 def find_negated(a: Alignment, *, verbatim: bool) -> list[str]:
-    """Returns what is negated on one side only, as the sentence writes it.
+    """Returns the words negated on one side only, as the sentence writes them.
 
     Args:
-        a: A sentence and a passage.
-        verbatim: Whether the passage has the sentence word for word: then only what stands before it can negate it.
+        a: A sentence aligned with a passage.
+        verbatim: Whether the passage contains the sentence verbatim, so that only what precedes it can negate it.
     """
     content = a.content[:_FIRST] if verbatim else a.content
     if a.sentence.unspaced:
@@ -31,7 +31,7 @@ def find_negated(a: Alignment, *, verbatim: bool) -> list[str]:
     for index, token in enumerate(content):
         positions = a.positions_in(a.quote, index)
         if len(positions) > 1:
-            # The passage may have a word twice, and negate it once: where its neighbours are counts.
+            # The passage may contain a word twice and negate it once: its neighbours decide which occurrence counts.
             positions = [at for at in positions if _is_by_neighbours(a, index, at)] or positions
         if not positions or token.kind is TokenKind.NUMBER:
             continue
@@ -50,7 +50,7 @@ def find_negated(a: Alignment, *, verbatim: bool) -> list[str]:
 
 
 def find_opposites(a: Alignment) -> list[str]:
-    """Returns words of the sentence that the quote doesn't have, but their opposites near the same words."""
+    """Returns words of the sentence for which the quote has the opposite near the same words instead."""
     passage, tokens = a.passage, a.sentence.tokens
     stated = {token.normal for token in tokens}
     opposed: list[str] = []
@@ -85,26 +85,26 @@ def _has_near_neighbour(a: Alignment, index: int, positions: list[int]) -> bool:
 
 
 def _is_by_neighbours(a: Alignment, index: int, position: int) -> bool:
-    """Whether the tokens on both sides of a sentence's token, where there are any, are near it in the passage."""
+    """Whether the tokens on both sides of a sentence's token, if there are any, are near it in the passage."""
     sides = [step for step in (-1, 1) if 0 <= index + step < len(a.content)]
     return all(_is_near(a, index, step, position) for step in sides)
 
 
 def _is_near(a: Alignment, index: int, step: int, position: int) -> bool:
-    """Whether a token's neighbour in a direction stands near `position` in the passage, in the same direction."""
+    """Whether a token's neighbour in a direction is near `position` in the passage, in the same direction."""
     if not 0 <= index + step < len(a.content):
         return False
     return any(0 < (there - position) * step <= BETWEEN for there in a.positions[index + step])
 
 
 def _with_negator(a: Alignment, index: int) -> str:
-    """The token with what stands before it, up to the negator."""
+    """The token with the text before it, up to the negator."""
     tokens, at = a.sentence.tokens, a.sentence.content[index]
     return " ".join(a.sentence.text[tokens[max(at - 2, 0)].start : tokens[at].end].split())
 
 
 def _is_in_place_of(a: Alignment, index: int, position: int) -> bool:
-    """Whether an opposite in the passage has the sentence's tokens around it that stand around one there."""
+    """Whether an opposite in the passage has the same tokens around it as the word in the sentence."""
     content = a.sentence.content
     left = content[0] >= index or not a.matched.isdisjoint(range(position - _AROUND, position))
     right = content[-1] <= index or not a.matched.isdisjoint(range(position + 1, position + _AROUND + 1))

@@ -93,10 +93,10 @@ _PREAMBLES = (
     "infelizmente",
     "helaas",
 )
-"""What may stand before an opener; up to three, one after the other."""
+"""Phrases that may precede an opener, up to three in sequence."""
 
 DECORATION = " \t\n\r\"'“”‘’«»*_#>`-–—"
-"""What may stand around a sentence without being part of it."""
+"""Characters that may surround a sentence without being part of it."""
 _TURNS = re.compile(
     r"(?:[,;:–—]\s*|\s)(?:but|however|though|although|except|yet|aber|jedoch|pero|mais|mas|ma|maar)\b|;"
 )
@@ -117,14 +117,14 @@ def is_not_found(sentence: str) -> bool:
 
 
 def may_become_not_found(beginning: str) -> bool:
-    """Whether a sentence that begins so may still become one that `is_not_found`."""
+    """Whether a sentence with this beginning may still become one that `is_not_found`."""
     words = _words(beginning)
     match = _match_openers([*words, ""] if beginning[-1:].isspace() else words, partial=True)
     return match.open or _says_only_that(normalise_sentence(beginning), match)
 
 
 def normalise_sentence(text: str) -> str:
-    """One spelling for comparison: no markers, no decoration, one kind of apostrophe and of space, no end mark."""
+    """Normalises for comparison: no markers or decoration, one kind of apostrophe and space, no end mark."""
     text = re.sub(r"[*_`]+", "", _MARKER.sub("", text)).replace("’", "'")
     return " ".join(text.casefold().strip(DECORATION).split()).rstrip(_END_MARKS)
 
@@ -138,7 +138,7 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """How far a beginning fits."""
+    """How far a beginning matches."""
 
     full: tuple[int, ...]
     """Numbers of words after which a pattern is complete."""
@@ -161,7 +161,7 @@ def _match_openers(words: Sequence[str], *, partial: bool) -> _Match:
 
     Args:
         words: Normalised words, contractions written out.
-        partial: True if more may follow, the last word's end included; False if the sentence ends here.
+        partial: True if more may follow, even of the last word; False if the sentence ends here.
     """
     positions, still_open = {0}, not words
     for _ in range(3):
@@ -204,7 +204,7 @@ def _match(patterns: Sequence[str], words: Sequence[str], start: int, *, partial
 
 
 def _skips(slots: tuple[_Slot, ...], states: set[int]) -> set[int]:
-    """Adds the states that optional slots allow to reach without a word."""
+    """Adds the states that can be reached through optional slots without a word."""
     for state in sorted(states):
         here = state
         while here < len(slots) and slots[here].optional:
@@ -214,7 +214,7 @@ def _skips(slots: tuple[_Slot, ...], states: set[int]) -> set[int]:
 
 
 def _begins(slot: _Slot, beginning: str) -> bool:
-    """Whether a slot's word begins so; `couldn`, `can'` and `cann` begin a contraction of `could` and `can`."""
+    """Whether a word of the slot has this beginning; `couldn`, `can'` and `cann` begin contractions."""
     if beginning in {"cann", "canno"}:
         return "can" in slot.words
     bare = beginning.removesuffix("'").removesuffix("n") if beginning.endswith(("n", "n'")) else beginning.rstrip("'")
@@ -222,7 +222,7 @@ def _begins(slot: _Slot, beginning: str) -> bool:
 
 
 def _says_only_that(normal: str, match: _Match) -> bool:
-    """Whether a pattern is complete and no turn follows; "I'm sorry, but I could not find …" has none."""
+    """Whether a pattern is complete and no "but" with an answer follows, as in "I'm sorry, but I could not find …"."""
     apology = _APOLOGY.match(normal)
     return bool(match.full) and _TURNS.search(normal, apology.end() if apology else 0) is None
 

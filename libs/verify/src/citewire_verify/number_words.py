@@ -9,7 +9,7 @@ from citewire_verify.text.terms import Runs, normalise
 
 
 def _count(words: str, start: int = 0) -> dict[str, int]:
-    """Numbers words one after the other."""
+    """Assigns consecutive numbers to words."""
     return {word: value for value, word in enumerate(words.split(), start)}
 
 
@@ -40,16 +40,16 @@ _COUNTING = frozenset({*_ONES, *_TENS, *_SCALES, *_ORDINALS, *_MULTIPLES})
 _MAY_COUNT = _COUNTING.union(*_NUMBER_WORDS.values())
 _LETTERS = re.compile(r"[^\W\d_]+")
 _MOST_WORDS = 12
-"""Words of one number, at most."""
+"""Maximum number of words in one number."""
 
 
 def read_number_words(text: str, runs: Runs, language: str) -> Iterator[tuple[int, int, float]]:
-    """Yields the numbers in words, in order: start, end, value. English with compounds, small ones of other languages.
+    """Yields the numbers in words, in order: start, end, value. Compounds in English, small numbers in other languages.
 
     Args:
         text: The text.
-        runs: Of the text, as `scan` returns them.
-        language: Its code.
+        runs: The text's runs, from `scan`.
+        language: The language's code.
     """
     others = _NUMBER_WORDS.get(language, {})
     read = 0
@@ -67,11 +67,11 @@ def read_number_words(text: str, runs: Runs, language: str) -> Iterator[tuple[in
 
 
 def _find_words(text: str, runs: Runs, others: Mapping[str, float]) -> Iterator[tuple[int, int, str]]:
-    """Yields the words of a text that may begin a number: start, end, and the word as it is compared."""
+    """Yields the words that may begin a number: start, end, and the normalised word."""
     for raw, start in zip(runs.raws, runs.starts, strict=True):
         if not _may_count(raw):
             continue
-        for match in _LETTERS.finditer(raw):  # which ends at a mark
+        for match in _LETTERS.finditer(raw):  # the match ends at a mark
             word, first, end = normalise(match.group()), start + match.start(), start + match.end()
             alone = not (_is_letter(text[first - 1 : first]) or _is_letter(text[end : end + 1]))
             if alone and (word in _COUNTING or word in others):
@@ -89,7 +89,7 @@ def _is_letter(char: str) -> bool:
 
 
 def _compound(text: str, start: int) -> tuple[int, float | None]:
-    """Reads `two hundred and fifty thousand`; its end, and the value (None: a scale alone, `millions of`)."""
+    """Reads `two hundred and fifty thousand`: its end and value (None for a scale alone, `millions of`)."""
     words = list(islice(_LETTERS.finditer(text, start), _MOST_WORDS + 1))
     total = current = 0.0
     count = 0

@@ -23,25 +23,25 @@ from citewire_verify.units import (
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number as it stands in a text."""
+    """A number in a text."""
 
     start: int
     end: int
     values: tuple[float, ...]
-    """What it may mean: `1.200` is 1.2 or 1,200."""
+    """Possible values: `1.200` is 1.2 or 1,200."""
     percent: bool
     unit: str
-    """The unit right after it, by its class and name; empty if none is known."""
+    """The unit directly after it, by class and name; empty if none is known."""
     word: bool
     """Whether it is written in letters."""
     digits: int
     """Significant digits."""
     whole: str = ""
-    """A number of several parts that counts only as a whole, such as a version or a date: `2.10.3`."""
+    """A number with several parts that only counts as a whole, such as a version or a date: `2.10.3`."""
     negative: bool = False
-    """Whether a minus stands before it. What is below zero by its words has negative values."""
+    """Whether it has a minus sign. Numbers that are negative by words have negative values."""
     scaled: tuple[float, ...] = ()
-    """What it may mean besides, without a unit: `500m` are 500 metres or 500 million."""
+    """Further possible values without a unit: `500m` is 500 metres or 500 million."""
 
 
 _SPACES = "\u00a0\u202f\u2009 "
@@ -65,13 +65,13 @@ _BETWEEN = re.compile(
     r" ?(?:[-–—~～〜]|(?:to|and|or|bis|und|oder|à|et|ou|a|y|o|e|tot|en|до|и|至|到|から) ?) ?(?=[€$£¥]?\d)"
     r"|, (?=\d)"
 )
-"""What stands between two numbers that share the second one's unit."""
+"""Text between two numbers that share the second one's unit."""
 _MILLIONS = "millions"
-"""Stands for the unit of `500m` where they are millions of something."""
+"""Placeholder for the unit of `500m` if it means 500 million."""
 _GAP = 8
-"""Code points between two numbers of a range, at most."""
+"""Maximum number of code points between two numbers of a range."""
 MONTH = "date month"
-"""The unit of a month's name."""
+"""Unit of a month's name."""
 
 
 _MONTHS = {
@@ -98,12 +98,12 @@ _MONTHS = {
 
 
 def find_numbers(text: str, language: str = "en", runs: Runs | None = None) -> list[Quantity]:
-    """Finds the numbers of a text, in order. Months' names are none: `month_value` tells theirs.
+    """Finds the numbers of a text, in order. Months' names aren't included: see `month_value`.
 
     Args:
         text: The text.
-        language: Its code.
-        runs: Of the text, as `scan` returns them, where they are known already.
+        language: The language's code.
+        runs: The text's runs from `scan`, if already known.
     """
     quantities = [_quantity(text, match, language) for match in _in_digits(text)]
     _share_units(text, quantities)
@@ -113,7 +113,7 @@ def find_numbers(text: str, language: str = "en", runs: Runs | None = None) -> l
 
 
 def _in_digits(text: str) -> Iterator[re.Match[str]]:
-    """Yields what `_DIGITS` matches, one after the other; only where it can begin is it tried, which is faster."""
+    """Yields the matches of `_DIGITS`, tried only where one can begin, which is faster."""
     at = _DIGIT.search(text)
     while at is not None:
         match = _DIGITS.match(text, at.start())
@@ -123,7 +123,7 @@ def _in_digits(text: str) -> Iterator[re.Match[str]]:
 
 
 def _share_units(text: str, quantities: list[Quantity]) -> None:
-    """Gives the first number of a range, or of a list, the unit that only the last one is written with."""
+    """Gives earlier numbers of a range or list the unit that is only written with the last."""
     for at in range(len(quantities) - 2, -1, -1):
         number, following = quantities[at], quantities[at + 1]
         shares = (following.percent or following.unit) and not (number.percent or number.unit)
@@ -132,24 +132,24 @@ def _share_units(text: str, quantities: list[Quantity]) -> None:
 
 
 def base_amounts(quantity: Quantity) -> list[float]:
-    """What a number with a unit amounts to in the smallest unit of its kind; nothing if that isn't known."""
+    """The amount of a number with a unit in the smallest unit of its kind; nothing if that isn't known."""
     factor = factor_of(quantity.unit)
     return [value * factor for value in quantity.values] if factor else []
 
 
 def readings(quantity: Quantity) -> list[tuple[float, str]]:
-    """What a number may mean: each value with its unit."""
+    """Possible readings of a number: each value with its unit."""
     return [(value, quantity.unit) for value in quantity.values] + [(value, _MILLIONS) for value in quantity.scaled]
 
 
 def _differ(unit: str, other: str) -> bool:
-    if _MILLIONS in {unit, other}:  # `500m` are no million metres
+    if _MILLIONS in {unit, other}:  # `500m` isn't 500 million metres
         return unit.startswith("length") or other.startswith("length")
     return contradict(unit, other)
 
 
 def agree(number: Quantity, other: Quantity) -> bool:
-    """Whether two numbers may mean the same value of the same thing: not 14 days and 14 months, 5 % and 5 km."""
+    """Whether two numbers may mean the same quantity: not 14 days and 14 months, or 5 % and 5 km."""
     if number.percent != other.percent and (number.percent or number.unit) and (other.percent or other.unit):
         return False
     return any(
@@ -160,17 +160,17 @@ def agree(number: Quantity, other: Quantity) -> bool:
 
 
 def month_named(start: int, end: int, value: float) -> Quantity:
-    """A month's name as a number of its own kind."""
+    """A month's name as a number with its own unit."""
     return Quantity(start, end, (value,), percent=False, unit=MONTH, word=True, digits=1)
 
 
 def month_value(word: str) -> float | None:
-    """The number of a month by its normalised name."""
+    """A month's number, by its normalised name."""
     return _MONTHS.get(word)
 
 
 def rounds_to(value: float, claimed: Quantity) -> bool:
-    """Whether a number was rounded to a claimed one: to two or more significant digits, as people do."""
+    """Whether a claimed number is a rounding of another one, to two or more significant digits."""
     if claimed.word or claimed.digits < 2:
         return False
     for number in claimed.values:
@@ -179,7 +179,7 @@ def rounds_to(value: float, claimed: Quantity) -> bool:
             step = 10.0 ** (math.floor(math.log10(abs(number))) - claimed.digits + 1)
             rounded = number if abs(value - number) <= step / 2 + 1e-9 * abs(number) else value
             whole = number == round(value) and value != int(value)
-            # A year or a count given to its last digit isn't a rounded one.
+            # A year or an exact count isn't rounded.
             if whole or (rounded == number and _trailing_zeros(number, claimed.digits)):
                 return True
     return False
@@ -230,10 +230,10 @@ def _quantity(text: str, match: re.Match[str], language: str) -> Quantity:
     negative = _is_negative(text, match.start())
     if unit.startswith("temperature"):
         values, negative = _below_zero(text, match, values), False
-        end = after.end() if after else end  # `Celsius` is no name
+        end = after.end() if after else end  # `Celsius` isn't a name
     digits = len(re.sub(r"\D", "", raw).lstrip("0").rstrip("0")) or 1
     parts = re.split(r"[.,'’٫٬]", raw)
-    # A time in it (`24:4.5.1`) is no part of a version or a date.
+    # A time in it (`24:4.5.1`) isn't part of a version or a date.
     is_whole = len(parts) > 2 and parts[0].isdecimal() and values[0] == float(parts[0])
     whole = ".".join(parts) if is_whole else ""
     return Quantity(
@@ -261,7 +261,7 @@ def _unit_after(text: str, end: int) -> str:
 
 
 def _magnitude_after(text: str, end: int) -> tuple[float, int]:
-    """What a further magnitude multiplies a number by, and its end: `20 million million`."""
+    """The factor of a further magnitude, and its end: `20 million million`."""
     after = _AFTER.match(text, end)
     word = normalise(after.group("word") or "") if after else ""
     factor = None if word in {"", "m"} else magnitude_named(word)
@@ -269,13 +269,13 @@ def _magnitude_after(text: str, end: int) -> tuple[float, int]:
 
 
 def _is_negative(text: str, start: int) -> bool:
-    """Whether a minus stands before a number or its currency; between two numbers a dash is none."""
+    """Whether there is a minus before a number or its currency; a dash between two numbers isn't one."""
     match = _MINUS.search(text, max(start - 7, 0), start)
     return match is not None and not text[max(match.start() - 2, 0) : match.start()].rstrip()[-1:].isdigit()
 
 
 def _below_zero(text: str, match: re.Match[str], values: tuple[float, ...]) -> tuple[float, ...]:
-    """A temperature's sign; elsewhere a dash before a number may mean many things."""
+    """The sign of a temperature; elsewhere a dash before a number may mean many things."""
     if _MINUS.search(text, max(match.start() - 7, 0), match.start()):
         return tuple(-value for value in values)
     below = _BELOW.search(text, match.end(), match.end() + 40)
@@ -303,7 +303,7 @@ def _values(raw: str, *, spaced: bool, english: bool) -> tuple[float, ...]:
     grouped = grouped and digits[0] != "0"
     if grouped:
         values.append(float("".join(digits)))
-    # Nobody writes three zeros after a decimal mark, and in English a comma is none.
+    # Nobody writes three zeros after a decimal mark, and in English a comma isn't one.
     plainly = grouped and (set(digits[-1]) == {"0"} or (english and marks == {","}))
     if len(digits) == 2 and marks <= {".", ","} and not plainly:
         values.append(float(f"{digits[0]}.{digits[1]}"))

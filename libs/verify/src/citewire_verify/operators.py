@@ -12,7 +12,7 @@ from citewire_verify.units import unit_named
 
 
 class OperatorKind(Enum):
-    """What an operator says something about."""
+    """The kind of an operator."""
 
     BOUND = auto()
     FREQUENCY = auto()
@@ -23,7 +23,7 @@ class OperatorKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One or more tokens that together say, for example, `at least`."""
+    """One or more tokens with a meaning such as `at least`."""
 
     kind: OperatorKind
     value: str
@@ -149,9 +149,9 @@ _EACH = frozenset(
         каждые τον την το κάθε في كل प्रति हर за alle the nel
     """)
 )
-"""Words that make a frequency of a period after them: `per day`, `each week`."""
+"""Words that turn a following period into a frequency: `per day`, `each week`."""
 _ONE_OF = frozenset({frozenset({"many", "some"}), frozenset({"most", "many"})})
-"""Values that people exchange without meaning another thing."""
+"""Values that people use interchangeably."""
 
 
 def _table() -> dict[tuple[str, ...], tuple[OperatorKind, str]]:
@@ -169,7 +169,7 @@ _FIRST = frozenset(words[0] for words in _TABLE)
 
 
 def find_operators(tokens: Sequence[Token]) -> list[Operator]:
-    """Finds the operators among tokens, the longest where several begin at one."""
+    """Finds the operators among tokens; of several that begin at one token, the longest."""
     operators: list[Operator] = []
     at = 0
     while at < len(tokens):
@@ -203,11 +203,11 @@ def _period_after(tokens: Sequence[Token], at: int) -> str:
 
 
 def differ(value: str, other: str) -> bool:
-    """Whether two values of one kind say different things."""
+    """Whether two values of one kind have different meanings."""
     return value != other and frozenset({value, other}) not in _ONE_OF
 
 
-# Scripts without spaces: what is written, by kind and value.
+# Scripts without spaces: spellings by kind and value.
 _UNSPACED = {
     (OperatorKind.BOUND, "less"): (
         r"不超过|不超過|不多于|不高于|少于|少於|低于|低於|不到|不足|至多|最多|小于|多くとも|最大で|高々|"
@@ -269,7 +269,7 @@ _UNSPACED_MEANINGS = tuple(_UNSPACED)
 
 
 def unspaced_values(text: str) -> dict[OperatorKind, set[str]]:
-    """The values of each kind that a text of a script without spaces has."""
+    """The values of each kind in a text without spaces between words."""
     values: dict[OperatorKind, set[str]] = {}
     for match in _UNSPACED_PATTERN.finditer(text):
         kind, value = _UNSPACED_MEANINGS[int((match.lastgroup or "o0")[1:])]

@@ -13,39 +13,39 @@ from citewire_verify.tokens import Token, tokenise
 from citewire_verify.units import unit_named
 
 MAX_READ = 60_000
-"""Code points of a passage that are read; what follows supports nothing."""
+"""Code points of a passage that are read; the rest is ignored."""
 _STEM = 5
-"""Letters that forms of a word have in common at least."""
+"""Minimum number of initial letters that forms of a word share."""
 _MOST = 24
-"""Positions of a token that are looked at."""
+"""Maximum number of positions of a token that are checked."""
 _MOST_NUMBERS = 400
-"""Numbers of a passage that are looked at for another way to write an amount."""
+"""Maximum number of a passage's numbers checked for another way to write an amount."""
 _INITIALS = 2
 _IN_DATE = re.compile(r"\d[-./]\||\|[-./]\d|\|\s?[月월]")
-"""What stands around a date's part."""
+"""Characters around a part of a date."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What an answer cites."""
+    """A text that an answer cites."""
 
     text: str
     headings: str = ""
-    """Title, section, file name, place: what a sentence may take from them counts as said, and isn't quoted."""
+    """Title, section, file name, place: what a sentence takes from them counts as supported, but isn't quoted."""
 
 
 class PassageIndex:
-    """Tokens and units of one passage, and where each token stands. A position is an index in `tokens`."""
+    """Tokens and units of one passage, with the positions of each token. A position is an index in `tokens`."""
 
     def __init__(self, passage: Passage) -> None:
         self.text = passage.text[:MAX_READ]
         self.folded = self.text.casefold()
         self.flat = " ".join(self.folded.split())
-        """The text with every run of white space as one space."""
+        """The text with each run of white space replaced by one space."""
         self.units: list[Unit] = split_units(self.text, code=looks_like_code(self.text))
         self.tokens = tokenise(self.text)
         self.unit_of: list[int] = self._units_of()
-        """The unit of each token; -1 for a token in none."""
+        """The unit of each token; -1 for none."""
         self.normals: dict[str, list[int]] = defaultdict(list)
         """Positions by spelling."""
         self._keys: dict[str, list[int]] = defaultdict(list)
@@ -88,7 +88,7 @@ class PassageIndex:
 
     @cached_property
     def _stems(self) -> dict[str, list[int]]:
-        """Positions of words with a topic by their beginnings."""
+        """Positions of content words by their beginnings."""
         stems: dict[str, list[int]] = defaultdict(list)
         kinds = self.tokens.marked.kinds
         for normal, positions in self.normals.items():
@@ -114,7 +114,7 @@ class PassageIndex:
         return range(bisect_left(starts, self.units[unit].start), bisect_left(starts, self.units[unit].end))
 
     def find(self, token: Token) -> tuple[list[int], float]:
-        """Returns the positions of a sentence's token in the passage, and how surely it is the same token, 0–1."""
+        """Returns the positions of a sentence's token in the passage, and how certain it is that they match, 0–1."""
         if token.quantity is not None:
             return self._find_number(token, token.quantity), 1.0
         if positions := self._keys.get(token.key) or self.normals.get(token.normal):
@@ -128,13 +128,13 @@ class PassageIndex:
         return [], 0.0
 
     def in_headings(self, token: Token) -> bool:
-        """Whether the headings have a sentence's token."""
+        """Whether the headings contain a sentence's token."""
         if token.quantity is not None:
             return not self._heading_values.isdisjoint(token.quantity.values)
         return token.key in self._heading_keys
 
     def quotable(self, unit: int) -> bool:
-        """Whether a unit says something by itself."""
+        """Whether a unit is meaningful by itself."""
         return self.units[unit].kind is not UnitKind.HEADING
 
     def _find_number(self, token: Token, claimed: Quantity) -> list[int]:
@@ -159,11 +159,11 @@ class PassageIndex:
         ][:_MOST]
 
     def _fits(self, token: Token, claimed: Quantity, position: int) -> bool:
-        """Whether a number of the passage that has a claimed value counts the same thing."""
+        """Whether a number of the passage with a claimed value counts the same thing."""
         there = self.tokens[position]
         other = there.quantity
         if other is None:
-            return True  # a month's name for its number
+            return True  # a month's name instead of its number
         if not agree(claimed, other) or (claimed.negative and not self._is_negative(there, other)):
             return False
         if claimed.percent and not other.percent:
@@ -176,24 +176,24 @@ class PassageIndex:
 
     @cached_property
     def _known_units(self) -> set[str]:
-        """Units that the passage names anywhere, such as in a table's header."""
+        """Units named anywhere in the passage, such as in a table's header."""
         named = {unit_named(normal) for normal in self.normals}
         return named | {quantity.unit for quantity in self.tokens.marked.quantities.values()}
 
     def _is_negative(self, token: Token, number: Quantity) -> bool:
-        """Whether a number is below zero: by a minus, or in brackets as accountants write it."""
+        """Whether a number is negative: with a minus, or in brackets as in accounting."""
         around = self.text[max(token.start - 2, 0) : token.start], self.text[token.end : token.end + 1]
         return number.negative or min(number.values) < 0 or ("(" in around[0] and around[1] == ")")
 
     def _may_be_month(self, token: Token) -> bool:
-        """Whether a token names a month, or is a number that may stand for one, as in `2024-05-03` or `5月`."""
+        """Whether a token names a month, or is a number that may mean one, as in `2024-05-03` or `5月`."""
         if token.quantity is None or token.is_month:
             return True
         beside = self.text[max(token.start - 2, 0) : token.start] + "|" + self.text[token.end : token.end + 2]
         return bool(token.quantity.whole) or _IN_DATE.search(beside) is not None
 
     def _find_parts(self, claimed: Quantity, positions: list[int]) -> list[int]:
-        """Finds a number that counts only as a whole: as it is, or, for a date, by its parts near one another."""
+        """Finds a number that only counts as a whole: unchanged, or for a date, by its parts near one another."""
         numbers = [(position, self.tokens[position].quantity) for position in sorted(set(positions))]
         same = [position for position, number in numbers if number is not None and number.whole == claimed.whole]
         if same:
@@ -217,7 +217,7 @@ def _same_amount(amounts: list[float], number: Quantity) -> bool:
 
 
 def _alike(token: Token, other: Token) -> bool:
-    """Whether two tokens are forms of one word, by their common beginning."""
+    """Whether two tokens are forms of one word, judging by their common beginning."""
     shorter, longer = sorted((token.normal, other.normal), key=len)
     common = next((i for i, letter in enumerate(shorter) if letter != longer[i]), len(shorter))
     return common >= 0.65 * len(longer) and len(longer) - len(shorter) <= _STEM

@@ -25,12 +25,12 @@ from citewire_verify.tokens import SentenceTokens
 
 FEATURES = (
     "cover",  # share of the sentence in the quote, by weight
-    "cover_two",  # the same with one more unit of the passage
-    "cover_all",  # the same with the whole passage and its headings
+    "cover_two",  # with one more unit of the passage
+    "cover_all",  # with the whole passage and its headings
     "pairs",  # share of neighbouring tokens that are near one another in the passage
     "names",  # share of the sentence's names that the passage doesn't have
     "numbers",  # share of its numbers that the passage doesn't have
-    "replaced",  # 1 if a name or number stands where the passage has another
+    "replaced",  # 1 if the passage has another name or number in the same place
     "denied",  # 1 if something is negated on one side only
     "opposite",  # 1 if the passage has the opposite of a word
 )
@@ -43,33 +43,33 @@ class Verdict(StrEnum):
     PARTIAL = "partial"
     UNSUPPORTED = "unsupported"
     UNVERIFIED = "unverified"
-    """It isn't known: the verification failed."""
+    """Unknown, because the verification failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a passage, or several together, says about a sentence. Keys of the dictionaries are content tokens."""
+    """What one or several passages say about a sentence. Keys of the dictionaries are content tokens."""
 
     start: int = 0
     """The quote's span in the passage's text."""
     end: int = 0
     features: tuple[float, ...] = (0.0,) * len(FEATURES)
     covered: dict[int, float] = field(default_factory=dict[int, float])
-    """Tokens that the passage or its headings have, and how surely."""
+    """Tokens that the passage or its headings contain, with their certainty."""
     missing: dict[int, str] = field(default_factory=dict[int, str])
-    """Names and numbers that they don't have, as the sentence writes them."""
+    """Names and numbers that they don't contain, as the sentence writes them."""
     replaced: dict[int, str] = field(default_factory=dict[int, str])
-    """Names and numbers for which the passage has others."""
+    """Names and numbers that the passage has others in place of."""
     negated: list[str] = field(default_factory=list[str])
-    """What is negated on one side only, or whose opposite the passage has."""
+    """Words negated on one side only, or with an opposite in the passage."""
     unsaid: list[str] = field(default_factory=list[str])
-    """Words that it puts in place of the passage's, and what it adds to how far a statement goes."""
+    """Words that replace the passage's, and added operators."""
     adjacent: list[bool] = field(default_factory=list[bool])
     """For each content token, whether it and the next one are near each other in the passage."""
 
     @property
     def mismatches(self) -> tuple[str, ...]:
-        """Everything that isn't as the sentence says, as written there, each once."""
+        """Everything that differs from the passage, as the sentence writes it, each once."""
         return tuple(dict.fromkeys([*self.missing.values(), *self.replaced.values(), *self.negated, *self.unsaid]))
 
 
@@ -81,12 +81,12 @@ class Weights:
     """Weights of the log-odds that a passage supports a sentence, over `FEATURES`."""
     bias: float
     supported: float
-    """Score from which a sentence without a mismatch is supported."""
+    """Minimum score for a sentence without a mismatch to be supported."""
     unsupported: float
     """Score below which a sentence is unsupported."""
 
     def score(self, comparison: Comparison) -> tuple[float, Verdict]:
-        """Returns how far a sentence is supported, 0–1, and the verdict."""
+        """Returns the score, 0–1, and the verdict."""
         value = self.bias + sum(w * f for w, f in zip(self.features, comparison.features, strict=True))
         support = 1 / (1 + math.exp(-max(min(value, 30.0), -30.0)))
         if comparison.negated or comparison.replaced or support < self.unsupported:
@@ -96,12 +96,12 @@ class Weights:
 
 
 BEST_FIRST = (Verdict.SUPPORTED, Verdict.PARTIAL, Verdict.UNSUPPORTED)
-"""Verdicts of a verification by how much they promise."""
+"""Verdicts of a verification, in ascending order."""
 
 
 @cache
 def load_weights() -> Weights:
-    """Reads the constants that ship with the package."""
+    """Reads the package's constants."""
     return parse_weights(json.loads(resources.files("citewire_verify").joinpath("weights.json").read_text("utf-8")))
 
 
@@ -117,7 +117,7 @@ def parse_weights(raw: dict[str, Any]) -> Weights:
 
 
 def compare(sentence: SentenceTokens, passage: PassageIndex) -> Comparison:
-    """Compares a sentence with a passage: the quote, what is covered, and what isn't as the sentence says."""
+    """Compares a sentence with a passage: quote, coverage and mismatches."""
     a = align(sentence, passage)
     if not a.content or not passage.units:
         return Comparison(adjacent=a.adjacent)
@@ -164,7 +164,7 @@ def compare(sentence: SentenceTokens, passage: PassageIndex) -> Comparison:
 
 
 def unite(sentence: SentenceTokens, comparisons: Sequence[Comparison]) -> Comparison:
-    """Returns what several passages say together: what one lacks, another may have."""
+    """Combines the results of several passages: what one lacks, another may have."""
     covered: dict[int, float] = {}
     for comparison in comparisons:
         for index, sure in comparison.covered.items():
@@ -174,7 +174,7 @@ def unite(sentence: SentenceTokens, comparisons: Sequence[Comparison]) -> Compar
         for index, written in comparisons[0].missing.items()
         if all(index in comparison.missing for comparison in comparisons)
     }
-    # A passage with another name contradicts the sentence unless a passage has the sentence's own in that place.
+    # A passage with another name contradicts the sentence, unless a passage has the sentence's own name in that place.
     replaced = {
         index: written
         for comparison in comparisons
@@ -208,7 +208,7 @@ def unite(sentence: SentenceTokens, comparisons: Sequence[Comparison]) -> Compar
 
 
 def judge_together(sentence: SentenceTokens, comparisons: Sequence[Comparison], weights: Weights) -> Verdict:
-    """Returns the verdict on a sentence by all passages that it cites."""
+    """Returns the verdict on a sentence, given all passages that it cites."""
     verdicts = [weights.score(comparison)[1] for comparison in comparisons]
     if len(verdicts) == 1 or Verdict.SUPPORTED in verdicts:
         return Verdict.SUPPORTED if Verdict.SUPPORTED in verdicts else verdicts[0]

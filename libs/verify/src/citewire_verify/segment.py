@@ -18,7 +18,7 @@ from citewire_verify.text.sentences import LOOK_AHEAD, SENTENCE_END, ends_senten
 
 
 class SentenceKind(Enum):
-    """What a sentence stands in."""
+    """The kind of block that contains a sentence."""
 
     TEXT = auto()
     ITEM = auto()
@@ -29,22 +29,22 @@ class SentenceKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of the answer, a table's row, or a block of code."""
+    """A sentence of the answer, a table row, or a block of code."""
 
     start: int
     """In code points of the answer as it was sent."""
     end: int
     text: str
-    """The same length as its span, markers in it blanked."""
+    """As long as its span, with markers blanked."""
     kind: SentenceKind
     numbers: tuple[int, ...]
     """Numbers of the passages that it cites, each once, in order."""
 
 
 MAX_SENTENCE = 2000
-"""Code points after which a sentence without an end is taken as one."""
+"""Code points after which a sentence without an end counts as complete."""
 _WRAPPED = 60
-"""Code points from which a line may have been wrapped, so that its sentence goes on in the next one."""
+"""Minimum length in code points of a line that may have been wrapped in the middle of a sentence."""
 
 _WATCHED = re.compile(r"[.!?…。！？｡।॥۔؟\n]")
 _INK = re.compile(r"\S")
@@ -57,7 +57,7 @@ _BOLD_LINE = re.compile(r"(\*\*|__)[^*_\n]{1,160}(?:\1:?|:\1)[ \t]*")
 _BULLET = re.compile(r"(?:[-*+•‣◦–]|\(?\d{1,3}[.)]|\(?[a-zA-Z]\))[ \t]+(?=\S)")
 _BLOCK = re.compile(r"[-*+•‣◦–#|>]|```|~~~|\(?\d{1,3}[.)][ \t]|\(?[a-zA-Z]\)[ \t]")
 _PREFIX = 8
-"""Code points of a line that tell whether a block begins there."""
+"""Code points of a line that determine whether a block begins there."""
 _QUOTED = re.compile(r"(?:>[ \t]?)+")
 _OPENING = "([{（"
 _NOT_SAID = re.compile(r"[\W_]*")
@@ -69,11 +69,11 @@ _REPORTS = re.compile(
 _ONE_WORD = re.compile(r"\W*\w+\W")
 _TWO_WORDS = re.compile(r"\W*\w+\W+\w+\W")
 _GAP = 400
-"""Code points without a word after which a sentence waits no longer for what follows."""
+"""Code points without a word after which a sentence no longer waits for what follows."""
 _MAX_ROW = 2000
-"""Code points of a line that stands alone, such as a table's row, after which it is taken as one."""
+"""Code points after which a standalone line, such as a table row, counts as complete."""
 _SLICE = 2048
-"""Code points that are read at a time, so that what is pending stays short."""
+"""Code points read at a time, so that the pending text stays short."""
 
 
 class Segmenter:
@@ -81,12 +81,12 @@ class Segmenter:
 
     def __init__(self) -> None:
         self._base = 0
-        """Offset of what is pending in the answer."""
+        """Offset of the pending text in the answer."""
         self._text = ""
         self._parts: list[str] = []
         self._markers: list[Marker] = []
         self._scan = 0
-        """Up to here, in the pending text, no sentence ends."""
+        """No sentence ends before this offset of the pending text."""
         self._length = 0
         self._fresh = True
         """Whether the pending text begins a line."""
@@ -130,11 +130,11 @@ class Segmenter:
         return self._read(final=False)
 
     def finish(self, *, broken: bool = False) -> list[Sentence]:
-        """Returns what is left: the answer has ended.
+        """Returns the remaining sentences at the end of the answer.
 
         Args:
-            broken: It broke off, in the middle of a sentence or after one. A stop alone may then be a number's or an
-                abbreviation's; with a marker beside it, it ends a sentence.
+            broken: It was cut off, in the middle of a sentence or after one. A full stop alone may then belong to a
+                number or an abbreviation; with a marker next to it, it ends a sentence.
         """
         return self._read(final=True, broken=broken)
 
@@ -152,11 +152,11 @@ class Segmenter:
         return sentences
 
     def _is_open(self, sentence: Sentence, consumed: int) -> bool:
-        """Whether words may be missing at the end of a sentence, as there is nothing after it."""
+        """Whether words may be missing at the end of a sentence, because nothing follows it."""
         if _INK.search(self._text, consumed):
             return False
         end = sentence.end - self._base
-        # A marker that is last, before the stop or after it, isn't in the sentence's span.
+        # A final marker, before or after the full stop, isn't in the sentence's span.
         return consumed == end or _END_MARKS.isdisjoint(self._text[end - 1 : consumed])
 
     def _drop(self, consumed: int) -> None:
@@ -168,7 +168,7 @@ class Segmenter:
         self._scan = 0
 
     def _next(self, *, final: bool) -> tuple[Sentence | None, int] | None:
-        """The next sentence and how much of the pending text goes with it; None if more text is needed."""
+        """The next sentence and how much of the pending text it consumes; None if more text is needed."""
         text = self._text
         self._waiting = False
         ink = _INK.search(text)
@@ -212,7 +212,7 @@ class Segmenter:
         return len(text.rstrip()) if final else None
 
     def _ends_sentence(self, start: int, match: re.Match[str], *, final: bool) -> bool | None:
-        """Whether an end mark ends the sentence; None if that depends on what comes."""
+        """Whether an end mark ends the sentence; None if that depends on further text."""
         text = self._text
         following = _WORDS_BEGIN.search(text, match.end(), match.end() + _GAP)
         if following is None:
@@ -227,11 +227,11 @@ class Segmenter:
         if marked and _REPORTS.match(rest):
             return True
         if "\n" in text[match.end() : at]:
-            rest = rest.upper()  # on a new line, a small letter begins a sentence too
+            rest = rest.upper()  # on a new line, a lower-case letter may begin a sentence too
         return ends_sentence(text, start, match, rest)
 
     def _ends_line(self, start: int, match: re.Match[str], *, final: bool) -> bool | None:
-        """Whether a sentence ends with its line; None if that depends on what comes."""
+        """Whether a sentence ends with its line; None if that depends on further text."""
         text, line = self._text, match.start()
         following = _INK.search(text, line, line + _GAP)
         if following is None:
@@ -253,7 +253,7 @@ class Segmenter:
         return not (ahead[0].islower() or len(done) - (done.rfind("\n") + 1) >= _WRAPPED)
 
     def _block_end(self, kind: SentenceKind, begin: int, *, final: bool) -> int | None:
-        """Where a line that stands alone ends, or a fence of code."""
+        """The end of a standalone line or a code fence."""
         text = self._text
         line = text.find("\n", begin)
         if kind is not SentenceKind.CODE:
@@ -275,7 +275,7 @@ class Segmenter:
         return len(text.rstrip()) if final else None
 
     def _take_markers(self, kind: SentenceKind, end: int, following: int) -> tuple[list[Marker], int]:
-        """The sentence's markers, which are taken, and where the next sentence's text begins."""
+        """Removes and returns the sentence's markers, and where the next sentence's text begins."""
         base = self._base
         inside = self._first_marker(end)
         own, gap = self._markers[:inside], self._markers[inside : self._first_marker(following)]
@@ -283,7 +283,7 @@ class Segmenter:
         consumed = end
         stopped = kind in {SentenceKind.TEXT, SentenceKind.ITEM} and self._text[end - 1 : end] == "."
         if not (stopped and _REPORTS.match(self._text[following : following + LOOK_AHEAD])):
-            # Lines that hold nothing but markers are the sentence's; the last belongs to what follows.
+            # Lines with only markers belong to the sentence; the last one belongs to what follows.
             line = self._text.rfind("\n", end, following)
             for marker in gap:
                 if line >= 0 and marker.start - base > line and following < len(self._text):
@@ -295,7 +295,7 @@ class Segmenter:
         if consumed > end:
             tail = _AFTER_MARKER.match(self._text, consumed)
             text = tail.group() if tail else ""
-            # White space stays: it says whether a new line begins.
+            # White space stays, because it shows whether a new line begins.
             consumed += len(text) - len(text.lstrip(",;:.)]"))
         return own, consumed
 
@@ -307,7 +307,7 @@ class Segmenter:
         text, base = self._text, self._base
         numbers = tuple(dict.fromkeys(number for marker in markers for number in marker.numbers))
         for marker in reversed(markers):
-            # Nothing is said after the last marker inside: then the sentence ends before it.
+            # If no word follows the last marker inside, the sentence ends before it.
             last = marker.start - base
             if start < last < end:
                 if not _NOT_SAID.fullmatch(text, last, end):
@@ -339,7 +339,7 @@ def _blank(text: str, offset: int, markers: Sequence[Marker]) -> str:
 
 
 def _classify(text: str, begin: int) -> tuple[SentenceKind, int]:
-    """What a line is, and where what it says begins."""
+    """The kind of a line, and where its content begins."""
     if _FENCE.match(text, begin):
         return SentenceKind.CODE, begin
     if text[begin] == "|":

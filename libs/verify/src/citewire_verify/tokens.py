@@ -18,7 +18,7 @@ class Token:
     """A word, or a number of several words."""
 
     key: str
-    """What is compared: equal for forms of one word."""
+    """Comparison form: equal for forms of one word."""
     normal: str
     """The word in lower case, without accents."""
     start: int
@@ -35,9 +35,9 @@ class Token:
     negated: int
     """How many negators have it in their scope."""
     negated_directly: bool
-    """Whether it is the first word with a topic after its negator."""
+    """Whether it is the first content word after its negator."""
     maybe_name: bool
-    """Whether it begins its sentence, so that its capital doesn't tell if it is a name."""
+    """Whether it begins its sentence, so that its capital doesn't show whether it is a name."""
 
     @property
     def is_month(self) -> bool:
@@ -46,13 +46,13 @@ class Token:
 
     @property
     def is_vague(self) -> bool:
-        """Whether it is a number so common that its absence says nothing: one, first, both."""
+        """Whether it is a number so common that its absence means nothing: one, first, both."""
         quantity = self.quantity
         return quantity is not None and quantity.word and quantity.values[0] <= 2 and not quantity.unit
 
 
 class Tokens(Sequence[Token]):
-    """The tokens of a text. Each is made when it is asked for: of a passage, few are."""
+    """The tokens of a text, created on demand, because few of a passage's tokens are needed."""
 
     def __init__(self, marked: MarkedText) -> None:
         self.marked = marked
@@ -99,30 +99,30 @@ class Tokens(Sequence[Token]):
 
 @dataclass(frozen=True, slots=True)
 class SentenceTokens:
-    """A sentence of an answer, ready to be looked for in passages."""
+    """A sentence of an answer, prepared for comparison with passages."""
 
     text: str
     tokens: Tokens
     content: list[int]
-    """Indices of the tokens with a topic."""
+    """Indices of the content tokens."""
     weights: list[float]
-    """Of the content tokens."""
+    """Weights of the content tokens."""
     names: list[int]
-    """For each content token, the index (in `content`) of the first token of its name; its own if it is in none."""
+    """For each content token, the index (in `content`) of the first token of its name; its own if it isn't in one."""
     clauses: list[int]
-    """For each content token, the number of its clause, by the punctuation."""
+    """For each content token, the number of its clause, judging by punctuation."""
     unspaced: bool
     """Whether most of it is in a script without spaces."""
     katakana: list[str]
-    """Foreign names and words in Japanese."""
+    """Katakana: foreign names and words in Japanese."""
     total: float
     """Sum of the weights; 1 if there are none."""
 
 
 MAX_CONTENT = 160
-"""Tokens with a topic that are compared; a longer sentence is judged by its beginning."""
+"""Maximum number of compared content tokens; a longer sentence is judged by its beginning."""
 _SAMPLE = 600
-"""Code points that tell a text's language."""
+"""Code points used to detect a text's language."""
 _DOTTED = re.compile(r"(?<![\w.])(?:[A-Z]\.){2,6}")
 _KATAKANA = re.compile(r"[\u30a1-\u30fa\u30fc]{3,}")
 _UNSPACED_NO = re.compile(r"[不没沒無无未非莫勿]|ない|なかった|ません|ず、|않|없|아니|못|ไม่|မ")
@@ -130,15 +130,15 @@ _NOT_NO = re.compile(
     r"不仅|不僅|不但|不同|不断|不斷|非常|無線|无线|未来|未來|不足|少なくない|かもしれない|なければならない|में"
 )
 _NAME_WEIGHT = 1.5
-"""Weight of a name or number; another word has 1."""
+"""Weight of a name or number; other words have 1."""
 _SHORT_WEIGHT = 0.7
 """Weight of a word of three letters or fewer."""
 _PAIR_WEIGHT = 0.5
 """Weight of a pair of characters of a script without spaces."""
 _FRAME_WEIGHT = 0.2
-"""Weight of a word that only introduces what is said: `According to the document, …`, `Furthermore, …`."""
+"""Weight of a word that only introduces the statement: `According to the document, …`, `Furthermore, …`."""
 _NAME_GAP = 4
-"""Code points between two words of one name, at most."""
+"""Maximum number of code points between two words of one name."""
 
 
 def tokenise(text: str) -> Tokens:
@@ -175,19 +175,19 @@ def tokenise(text: str) -> Tokens:
 
 
 def _joined(text: str) -> str:
-    """Initials of an acronym without their points, in as many characters: `U.S.` is `US` and two spaces."""
+    """Replaces acronyms with points by the same number of characters: `U.S.` becomes `US` and two spaces."""
     if "." not in text:
         return text
     return _DOTTED.sub(lambda match: match.group().replace(".", "").ljust(len(match.group())), text)
 
 
 def negates_unspaced(text: str) -> bool:
-    """Whether a text of a script without spaces negates something."""
+    """Whether a text in a script without spaces negates something."""
     return _UNSPACED_NO.search(_NOT_NO.sub("", text)) is not None
 
 
 def negates_softly(tokens: Iterable[Token], others: Iterable[Token]) -> bool:
-    """Whether tokens negate without a negator, where others don't: `failed to`, `impossible` for `not possible`."""
+    """Whether tokens negate without a negator while others don't: `failed to`, `impossible` for `not possible`."""
     plain = {token.normal for token in others}
     for token in tokens:
         if token.normal in SOFT_NEGATORS and token.normal not in plain:
@@ -199,7 +199,7 @@ def negates_softly(tokens: Iterable[Token], others: Iterable[Token]) -> bool:
 
 
 def tokenise_sentence(text: str) -> SentenceTokens:
-    """Tokenises a sentence of an answer, its markers blanked, and weighs its tokens."""
+    """Tokenises a sentence of an answer, with markers blanked, and weights its tokens."""
     tokens = tokenise(text)
     content = [index for index, token in enumerate(tokens) if token.kind is not TokenKind.STOP][:MAX_CONTENT]
     weights = [_weight(tokens[index]) for index in content]
@@ -234,5 +234,5 @@ def _weight(token: Token) -> float:
 def _one_name(text: str, first: Token, second: Token) -> bool:
     both = first.kind is TokenKind.NAME and second.kind is TokenKind.NAME
     between = text[first.end : second.start]
-    # A marker that was blanked is wider than what stands between the words of a name.
+    # A blanked marker is wider than the gap between the words of a name.
     return both and len(between) <= _NAME_GAP and not between.strip(" -.'’&")

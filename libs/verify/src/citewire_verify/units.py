@@ -29,7 +29,7 @@ _MAGNITUDES = {
 MAGNITUDES = {normalise(name): value for name, value in _MAGNITUDES.items()}
 WIDE_MAGNITUDES = frozenset("万萬億亿만억")
 CAUTIOUS = frozenset({"mil", "mille"})
-"""Magnitudes that are other words too, so that the number alone counts as well."""
+"""Magnitudes that are also other words, so that the number alone counts as well."""
 _PERCENT = words_of("""
     % ٪ ％ percent pct prozent percents percentage procent porcentaje процент प्रतिशत சதவீதம் տոկոս
 """)
@@ -112,7 +112,7 @@ _UNITS = {
     }.items()
     for name in (normalise(name.replace("_", " ")) for name in names.split())
 }
-"""A unit's class and its name: another name of the same class is another amount."""
+"""A unit's class and name: another name of the same class is another amount."""
 _FACTORS = {
     "mass ng": 1e-9, "mass ug": 1e-6,
     "time second": 1.0, "time minute": 60.0, "time hour": 3600.0, "time day": 86400.0, "time week": 604800.0,
@@ -129,22 +129,22 @@ _CURRENCY = re.compile(
     r"(?:(?<![A-Za-z])|(?<![A-Za-z])(?:[ACRS]|[A-Z]{2}))(EUR|USD|GBP|CHF|JPY|CNY|INR|RUB|[€$£¥₹₽₩])[ \u00a0\u202f]?$"
 )
 _STEM = 3
-"""Letters of a unit that its inflected forms have in common at least, where a language inflects it."""
+"""Minimum number of initial letters shared by a unit's inflected forms."""
 
 
 def unit_named(word: str) -> str:
-    """The unit's class and name by a normalised word; "" if it is none."""
+    """The class and name of the unit with this normalised word; "" if it isn't a unit."""
     unit = _UNITS.get(word) or _UNITS.get(word.removesuffix("s")) or _UNITS.get(word.removesuffix("es"), "")
     return unit or _inflected(word, _UNITS) or ""
 
 
 def magnitude_named(word: str) -> float | None:
-    """What a word multiplies a number by; None if it is no magnitude."""
+    """The factor of a magnitude word; None if it isn't one."""
     return MAGNITUDES.get(word) or _inflected(word, MAGNITUDES)
 
 
 def is_percent(word: str) -> bool:
-    """Whether a normalised word, or pair of words, says percent."""
+    """Whether a normalised word, or pair of words, means percent."""
     return word in _PERCENT or word in _PERCENT_PAIRS or word[:-2] in _PERCENT or word[:-1] in _PERCENT
 
 
@@ -157,16 +157,16 @@ def _inflected(word: str, table: Mapping[str, Value]) -> Value | None:
 
 
 def currency_before(text: str, start: int) -> str:
-    """The currency that stands before a number; "" if none does."""
+    """The currency before a number; "" if there is none."""
     match = _CURRENCY.search(text, max(start - 5, 0), start)
     return _UNITS[match.group(1).lower()] if match else ""
 
 
 def factor_of(unit: str) -> float | None:
-    """What one of a unit amounts to in the smallest of its kind; None if that isn't known."""
+    """The size of a unit in the smallest unit of its kind; None if it isn't known."""
     return _FACTORS.get(unit)
 
 
 def contradict(unit: str, other: str) -> bool:
-    """Whether two units, where both are known, are of different things: days, months; euros, percent."""
+    """Whether two known units measure different things: days, months; euros, percent."""
     return bool(unit and other and unit != other and frozenset({unit, other}) not in _ONE_UNIT)

@@ -11,34 +11,34 @@ from citewire_verify.segment import Segmenter, Sentence
 from citewire_verify.tokens import tokenise_sentence
 
 MAX_CITED = 16
-"""Passages that a sentence is compared with; one that cites more points at everything."""
+"""Maximum number of passages compared with a sentence; one that cites more is unspecific."""
 MAX_MISMATCHES = 8
 _SHORT = 1500
-"""Code points of a passage that a sentence is compared with in one go."""
+"""Code points of a passage that a sentence is compared with at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedCitation:
-    """A sentence of the answer, and how far one passage that it cites supports it."""
+    """A sentence of the answer with the support by one passage that it cites."""
 
     start: int
     """The sentence's span, in code points of the answer."""
     end: int
     number: int
-    """Of the passage."""
+    """Number of the passage."""
     quote: str
-    """The passage's own words that support the sentence best, verbatim; empty if there are none."""
+    """The part of the passage that supports the sentence best, verbatim; empty if there is none."""
     quote_start: int
     """In code points of the passage's text."""
     quote_end: int
     support: float
     """How far the passage supports the sentence, 0–1."""
     verdict: Verdict
-    """On this passage alone."""
+    """Verdict considering only this passage."""
     sentence_verdict: Verdict
-    """On all passages that the sentence cites, together."""
+    """Verdict considering all passages that the sentence cites."""
     mismatches: tuple[str, ...] = ()
-    """What the sentence states and the passage doesn't, as the sentence writes it."""
+    """Parts of the sentence that the passage doesn't confirm, as the sentence writes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class UncitedSentence:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was found out about an answer. Everything is in the answer's order."""
+    """The result of verifying an answer. Everything is in the answer's order."""
 
     citations: tuple[VerifiedCitation, ...]
     uncited: tuple[UncitedSentence, ...]
@@ -62,10 +62,10 @@ class Verification:
 
 
 class Verifier:
-    """Verifies an answer while it is written: `feed` its text, `verify` each sentence that is complete.
+    """Verifies an answer while it is written: `feed` its text, `verify` each complete sentence.
 
     Args:
-        passages: What the answer may cite, by number.
+        passages: The passages that the answer may cite, by number.
         cited: Whether sentences that cite passages are verified.
         uncited: Whether sentences that state facts and cite nothing are reported.
         attribute: Whether such a sentence counts as citing the passage that supports it best, if one does.
@@ -99,7 +99,7 @@ class Verifier:
         return self._segmenter.feed(text, markers)
 
     def finish(self, *, broken: bool = False) -> list[Sentence]:
-        """Returns the sentences that are left where the answer ends, or where it broke off."""
+        """Returns the remaining sentences when the answer ends or is cut off."""
         return self._segmenter.finish(broken=broken)
 
     @property
@@ -116,7 +116,7 @@ class Verifier:
 
         Args:
             sentence: As `feed` or `finish` returned it.
-            uncited: False where a sentence without a marker needs none: the answer is that nothing was found.
+            uncited: False if sentences need no marker because the answer is that nothing was found.
         """
         numbers = self._compared(sentence)
         if sentence.numbers:
@@ -132,9 +132,9 @@ class Verifier:
         return [UncitedSentence(sentence.start, sentence.end)] if self._uncited else []
 
     def effort(self, sentence: Sentence) -> int:
-        """Returns how many code points `verify` has to go through, of the sentence as often as it is compared.
+        """Returns how many code points `verify` has to process, counting the sentence once per comparison.
 
-        A token of the sentence stands the more often in a passage the longer it is.
+        The longer a passage, the more often it contains a token of the sentence.
         """
         lengths = [len(self._passages[number].text) for number in self._compared(sentence)]
         return self.unread(sentence) + len(sentence.text) * (1 + sum(max(1, length // _SHORT) for length in lengths))
@@ -142,11 +142,11 @@ class Verifier:
     def unverified(
         self, sentence: Sentence, *, uncited: bool = False
     ) -> list[VerifiedCitation] | list[UncitedSentence]:
-        """Returns what is known of a sentence whose verification failed: what it cites, or that it cites nothing.
+        """Returns the result for a sentence whose verification failed: what it cites, or that it cites nothing.
 
         Args:
             sentence: As `feed` or `finish` returned it.
-            uncited: Whether one that cites nothing is reported, if such sentences are.
+            uncited: Whether to report it if it cites nothing, provided that such sentences are reported.
         """
         if uncited and self._uncited and not sentence.numbers:
             return [UncitedSentence(sentence.start, sentence.end)]
@@ -230,11 +230,11 @@ def verify(
 
     Args:
         answer: The answer.
-        passages: What it cites; markers refer to them by number, from 1.
+        passages: The passages that it cites; markers refer to them by number, from 1.
         markers: The markers to look for. Without any (NONE, REMOVE), a sentence counts as citing the passage that
             supports it best, if one of the first `MAX_CITED` does.
-        cancelled: Asked before each sentence; once it says True, the rest is left out.
-        on_failure: Told of a sentence whose verification failed, which is then `UNVERIFIED`; None: the error is raised.
+        cancelled: Called before each sentence; once it returns True, the rest is skipped.
+        on_failure: Called with a sentence whose verification failed, which is then `UNVERIFIED`; None raises the error.
     """
     marked, invalid = find_markers(answer, markers, len(passages))
     verifier = Verifier(

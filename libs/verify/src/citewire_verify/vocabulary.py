@@ -22,16 +22,16 @@ LANGUAGE_NEGATORS = {
     "fr": words_of("ne non"),
     "pt": words_of("sem"),
 }
-"""Those that are other words in other languages."""
+"""Negators that are other words in other languages."""
 ALL_NEGATORS = NEGATORS.union(*LANGUAGE_NEGATORS.values())
-"""For a word that a sentence adds to what it repeats: there it is a negator in any language."""
+"""Negators of any language, for a word that a sentence adds to what it repeats."""
 POSTPOSED_NEGATORS = words_of("nicht niet pas jamais plus nie inte ikke değil degil")
 """Negators that may follow what they negate."""
 TRANSPARENT = words_of(
     "possible able allowed permitted possibly need necessary want seem appear considered known said supposed meant "
     "expected believed going longer"
 )
-"""Words that a negator reaches through: what isn't possible to do can't be done."""
+"""Words that don't end a negator's scope: what isn't possible to do can't be done."""
 NEGATED_FORMS = {
     "impossible": "possible", "unable": "able", "illegal": "legal", "unlikely": "likely", "unavailable": "available",
     "unknown": "known", "invalid": "valid", "incorrect": "correct", "inactive": "active", "unlimited": "limited",
@@ -41,7 +41,7 @@ NEGATED_FORMS = {
     "unauthorised": "authorised", "unauthorized": "authorized", "unrestricted": "restricted",
     "inconsistent": "consistent",
 }  # fmt: skip
-"""Words that say no to another one."""
+"""Words that negate another one."""
 TRANSPARENT_FORMS = words_of("impossible unable unlikely unnecessary illegal")
 SOFT_NEGATORS = words_of("""
     fail fails failed failing failure lack lacks lacked lacking refuse refuses refused deny denies denied denying
@@ -51,7 +51,7 @@ SOFT_NEGATORS = words_of("""
     canceled declined decline contrary false wrong unless unknown unclear kaum selten verhindert verhindern verboten
     ausser sondern salvo sauf nothing nobody none nowhere nichts niemand rien personne nada nadie niente nessuno
 """)
-"""Words that say no without a negator, so that a paraphrase may have one."""
+"""Words that negate without a negator, so that a paraphrase may have one."""
 NOT_NEGATING_AFTER = words_of("only just merely simply least necessarily surprisingly doubt matter nur solo seulement")
 """After a negator: `not only`, `no doubt`; they don't negate what follows."""
 COMPARED_WITH_NO = words_of("more less fewer later earlier longer under over above below")
@@ -132,7 +132,7 @@ def _pairs() -> dict[str, frozenset[str]]:
 
 
 OPPOSITES = _pairs()
-"""Each word with those that say the opposite."""
+"""Each word with its opposites."""
 
 _SYNONYMS = """
     big/large/huge/great/vast begin/start/commence began/started/commenced begins/starts/commences begun/started
@@ -177,7 +177,7 @@ _SYNONYMS = """
     component/element/part components/elements/parts idea/concept made/did purpose/function
     particularly/especially/notably completely/entirely/fully/totally
 """
-"""Words that people put for one another, so that one in place of the other changes nothing."""
+"""Words that are interchangeable, so that replacing one with the other changes nothing."""
 
 
 def _synonyms() -> dict[str, frozenset[str]]:
@@ -190,7 +190,7 @@ def _synonyms() -> dict[str, frozenset[str]]:
 
 
 SYNONYMS = _synonyms()
-"""Each word with those that may stand for it."""
+"""Each word with those that may replace it."""
 OPENERS = words_of("""
     the a an this that these those it its he she they his her their there here in on at by for from with without of
     to as and or but so if when while where after before during since until although though because however moreover

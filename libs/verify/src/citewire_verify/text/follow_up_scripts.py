@@ -19,7 +19,7 @@ class Unspaced:
     pronouns: re.Pattern[str]
     """As in `Language`."""
     framing: re.Pattern[str]
-    """What of a question is no topic: question words, particles, pronouns, punctuation."""
+    """The parts of a question that aren't its topic: question words, particles, pronouns, punctuation."""
 
 
 _RUSSIAN: Final = Language(
@@ -95,7 +95,7 @@ BY_SCRIPT: Final[tuple[tuple[re.Pattern[str], Language], ...]] = (
     (re.compile(r"[\u0900-\u097f]"), _HINDI),
     (re.compile(r"[\u0600-\u06ff]"), _ARABIC),
 )
-"""Languages that their script tells, as the stems of lexical search do."""
+"""Languages determined by their script, as for the stems of lexical search."""
 
 UNSPACED: Final = (
     Unspaced(
@@ -137,4 +137,4 @@ UNSPACED: Final = (
         ),
     ),
 )
-"""Japanese before Chinese: kana tell them apart."""
+"""Japanese before Chinese, because kana distinguish it."""

@@ -15,7 +15,7 @@ _NONE: Final = frozenset[str]()
 
 
 def phrases(text: str) -> re.Pattern[str]:
-    """Phrases, one a line, that end where a word ends."""
+    """Phrases, one per line, that end at the end of a word."""
     lines = [" ".join(line.split()) for line in text.strip().splitlines()]
     return re.compile(rf"(?:{'|'.join(lines)})(?!\w)")
 
@@ -25,41 +25,41 @@ class Language:
     """A language that writes spaces between words."""
 
     openers: re.Pattern[str]
-    """How a question begins that goes on from the one before."""
+    """Beginnings of questions that continue the previous one."""
     pronouns: frozenset[str]
-    """Words that stand for a person or thing named before."""
+    """Words that refer to a person or thing named before."""
     question_words: frozenset[str]
     """Question words."""
     light: frozenset[str]
-    """Words that say little of a topic in a question, beside the stop words."""
+    """Words that say little about a question's topic, besides stop words."""
     pointers: frozenset[str] = _NONE
-    """Words that point back, and also stand before a noun or open a clause."""
+    """Words that refer back, but may also precede a noun or open a clause."""
     articles: frozenset[str] = _NONE
-    """Words before a noun that a pronoun may stand for."""
+    """Articles before a noun to which a pronoun may refer."""
     definite: frozenset[str] = _NONE
-    """Those that say that it is known which one is meant; not where they stand before any noun."""
+    """Definite articles; empty if the language uses them before any noun."""
     complements: frozenset[str] = _NONE
-    """Words after a noun that say which one is meant."""
+    """Words after a noun that specify which one is meant."""
     verbs: frozenset[str] = _NONE
-    """Auxiliaries, which stand before the subject of a question."""
+    """Auxiliaries, which precede the subject of a question."""
     possessives: frozenset[str] = _NONE
-    """Pronouns that mostly stand for the subject of their own question."""
+    """Pronouns that usually refer to the subject of their own question."""
     prepositions: frozenset[str] = _NONE
-    """Words before a pronoun that is no subject."""
+    """Words before a pronoun that isn't a subject."""
     general: frozenset[str] = _NONE
     """Pronouns that may mean people in general."""
     polite: frozenset[str] = _NONE
-    """Spellings of a pronoun that address the reader."""
+    """Polite forms of pronouns, which address the reader."""
     empty_subjects: re.Pattern[str] = field(default=_NEVER)
-    """Where a pronoun, which stands between `<` and `>`, stands for nothing."""
+    """Expressions in which a pronoun, written between `<` and `>`, refers to nothing."""
     capital_nouns: bool = False
-    """Whether every noun is written like a name."""
+    """Whether nouns are capitalised like names."""
     drops_subjects: bool = False
-    """Whether a verb alone may stand for a person or thing named before."""
+    """Whether a verb alone may refer to a person or thing named before."""
 
     @property
     def little(self) -> frozenset[str]:
-        """Words that are no topic, beside the stop words."""
+        """Words that aren't a topic, besides stop words."""
         return self.light | self.question_words | self.pronouns
 
 

@@ -17,25 +17,25 @@ from citewire_verify.text.stop_words import STOP_WORDS_BY_LANGUAGE
 from citewire_verify.text.terms import Term, normalise, terms
 
 MAX_WORDS: Final = 24
-"""Words of a follow-up; who writes more says what the question is about."""
+"""Maximum number of words in a follow-up; longer questions name their topic."""
 MAX_TOPICS: Final = 8
-"""Topic words that a follow-up takes over."""
+"""Maximum number of topic words that a follow-up takes over."""
 
 _SUBJECT_WORDS: Final = 2
-"""Topic words between verb and pronoun that the pronoun may stand for; one may be part of the predicate."""
+"""Number of topic words between verb and pronoun to which the pronoun may refer; one may be part of the predicate."""
 _GENERAL_WORDS: Final = 4
-"""Topic words from which `they` means people in general."""
+"""Number of topic words from which `they` means people in general."""
 _CONTINUING_WORDS: Final = 3
-"""Most topic words of a question that begins with `and`."""
+"""Maximum number of topic words in a follow-up that begins with `and`."""
 _UNSPACED_BEFORE: Final = 3
-"""Characters before a pronoun that it may stand for."""
+"""Number of characters before a pronoun to which it may refer."""
 _LEAST_TOPIC: Final = 2
-"""Characters of a topic in a script without spaces."""
+"""Number of characters of a topic in a script without spaces."""
 _PUNCTUATION: Final = re.compile(r"[^\w\s'’-]")
 
 
 class _Question:
-    """A question's words in a language, with what the rules ask of them."""
+    """A question's words in a language, with the properties that the rules use."""
 
     def __init__(self, text: str, language: Language, stops: frozenset[str]) -> None:
         self.text = text
@@ -51,17 +51,17 @@ class _Question:
         self.marked = text.rstrip().endswith(("?", "？", "؟", ";"))
 
     def names(self, until: int) -> bool:
-        """Whether a name stands before a place."""
+        """Whether there is a name before a position."""
         if self.language.capital_nouns:
             return False
         return any(self.terms[place].name or (place == 0 and self._is_capital(0)) for place in self.content_to(until))
 
     def content_to(self, until: int) -> list[int]:
-        """The topic words before a place."""
+        """The topic words before a position."""
         return [place for place in self.content if place < until]
 
     def has_antecedent(self, until: int, *, possessive: bool) -> bool:
-        """Whether something stands before a pronoun that it may stand for, beside names: a noun, or a subject."""
+        """Whether something precedes a pronoun to which it may refer, apart from names: a noun or a subject."""
         before = self.content_to(until)
         if not before:
             return False
@@ -79,7 +79,7 @@ class _Question:
         return verb is not None and place == verb + 1 and not self._is_second_clause(place)
 
     def _is_second_clause(self, place: int) -> bool:
-        """Whether a clause with a topic stands before a word's: `When Iqbal came to power, what did he do?`."""
+        """Whether a clause with a topic precedes that of a word: `When Iqbal came to power, what did he do?`."""
         before = self.content_to(place)
         comma = self.text.rfind(",", 0, self.terms[place].start)
         if any(self.terms[number].end <= comma for number in before):
@@ -87,7 +87,7 @@ class _Question:
         return bool(before) and any(word in self.language.question_words for word in self.words[before[0] + 1 : place])
 
     def ends_clause(self, place: int) -> bool:
-        """Whether nothing follows a word in its clause but little words."""
+        """Whether only light words follow a word in its clause."""
         following = self.text[self.terms[place].end :]
         return place == len(self.words) - 1 or _PUNCTUATION.match(following.lstrip()) is not None
 
@@ -102,8 +102,8 @@ def is_follow_up(question: str, earlier: str = "") -> bool:
     """Whether a question can't be understood without what was asked before.
 
     Args:
-        question: As it was asked.
-        earlier: What was asked before: it tells the language of a question of two words.
+        question: The question as asked.
+        earlier: The earlier questions, which determine the language of a question of two words.
     """
     if is_small_talk(question):
         return False
@@ -127,8 +127,8 @@ def is_follow_up(question: str, earlier: str = "") -> bool:
 def topics(question: str, earlier: Sequence[str]) -> str:
     """Returns the topic words of earlier questions that a follow-up takes over, as they were written; "" for none.
 
-    Questions are read from the latest to the first that stands alone: `And when?` after `Who built it?` is about what
-    was asked before both.
+    Questions are read from the latest back to the first standalone one: `And when?` after `Who built it?` is about
+    something asked before both.
 
     Args:
         question: The follow-up, whose own words aren't repeated.
@@ -148,7 +148,7 @@ def topics(question: str, earlier: Sequence[str]) -> str:
 
 
 def _topics_of(text: str, before: str, known: set[str]) -> list[str]:
-    """The topic words of one question that aren't known; they are from then on."""
+    """The new topic words of one question; they count as known from then on."""
     unspaced = _unspaced(text)
     if unspaced is not None:
         return [part for part in unspaced.framing.split(text) if len(part.strip()) >= _LEAST_TOPIC]
@@ -168,7 +168,7 @@ def _is_stop(term: Term, word: str, stops: frozenset[str]) -> bool:
 
 
 def _points_back(asked: _Question, place: int) -> bool:
-    """Whether a word of the question stands for something that the question doesn't name."""
+    """Whether a word of the question refers to something that the question doesn't name."""
     word, language = asked.words[place], asked.language
     following = asked.words[place + 1] if place + 1 < len(asked.words) else ""
     if language.empty_subjects.search(" ".join((*asked.words[:place], f"<{word}>", *asked.words[place + 1 :]))):
@@ -195,13 +195,13 @@ def _is_pointer(asked: _Question, place: int, following: str) -> bool:
         return not asked.names(place) and not any(word in asked.language.articles for word in asked.words[:place])
     if not asked.follows_verb(place) and place > 0:
         return False
-    # Before a noun it says which one; before an article or a relative clause it is explained by what follows.
+    # Before a noun it specifies which one; before an article or a relative clause, what follows explains it.
     rest = asked.words[place + 1 :]
     return following in asked.language.light and not any(word in asked.language.articles for word in rest)
 
 
 def _is_elliptic(asked: _Question) -> bool:
-    """Whether the question lacks what it asks about: `which causes?`, `¿Cuándo nació?`, `what is the population?`."""
+    """Whether the question lacks its topic: `which causes?`, `¿Cuándo nació?`, `what is the population?`."""
     language, words = asked.language, asked.words
     articles = any(word in language.articles for word in words)
     if language.drops_subjects and asked.has_question_word and not articles:
@@ -221,7 +221,7 @@ def _is_elliptic(asked: _Question) -> bool:
 
 
 def _language(question: str, earlier: str) -> tuple[Language | None, frozenset[str]]:
-    """The language's words, and its stop words; none for a script that isn't known."""
+    """The language's words and stop words; none for an unknown script."""
     script = next((language for pattern, language in BY_SCRIPT if pattern.search(question)), None)
     if script is not None:
         return script, frozenset()
@@ -230,7 +230,7 @@ def _language(question: str, earlier: str) -> tuple[Language | None, frozenset[s
     code = "es" if "¿" in question else detect_language(question)
     if code == "en" and earlier:
         code = detect_language(f"{question}\n{earlier}")
-    if code not in LATIN:  # what was asked before is in another script
+    if code not in LATIN:  # the earlier questions are in another script
         code = "en"
     return LATIN[code], STOP_WORDS_BY_LANGUAGE[code]
 

@@ -10,9 +10,9 @@ _LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
 _KANA = re.compile("[\u3041-\u309f\u30a1-\u30fa]")
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 _HAN_LETTERS = 3
-"""Latin letters that say as much as one character of Chinese or Japanese."""
+"""Number of Latin letters equivalent to one character of Chinese or Japanese."""
 _KANA_SHARE = 0.05
-"""Share of kana from which a text with Chinese characters is Japanese: Chinese has next to none, Japanese half."""
+"""Share of kana from which a text with Chinese characters is Japanese: Chinese has almost none, Japanese half."""
 _BY_ALPHABET = tuple(
     (code, re.compile(characters))
     for code, characters in (
@@ -30,10 +30,10 @@ _BY_ALPHABET = tuple(
 
 
 def detect_language(text: str) -> str:
-    """Returns the code of the language that a text's beginning is in; English if nothing tells.
+    """Returns the language code of a text's beginning; English if it can't be determined.
 
-    A script tells the language that most texts in it are in (`ru` for Cyrillic), kana Japanese, other Chinese
-    characters Chinese. Of languages in Latin letters it is that whose function words are most frequent.
+    A script means the language of most texts in it (`ru` for Cyrillic); kana mean Japanese, other Chinese characters
+    Chinese. Among languages in Latin letters, the one with the most frequent function words is chosen.
     """
     text = text[:_SAMPLE]
     if not text.isascii() and (code := _by_script(text)):
@@ -49,7 +49,7 @@ def detect_language(text: str) -> str:
 
 
 def _by_script(text: str) -> str:
-    """The language of the script that has most of the text; "" for Latin letters."""
+    """The language of the text's main script; "" for Latin letters."""
     latin = len(_LATIN.findall(text))
     kana, han = len(_KANA.findall(text)), len(_HAN.findall(text))
     if (kana + han) * _HAN_LETTERS > latin:

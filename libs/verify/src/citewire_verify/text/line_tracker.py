@@ -8,7 +8,7 @@ from citewire_verify.text.markdown import begins_line
 _HEAD: Final = 120
 """Code points of a line that are kept."""
 _INFO: Final = 200
-"""Longest rest of a line that opens a fence."""
+"""Maximum length of a fence's info string."""
 _TAB: Final = "    "
 _INDENT = re.compile(r"[ \t]*+")
 _QUOTES = re.compile(r"^[ \t>]*+")
@@ -16,13 +16,13 @@ _BULLET = re.compile(r"([ \t]*+)((?:[-*+•]|\d{1,9}[.)])[ \t]++)")
 
 
 class LineTracker:
-    """Knows how the current line begins, and whether it is in a fence or indented as code."""
+    """Tracks how the current line begins, and whether it is in a fence or indented as code."""
 
     def __init__(self) -> None:
         self._head = ""
         self._fence = ""
         self._list = 0
-        """Where the text of the list's item begins that lines belong to; 0 outside lists."""
+        """Column of the current list item's text; 0 outside lists."""
         self._open = True
         """Whether an indented line may begin code: after a blank line, or after code."""
         self._indented = False
@@ -31,23 +31,23 @@ class LineTracker:
 
     @property
     def code(self) -> bool:
-        """Whether what comes next is code, up to the end of its line."""
+        """Whether the following text is code, up to the end of its line."""
         return bool(self._fence) or self._indented or (self._open and self.blank and self._is_indented())
 
     @property
     def blank(self) -> bool:
-        """Whether the line so far holds nothing but white space."""
+        """Whether the line so far is only white space."""
         return not self._head.strip()
 
     @property
     def begins(self) -> bool:
-        """Whether the line so far holds nothing but indentation, quotation marks and a bullet."""
+        """Whether the line so far is only indentation, quotation marks and a bullet."""
         return len(self._head) < _HEAD and begins_line(self._head)
 
     def opens_fence(self, text: str, at: int, end: int, *, final: bool) -> bool | None:
-        """Whether a run of three or more that begins a line opens a fence; None if that isn't known yet.
+        """Whether a run of three or more at the beginning of a line opens a fence; None if that isn't known yet.
 
-        Backticks don't, if others follow in the line: then they are inline code.
+        Backticks followed by others in the same line are inline code.
         """
         if text[at] == "`":
             line = text.find("\n", end, end + _INFO)
@@ -60,7 +60,7 @@ class LineTracker:
         return True
 
     def push(self, text: str) -> None:
-        """Takes what was read: part of a line, or its end."""
+        """Takes the text that was read: part of a line, or its end."""
         if text == "\n":
             self._end_line()
             return

@@ -10,15 +10,15 @@ from typing import Final
 NO: Final = 0
 """There is no such span."""
 MORE: Final = -1
-"""That isn't known before more text is there."""
+"""More text is needed to decide."""
 MAX_SPAN: Final = 400
-"""Longest inline code or formula in a line, in code points; what goes on longer without an end was none."""
+"""Longest inline code or formula in a line, in code points; anything longer isn't one."""
 MAX_BLOCK: Final = 1500
 """Longest formula of several lines."""
 MAX_TARGET: Final = 1000
 """Longest target of a link."""
 MAX_RUN: Final = 64
-"""Longest run of backticks that is read as one."""
+"""Longest run of backticks read as one."""
 
 _RUN = re.compile(r"`{1,64}+")
 _MONEY = re.compile(r"\$\d[\d.,]*+(?![A-Za-z0-9\\^_+*/=(<>{-])")
@@ -36,12 +36,12 @@ _LINE_START = re.compile(r"(?:[ \t]|>[ \t]?)*+(?:(?:[-*+•]|\d{1,9}[.)])[ \t]++
 
 
 def begins_line(head: str) -> bool:
-    """Whether a line's beginning holds nothing but indentation, quotation marks (`>`) and a bullet."""
+    """Whether a line's beginning is only indentation, quotation marks (`>`) and a bullet."""
     return _LINE_START.fullmatch(head) is not None
 
 
 def code_end(text: str, at: int, *, final: bool) -> int:
-    """Returns where inline code ends that a run of backticks at `at` opens, or NO or MORE."""
+    """Returns the end of inline code opened by a run of backticks at `at`, or NO or MORE."""
     opening = _RUN.match(text, at)
     if opening is None:
         return NO
@@ -63,13 +63,13 @@ def code_end(text: str, at: int, *, final: bool) -> int:
 
 
 def formula_end(text: str, at: int, *, begins: bool, final: bool) -> int:
-    r"""Returns where a formula ends that begins at `at` with `$`, `$$`, `\(` or `\[`, or NO or MORE.
+    r"""Returns the end of a formula that begins at `at` with `$`, `$$`, `\(` or `\[`, or NO or MORE.
 
     Args:
         text: The text.
-        at: Where the `$` or the backslash stands.
+        at: Offset of the `$` or the backslash.
         begins: Whether it begins its line.
-        final: Whether no more text comes.
+        final: Whether the text is complete.
     """
     if at + 1 >= len(text):
         return NO if final else MORE
@@ -82,7 +82,7 @@ def formula_end(text: str, at: int, *, begins: bool, final: bool) -> int:
 
 
 def _closed(text: str, at: int, closing: str, *, final: bool) -> int:
-    """The end of a formula that `closing` ends, before a blank line."""
+    """The end of a formula closed by `closing` before a blank line."""
     limit = at + MAX_BLOCK
     blank = _BLANK_LINE.search(text, at, limit) if text.find("\n", at, limit) >= 0 else None
     end = text.find(closing, at + 2, blank.start() if blank else limit)
@@ -92,7 +92,7 @@ def _closed(text: str, at: int, closing: str, *, final: bool) -> int:
 
 
 def _display_end(text: str, at: int, *, begins: bool, final: bool) -> int:
-    """The end of `$$ … $$`. Where it doesn't begin a line, no space follows: `$$` may be a price, too."""
+    """The end of `$$ … $$`. Unless it begins a line, no space may follow, because `$$` may also be a price."""
     if at + 2 >= len(text) and not final:
         return MORE
     following = text[at + 2 : at + 3]
@@ -109,7 +109,7 @@ def _display_end(text: str, at: int, *, begins: bool, final: bool) -> int:
 
 
 def _inline_end(text: str, at: int, *, final: bool) -> int:
-    """The end of `$ … $` by Pandoc's rules: no space inside beside the marks, and no digit after the second one."""
+    """The end of `$ … $` by Pandoc's rules: no space inside next to the marks, and no digit after the second one."""
     if at and text[at - 1].isalnum():
         return NO
     following = text[at + 1]
@@ -122,7 +122,7 @@ def _inline_end(text: str, at: int, *, final: bool) -> int:
     limit = min(len(text), at + MAX_SPAN)
     body = _DOLLARS.match(text, at + 1, limit)
     end = body.end() if body else at + 1
-    # An escape, or a second mark with what follows it, may be cut where the text ends.
+    # An escape, or a second mark and its next character, may be cut off at the end of the text.
     if end >= limit or (end + 1 >= limit and text[end] in "\\$"):
         if len(text) >= at + MAX_SPAN:
             return NO
@@ -135,7 +135,7 @@ def _inline_end(text: str, at: int, *, final: bool) -> int:
 
 
 def target_end(text: str, at: int, *, final: bool) -> int:
-    """Returns where a link's target ends whose parenthesis opens at `at`, or NO or MORE."""
+    """Returns the end of a link's target whose parenthesis opens at `at`, or NO or MORE."""
     limit = at + MAX_TARGET
     match = _LINK_TARGET.match(text, at, limit)
     if match:

@@ -6,9 +6,9 @@ from typing import Generic, TypeVar
 Reading = TypeVar("Reading")
 
 MOST = 65_536
-"""Words that are remembered; with more, all are forgotten."""
+"""Maximum number of cached words; beyond it, the cache is cleared."""
 LONGEST = 48
-"""Characters of a word that is remembered: of longer ones, a text in bad faith could fill the memory."""
+"""Maximum length of a cached word, so that hostile texts can't fill the memory."""
 
 
 class _Memory(dict[str, Reading], Generic[Reading]):
@@ -26,5 +26,5 @@ class _Memory(dict[str, Reading], Generic[Reading]):
 
 
 def remembered(read: Callable[[str], Reading]) -> Callable[[str], Reading]:
-    """Makes a function of a word remember its results; a call that is known costs a look into a dictionary."""
+    """Caches a function of a word; a cached call costs a dictionary look-up."""
     return _Memory(read).__getitem__

@@ -12,7 +12,7 @@ from citewire_verify.text.stop_words import words_of
 
 
 class UnitKind(Enum):
-    """What a unit is."""
+    """The kind of a unit."""
 
     SENTENCE = auto()
     ROW = auto()
@@ -30,10 +30,10 @@ class Unit:
 
 
 MAX_UNIT = 700
-"""Longest unit in code points; a longer one is divided at its weaker punctuation."""
+"""Longest unit in code points; a longer one is split at weaker punctuation."""
 
 LOOK_AHEAD = 40
-"""Code points around a full stop that say whether it ends a sentence."""
+"""Code points around a full stop that determine whether it ends a sentence."""
 
 _ABBREVIATION_LIST = """
     mr mrs ms dr prof sr jr st rev hon gen col capt lt sgt maj gov sen rep pres messrs mt ft vs etc fig figs no nos nr
@@ -72,7 +72,7 @@ _SOFT = re.compile(r"[;:；：]\s+|\n+|,\s+|\s+")
 
 
 def split_units(text: str, *, code: bool = False) -> list[Unit]:
-    """Takes a text apart; white space between units belongs to none.
+    """Splits a text into units; white space between units belongs to none.
 
     Args:
         text: A passage's text.
@@ -96,12 +96,12 @@ def split_units(text: str, *, code: bool = False) -> list[Unit]:
 
 
 def is_code(file_name: str, text: str) -> bool:
-    """Whether a text is of a program, by its file's name or by how most of its lines read."""
+    """Whether a text is program code, judging by its file's name or most of its lines."""
     return PurePosixPath(file_name).suffix.lower() in _CODE_SUFFIXES or looks_like_code(text)
 
 
 def looks_like_code(text: str) -> bool:
-    """Whether most lines of a text read like a program."""
+    """Whether most lines of a text look like program code."""
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) < 2:
         return False
@@ -125,7 +125,7 @@ def _is_record(text: str, lines: list[tuple[int, int]]) -> bool:
 
 
 def _rows(text: str, lines: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The rows of a passage: an empty line is between two."""
+    """The rows of a passage, separated by empty lines."""
     for filled, group in groupby(lines, key=lambda line: bool(text[line[0] : line[1]].strip())):
         row = list(group)
         if filled:
@@ -133,7 +133,7 @@ def _rows(text: str, lines: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def _blocks(text: str, lines: list[tuple[int, int]]) -> Iterator[tuple[UnitKind, int, int]]:
-    """Groups lines: paragraphs and list items (to be taken apart), rows, headings, fenced code."""
+    """Groups lines: paragraphs and list items (to be split further), rows, headings, fenced code."""
     start: int | None = None
     end = 0
     fence = ""
@@ -172,7 +172,7 @@ def _kind_alone(line: str) -> UnitKind | None:
 
 
 def _is_short_line(text: str, lines: list[tuple[int, int]], index: int, widest: int) -> bool:
-    """A line that ends well before the margin, with the next one starting anew, wasn't wrapped there."""
+    """Whether a line wasn't wrapped: it ends well before the margin, and the next one begins a new sentence."""
     if index + 1 >= len(lines):
         return False
     s, e = lines[index]
@@ -198,13 +198,13 @@ def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def ends_sentence(text: str, begin: int, match: re.Match[str], rest: str) -> bool:
-    """Whether a full stop ends a sentence, or an abbreviation, an initial, a number of a list.
+    """Whether a full stop ends a sentence, rather than an abbreviation, an initial or a list number.
 
     Args:
         text: The whole text.
         begin: Where the sentence begins.
         match: A match of `SENTENCE_END` in it.
-        rest: What follows, at least up to the end of the next word; empty if nothing does.
+        rest: The text that follows, at least up to the end of the next word; empty at the text's end.
     """
     mark = match.group()
     rest = rest.lstrip()
@@ -228,7 +228,7 @@ def ends_sentence(text: str, begin: int, match: re.Match[str], rest: str) -> boo
 
 
 def _divide(text: str, unit: Unit) -> list[Unit]:
-    """Divides a unit that is too long at the last weaker boundary before the limit."""
+    """Splits a unit that is too long at the last weaker boundary before the limit."""
     parts: list[Unit] = []
     start = unit.start
     while unit.end - start > MAX_UNIT:
@@ -245,7 +245,7 @@ def _divide(text: str, unit: Unit) -> list[Unit]:
 
 
 def _code_blocks(text: str, lines: list[tuple[int, int]], size: int = 12) -> list[Unit]:
-    """Blocks of code: a whole definition if it is short, else pieces of it, cut at blank lines where possible."""
+    """Blocks of code: a whole definition if it is short, otherwise pieces, split at blank lines if possible."""
     filled = [(s, e) for s, e in lines]
     while filled and not text[filled[0][0] : filled[0][1]].strip():
         filled.pop(0)

@@ -6,7 +6,7 @@ from citewire_verify.text.stop_words import words_of
 from citewire_verify.text.terms import normalise, words
 
 MAX_SMALL_TALK = 12
-"""Words of a message that may be small talk; a longer one says something."""
+"""Maximum number of words in small talk."""
 
 _GREETINGS = words_of("""
     hi hello hey hiya howdy greetings morning afternoon evening night bye goodbye cheers thanks thank thx please ok okay

@@ -24,7 +24,7 @@ SOURCE_WORDS: Final = _normal_words("""
     स्रोत स्त्रोत ஆதாரம் ஆதாரங்கள்
     来源 來源 资料来源 資料來源 出处 出處 出典 情報源 引用元 参照元 출처 nguồn แหล่งที่มา
 """)
-"""Words for what an answer is taken from: a marker even alone, and with any name after a colon."""
+"""Words for an answer's source: a marker even alone, and with any name after a colon."""
 
 DOCUMENT_WORDS: Final = _normal_words("""
     reference references citation citations cite cited doc docs document documents passage passages chunk chunks
@@ -46,13 +46,13 @@ DOCUMENT_WORDS: Final = _normal_words("""
     参考 參考 参考资料 参考資料 參考資料 参考文献 參考文獻 引用
     资料 資料 段落 片段 文書 ドキュメント 参照 문서 참조 참고
 """)
-"""Words for parts of a context, or that may mean something else: a marker only with a number or a file."""
+"""Words for parts of a context, or with other meanings: a marker only with a number or a file."""
 
 SEE_WORDS: Final = _normal_words("""
     see cf siehe vgl s voir véase ver vedi zie se katso lásd lihat vezi viz zobacz vaata žr bkz féach ikusi vidu
     см смотри див вж види βλ տես انظر راجع ببینید देखें பார்க்க 见 見 参见 參見 详见 詳見 参照 참조
 """)
-"""Words before a marker in parentheses that go with it: `(see [1])`."""
+"""Words before a marker in parentheses that belong to it: `(see [1])`."""
 
 AND_WORDS: Final = _normal_words("""
     and und et y e en og och ja és dan și si a oraz ja ir ve agus i eta kaj и і та και և و और மற்றும் 和 及 与 與 と 및
@@ -67,8 +67,8 @@ def _prefixes(words: frozenset[str]) -> frozenset[str]:
 NAMING_WORDS: Final = SOURCE_WORDS | DOCUMENT_WORDS
 """All words that name a source."""
 NAMING_PREFIXES: Final = _prefixes(NAMING_WORDS)
-"""How they begin."""
+"""Their beginnings."""
 PARENTHESIS_PREFIXES: Final = _prefixes(NAMING_WORDS | SEE_WORDS)
-"""How what stands in parentheses may begin."""
+"""Possible beginnings of words in parentheses."""
 AND_PREFIXES: Final = _prefixes(AND_WORDS)
-"""How a word between two markers may begin."""
+"""Possible beginnings of words between two markers."""

@@ -48,7 +48,7 @@ wie wij wordt ze zich zij zijn zo zou
 
 
 def words_of(text: str) -> frozenset[str]:
-    """Makes a set of a list of words."""
+    """Returns a list of words as a set."""
     return frozenset(text.split())
 
 

@@ -15,10 +15,10 @@ _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0002ffff"
 )
-# Vowel signs and other marks, which belong to the letter before them.
+# Vowel signs and other marks, which belong to the preceding letter.
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
 _WORD = (
-    # Letters of ASCII first, as most are: a word of them is read in one step.
+    # ASCII letters first, because they are the most frequent: such a word is read in one step.
     rf"(?:[A-Za-z]++|(?![{_UNSPACED}])[^\W\d_]|[{_MARKS}])+"
 )
 _RUN = rf"{_WORD}|[{_UNSPACED}]+|\d+(?:[.,]\d+)*"
@@ -32,37 +32,37 @@ _VOWELS = frozenset("aeiouy")
 
 
 class Term(NamedTuple):
-    """One word of a text. A tuple: a frozen dataclass takes four times as long to make."""
+    """One word of a text. A tuple, because creating a frozen dataclass takes four times as long."""
 
     key: str
-    """What is compared: equal for forms of one word."""
+    """Comparison form: equal for forms of one word."""
     start: int
     end: int
     stop: bool
-    """Whether it carries no topic."""
+    """Whether it is a stop word."""
     name: bool
     """Whether it is written like a name: a capital that doesn't only start the sentence, or an acronym."""
     number: bool
 
 
 def terms(text: str) -> list[Term]:
-    """Takes a text apart, in order."""
+    """Splits a text into words, in order."""
     return list(_terms(text))
 
 
 def content_keys(text: str) -> set[str]:
-    """Returns the distinct words of a text that carry a topic."""
+    """Returns the distinct content words of a text."""
     return {term.key for term in _terms(text) if not term.stop}
 
 
 def words(text: str) -> list[str]:
-    """Returns the words of a text as they are written, numbers left out."""
+    """Returns the words of a text as written, without numbers."""
     return [match.group() for match in _TOKEN.finditer(text) if match.lastgroup != "number"]
 
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """What a text's terms are made of, in order: words, numbers, runs without spaces. Lists are parallel."""
+    """The runs of a text, in order: words, numbers, text without spaces. Lists are parallel."""
 
     raws: list[str]
     starts: list[int]
@@ -71,8 +71,8 @@ class Runs:
 
 
 def scan(text: str) -> Runs:
-    """Takes a text apart into runs; in few steps per run, as passages are long."""
-    parts = _RUNS.split(text)  # what is between two runs, then a run, in turns
+    """Splits a text into runs, with few steps per run because passages are long."""
+    parts = _RUNS.split(text)  # alternately a separator and a run
     ends = list(accumulate(map(len, parts)))
     begins = list(map(_begins_sentence, parts[:-1:2]))
     if begins:
@@ -86,7 +86,7 @@ def _begins_sentence(between: str) -> bool:
 
 
 def kind_of(run: str) -> str:
-    """Returns what a run of a text is: `word`, `number` or `unspaced`."""
+    """Returns the kind of a run: `word`, `number` or `unspaced`."""
     match = _TOKEN.match(run)
     return (match and match.lastgroup) or "word"
 
@@ -112,11 +112,11 @@ def _word_terms(raw: str, start: int, *, sentence_start: bool) -> Iterator[Term]
 
 @dataclass(frozen=True, slots=True)
 class WordPart:
-    """A word, or a part of one written `likeThis`: what its spelling tells, wherever it stands."""
+    """The properties of a word, or of a part of one written `likeThis`, that depend only on its spelling."""
 
     key: str
     offset: int
-    """In the word."""
+    """Offset in the word."""
     length: int
     stop: bool
     capital: bool
@@ -125,7 +125,7 @@ class WordPart:
 
 @remembered
 def read_word(raw: str) -> tuple[WordPart, ...]:
-    """Returns the parts of a word, once for all the places where it stands."""
+    """Returns the parts of a word; cached for all its occurrences."""
     parts = [(m.group(), m.start()) for m in _CAMEL.finditer(raw)] if _is_camel(raw) else [(raw, 0)]
     results: list[WordPart] = []
     for part, offset in parts:
@@ -137,7 +137,7 @@ def read_word(raw: str) -> tuple[WordPart, ...]:
 
 
 def pairs_of(run: str, start: int) -> Iterator[tuple[str, int]]:
-    """Yields the characters of an unspaced script, in overlapping pairs, each with its start; one alone as it is."""
+    """Yields overlapping pairs of characters of an unspaced script, each with its start; a single one unchanged."""
     for index in range(max(len(run) - 1, 1)):
         yield run[index : index + 2], start + index
 
@@ -147,7 +147,7 @@ def _is_camel(raw: str) -> bool:
 
 
 def number_key(raw: str) -> str:
-    """`1,200` and `1200` are one number, `3.50` and `3.5` too; `1.200` is not taken for either."""
+    """`1,200` and `1200` are the same number, as are `3.50` and `3.5`; `1.200` is different from all."""
     raw = unicodedata.normalize("NFKC", raw)
     if re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", raw):
         raw = raw.replace(",", "")
@@ -158,7 +158,7 @@ def number_key(raw: str) -> str:
 
 @remembered
 def normalise(word: str) -> str:
-    """Spells a word for comparison: lower case, compatibility forms resolved, Latin letters without accents."""
+    """Normalises a word for comparison: lower case, compatibility forms resolved, Latin letters without accents."""
     if word.isascii():
         return word.lower()
     decomposed = unicodedata.normalize("NFKD", word.casefold())
@@ -167,9 +167,9 @@ def normalise(word: str) -> str:
 
 @remembered
 def stem(word: str) -> str:
-    """Cuts the endings that forms of an English word differ in; other words lose little by it.
+    """Removes inflectional endings of English words; other words change little.
 
-    Lighter than Porter's: it is to match `founded` with `founder` and `foundation` no more than a reader would.
+    Lighter than Porter's, so that `founded` doesn't match `founder` and `foundation`.
     """
     if len(word) < 4 or not word.isascii():
         return word
