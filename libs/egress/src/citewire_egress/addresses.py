@@ -9,7 +9,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # IPv4: everything that isn't an ordinary address of the public internet. Python's own `is_global` changed between
-# versions, so the list stands here.
+# versions, so we have our own list.
 _REFUSED_V4: Final = tuple(
     ipaddress.IPv4Network(text)
     for text in (
@@ -31,7 +31,7 @@ _REFUSED_V4: Final = tuple(
         "240.0.0.0/4",  # reserved, and broadcast
     )
 )
-# IPv6: what is global unicast, but for the ranges that lead somewhere else. Everything outside of 2000::/3 is refused:
+# IPv6: exceptions within global unicast, which lead somewhere else. Everything outside of 2000::/3 is rejected:
 # loopback, unique-local, link-local, multicast, IPv4-mapped and -compatible, NAT64.
 _GLOBAL_V6: Final = ipaddress.IPv6Network("2000::/3")
 _REFUSED_V6: Final = tuple(

@@ -15,35 +15,34 @@ import httpx2
 from citewire_kit.errors import CitewireError, FailedPrecondition
 
 MAX_BODY: Final = 64 * 1024 * 1024
-"""Bytes of an answer, as sent and as decoded."""
+"""Maximum size of a response in bytes, both as sent and as decoded."""
 MAX_ERROR_BODY: Final = 64 * 1024
-"""Bytes of an error, decoded. The rest isn't read."""
+"""Bytes of a decoded error body that are read."""
 MAX_ERROR_WIRE: Final = 256 * 1024
-"""Bytes of a compressed error that are read for them."""
+"""Bytes of a compressed error body that are read."""
 ERROR_BODY_SECONDS: Final = 5.0
-"""Longest time to read an error, which an SDK reads completely."""
+"""Maximum time to read an error body, which an SDK reads completely."""
 
 _PIECE: Final = 64 * 1024
 _OURS: Final = frozenset({"content-encoding", "content-length", "transfer-encoding"})
-"""Headers that don't hold for a decoded body."""
+"""Headers that don't apply to a decoded body."""
 _GZIP: Final = zlib.MAX_WBITS | 16
 _WINDOWS: Final = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
 
 
 def decoded_headers(headers: httpx2.Headers) -> list[tuple[str, str]]:
-    """Returns the headers that still hold for a body that has been decoded."""
+    """Returns the headers that still apply to a decoded body."""
     return [(name, value) for name, value in headers.multi_items() if name.lower() not in _OURS]
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Decodes and bounds the bodies that another transport of httpx2 receives.
+    """Decodes and limits the bodies that another httpx2 transport receives.
 
     Args:
         transport: Makes the requests; closed by `aclose`.
-        most_bytes: Of an answer, as sent and as decoded.
-        too_long: Makes the error for reading an answer beyond that; `FailedPrecondition` (`PROVIDER_REJECTED`) if it is
-            None.
-        whole: Whether a compressed answer that is cut off, or followed by anything, is an `httpx2.DecodingError`.
+        most_bytes: Maximum size of a response, both as sent and as decoded.
+        too_long: Creates the error for a longer response; None for `FailedPrecondition` (`PROVIDER_REJECTED`).
+        whole: Whether a compressed response that is cut off or followed by anything raises `httpx2.DecodingError`.
     """
 
     def __init__(
@@ -83,17 +82,17 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
 
 class ErrorBody(httpx2.AsyncByteStream):
-    """An error's body, as far as it arrives in time and up to a size: the error matters more than its text.
+    """An error's body, limited in time and size, because the error matters more than its text.
 
     Args:
-        body: The whole of it, decoded.
+        body: The complete decoded body.
     """
 
     def __init__(self, body: httpx2.AsyncByteStream) -> None:
         self._body = body
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Gives what there is; a failure is its end."""
+        """Yields what arrives, and ends at a failure."""
         left = MAX_ERROR_BODY
         try:
             async with asyncio.timeout(ERROR_BODY_SECONDS), aclosing(_iterate(self._body)) as pieces:
@@ -111,7 +110,7 @@ class ErrorBody(httpx2.AsyncByteStream):
 
 
 class _DecodedBody(httpx2.AsyncByteStream):
-    """A body without its compression, in pieces of at most 64 KiB; whoever reads it yields to others between them."""
+    """A decompressed body, in pieces of at most 64 KiB; its reader yields to other tasks between them."""
 
     def __init__(
         self,
@@ -137,7 +136,7 @@ class _DecodedBody(httpx2.AsyncByteStream):
                 if wire > self._most_bytes:
                     raise self._too_long()
                 if self._whole and decode.ended and chunk:
-                    raise httpx2.DecodingError("the compressed body is followed by something")
+                    raise httpx2.DecodingError("the compressed body is followed by other data")
                 async for piece in decode.pieces(chunk):
                     size += len(piece)
                     if size > self._most_bytes:
@@ -146,7 +145,7 @@ class _DecodedBody(httpx2.AsyncByteStream):
                 if decode.ended and not self._whole:
                     return
         if self._whole and wire and not decode.complete:
-            raise httpx2.DecodingError("the compressed body is cut off, or followed by something")
+            raise httpx2.DecodingError("the compressed body is cut off, or followed by other data")
 
     async def aclose(self) -> None:
         await self._raw.aclose()
@@ -161,7 +160,7 @@ class _Identity:
 
 
 class _Zlib:
-    """gzip and deflate. What follows the first member of a gzip body isn't read: no provider sends several."""
+    """gzip and deflate. Only the first member of a gzip body is read: no provider sends several."""
 
     def __init__(self, window: int) -> None:
         self._window = window
@@ -171,13 +170,13 @@ class _Zlib:
 
     @property
     def complete(self) -> bool:
-        """Whether it has ended, and nothing came after it."""
+        """Whether it has ended and nothing followed."""
         return self.ended and not self._decompressor.unused_data
 
     async def pieces(self, chunk: bytes) -> AsyncGenerator[bytes]:
         if not self._begun and chunk:
             self._begun = True
-            # Some servers take "deflate" at its word, and leave out zlib's header.
+            # Some servers take "deflate" literally, and leave out zlib's header.
             if self._window == zlib.MAX_WBITS and chunk[0] & 0x0F != 8:
                 self._decompressor = zlib.decompressobj(-zlib.MAX_WBITS)
         decompressor = self._decompressor
@@ -196,8 +195,8 @@ class _Zlib:
 def _decoder(encoding: str) -> _Identity | _Zlib:
     if encoding in {"", "identity"}:
         return _Identity()
-    if encoding not in _WINDOWS:  # br, zstd, several of them: nothing that we said we take
-        raise httpx2.DecodingError("the body has an encoding that wasn't asked for")
+    if encoding not in _WINDOWS:  # br, zstd, several encodings: nothing that we accept
+        raise httpx2.DecodingError("the body has an encoding that wasn't requested")
     return _Zlib(_WINDOWS[encoding])
 
 

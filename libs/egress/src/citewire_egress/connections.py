@@ -27,15 +27,15 @@ log = get_logger(__name__)
 
 RESOLVE_SECONDS: Final = 5.0
 _LINES: Final = 4
-"""Names that an organisation looks up at the same time."""
+"""Concurrent DNS look-ups per organisation."""
 _MAX_CAUSES: Final = 16
 
 
 def guarded_transport(policy: EgressPolicy) -> httpx2.AsyncHTTPTransport:
-    """Returns a transport for httpx2, and so for the SDKs, that refuses addresses which the policy doesn't allow.
+    """Returns a transport for httpx2, and therefore for the SDKs, that rejects addresses the policy doesn't allow.
 
-    A refused connection raises `InvalidArgument` (reason `PROVIDER_ADDRESS`). An SDK wraps it in a connection error of
-    its own: `refusal_in` finds it there.
+    A rejected connection raises `InvalidArgument` (reason `PROVIDER_ADDRESS`). An SDK wraps it in its own connection
+    error, in which `refusal_in` finds it.
     """
     return _GuardedTransport(policy)
 
@@ -43,12 +43,12 @@ def guarded_transport(policy: EgressPolicy) -> httpx2.AsyncHTTPTransport:
 def guarded_client(
     policy: EgressPolicy | None, *, timeout: httpx2.Timeout, most_bytes: int = MAX_BODY
 ) -> httpx2.AsyncClient:
-    """Returns an httpx2 client with bounded bodies that follows no redirect and uses no proxy.
+    """Returns an httpx2 client with limited bodies that follows no redirects and uses no proxy.
 
     Args:
         policy: Which addresses it may connect to; None for all.
         timeout: Time limits.
-        most_bytes: Of an answer, as sent and as decoded.
+        most_bytes: Maximum size of a response, both as sent and as decoded.
     """
     if policy is None:
         transport: httpx2.AsyncBaseTransport = httpx2.AsyncHTTPTransport(verify=_tls(), trust_env=False)
@@ -72,12 +72,12 @@ def refusal_in(error: BaseException) -> CitewireError | None:
 
 
 async def check_base(policy: EgressPolicy, api_base: str) -> None:
-    """Refuses a base URL without any allowed address; a name that can't be resolved now passes.
+    """Rejects a base URL without any allowed address; a name that can't be resolved now passes.
 
-    It keeps a tenant from saving a provider that can never work. The protection is the check of each connection.
+    It prevents a tenant from saving a provider that can never work. The real protection is the check per connection.
 
     Raises:
-        InvalidArgument: It may not be connected to (reason `PROVIDER_ADDRESS`).
+        InvalidArgument: Connecting to it isn't allowed (reason `PROVIDER_ADDRESS`).
     """
     url = URL(api_base)
     host, port = url.host or "", url.port or 443
@@ -101,20 +101,20 @@ async def permitted_addresses(policy: EgressPolicy, host: str, port: int) -> lis
 
 
 async def _look_up(host: str, port: int) -> Sequence[tuple[object, object, object, object, tuple[object, ...]]]:
-    """Asks for a name's addresses: a name server of the tenant's may take as long as it likes to answer."""
+    """Looks up a name's addresses; the tenant's name server may take any time to respond."""
     line = str(crc32(host.encode(errors="replace")) % _LINES)
     try:
         return await in_waiting_turn(line, socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    except UnicodeError as exc:  # a label that is empty, or longer than names have
-        raise OSError("it is no name of a host") from exc
+    except UnicodeError as exc:  # a label that is empty or too long
+        raise OSError("it isn't a valid host name") from exc
 
 
 def refused(host: str, port: int, addresses: Sequence[str]) -> InvalidArgument:
-    """Returns the error for an address that may not be connected to (reason `PROVIDER_ADDRESS`), and logs it."""
+    """Returns the error for a disallowed address (reason `PROVIDER_ADDRESS`), and logs it."""
     log.warning("egress_refused", host=host[:253], port=port, addresses=list(addresses)[:8])
-    # The tenant mustn't learn what a name resolves to inside the operator's network.
+    # The tenant must not learn what a name resolves to inside the operator's network.
     return InvalidArgument(
-        "the provider's address isn't one that this server may connect to: private, loopback, link-local and metadata "
+        "this server may not connect to the provider's address: private, loopback, link-local and metadata "
         "addresses are refused unless the operator allows them",
         reason="PROVIDER_ADDRESS",
     )
@@ -122,16 +122,16 @@ def refused(host: str, port: int, addresses: Sequence[str]) -> InvalidArgument:
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """One for all: reading the certificates takes 50 ms, in which nothing else is done."""
+    """Shared by all, because reading the certificates blocks for 50 ms."""
     return httpx2.create_ssl_context(trust_env=False)
 
 
 class _GuardedTransport(httpx2.AsyncHTTPTransport):
-    """httpx2's own transport over connections that are checked."""
+    """httpx2's own transport over checked connections."""
 
     def __init__(self, policy: EgressPolicy) -> None:
         super().__init__(verify=_tls(), trust_env=False)
-        # httpx2 offers no parameter for the network below its pool.
+        # httpx2 has no parameter for the network layer below its pool.
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=_tls(),
             max_connections=None,

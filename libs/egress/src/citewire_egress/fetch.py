@@ -22,7 +22,7 @@ from citewire_kit.telemetry import get_logger
 log = get_logger(__name__)
 
 FIELD: Final = "source_url"
-"""The field that names the address, for errors."""
+"""The field with the address, for errors."""
 MOST_REDIRECTS: Final = 5
 _CONNECT_SECONDS: Final = 10.0
 _HEADERS: Final = {"User-Agent": "Citewire", "Accept": "*/*", "Accept-Encoding": "identity"}
@@ -35,10 +35,10 @@ _UNPRINTABLE: Final = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f]")
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """How much one file may take."""
+    """Limits for one file."""
 
     most_bytes: int
-    """As sent, and as decoded."""
+    """Maximum size, both as sent and as decoded."""
     seconds: float
     """From the first connection to the last byte, redirects included."""
 
@@ -48,19 +48,19 @@ class FetchedFile:
     """A file that is being fetched."""
 
     file_name: str
-    """As the server calls it, else the end of its address."""
+    """The name given by the server, or else the end of its address."""
     media_type: str
-    """As the server says, without parameters; "" if it doesn't."""
+    """The media type given by the server, without parameters; "" if there is none."""
     data: AsyncGenerator[bytes]
-    """Its bytes, which can be read once."""
+    """Its content, which can be read once."""
 
 
 class Fetcher:
-    """Fetches files; nothing is kept between two of them: no cookie, no connection.
+    """Fetches files. Nothing is kept between them: no cookies, no connections.
 
     Args:
         policy: Which addresses it may connect to.
-        limits: How much one file may take.
+        limits: Limits for one file.
     """
 
     def __init__(self, policy: EgressPolicy, limits: FetchLimits) -> None:
@@ -69,11 +69,11 @@ class Fetcher:
 
     @asynccontextmanager
     async def open(self, url: str) -> AsyncGenerator[FetchedFile]:
-        """Opens an address; what is fetched of it is gone when the block ends.
+        """Opens an address for the duration of the block.
 
         Raises:
-            InvalidArgument: The address may not be connected to (reason `INVALID_FIELD`), or no whole file comes from
-                it in time (`SOURCE_FAILED`); the error names `FIELD`.
+            InvalidArgument: Connecting to the address isn't allowed (reason `INVALID_FIELD`), or no complete file
+                arrives in time (`SOURCE_FAILED`); the error names `FIELD`.
             ResourceExhausted: The file is too large, compressed or not (`TOO_LARGE`).
         """
         transport = BoundedTransport(
@@ -92,7 +92,7 @@ class Fetcher:
                 async with aclosing(_read(answer, scope)) as data:
                     yield FetchedFile(_file_name(answer, url), _media_type(answer), data)
         except TimeoutError as exc:
-            raise failed(f"the file didn't come within {self._limits.seconds:g} seconds") from exc
+            raise failed(f"the file didn't arrive within {self._limits.seconds:g} seconds") from exc
 
     def _too_large(self) -> ResourceExhausted:
         most = self._limits.most_bytes
@@ -104,12 +104,12 @@ class Fetcher:
 
 
 def failed(why: str) -> InvalidArgument:
-    """Returns the error for an address that no file comes from."""
+    """Returns the error for an address that doesn't serve a file."""
     return invalid_field(FIELD, why, reason="SOURCE_FAILED")
 
 
 class _Response:
-    """The answer at the end of the redirects."""
+    """The response at the end of the redirects."""
 
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
@@ -125,7 +125,7 @@ class _Response:
                 raise failed(f"the server at this address answered {answer.status_code}")
             await answer.aclose()
             url = _redirected(url, answer.headers["location"])
-        raise failed(f"the address leads to more than {MOST_REDIRECTS} others")
+        raise failed(f"the address redirects more than {MOST_REDIRECTS} times")
 
     async def aclose(self) -> None:
         if self._answer is not None:
@@ -148,8 +148,8 @@ async def _read(answer: httpx2.Response, scope: asyncio.Timeout) -> AsyncGenerat
                 yield piece
     except (httpx2.HTTPError, OSError) as exc:
         log.info("fetch_broken", error=type(exc).__name__)
-        raise failed("the file broke off, or isn't as long or compressed as its server says") from exc
-    scope.reschedule(None)  # what is done with the file doesn't count
+        raise failed("the file was cut off, or its length or compression differs from its headers") from exc
+    scope.reschedule(None)  # using the file doesn't count
 
 
 async def _pieces(answer: httpx2.Response) -> AsyncGenerator[bytes]:
@@ -165,7 +165,7 @@ def _checked(text: str) -> httpx2.URL:
     if url.scheme not in ("http", "https") or not url.host:
         raise invalid_field(FIELD, "must be an http or https address")
     if url.userinfo:
-        raise invalid_field(FIELD, "must hold no user name and no password")
+        raise invalid_field(FIELD, "must not contain a user name or password")
     return url.copy_with(fragment=None)
 
 
@@ -173,9 +173,9 @@ def _redirected(url: httpx2.URL, target_text: str) -> httpx2.URL:
     try:
         target = _checked(str(url.join(target_text)))
     except (InvalidArgument, httpx2.InvalidURL, ValueError) as exc:
-        raise failed("the address leads to one that isn't http or https, or holds a user name") from exc
+        raise failed("the address redirects to one that isn't http or https, or contains a user name") from exc
     if url.scheme == "https" and target.scheme == "http":
-        raise failed("the address leads from https to http")
+        raise failed("the address redirects from https to http")
     return target
 
 
@@ -196,7 +196,7 @@ def _unreachable(exc: BaseException) -> str:
             return "the server at this address has no valid certificate"
         at = None if at is None else at.__cause__ or at.__context__
     if isinstance(exc, httpx2.RemoteProtocolError):
-        return "what answers at this address doesn't speak HTTP, or broke off"
+        return "the server at this address doesn't speak HTTP, or closed the connection"
     return "the server at this address can't be reached"
 
 
@@ -207,12 +207,12 @@ def _media_type(answer: httpx2.Response) -> str:
 
 
 def _file_name(answer: httpx2.Response, url: str) -> str:
-    """The name that the server gives, else the end of the last address or of the first, else the host."""
+    """The name given by the server, or the end of the last or first address, or the host."""
     message = Message()
     try:
         message["Content-Disposition"] = answer.headers.get("content-disposition", "")
         given = message.get_filename("") or ""
-    except (ValueError, LookupError):  # nothing that can be read as this header
+    except (ValueError, LookupError):  # an invalid header
         given = ""
     last, first = (unquote(_path(text)).rpartition("/")[2] for text in (str(answer.url), url))
     names = [given, last if PurePosixPath(last).suffix else "", first if PurePosixPath(first).suffix else "", last]
@@ -224,7 +224,7 @@ def _path(url: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """The last part of a name, as far as it can be shown; "" if nothing of it can."""
+    """The printable characters of a name's last part; "" if there are none."""
     text = PureWindowsPath(PurePosixPath(_UNPRINTABLE.sub("", name)).name).name.strip()
     text = "".join(character for character in text if character.isprintable())
     stem, dot, suffix = text.rpartition(".")

@@ -8,7 +8,7 @@ from citewire_kit.migrate import add_migrate, run_migrate
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Runs the command that the arguments name."""
+    """Runs the command given by the arguments."""
     parser = argparse.ArgumentParser(prog="citewire_ledger", description="Citewire's ledger.")
     add_migrate(parser.add_subparsers(dest="command", required=True), "ledger")
     parsed = parser.parse_args(arguments)

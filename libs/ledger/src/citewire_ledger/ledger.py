@@ -12,7 +12,7 @@ from citewire_ledger.model import CallUsage, NewCall, Outcome, Settlement
 
 
 class LedgerCall:
-    """One call while it runs."""
+    """A running call."""
 
     def __init__(self, new: NewCall) -> None:
         self.new = new
@@ -40,7 +40,7 @@ class LedgerCall:
 
 
 class Ledger(ABC):
-    """Keeps a row for each call."""
+    """Records a row for each call."""
 
     @asynccontextmanager
     async def call(self, new: NewCall) -> AsyncGenerator[LedgerCall]:
@@ -73,10 +73,10 @@ class Ledger(ABC):
 
 
 class NoLedger(Ledger):
-    """Keeps nothing; the metrics count all the same.
+    """Records nothing except in the metrics.
 
     Args:
-        metered: False for models in this process, whose tokens nobody pays for.
+        metered: False for models in this process, which cost nothing.
     """
 
     def __init__(self, *, metered: bool = True) -> None:

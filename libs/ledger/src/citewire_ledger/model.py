@@ -6,17 +6,17 @@ from enum import StrEnum
 from typing import Final
 
 NANO: Final = 1_000_000_000
-"""Nano-USD in a USD: money is whole nano-USD, so that sums are exact."""
+"""Nano-USD per USD: amounts are whole nano-USD, so that sums are exact."""
 
 PRICED_TOKENS: Final = 1_000_000
-"""Tokens that a price is for."""
+"""Number of tokens to which a price applies."""
 
 INPUT_MARGIN: Final = Decimal("1.5")
-"""How far an estimate of the input may be too low: what is reserved must be at least what is spent."""
+"""Factor by which an estimate of the input may be too low: the reservation must cover what is spent."""
 
 
 class Purpose(StrEnum):
-    """What a call is for."""
+    """The purpose of a call."""
 
     QUESTION_EMBEDDING = "question_embedding"
     INGEST = "ingest"
@@ -43,18 +43,18 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CallUsage:
-    """What a call used in the end."""
+    """What a call actually used."""
 
     input_tokens: int
-    """Those that came from the provider's cache, and those written to it, included."""
+    """Including those read from the provider's cache and written to it."""
     cached_input_tokens: int = 0
     output_tokens: int = 0
     estimated: bool = False
-    """Whether the provider didn't say."""
+    """Whether the counts are our estimate, because the provider reported none."""
     finish: str = ""
-    """Why it ended, as the provider said."""
+    """Why it ended, according to the provider."""
     cache_write_input_tokens: int = 0
-    """Those that the provider wrote to its cache, where it charges for that."""
+    """Tokens that the provider wrote to its cache, if it charges for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ class Price:
 
     input: Decimal
     cached_input: Decimal
-    """Of tokens that the provider read from its cache."""
+    """Price of tokens that the provider read from its cache."""
     cache_write: Decimal
-    """Of tokens that it wrote to its cache."""
+    """Price of tokens that it wrote to its cache."""
     output: Decimal
 
     def nano(self) -> tuple[int, int, int, int]:
@@ -82,7 +82,7 @@ class Price:
         return -(-total // PRICED_TOKENS)
 
     def highest_cost(self, input_tokens: int, output_tokens: int) -> int:
-        """Returns the most nano-USD a call may cost: an estimated input at its dearest rate, the longest output."""
+        """Returns the maximum cost of a call in nano-USD: estimated input at its highest rate, longest output."""
         input_, cached, written, output = self.nano()
         tokens = int((input_tokens * INPUT_MARGIN).to_integral_value(ROUND_CEILING))
         return -(-(tokens * max(input_, cached, written) + output_tokens * output) // PRICED_TOKENS)
@@ -100,9 +100,9 @@ class NewCall:
     input_tokens: int
     """Our estimate."""
     max_output_tokens: int = 0
-    """Most tokens it may write; 0 for embeddings."""
+    """Maximum output tokens; 0 for embeddings."""
     own: bool = False
-    """Whether the tenant's own key pays: the call costs the operator nothing and is recorded all the same."""
+    """Whether the tenant's own key pays: the call costs the operator nothing, but is still recorded."""
 
     def reserved(self) -> int:
         """Returns nano-USD to reserve; 0 if the price isn't known."""

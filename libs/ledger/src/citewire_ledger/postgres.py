@@ -28,7 +28,7 @@ LEASE_SECONDS: Final = 30.0
 """After this time without a heartbeat a call counts as lost. A sweep runs every third of it."""
 
 SETTLE_WAIT_SECONDS: Final = 0.5
-"""How long an answer waits for its settlement; after that it goes out, and the settlement is retried."""
+"""How long an answer waits for its settlement; after that it is sent, and the settlement is retried."""
 
 CLOSE_SECONDS: Final = 5.0
 """How long the end of the process waits for settlements; another process's sweeper settles the rest."""
@@ -50,7 +50,7 @@ async def open_ledger(
         dsn: Connection string of the role `citewire_ledger`.
         process: Name of the service.
         lease_seconds: See `LEASE_SECONDS`.
-        max_connections: Most connections.
+        max_connections: Maximum number of connections.
 
     Raises:
         StartupError: The connection string is malformed, or the database has no such role or no schema `ledger`.
@@ -73,17 +73,17 @@ class PostgresLedger(Ledger):
     """Keeps rows in the schema `ledger`.
 
     Args:
-        store: Its statements.
+        store: Executes its statements.
     """
 
     def __init__(self, store: LedgerStore) -> None:
         self._store = store
         self._entries: dict[LedgerCall, LedgerEntry] = {}
-        """Calls that have no settlement in the database yet."""
+        """Calls whose settlement isn't in the database yet."""
         self._settling: set[asyncio.Task[None]] = set()
 
     async def maintain(self, every_seconds: float) -> None:
-        """Prolongs leases and settles the calls of dead processes, until it is cancelled."""
+        """Extends leases and settles the calls of dead processes, until it is cancelled."""
         while True:
             await asyncio.sleep(every_seconds)
             await _logged(self._beat(), "ledger_heartbeat_failed")
@@ -101,7 +101,7 @@ class PostgresLedger(Ledger):
         await asyncio.gather(*left, return_exceptions=True)
 
     async def _open(self, call: LedgerCall) -> None:
-        """Opens the row. A caller that is cancelled meanwhile leaves no row open, as no call is made."""
+        """Opens the row. If the caller is cancelled meanwhile, no row stays open, because no call is made."""
         entry = LedgerEntry(uuid7(), current_tenant(), current_call_context(), current_request_id(), call.new)
         opening = asyncio.create_task(self._store.open(entry), name="ledger-open")
         self._entries[call] = entry
@@ -113,7 +113,7 @@ class PostgresLedger(Ledger):
                 metrics.REFUSED.labels(exc.metadata["budget"]).inc()
                 log.info("budget_exceeded", purpose=call.new.purpose.value, **exc.metadata)
             else:
-                # The answer may be lost while the row is there.
+                # The response may be lost although the row was written.
                 self._settle_later(call, Settlement(Outcome.FAILED, exc.reason, CallUsage(0)))
             raise
         except BaseException as exc:
@@ -133,7 +133,7 @@ class PostgresLedger(Ledger):
     def _settle_later(
         self, call: LedgerCall, settlement: Settlement, after: asyncio.Task[None] | None = None
     ) -> asyncio.Task[None]:
-        """Settles in its own task and context, so that the caller's deadline doesn't bound the settlement."""
+        """Settles in its own task and context, so that the caller's deadline doesn't limit the settlement."""
         task = asyncio.create_task(
             self._settle(call, settlement, after), name="ledger-settle", context=contextvars.Context()
         )
@@ -153,14 +153,14 @@ class PostgresLedger(Ledger):
                 await asyncio.wait({after})
                 error = None if after.cancelled() else after.exception()
                 if isinstance(error, CitewireError) and error.reason == "BUDGET_EXCEEDED":
-                    return  # a refused call has no row; after any other error it may have one
+                    return  # a rejected call has no row; after any other error it may have one
             with use_request_id(entry.request_id):
                 await self._write(entry, settlement)
         finally:
             self._entries.pop(call, None)
 
     async def _write(self, entry: LedgerEntry, settlement: Settlement) -> None:
-        """Writes a settlement, retried while the database is away; heartbeats prolong the lease meanwhile."""
+        """Writes a settlement, and retries while the database is unreachable; heartbeats extend the lease meanwhile."""
         tries = 0
         while True:
             try:

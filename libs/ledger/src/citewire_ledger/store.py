@@ -46,7 +46,7 @@ class LedgerStore:
         self._lease = timedelta(seconds=lease_seconds)
 
     async def open(self, entry: LedgerEntry) -> None:
-        """Opens a row and reserves.
+        """Opens a row and reserves its cost.
 
         Raises:
             ResourceExhausted: A budget has too little left (`BUDGET_EXCEEDED`).
@@ -100,7 +100,7 @@ class LedgerStore:
         return row is not None and bool(row[0])
 
     async def beat(self, running: Sequence[tuple[LedgerEntry, int]]) -> None:
-        """Prolongs the leases of running calls and records their tokens so far. Raises as `transaction`."""
+        """Extends the leases of running calls and records their tokens so far. Raises as `transaction`."""
         values = {
             "orgs": [entry.tenant.org_id for entry, _ in running],
             "calls": [entry.call_id for entry, _ in running],
@@ -158,7 +158,7 @@ def _budget_exceeded(row: tuple[Any, ...]) -> ResourceExhausted:
 
 
 def exchange_uuid(text: str) -> uuid.UUID | None:
-    """Reads the id of an exchange; None if it isn't a UUID, as a bad id is no reason to refuse the call."""
+    """Reads the id of an exchange; None if it isn't a UUID, because that is no reason to reject the call."""
     try:
         return uuid.UUID(text)
     except ValueError:

@@ -25,7 +25,7 @@ log = get_logger(__name__)
 FAILURES: Final = frozenset(
     {"PROVIDER_UNAVAILABLE", "PROVIDER_RATE_LIMITED", "PROVIDER_STREAM_BROKEN", "PROVIDER_TIMEOUT"}
 )
-"""Reasons that count as failures of the provider. A refused key or request is the caller's fault."""
+"""Reasons that count as failures of the provider. A rejected key or request is the caller's fault."""
 
 
 class BreakerState(StrEnum):
@@ -41,13 +41,13 @@ class BreakerPolicy:
     """When a breaker opens, and for how long."""
 
     failures: int = 5
-    """Failures that follow one another until it opens."""
+    """Consecutive failures after which it opens."""
     open_seconds: float = 10.0
     """How long it stays open the first time; twice as long each time that the test call fails too."""
     most_seconds: float = 120.0
     """How long at most."""
     probe_seconds: float = 5.0
-    """After which another call may go through while the first test call still runs: an answer can take minutes."""
+    """Time after which another call may go through while the first test call still runs: an answer can take minutes."""
 
 
 class Breaker:
@@ -75,7 +75,7 @@ class Breaker:
 
     @property
     def state(self) -> BreakerState:
-        """What it would do with a call now."""
+        """What it would do with a new call."""
         if not self._open:
             return BreakerState.CLOSED
         return BreakerState.OPEN if self._clock() < self._until else BreakerState.HALF_OPEN
@@ -181,7 +181,7 @@ _live: weakref.WeakSet[Breaker] = weakref.WeakSet()
 
 
 class _States(Collector):
-    """Counts at each scrape, as time alone turns an open breaker half open."""
+    """Counts at each scrape, because an open breaker becomes half open by the passage of time."""
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
         return [self._family()]

@@ -38,18 +38,18 @@ class CatalogueModel(BaseModel):
     name: str = Field(min_length=1)
     type: ProviderType = ProviderType.CHAT
     context_window: _Count = 0
-    """Most tokens of a prompt."""
+    """Maximum tokens of a prompt."""
     max_completion_tokens: _Count = 0
-    """Most tokens of a completion."""
+    """Maximum tokens of a completion."""
     max_input_tokens: _Count = 0
-    """Most tokens of one input of an embedding model."""
+    """Maximum tokens of one input of an embedding model."""
     dimensions: _Count = 0
     """Length of an embedding model's vectors."""
     input: _Usd | None = None
     cached_input: _Usd | None = None
-    """Of tokens that the provider read from its cache; as `input` if it isn't given."""
+    """Price of tokens that the provider read from its cache; defaults to `input`."""
     cache_write: _Usd | None = None
-    """Of tokens that the provider wrote to its cache; as `input` if it isn't given."""
+    """Price of tokens that the provider wrote to its cache; defaults to `input`."""
     output: _Usd | None = None
 
     @model_validator(mode="after")

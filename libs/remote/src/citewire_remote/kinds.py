@@ -17,7 +17,7 @@ from citewire_kit.enums import EnumMap
 
 
 class ProviderType(StrEnum):
-    """What a provider is for."""
+    """The purpose of a provider."""
 
     CHAT = "chat"
     EMBEDDING = "embedding"

@@ -20,7 +20,7 @@ OUR_ADVICE: Final = 1.0
 """`retry_after` of an error, in seconds, if the provider gave none."""
 
 RETRYABLE: Final = frozenset({"PROVIDER_UNAVAILABLE", "PROVIDER_RATE_LIMITED", "PROVIDER_STREAM_BROKEN"})
-"""Reasons that may have passed at the next attempt. A timeout isn't one of them, as no time is left."""
+"""Reasons for which a retry may succeed. A timeout isn't one of them, because no time is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class RetryPolicy:
     """How often and how fast calls are retried."""
 
     attempts: int = 3
-    """Calls to one provider at most, the first included."""
+    """Maximum number of calls to one provider, including the first."""
     first_seconds: float = 0.5
     """Longest wait before the second call; it doubles with each further one."""
     most_seconds: float = 8.0
-    """Longest wait of all, unless the provider asks for more."""
+    """Longest wait, unless the provider asks for more."""
     most_retry_after: float = 15.0
-    """Longest wait that a provider may ask for with `retry-after`; one that asks for more is given up at once."""
+    """Longest `retry-after` that is honoured; if a provider asks for more, no further call is made."""
 
 
 class Retries:

@@ -39,26 +39,26 @@ _KEY_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose secret it is, and what it is: nothing else opens it."""
+    """The owner and purpose of a secret, without which it can't be opened."""
 
     org_id: str
     """The organisation."""
     user_id: str
     """The user; "" if it is the organisation's."""
     type: str
-    """What the provider is for."""
+    """The provider's purpose."""
     provider: str
     """The provider's kind."""
     field: str = ""
-    """The field of a provider that an earlier version sealed apart; "" is the provider as a whole."""
+    """The field of a provider that an earlier version sealed separately; "" for the whole provider."""
 
     @property
     def layout(self) -> int:
-        """First byte of what is sealed for this owner."""
+        """First byte of secrets sealed for this owner."""
         return _APART if self.field else WHOLE
 
     def associated_data(self, layer: str) -> bytes:
-        """Returns all parts, each with its length before it: no two owners look the same."""
+        """Returns all parts, each preceded by its length, so that no two owners look the same."""
         parts = (
             f"citewire-provider-{self.layout}",
             layer,
@@ -128,7 +128,7 @@ class Keyring:
         return self._wrap(data_key, owner) + nonce + body
 
     def open(self, sealed: bytes, owner: Owner) -> bytes:
-        """Opens what was sealed for this owner.
+        """Opens a secret that was sealed for this owner.
 
         Raises:
             FailedPrecondition: It was sealed for another owner, was changed, or its master key isn't here (reason
@@ -141,7 +141,7 @@ class Keyring:
             raise cannot_open("the secret was changed or belongs to another owner") from exc
 
     def rewrap(self, sealed: bytes, owner: Owner) -> bytes | None:
-        """Seals the same secret under the first key; None if it already is.
+        """Seals the same secret under the first key; None if it already is sealed under it.
 
         The secret itself isn't opened: only its data key is wrapped again.
 
@@ -159,7 +159,7 @@ class Keyring:
         return header + nonce + wrapped
 
     def _unwrap(self, sealed: bytes, owner: Owner) -> tuple[str, bytes, bytes]:
-        """Returns the master key's id, the data key, and what is sealed with it."""
+        """Returns the master key's id, the data key, and the content sealed with it."""
         if len(sealed) < 2 or sealed[0] != owner.layout:
             raise cannot_open("the ciphertext is of an unknown version")
         start = 2 + sealed[1]
@@ -178,10 +178,10 @@ class Keyring:
 
 
 class KeyFile:
-    """A keyring from a file that is read again whenever it changes, so that a rotation needs no restart.
+    """A keyring from a file that is reloaded when it changes, so that a rotation needs no restart.
 
     Args:
-        path: Its content is as `Keyring.parse` wants it.
+        path: The file, in the format of `Keyring.parse`.
 
     Raises:
         StartupError: The file can't be read, or holds no keyring.
@@ -215,12 +215,12 @@ KeySource = Callable[[], Keyring]
 
 
 def new_master_key(key_id: str) -> str:
-    """Makes a master key, as `Keyring.parse` reads it."""
+    """Generates a master key in the format of `Keyring.parse`."""
     return f"{key_id}:{base64.urlsafe_b64encode(os.urandom(KEY_BYTES)).decode()}"
 
 
 def cannot_open(why: str) -> FailedPrecondition:
-    """Returns the error for a sealed provider that isn't opened (`PROVIDER_SEAL`)."""
+    """Returns the error for a sealed provider that can't be opened (`PROVIDER_SEAL`)."""
     return FailedPrecondition(
         f"the provider's stored key or address can't be opened: {why}. Save the provider again.", reason="PROVIDER_SEAL"
     )

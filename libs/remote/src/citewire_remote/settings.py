@@ -32,8 +32,8 @@ def require(settings: ProcessSettings, provider: str, needed: Mapping[str, tuple
 
     Args:
         settings: They have a field `provider`.
-        provider: The one that was chosen.
-        needed: Names of fields, by provider.
+        provider: The selected provider.
+        needed: Names of required fields, by provider.
 
     Raises:
         ValueError: Something isn't set.
@@ -58,12 +58,12 @@ class TenantProviderSettings(BaseSettings):
     """File with the same content, read again when it changes, so that a rotation needs no restart."""
 
     egress_allow: str = Field(default="", validation_alias=AliasChoices("CITEWIRE_EGRESS_ALLOW"))
-    """Private addresses that tenant providers may have, separated by commas: hosts, `host:port`, addresses, CIDR
+    """Private addresses allowed for tenant providers, separated by commas: hosts, `host:port`, addresses, CIDR
     ranges. Public addresses are always allowed."""
 
     sealed_apart: bool = Field(default=False, validation_alias=AliasChoices("CITEWIRE_SEALED_APART"))
-    """Whether keys and addresses that an earlier version sealed apart are still opened together: only from an upgrade
-    until `rotate` has sealed them as one, because a stolen sealed key could be sent to another address meanwhile."""
+    """Whether keys and addresses that an earlier version sealed separately are still opened: only from an upgrade until
+    `rotate` has sealed them together, because meanwhile a stolen sealed key could be sent to another address."""
 
     @field_validator("master_keys")
     @classmethod
@@ -98,7 +98,7 @@ class TenantProviderSettings(BaseSettings):
         return lambda: keyring
 
     def vault(self) -> Vault:
-        """Returns what seals and opens tenants' providers.
+        """Returns the vault, which seals and opens tenants' providers.
 
         Raises:
             StartupError: The file of master keys can't be read.

@@ -52,7 +52,7 @@ class StallWatch:
         self._give_up = give_up
 
     def waiting(self) -> None:
-        """A wait begins."""
+        """Starts a wait."""
         now = self._loop.time()
         self._started = now
         due = min(now + self._left, self._end)
@@ -60,13 +60,13 @@ class StallWatch:
             self._arm(due)
 
     def got(self) -> None:
-        """The wait is over, with or without useful data."""
+        """Ends the wait, with or without useful data."""
         if self._started is not None:
             self._left -= self._loop.time() - self._started
             self._started = None
 
     def progressed(self, *, finished: bool) -> None:
-        """Useful data arrived: the next stall timeout begins."""
+        """Notes that useful data arrived: the next stall timeout begins."""
         if finished:
             self._left = AFTER_END
         else:

@@ -36,7 +36,7 @@ class SseDecoder:
         if b"\n" not in chunk and b"\r" not in chunk:
             self._keep(chunk)
             return []
-        # splitlines of bytes knows LF, CR LF and CR, and nothing else.
+        # splitlines of bytes splits at LF, CR LF and CR only.
         lines = (b"".join(self._rest) + chunk).splitlines(keepends=True)
         self._rest.clear()
         self._rest_size = 0
@@ -50,10 +50,10 @@ class SseDecoder:
         return events
 
     def finish(self) -> list[bytes]:
-        """Returns the event that the stream's end left without its blank line, if there is one.
+        """Returns a last event that the stream ended without a blank line, if there is one.
 
-        The rules drop it, but some servers leave the last blank line out, and the reader of the data notices whether it
-        is complete.
+        The rules drop it, but some servers omit the last blank line, and the reader of the data notices whether it is
+        complete.
         """
         events: list[bytes] = []
         if self._rest:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 log = get_logger(__name__)
 
 TEST_SECONDS: Final = 20.0
-"""Longest test call: the server may have to load the model first, and a person is waiting."""
+"""Maximum duration of a test call: the server may have to load the model first, and a person is waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Vault:
     Args:
         keys: The master keys; None if the process has none.
         policy: The addresses where tenant providers may be.
-        sealed_apart: Whether to open a key and an address that an earlier version sealed each for itself. Nothing then
-            shows that they belong together: who has another's sealed key could send it to an address of their own.
+        sealed_apart: Whether to open a key and an address that an earlier version sealed separately. Nothing shows that
+            they belong together, so the owner of a stolen sealed key could have it sent to another address.
     """
 
     def __init__(self, keys: KeySource | None, policy: EgressPolicy, *, sealed_apart: bool = False) -> None:
@@ -67,13 +67,13 @@ class Vault:
     async def seal(
         self, provider: TenantProvider, test: TestCall | None
     ) -> tuple[pb.ProviderRef, pb.ProviderTest, pb.EmbeddingSpace | None]:
-        """Tests a provider, unless `test` is None, and seals its key, address, model and dimensions as one.
+        """Tests a provider, unless `test` is None, and seals its key, address, model and dimensions together.
 
         Returns:
             The sealed provider, the result of the test call, and the embedding space that it found.
 
         Raises:
-            InvalidArgument: Its address may not be connected to (`PROVIDER_ADDRESS`), or it is another user's.
+            InvalidArgument: Its address isn't allowed (`PROVIDER_ADDRESS`), or it is another user's.
             FailedPrecondition: The process has no master key (`PROVIDER_SEAL`).
         """
         keyring = self._keyring()
@@ -90,7 +90,7 @@ class Vault:
         """Makes a test call to a sealed provider.
 
         Raises:
-            InvalidArgument: Its address may not be connected to (`PROVIDER_ADDRESS`), or it is another user's.
+            InvalidArgument: Its address isn't allowed (`PROVIDER_ADDRESS`), or it is another user's.
             FailedPrecondition: As `open`.
         """
         report, _ = await _run_test(self.open(ref), test)
@@ -101,8 +101,8 @@ class Vault:
 
         Raises:
             InvalidArgument: It is another user's.
-            FailedPrecondition: It was sealed for another owner, another provider's address or length of vectors stands
-                beside it, or its master key isn't here (`PROVIDER_SEAL`).
+            FailedPrecondition: It was sealed for another owner or combined with another provider's address or
+                dimensions, or its master key isn't here (`PROVIDER_SEAL`).
         """
         _check_user(ref.user_id)
         provider = TenantProvider(
@@ -112,7 +112,7 @@ class Vault:
             return self._open_apart(ref, provider)
         spec = pb.ProviderSpec.FromString(self._keyring().open(ref.sealed_key, _owner(ref)))
         if ref.sealed_api_base or ref.dimensions not in (0, spec.dimensions):
-            raise cannot_open("it was put together from several")
+            raise cannot_open("it was combined from several providers")
         return replace(
             provider,
             model=ref.model or spec.model,
@@ -122,7 +122,7 @@ class Vault:
         )
 
     def rewrap(self, ref: pb.ProviderRef) -> tuple[pb.ProviderRef, bool]:
-        """Seals the same as one under the newest master key; False if it already was.
+        """Seals the same provider as one secret under the newest master key; False if it already was.
 
         Raises:
             FailedPrecondition: As `open`.
@@ -159,10 +159,10 @@ class Vault:
         return ref
 
     def _open_apart(self, ref: pb.ProviderRef, provider: TenantProvider) -> TenantProvider:
-        """Opens what an earlier version sealed; a key without an address can only go to the provider's own."""
+        """Opens a provider sealed by an earlier version; a key without an address is only sent to the kind's own."""
         if ref.sealed_key and ref.sealed_api_base and not self._sealed_apart:
             log.warning("provider_sealed_apart", type=provider.type, provider=provider.provider)
-            raise cannot_open("an earlier version sealed its key and its address apart")
+            raise cannot_open("an earlier version sealed its key and address separately")
         if KINDS[provider.type][provider.provider].needs_base and not ref.sealed_api_base:
             raise cannot_open("its address is missing")
         api_base, api_key = (
@@ -195,7 +195,7 @@ class TenantClients(Generic[T]):
 
     Args:
         vault: Opens providers.
-        build: Makes a client.
+        build: Creates a client.
         close: Closes a client.
         load: Imports what `build` needs, in a thread, before it is called: an SDK takes seconds to import, and other
             calls must not wait for that.
@@ -239,7 +239,7 @@ class TenantClients(Generic[T]):
         key = _key(opened, opened.model if self._by_model else "")
         if key not in self._clients:
             await asyncio.to_thread(self._load, opened)
-        client = self._clients.get(key)  # another call may have made it meanwhile
+        client = self._clients.get(key)  # another call may have created it meanwhile
         if client is None:
             client = self._clients[key] = _Client(self._build(opened))
         self._clients.move_to_end(key)
@@ -281,7 +281,7 @@ class TenantClients(Generic[T]):
 
 
 def _key(opened: TenantProvider, model: str) -> bytes:
-    """A digest, so that no second copy of the key is in memory."""
+    """Returns a digest, so that no second copy of the key is in memory."""
     digest = hashlib.sha256()
     org_id, dimensions = current_tenant().org_id, str(opened.dimensions)
     for part in (org_id, opened.type, opened.provider, opened.api_base, opened.api_key, dimensions, model):

@@ -15,7 +15,7 @@ from citewire_remote.failures import stream_broken
 from citewire_remote.redaction import quiet_sdks
 
 MAX_STREAM: Final = 64 * 1024 * 1024
-"""Bytes of a streamed answer. The longest that models give today, 128,000 tokens with an event each, are less."""
+"""Maximum size of a streamed answer in bytes: more than today's longest, 128,000 tokens with an event each."""
 
 _BODY: Final = "citewire_body"
 _SENT: Final = frozenset(
@@ -26,7 +26,7 @@ providers too, and telemetry about this machine."""
 
 
 class AiohttpTransport(httpx2.AsyncBaseTransport):
-    """Sends httpx2's requests by an aiohttp session. Time limits are the caller's and the session's.
+    """Sends httpx2's requests through an aiohttp session. The caller and the session set time limits.
 
     Args:
         session: Used, not closed.
@@ -45,7 +45,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         try:
             response = await self._session.request(
                 request.method,
-                # It is encoded already, and must not be encoded twice.
+                # It is already encoded, and must not be encoded twice.
                 URL(str(request.url), encoded=True),
                 headers=[(name, value) for name, value in request.headers.items() if name.lower() in _SENT],
                 data=request.content,
@@ -70,7 +70,7 @@ def raw_body(response: httpx2.Response) -> aiohttp.ClientResponse:
 
 
 async def read_some(response: aiohttp.ClientResponse) -> bytes:
-    """Reads what has arrived of a body, decoded; b"" at its end.
+    """Reads and decodes the part of a body that has arrived; b"" at its end.
 
     Raises:
         Unavailable: The body is longer than `MAX_STREAM`, as sent or as decoded.
