@@ -298,7 +298,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "messages.0.content.0.content.0",
     ),
     "too many": (asked(question(*[search_result(*["x"] * 501)] * 2)), "at most 1,000 texts of search results"),
-    "NUL": (asked(question(search_result("a\0b"))), "must not hold a NUL character"),
+    "NUL": (asked(question(search_result("a\0b"))), "must not contain a NUL character"),
     "an assistant's": (
         asked(question(), {"role": "assistant", "content": [search_result(FERRY)]}, question()),
         "role assistant has no blocks of type search_result",
@@ -311,7 +311,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         asked(question(), {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]}),
         "messages",
     ),
-    "a choice without tools": (asked(question(), tool_choice={"type": "any"}), "there are none: give tools"),
+    "a choice without tools": (asked(question(), tool_choice={"type": "any"}), "tool_choice requires tools"),
     "an odd field": (asked(question(search_result(FERRY, rank=1))), "is not a field of this request"),
 }
 

@@ -150,7 +150,7 @@ async def test_the_llm_command_asks(gateway: Gateway, agents_python: Path, tmp_p
 @pytest.mark.client(
     "ollama",
     "Each call",
-    refused="Ollama's API isn't spoken here: use a client of OpenAI's with a profile, such as grounded, as its model",
+    refused="Ollama's API isn't supported: use an OpenAI client with a profile, such as grounded, as its model",
 )
 async def test_ollamas_client_is_told_what_to_use(gateway: Gateway, agents_python: Path, refusal: str) -> None:
     told = await _said_by(agents_python, str(SCRIPT), "ollama", gateway.url)

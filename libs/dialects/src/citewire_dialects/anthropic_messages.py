@@ -38,11 +38,11 @@ from citewire_kit.errors import CitewireError, Code
 ANTHROPIC_PREFIX = "/anthropic/"
 
 _END = re.compile(r"(?:[.!?…。！？｡؟۔।][\"'”’»)\]*_]*(?=\s)|[。！？｡][」』”’）]*(?=.)|(?<!\n)(?=\n))", re.DOTALL)
-"""Where a sentence ends, once it is seen what follows."""
+"""The end of a sentence, known once the following text is there."""
 _OVERLAP = 8
-"""Code points of a sentence's end that may have come before."""
+"""Code points of a sentence's end that may already have been sent."""
 _MOST_HELD = 160
-"""Code points that are held for citations: what a model writes in less than a second."""
+"""Code points held back for citations: what a model writes in less than a second."""
 _NO_TOKENS = schemas.MessageUsage(input_tokens=0, output_tokens=0)
 _QUOTED = frozenset({generator_pb2.VERDICT_SUPPORTED, generator_pb2.VERDICT_PARTIAL})
 _ERROR_TYPES: Mapping[Code, str] = {
@@ -58,19 +58,19 @@ _ERROR_TYPES: Mapping[Code, str] = {
 
 
 class Blocks:
-    """Divides an answer, as it is written, into blocks of text that each have the citations of their own sentence.
+    """Splits an answer, as it is written, into blocks of text with the citations of their own sentence.
 
-    A sentence's citations come a few words after its end: what follows the end is held until one has come, or until
-    that took too long.
+    A sentence's citations arrive a few words after its end, so text after the end is held back until one has arrived,
+    or for a limited time.
     """
 
     def __init__(self, url_of: UrlOf, brought: Sequence[BroughtText] = ()) -> None:
         self._url_of = url_of
         self._brought = brought
         self._behind = 1 + max((text.result_index for text in brought), default=-1)
-        """Search results that the request brought: other passages are numbered behind them."""
+        """Number of search results in the request; other passages are numbered after them."""
         self._calls: set[int] = set()
-        """Numbers of the tools' calls that have begun."""
+        """Numbers of the tool calls that have begun."""
         self._citations: Mapping[int, Citation] = {}
         self._index = -1
         self._last = ""
@@ -82,11 +82,11 @@ class Blocks:
         self._written = 0
         """Code points in blocks."""
         self._held: deque[str] = deque()
-        """Sentences that follow; the last may be incomplete."""
+        """Following sentences; the last may be incomplete."""
         self._cited = False
-        """Whether citations of the last sentence that was written have come: any more come before the next text."""
+        """Whether citations of the last written sentence have arrived: further ones arrive before the next text."""
         self._late: list[schemas.Reference] = []
-        """Citations of blocks that were complete before: they follow the text, in blocks without any."""
+        """Citations of earlier, complete blocks: they follow the text, in blocks without text."""
 
     def add(self, event: Event) -> Iterator[schemas.MessageEvent]:
         """Yields what an event changes: `BlockStart`, `BlockDelta` and `BlockStop`."""
@@ -122,7 +122,7 @@ class Blocks:
         self._ended = bool(self._held)  # only the last may be incomplete
 
     def _write(self, text: str) -> Iterator[schemas.MessageEvent]:
-        """Writes up to the first end of a sentence, and holds the rest."""
+        """Writes up to the first end of a sentence, and holds back the rest."""
         before = "" if self._ended else self._last
         first, *rest = _sentences(before + text, len(before))
         yield from self._text(first)
@@ -148,7 +148,7 @@ class Blocks:
         yield self._delta(reference)
 
     def _call(self, piece: generator_pb2.ToolCallDelta) -> Iterator[schemas.MessageEvent]:
-        """Writes a piece of a call; providers give one call after the other."""
+        """Writes a piece of a call; providers send calls one after the other."""
         yield from self._release()
         if piece.index not in self._calls:
             self._calls.add(piece.index)
@@ -186,7 +186,7 @@ class Blocks:
             yield schemas.BlockStop(type="content_block_stop", index=self._index)
 
     def _reference(self, citation: Citation, event: VerifiedCitation) -> schemas.Reference | None:
-        """What a citation is told as; None of a search result that isn't to be cited."""
+        """The form in which a citation is sent; None for a search result that must not be cited."""
         index, details = citation.index - 1, chat.VerifiedCitation.read(event)
         if citation.is_brought:
             return _brought_reference(self._brought[citation.chunk.chunk_index], details)
@@ -215,7 +215,7 @@ class Blocks:
 
 @dataclass(slots=True)
 class _Block:
-    """A block of a whole answer, as it is gathered."""
+    """A block of a whole answer, as it is collected."""
 
     begun: schemas.ContentBlock
     texts: list[str] = field(default_factory=list[str])
@@ -311,7 +311,7 @@ def _brought_reference(brought: BroughtText, details: chat.VerifiedCitation) -> 
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    """Reads a call's arguments; those that a model broke off are as good as none."""
+    """Reads a call's arguments; truncated ones count as empty."""
     try:
         arguments: Any = json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -320,7 +320,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _sentences(text: str, start: int = 0) -> list[str]:
-    """Divides what follows `start` after each end of a sentence; what is before only shows where one ended."""
+    """Splits the text from `start` after each end of a sentence; the text before only shows where one ended."""
     ends = [match.end() for match in _END.finditer(text) if match.end() >= max(start, 1)]
     return [text[begin:end] for begin, end in pairwise([start, *ends, len(text)])]
 
@@ -332,11 +332,11 @@ def anthropic_error(error: CitewireError) -> schemas.AnthropicError:
 
 
 def anthropic_members(request: Request, error: CitewireError) -> dict[str, Any]:
-    """Returns the member that Anthropic's clients look for in a problem document; they pass over the others."""
+    """Returns the member that Anthropic's clients look for in a problem document; they ignore the others."""
     if not request.url.path.startswith(ANTHROPIC_PREFIX):
         return {}
     param = name_of_field(error.violations[0].field, FIELD_NAMES) if error.violations else None
-    # The member that problems have for compatible clients; theirs read the type and the message.
+    # The member of problems for compatible clients; Anthropic's read the type and the message.
     member = OpenAiError(**anthropic_error(error).members(), param=param, code=error.reason.lower())
     return {**renamed(error, FIELD_NAMES), "error": member.members()}
 
@@ -365,7 +365,7 @@ def _message(
 def _usage(spent: list[Usage]) -> schemas.MessageUsage:
     if not spent:
         return _NO_TOKENS
-    # Their count of the input is without what was read from the cache and written to it.
+    # Anthropic's count of the input excludes tokens read from the cache and written to it.
     read, written = spent[0].cached_tokens or 0, spent[0].cache_write_tokens or 0
     return schemas.MessageUsage(
         input_tokens=max(0, spent[0].prompt_tokens - read - written),

@@ -26,7 +26,7 @@ FIELD_NAMES: Final = (
     (re.compile(r"tools\.(?:mode|name)"), "tool_choice"),
     (re.compile(r"(?:history|continuation)(?:[\[.].*)?$"), "messages"),
 )
-"""What the generator's fields are called here; a prefix each."""
+"""Names of the generator's fields here, by prefix."""
 
 _LINK: Final = re.compile(r"(?i)https?://")
 _MODES: Final = {
@@ -39,17 +39,17 @@ _MODES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class BroughtText:
-    """A text of a search result that the request brings."""
+    """A text of a search result in the request."""
 
     result_index: int
-    """Of the search result among all of the request, from 0."""
+    """Index of the search result in the request, from 0."""
     block_index: int
-    """Of the text in it, from 0."""
+    """Index of the text in it, from 0."""
     text: str
     result: SearchResultParam
 
     def search_result(self, number: int) -> retriever_pb2.SearchResult:
-        """Returns it as a passage of no document; `number` tells it from the others, from 0."""
+        """Returns it as a passage without a document, identified by `number`, from 0."""
         title = " ".join(self.result.title.split())
         url = self.result.source if _LINK.match(self.result.source) else ""
         chunk = retriever_pb2.Chunk(chunk_index=number, text=self.text, title=title, label=title, url=url)
@@ -57,7 +57,7 @@ class BroughtText:
 
 
 def brought_texts(messages: Iterable[MessageParam]) -> list[BroughtText]:
-    """Returns the texts of all search results of a request, in their order; those without a word are none."""
+    """Returns the texts of all search results of a request, in order, without empty ones."""
     results = (result for message in messages for result in message.search_results)
     return [
         BroughtText(number, place, block.text, result)
@@ -68,7 +68,7 @@ def brought_texts(messages: Iterable[MessageParam]) -> list[BroughtText]:
 
 
 def read_messages(body: MessagesRequest, brought: Sequence[BroughtText] = ()) -> Asked:
-    """Returns what a request asks; `brought` are its own texts."""
+    """Reads a request; `brought` are its own texts."""
     talk = [(place, message) for place, each in enumerate(body.messages) for message in _messages(each)]
     last = max(number for number, (_, message) in enumerate(talk) if message.role == generator_pb2.ROLE_USER)
     request = generator_pb2.GenerateRequest(continuation=[message for _, message in talk[last + 1 :]])
@@ -87,7 +87,7 @@ def read_messages(body: MessagesRequest, brought: Sequence[BroughtText] = ()) ->
 
 
 def _messages(message: MessageParam) -> Iterator[generator_pb2.Message]:
-    """Yields what tools gave back, each by itself, and then what the message says; nothing for search results alone."""
+    """Yields each tool's result, and then the message's text; nothing for search results alone."""
     for result in message.results:
         yield generator_pb2.Message(
             role=generator_pb2.ROLE_TOOL, tool_call_id=result.tool_use_id, content=_result_text(result)
@@ -101,7 +101,7 @@ def _messages(message: MessageParam) -> Iterator[generator_pb2.Message]:
 
 
 def _result_text(result: ToolResultParam) -> str:
-    """What the model reads of a tool's result where it was called; search results stand among the passages."""
+    """A tool's result as the model reads it in the conversation; search results are among the passages."""
     texts = [text_of(result.content)]
     if count := len(search_results_in(result.content)):
         texts.append(f"Search results: {count}. Their texts are among the passages.")

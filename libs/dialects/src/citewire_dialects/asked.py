@@ -20,30 +20,30 @@ ROLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A conversation, and what else is asked of its answer."""
+    """A conversation, with further requirements for its answer."""
 
     messages: Sequence[generator_pb2.Message]
-    """Oldest first, the question last; empty if there is a question alone."""
+    """Oldest first, the question last; empty if there is only a question."""
     question_at: str
-    """The field of the question."""
+    """Name of the question's field."""
     instructions: str = ""
-    """What the caller tells the model beyond our own prompt."""
+    """The caller's instructions to the model, in addition to our own prompt."""
     passed_on: generator_pb2.GenerateRequest = field(default_factory=generator_pb2.GenerateRequest)
-    """What goes to the generator as it is: format, tools, what followed the question, sampling, pictures."""
+    """Passed to the generator unchanged: format, tools, messages after the question, sampling, images."""
     max_tokens: int | None = None
-    """Most tokens of the answer; None: the profile's."""
+    """Maximum tokens of the answer; None: the profile's."""
     temperature: float | None = None
-    """0–2; None: the provider's."""
+    """0–2; None: the provider's default."""
     cited_beside: bool = False
-    """Whether the citations stand beside the text, so that it needs no markers."""
+    """Whether citations are separate from the text, so that it needs no markers."""
     brought: Sequence[retriever_pb2.SearchResult] = ()
-    """Passages of the request's own, of no document: they stand before what is found."""
+    """The request's own passages, without documents; they come before search results."""
     request: Mapping[str, Any] | None = None
-    """What the answer says again of the request, to be kept with it; None: nothing."""
+    """The request's parameters that the response repeats, to be stored with it; None for none."""
 
 
 def read_question(body: ChatRequest) -> Asked:
-    """Returns what our own API's request asks."""
+    """Reads a request of our own API."""
     messages = body.messages or ()
     request = passed_on(body.tools, body.tool_choice, body.parallel_tool_calls, body.response_format)
     if not messages:
@@ -56,7 +56,7 @@ def read_question(body: ChatRequest) -> Asked:
 
 
 def read_response_request(body: ResponsesRequest) -> Asked:
-    """Returns what a request of OpenAI's Responses API asks, without what it continues."""
+    """Reads a request of OpenAI's Responses API, without the conversation that it continues."""
     return Asked(
         _conversation(body.messages),
         f"input.{len(body.input) - 1}.content",

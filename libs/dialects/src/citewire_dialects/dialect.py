@@ -30,17 +30,17 @@ quoted: Callable[[str], str] = encode_basestring
 """A text as a JSON string, quotes included."""
 
 UrlOf = Callable[[Citation], str]
-"""Where a citation's original can be opened."""
+"""Returns the URL at which a citation's original can be opened."""
 
 LONG_LIST = 50
-"""Citations that take a millisecond or two to write."""
+"""Number of citations that take a millisecond or two to write."""
 
 
 class ChatStreamDialect(StreamDialect[Event]):
     """Writes a chat as frames."""
 
     def identify(self, run_id: UUID) -> None:
-        """Takes the id of the run, before its first event; that of the first, where a run is given again."""
+        """Sets the id of the run before its first event; for a repeated run, that of the first."""
 
     def takes_long(self, event: Event) -> bool:
         """See `StreamDialect.takes_long`."""
@@ -48,7 +48,7 @@ class ChatStreamDialect(StreamDialect[Event]):
 
 
 class AnswerDialect(BodyDialect[Event]):
-    """Gathers a chat into one JSON body."""
+    """Collects a chat into one JSON body."""
 
     name: ClassVar[str] = "json"
 
@@ -78,7 +78,7 @@ class AnswerDialect(BodyDialect[Event]):
 
     @property
     def citations(self) -> tuple[Citation, ...]:
-        """What was placed in the prompt."""
+        """The passages placed in the prompt."""
         return tuple(citation for event in self.all(Citations) for citation in event.citations)
 
     @property
@@ -88,7 +88,7 @@ class AnswerDialect(BodyDialect[Event]):
 
     @property
     def tool_calls(self) -> list[ToolCallParam]:
-        """The calls of tools, from their pieces."""
+        """The tool calls, assembled from their pieces."""
         pieces: dict[int, list[generator_pb2.ToolCallDelta]] = defaultdict(list)
         for event in self.all(ToolCall):
             pieces[event.piece.index].append(event.piece)
@@ -108,11 +108,11 @@ class AnswerDialect(BodyDialect[Event]):
 
 
 def whole_call(pieces: Sequence[generator_pb2.ToolCallDelta]) -> ToolCallParam:
-    """Returns a call of a tool, from its pieces."""
+    """Returns a tool call, assembled from its pieces."""
     arguments = "".join(piece.arguments for piece in pieces) or "{}"
     function = FunctionCall(name=pieces[0].name, arguments=arguments)
     return ToolCallParam(id=pieces[0].id, type="function", function=function)
 
 
 ChatDialect = ChatStreamDialect | AnswerDialect
-"""What answers a chat."""
+"""The responses to a chat."""

@@ -25,7 +25,7 @@ class ConversationCreated:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that was decided or left out on the way, in words that a user can read."""
+    """A decision or omission on the way, in words for the user."""
 
     type: ClassVar[EventType] = EventType.STEP
     name: str
@@ -37,7 +37,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether the question needs retrieval; the first event of a chat that asks itself."""
+    """Whether the question needs retrieval; the first event of a chat that decides this."""
 
     type: ClassVar[EventType] = EventType.DECISION
     decision: generator_pb2.DecideResponse
@@ -45,7 +45,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A passage that was placed in the prompt, under its number there."""
+    """A passage that was placed in the prompt, with its number there."""
 
     index: int
     result: retriever_pb2.SearchResult
@@ -57,24 +57,24 @@ class Citation:
 
     @property
     def is_brought(self) -> bool:
-        """Whether the request brought it: it is of no document then."""
+        """Whether it comes from the request, and has no document."""
         return not self.chunk.document_id
 
     @property
     def document_name(self) -> str:
-        """The file name of the passage's document, or its title where it wasn't a file."""
+        """The file name of the passage's document, or its title if it wasn't a file."""
         return self.chunk.file_name or self.chunk.title
 
     @property
     def document_type(self) -> str:
-        """The document's type; "" in an answer of a release that kept no date either, which is replayed as it was."""
+        """The document's type; "" in answers stored by releases without dates, which are replayed unchanged."""
         return self.chunk.type if self.chunk.HasField("created_at") else ""
 
     @property
     def url(self) -> str:
-        """What opens the passage at its page or row: the document's own address, or else its content's.
+        """The URL that opens the passage at its page or row: the document's own, or else that of its content.
 
-        Of what the request brought: the address that it said, or "".
+        For passages from the request: the address given there, or "".
         """
         chunk, place = self.chunk, self.chunk.place
         if self.is_brought:
@@ -82,7 +82,7 @@ class Citation:
         url = chunk.url or f"/v1/documents/{chunk.document_id}/content?version={chunk.version}"
         if "#" in url:
             return url
-        if place.HasField("part"):  # what else a place says is about the part
+        if place.HasField("part"):  # the rest of the place is within the part
             return f"{url}#part={quote(place.part, safe='')}"
         if place.HasField("page"):
             return f"{url}#page={place.page}"
@@ -108,7 +108,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Citations:
-    """What was placed in the prompt, in the same order and with the same numbers; sent before the first token."""
+    """The passages in the prompt, in the same order and with the same numbers; sent before the first token."""
 
     type: ClassVar[EventType] = EventType.CITATIONS
     citations: tuple[Citation, ...]
@@ -124,7 +124,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A piece of a call of a tool that the caller brought; shown in dialects that have tools."""
+    """A piece of a call of one of the caller's tools; shown in dialects that have tools."""
 
     type: ClassVar[EventType] = EventType.TOOL_CALL
     piece: generator_pb2.ToolCallDelta
@@ -132,7 +132,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedCitation:
-    """A sentence of the answer, and what the passage that it cites says about it; after the sentence's last token."""
+    """A sentence of the answer with the support by a cited passage; sent after the sentence's last token."""
 
     type: ClassVar[EventType] = EventType.CITATION
     verified: generator_pb2.VerifiedCitation
@@ -140,21 +140,21 @@ class VerifiedCitation:
 
     @property
     def verdict(self) -> str:
-        """The verdict on this passage alone."""
+        """The verdict considering only this passage."""
         return enum_text(generator_pb2.Verdict, self.verified.verdict)
 
     @property
     def sentence_verdict(self) -> str:
-        """The verdict on all passages that the sentence cites together."""
+        """The verdict considering all passages that the sentence cites."""
         return enum_text(generator_pb2.Verdict, self.verified.sentence_verdict)
 
     @property
     def place(self) -> place_pb2.Place:
-        """Where the quote begins in the original; where the chunk does, if it has no quote or isn't the stored text."""
+        """The quote's place in the original; the chunk's, if there is no quote or it isn't the stored text."""
         place, text, verified = place_pb2.Place(), self.chunk.text, self.verified
         parts = [part.place for part in self.chunk.places if verified.quote and part.start <= verified.quote_start]
         place.CopyFrom(parts[-1] if parts else self.chunk.place)
-        rendered = parts or place.HasField("record_path")  # its lines are the file's, and not the text's
+        rendered = parts or place.HasField("record_path")  # its lines are those of the file, not of the text
         if verified.quote and self.chunk.verbatim and place.HasField("end_line") and not rendered:
             # Counted from the end: a chunk's first line may be that of a definition below its comment.
             place.start_line = place.end_line - text.count("\n", verified.quote_start, len(text) - 1)
@@ -164,21 +164,21 @@ class VerifiedCitation:
 
     @property
     def document_start(self) -> int | None:
-        """Where the quote starts in the version's stored text; None without a quote, or where that isn't known."""
-        # The text of a chunk that isn't its document's, character by character, has no place there.
+        """Start of the quote in the version's stored text; None without a quote, or if it isn't known."""
+        # A chunk whose text differs from its document's has no offsets there.
         known = self.verified.quote and self.chunk.verbatim
         return self.chunk.char_start + self.verified.quote_start if known else None
 
     @property
     def document_end(self) -> int | None:
-        """Where it ends there, exclusive."""
+        """Its exclusive end there."""
         start = self.document_start
         return None if start is None else start + self.verified.quote_end - self.verified.quote_start
 
 
 @dataclass(frozen=True, slots=True)
 class UncitedSentence:
-    """A sentence of the answer that states facts and cites nothing; after its last token."""
+    """A sentence of the answer that states facts and cites nothing; sent after its last token."""
 
     type: ClassVar[EventType] = EventType.UNCITED
     sentence: generator_pb2.AnswerSpan
@@ -186,7 +186,7 @@ class UncitedSentence:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The same passages as `Citations` held, once more after the last token, for those who list them under it."""
+    """The passages of `Citations` again, after the last token, for clients that list them below the answer."""
 
     type: ClassVar[EventType] = EventType.SOURCES
     citations: tuple[Citation, ...]
@@ -209,17 +209,17 @@ class Usage:
     prompt_tokens: int
     completion_tokens: int
     path: str | None = None
-    """The context path that was taken, and the cost: only where the profile shows them."""
+    """The context path and the cost: only if the profile shows them."""
     cost_usd: float | None = None
     cached_tokens: int | None = None
-    """Those of the prompt that the provider read from its cache; None if there were none."""
+    """Prompt tokens that the provider read from its cache; None if there were none."""
     cache_write_tokens: int | None = None
-    """Those that it wrote to its cache, where it bills that; None if there were none."""
+    """Tokens that it wrote to its cache, if it bills for that; None if there were none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is known of a chat at its end."""
+    """Information about a chat at its end."""
 
     conversation_id: str | None
     exchange_id: str
@@ -231,9 +231,9 @@ class Outcome:
     cited: tuple[int, ...] = ()
     steps: tuple[Step, ...] = ()
     answerable_score: float | None = None
-    """Of an extractive answer, 0–1, found or not."""
+    """Score of an extractive answer, 0–1, whether or not it was found."""
     refusal: str = ""
-    """Why there is no JSON, where that was asked for."""
+    """Why there is no JSON, if it was requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,4 +260,4 @@ Event = (
 )
 
 PRELIMINARY = (ConversationCreated, Step)
-"""Events that don't yet prove that an answer is coming: the status line may wait for the next one."""
+"""Events that don't yet prove that an answer will come: the status line may wait for the next one."""

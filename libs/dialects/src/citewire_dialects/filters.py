@@ -27,7 +27,7 @@ def parse_filter(value: object) -> filter_pb2.Filter:
     """Reads a filter.
 
     Raises:
-        InvalidArgument: It isn't of the grammar (reason `INVALID_FILTER`); the violation names the place.
+        InvalidArgument: It is malformed (reason `INVALID_FILTER`); the violation names the place.
     """
     return _Parser().node(value, "filter", 1)
 
@@ -55,7 +55,7 @@ class _Parser:
             getattr(negation, "not").CopyFrom(self.node(member, f"{at}.not", depth + 1))  # `not` is a keyword of Python
             return negation
         if name not in ("all", "any"):
-            raise _invalid(at, f"knows no {name[:64]!r}")
+            raise _invalid(at, f"has an unknown key {name[:64]!r}")
         if not isinstance(member, Sequence) or isinstance(member, str):
             raise _invalid(f"{at}.{name}", "must be a list of conditions")
         members = filter_pb2.FilterList(
@@ -70,7 +70,7 @@ class _Parser:
 def _comparison(given: Mapping[str, object], at: str) -> filter_pb2.Filter:
     unknown = sorted(given.keys() - {"field", "op", "value"})
     if unknown:
-        raise _invalid(at, f"knows no {unknown[0][:64]!r}")
+        raise _invalid(at, f"has an unknown key {unknown[0][:64]!r}")
     field, op = given.get("field"), given.get("op")
     if not isinstance(field, str) or not _is_field(field):
         raise _invalid(f"{at}.field", f"must be one of {', '.join(sorted(_FIELDS))}, or metadata.KEY")

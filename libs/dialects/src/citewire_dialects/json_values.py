@@ -24,7 +24,7 @@ def value_from_json(value: object) -> struct_pb2.Value:
 
 
 def attributes_of(metadata: struct_pb2.Struct) -> dict[str, str | float | bool]:
-    """Returns what OpenAI calls a file's attributes: of its metadata, the first 16 plain values that are short."""
+    """Returns a file's attributes in OpenAI's sense: the first 16 short, plain values of its metadata."""
     attributes: dict[str, str | float | bool] = {}
     for key, value in metadata.fields.items():
         kind = value.WhichOneof("kind")

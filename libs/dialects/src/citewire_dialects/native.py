@@ -21,7 +21,7 @@ CHAT_PATH = "/v1/chat"
 
 
 class NativeDialect(ChatStreamDialect):
-    """Frames of `POST /v1/chat`, `done` last; only events that the profile allows are shown."""
+    """Frames of `POST /v1/chat`, with `done` last; only events that the profile allows are shown."""
 
     name: ClassVar[str] = "native"
 
@@ -70,20 +70,20 @@ class NativeDialect(ChatStreamDialect):
 
 
 def native_members(request: Request, error: CitewireError) -> dict[str, Any]:
-    """Returns the members of a problem document that name the request's fields, and not the generator's."""
+    """Returns the members of a problem document, with the request's field names instead of the generator's."""
     return renamed(error) if request.url.path == CHAT_PATH else {}
 
 
 class ResumedDialect(NativeDialect):
-    """The same frames with the same numbers for who has seen the first ones."""
+    """The same frames with the same numbers, for a client that has seen the first ones."""
 
     def __init__(self, shown: Collection[EventType], after: int) -> None:
-        """`after`: the last number that was seen."""
+        """`after`: the last number seen."""
         super().__init__(shown)
         self._after = after
 
     def failed(self, error: CitewireError) -> bytes:
-        """See `StreamDialect.failed`. Of a run that was lost, more may have been seen than was stored."""
+        """See `StreamDialect.failed`. Of a lost run, more may have been shown than was stored."""
         if error.reason == "RUN_LOST":
             self._sequence = max(self._sequence, self._after)
         return super().failed(error)
@@ -102,7 +102,7 @@ class JsonAnswer(AnswerDialect):
     """`"stream": false`: answer, citations, usage, and how it came about."""
 
     def __init__(self, shown: Collection[EventType]) -> None:
-        """`shown`: the events that this answer may hold."""
+        """`shown`: the events that this answer may contain."""
         super().__init__()
         self._shown = frozenset(shown)
 

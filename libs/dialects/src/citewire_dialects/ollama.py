@@ -7,16 +7,16 @@ from fastapi import Request
 from citewire_kit.errors import CitewireError
 
 _AGENT = "ollama-"
-"""How its clients for Python and JavaScript name themselves."""
+"""User agents of its clients for Python and JavaScript."""
 
 
 def ollama_members(request: Request, error: CitewireError) -> dict[str, Any]:
-    """Returns the member of a problem document that Ollama's clients show; others get none."""
+    """Returns the member of a problem document that Ollama's clients show; other clients get none."""
     del error
     if not request.url.path.startswith("/api/") or not request.headers.get("user-agent", "").startswith(_AGENT):
         return {}
     address = f"{str(request.base_url).rstrip('/')}/v1"
     return {
-        "error": "Ollama's API isn't spoken here: use a client of OpenAI's with a profile, such as grounded, "
+        "error": "Ollama's API isn't supported: use an OpenAI client with a profile, such as grounded, "
         f"as its model ({address})"
     }

@@ -43,23 +43,23 @@ OPENAI_PREFIXES = ("/v1/responses", "/v1/files", "/v1/vector_stores")
 
 _MARKER = re.compile(r"\[(?:ref:|SOURCE )(\d{1,6})\]")
 _MOST_ANNOTATIONS = 500
-"""Markers of an answer that are annotated: as many as its sentences are verified."""
+"""Maximum number of annotated markers in an answer, equal to that of verified sentences."""
 _MANY_TEXTS = 1_000
 _LONG_TEXT = 4_000
-"""Code points in which markers are found within a millisecond."""
+"""Length of text in which markers are found within a millisecond."""
 _BESIDE = re.compile(rf"(?:{_MARKER.pattern}|[^\w\[])*")
-"""What stands between a sentence and its marker: other markers, no words."""
+"""Text between a sentence and its marker: other markers, no words."""
 _LEADS = re.compile(rf"(?:{_MARKER.pattern}|[\s>*+•-]|\d{{1,3}}[.)])*")
-"""What may stand before a marker that leads a line."""
+"""Text allowed before a marker at the start of a line."""
 _CODE = re.compile(
     r"^[ \t]*(?P<fence>`{3,}|~{3,}).*?(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)|(?<!`)(?P<ticks>`++)[^`\n]++(?P=ticks)",
     re.MULTILINE | re.DOTALL,
 )
 """Each run of backticks is read once, so that a long one takes linear time."""
 _REACH = 400
-"""Code points between a sentence and its marker, at most, and before a marker that leads a line."""
+"""Maximum code points between a sentence and its marker, or before a marker at the start of a line."""
 _SLOT = "\ufffc"
-"""Stands for a token in a frame that is made once."""
+"""Placeholder for a token in a frame that is built once."""
 
 FinishReason = Literal["stop", "length", "content_filter", "tool_calls"]
 _ERROR_TYPES: Mapping[Code, str] = {
@@ -82,7 +82,7 @@ class OpenAiAnswer(AnswerDialect):
         super().__init__()
         self._structured = structured
         self.head: dict[str, Any] = {"id": completion_id, "created": int(time.time()), "model": model}
-        """What every body and every frame begins with."""
+        """The fields with which every body and frame begins."""
         self._url_of = url_of
 
     @property
@@ -105,10 +105,10 @@ class OpenAiAnswer(AnswerDialect):
         return Completion(**self.head, object="chat.completion", choices=[choice], usage=self.usage())
 
     def annotations(self) -> list[Annotation]:
-        """One for each marker, at its place; markers beyond those share one for each passage that isn't verified.
+        """One for each marker, at its position; further markers share one for each unverified passage.
 
-        Without markers: one for each verified sentence; where nothing was verified, one for each passage, for the whole
-        answer.
+        Without markers: one for each verified sentence; if nothing was verified, one for each passage, covering the
+        whole answer.
         """
         answer = self.text
         by_number = {citation.index: citation for citation in self.citations}
@@ -119,7 +119,7 @@ class OpenAiAnswer(AnswerDialect):
             match
             for match in _MARKER.finditer(answer)
             if int(match[1]) in self.outcome.cited and int(match[1]) in by_number
-            # In code nothing is a marker.
+            # Code contains no markers.
             if not _is_inside(match.start(), code)
         )
         sentences = self._sentences()
@@ -140,7 +140,7 @@ class OpenAiAnswer(AnswerDialect):
     def source_list(self) -> str:
         """The sources as Markdown, to follow a streamed text; "" if there are none to name."""
         if self.outcome.not_found or not self.citations or self._structured or self.all(ToolCall):
-            return ""  # after JSON it would be none any more, and a call is no answer
+            return ""  # text after JSON would make it invalid, and a call isn't an answer
         cited = [citation for citation in self.citations if citation.index in self.outcome.cited]
         lines = [
             f"- [{citation.index}] [{_label(citation)}]({self._url_of(citation)})"
@@ -149,7 +149,7 @@ class OpenAiAnswer(AnswerDialect):
         return "\n\nSources:\n" + "\n".join(lines)
 
     def finish_reason(self) -> FinishReason:
-        """Why it ended, in OpenAI's words."""
+        """Why it ended, in OpenAI's terms."""
         match self.outcome.finish_reason:
             case "stop" | "length" | "tool_calls" as reason:
                 return reason
@@ -171,7 +171,7 @@ class OpenAiAnswer(AnswerDialect):
         )
 
     def _sentences(self) -> Mapping[int, Sequence[VerifiedCitation]]:
-        """What was verified of each number, in the answer's order."""
+        """Verified citations by number, in the answer's order."""
         sentences: dict[int, list[VerifiedCitation]] = defaultdict(list)
         for event in sorted(self.all(VerifiedCitation), key=_sentence_start):
             sentences[event.verified.number].append(event)
@@ -188,9 +188,9 @@ class OpenAiAnswer(AnswerDialect):
 
 
 def _of_marker(answer: str, own: Sequence[VerifiedCitation], start: int, end: int) -> VerifiedCitation | None:
-    """What was found out about the sentence that a marker belongs to: around it, before it, or after it.
+    """The verified citation of the sentence to which a marker belongs: around it, before it, or after it.
 
-    One that leads a line belongs to what follows, any other to what goes before.
+    A marker at the start of a line belongs to what follows, any other to what precedes it.
     """
     place = bisect_right(own, start, key=_sentence_start)
     before = own[place - 1] if place else None
@@ -209,7 +209,7 @@ def _of_marker(answer: str, own: Sequence[VerifiedCitation], start: int, end: in
 
 
 def _is_beside(answer: str, start: int, end: int) -> bool:
-    """Whether nothing but markers and punctuation stands between a sentence and its marker."""
+    """Whether there are only markers and punctuation between a sentence and its marker."""
     return end - start <= _REACH and _BESIDE.fullmatch(answer, start, end) is not None
 
 
@@ -222,7 +222,7 @@ def _start_of(span: tuple[int, int]) -> int:
 
 
 def _is_inside(place: int, spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether a place is in one of some spans, which are in order."""
+    """Whether a position is in one of the given spans, which are in order."""
     index = bisect_right(spans, place, key=_start_of) - 1
     return index >= 0 and place < spans[index][1]
 
@@ -303,7 +303,7 @@ def openai_error(error: CitewireError) -> OpenAiError:
 
 
 def openai_members(request: Request, error: CitewireError) -> dict[str, Any]:
-    """Returns the member that clients of OpenAI's API look for in a problem document; they pass over the others."""
+    """Returns the member that OpenAI's clients look for in a problem document; they ignore the others."""
     path = request.url.path
     known = path in OPENAI_PATHS or path.startswith(OPENAI_PREFIXES)
     return {"error": openai_error(error).members()} if known else {}

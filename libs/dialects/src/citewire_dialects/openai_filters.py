@@ -13,15 +13,15 @@ _COMPOUNDS = {"and": "all", "or": "any"}
 
 
 def narrowed(extras: Extras, tool: FileSearchTool, most: int) -> Extras:
-    """Returns what is searched where a request names the search, and what it says beyond OpenAI's fields.
+    """Returns what a request searches, according to the search tool and Citewire's own fields.
 
     Args:
-        extras: The latter.
-        tool: The search.
-        most: Most passages that the profile allows.
+        extras: Citewire's own fields.
+        tool: The search tool.
+        most: Maximum number of passages that the profile allows.
 
     Raises:
-        InvalidArgument: The filters can't be read, or both say the same thing; the violation names the place.
+        InvalidArgument: The filters are malformed, or both set the same thing; the violation names the place.
     """
     if extras.collection is not None:
         raise invalid_field("citewire.collection", "can't be given together with tools, which name vector stores")
@@ -46,11 +46,11 @@ def native_filter(value: object, at: str, depth: int = 1) -> dict[str, Any]:
 
     Args:
         value: `{"type", "key", "value"}` or `{"type": "and" | "or", "filters"}`.
-        at: The field that it stood in, for errors.
+        at: The field that contained it, for errors.
         depth: How deep it is nested, from 1.
 
     Raises:
-        InvalidArgument: It isn't one (reason `INVALID_FILTER`); the violation names the place.
+        InvalidArgument: It is malformed (reason `INVALID_FILTER`); the violation names the place.
     """
     if depth > MAX_DEPTH:
         raise _invalid(at, f"is nested deeper than {MAX_DEPTH} levels")
@@ -92,7 +92,7 @@ def _is_plain(value: object) -> bool:
 def _refuse_others(given: Mapping[str, object], at: str, *known: str) -> None:
     others = sorted(given.keys() - {"type", *known})
     if others:
-        raise _invalid(at, f"knows no {others[0][:64]!r}")
+        raise _invalid(at, f"has an unknown key {others[0][:64]!r}")
 
 
 def _invalid(at: str, message: str) -> InvalidArgument:

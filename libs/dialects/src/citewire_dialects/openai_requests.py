@@ -13,11 +13,11 @@ _OWN_NAMES: Final = (
     (re.compile(r"sampling\."), ""),
     (re.compile(r"keep$"), "store"),
 )
-"""What the generator's fields are called here beyond `FIELD_NAMES`."""
+"""Names of the generator's fields here, in addition to `FIELD_NAMES`."""
 
 
 def read_completion(body: CompletionRequest) -> Asked:
-    """Returns what a request asks."""
+    """Reads a request."""
     last = max(place for place, message in enumerate(body.messages) if message.role == "user")
     talk = [_message(message) for message in body.messages[: last + 1] if message.role in ROLES]
     request = passed_on(body.tools, body.tool_choice, body.parallel_tool_calls, body.response_format)
@@ -39,7 +39,7 @@ def read_completion(body: CompletionRequest) -> Asked:
 
 
 def openai_param(field: str) -> str:
-    """Returns what a field of ours is called in OpenAI's requests."""
+    """Returns the name of one of our fields in OpenAI's requests."""
     return name_of_field(field, (*FIELD_NAMES, *_OWN_NAMES))
 
 
@@ -58,7 +58,7 @@ def _image(image: ImageUrl) -> generator_pb2.Image:
 
 
 def _sampling(body: CompletionRequest) -> generator_pb2.Sampling:
-    """What is set; values that change nothing count as not set, as many clients always send them."""
+    """The sampling settings. Values without effect count as unset, because many clients always send them."""
     return generator_pb2.Sampling(
         top_p=None if body.top_p == 1 else body.top_p,
         stop=[body.stop] if isinstance(body.stop, str) else body.stop,

@@ -32,15 +32,15 @@ _QUOTED = frozenset({generator_pb2.VERDICT_SUPPORTED, generator_pb2.VERDICT_PART
 
 
 class ResponseWriter:
-    """What a response holds, while it is being written."""
+    """A response while it is being written."""
 
     def __init__(self, settings: schemas.ResponseSettings, question: str, *, shows_results: bool) -> None:
-        """Takes what the request said.
+        """Takes the request's parameters.
 
         Args:
-            settings: What is said again.
-            question: What is searched for.
-            shows_results: Whether the search has its passages.
+            settings: Parameters to repeat in the response.
+            question: The search query.
+            shows_results: Whether the search item includes its passages.
         """
         self._settings = settings.members()
         self._question = question
@@ -49,20 +49,20 @@ class ResponseWriter:
         self._by_number: Mapping[int, Citation] = {}
         self._conversation: str | None = None
         self.call: schemas.FileSearchCall | None = None
-        """The search, where it was asked for by name and done."""
+        """The search, if it was requested by name and performed."""
         self.texts: list[str] = []
         self.annotations: list[schemas.FileCitation] = []
         self.usage: Usage | None = None
         self.outcome: Outcome | None = None
-        """None until the answer is whole."""
+        """None until the answer is complete."""
 
     def identify(self, run_id: UUID) -> None:
-        """Takes the run's id, from which all others are made."""
+        """Sets the run's id, from which all others are derived."""
         self._run_id = run_id
 
     @property
     def message_id(self) -> str:
-        """The answer's."""
+        """The answer's id."""
         return f"msg_{self._run_id.hex}"
 
     @property
@@ -71,7 +71,7 @@ class ResponseWriter:
         return 0 if self.call is None else 1
 
     def add(self, event: Event) -> schemas.FileCitation | None:
-        """Takes an event; returns the annotation that it adds."""
+        """Adds an event; returns the annotation that results."""
         match event:
             case Citations(citations=citations):
                 self._by_number = {citation.index: citation for citation in citations}
@@ -94,7 +94,7 @@ class ResponseWriter:
     def message(
         self, status: Literal["in_progress", "completed", "incomplete"], *, empty: bool
     ) -> schemas.OutputMessage:
-        """Returns the answer as far as it is written; `empty`: without its text."""
+        """Returns the answer so far; `empty`: without its text."""
         content = [] if empty else [output_text("".join(self.texts), self.annotations)]
         return schemas.OutputMessage(
             id=self.message_id, type="message", role="assistant", status=status, content=content
@@ -120,7 +120,7 @@ class ResponseWriter:
 
     @property
     def status(self) -> Literal["completed", "incomplete"]:
-        """Whether the whole answer is there."""
+        """Whether the answer is complete."""
         whole = self.outcome is None or incomplete_reason(self.outcome.finish_reason) is None
         return "completed" if whole else "incomplete"
 
@@ -222,7 +222,7 @@ class ResponsesStream(ChatStreamDialect):
         ]
 
     def _open(self) -> list[str]:
-        """Begins the answer's text, once."""
+        """Begins the answer's text. Idempotent."""
         if self._opened:
             return []
         self._opened = True

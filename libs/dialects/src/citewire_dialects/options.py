@@ -24,7 +24,7 @@ from citewire_kit.errors import Violations
 from citewire_kit.tenant import INPUT_TOKENS, RESERVED_TOKENS
 
 DEFAULT_RERANK = Rerank(candidates=40, keep=10)
-"""A second ranking where the profile has none of its own."""
+"""The reranking if the profile has none of its own."""
 
 _IN_PROFILE = (
     "min_score",
@@ -50,12 +50,12 @@ _IN_ANSWER = (
 
 
 RerankSeconds = Annotated[float, Field(strict=True, ge=0.01, le=20, allow_inf_nan=False)]
-"""How long a second ranking may take."""
+"""Bounds of the time limit for reranking."""
 
 
 MAX_INSTRUCTIONS_BYTES = 16 * 1024
 _LEAST_CONTEXT = 500
-"""Tokens of a budget that passages have at least."""
+"""Minimum number of tokens in a budget for passages."""
 _MOST_CANDIDATES = 200
 
 
@@ -169,12 +169,12 @@ class ProfileOptions(SearchOptions):
     max_completion_tokens: Annotated[StrictInt, Field(ge=1, le=32_768)] | None = None
 
     def given(self) -> dict[str, Any]:
-        """Returns the fields that are changed, as JSON."""
+        """Returns the changed fields as JSON."""
         return self.model_dump(exclude_none=True)
 
 
 def stored_options(values: Mapping[str, Any]) -> ProfileOptions:
-    """Reads options as `ProfileOptions.given` wrote them; names that aren't known any more are passed over."""
+    """Reads options written by `ProfileOptions.given`; names that are no longer known are ignored."""
     return ProfileOptions(**{name: value for name, value in values.items() if name in ProfileOptions.model_fields})
 
 
@@ -182,9 +182,9 @@ def apply_changes(profile: Profile, changes: ProfileOptions, at: str) -> Profile
     """Returns the profile with the changes.
 
     Args:
-        profile: Whose bounds hold.
-        changes: What to change.
-        at: The field that the changes stood in, for errors.
+        profile: The profile, which sets the bounds.
+        changes: The changes.
+        at: The field that contained the changes, for errors.
 
     Raises:
         InvalidArgument: A change is out of the profile's bounds, or has no meaning in it.
@@ -209,7 +209,7 @@ def apply_changes(profile: Profile, changes: ProfileOptions, at: str) -> Profile
 
 
 def _meaningless(profile: Profile, changes: ProfileOptions) -> Iterator[tuple[str, str]]:
-    """Yields the changes that could have no effect in the profile, and why."""
+    """Yields the changes that would have no effect in the profile, and why."""
     remembers = profile.history is not None if changes.history_tokens is None else changes.history_tokens > 0
     for name in ("condense", "keep_passages"):
         if getattr(changes, name) and not remembers:
@@ -231,10 +231,10 @@ def _meaningless(profile: Profile, changes: ProfileOptions) -> Iterator[tuple[st
 
 
 def check_possible(profile: Profile, at: str) -> None:
-    """Refuses a profile that can only fail.
+    """Rejects a profile that can only fail.
 
     Raises:
-        InvalidArgument: The fields that it was changed by, which stood in `at`, exclude each other.
+        InvalidArgument: The changes, which were in `at`, exclude each other.
     """
     words_alone = profile.search.mode == retriever_pb2.SEARCH_MODE_LEXICAL
     violations = Violations()
@@ -342,7 +342,7 @@ def _history(profile: Profile, changes: ProfileOptions) -> History | None:
 
 
 def _budget(profile: Profile, changes: ProfileOptions, history: History | None) -> Budget | None:
-    """The budget; a history that was made longer takes its tokens from the same total."""
+    """The budget; a longer history takes its tokens from the same total."""
     budget = profile.budget
     if budget is None and changes.strategy in (None, "semantic") and changes.input_tokens is None:
         return None

@@ -25,11 +25,11 @@ FIELD_NAMES: Final = (
     (re.compile(r"tools\.(?:mode|name)"), "tool_choice"),
     (re.compile(r"(?:history|continuation|images)(?:[\[.].*)?$"), "messages"),
 )
-"""What the generator's fields are called in requests; a prefix each."""
+"""Names of the generator's fields in requests, by prefix."""
 
 
 def name_of_field(field: str, names: Iterable[tuple[re.Pattern[str], str]] = FIELD_NAMES) -> str:
-    """Returns what a field of the generator's is called in a request; another one is as it is."""
+    """Returns a generator field's name in requests; other names are unchanged."""
     for pattern, name in names:
         if pattern.match(field):
             return pattern.sub(name, field, count=1)
@@ -37,7 +37,7 @@ def name_of_field(field: str, names: Iterable[tuple[re.Pattern[str], str]] = FIE
 
 
 def renamed(error: CitewireError, names: Iterable[tuple[re.Pattern[str], str]] = FIELD_NAMES) -> dict[str, Any]:
-    """Returns the members of a problem document that name the request's fields, and not the generator's."""
+    """Returns the members of a problem document, with the request's field names instead of the generator's."""
     fields = [name_of_field(violation.field, names) for violation in error.violations]
     if all(violation.field == field for violation, field in zip(error.violations, fields, strict=True)):
         return {}
@@ -56,7 +56,7 @@ def passed_on(
     parallel: bool | None,  # as the field of the same name
     form: ResponseFormat | None,
 ) -> generator_pb2.GenerateRequest:
-    """Returns the request's tools and the form of its answer, where it has any."""
+    """Returns the request's tools and answer format, if it has any."""
     request = generator_pb2.GenerateRequest()
     if tools:
         request.tools.CopyFrom(_tool_use(tools, choice, parallel))
@@ -66,7 +66,7 @@ def passed_on(
 
 
 def tool_calls(calls: Iterable[ToolCallParam] | None) -> list[generator_pb2.ToolCall]:
-    """Returns calls of tools that an answer made."""
+    """Returns an answer's tool calls."""
     return [
         generator_pb2.ToolCall(id=call.id, name=call.function.name, arguments=call.function.arguments)
         for call in calls or ()

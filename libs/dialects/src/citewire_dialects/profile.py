@@ -40,14 +40,14 @@ class EmptySelection(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProfileModels:
-    """The operator's models for one profile; "" is the default one."""
+    """The operator's models for one profile; "" means the default model."""
 
     chat: str = ""
     embedding: str = ""
 
 
 class Persist(StrEnum):
-    """Whether chats become conversations that are kept."""
+    """Whether chats are stored as conversations."""
 
     ALWAYS = "always"
     NEVER = "never"
@@ -56,44 +56,44 @@ class Persist(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What of a conversation goes to the model."""
+    """Which part of a conversation the model gets."""
 
     tokens: int | None = None
-    """Budget for the system prompt and the history together; the latest messages that fit are kept. None is the
+    """Budget for the system prompt and the history together; the latest messages that fit are sent. None sends the
     whole list."""
     condense: bool = True
-    """Whether a follow-up is rewritten into a question that stands alone before anything is searched for."""
+    """Whether a follow-up is rewritten as a standalone question before the search."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Tokens that the model may be given, by the plan of who asks."""
+    """Maximum prompt tokens, by the caller's plan."""
 
     input_tokens: Mapping[Plan, int]
-    """Per plan, all together."""
+    """Total per plan."""
     reserve: int
-    """Of these, for the system prompt and the history."""
+    """Portion for the system prompt and the history."""
 
     def context_tokens(self, plan: Plan) -> int:
-        """Returns what is left for the context."""
+        """Returns the tokens left for the context."""
         return self.input_tokens[plan] - self.reserve
 
 
 @dataclass(frozen=True, slots=True)
 class Rerank:
-    """A second ranking of the first ones found, before the best are kept."""
+    """Reranking of the first results, before the best are kept."""
 
     candidates: int
-    """How many are ranked again."""
+    """How many results are reranked."""
     keep: int | None = None
     """How many of them are kept at most; None: `top_k`."""
     seconds: float | None = None
-    """How long that may take; None: what the gateway's settings say."""
+    """Time limit; None: the gateway's setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Default of a whole number, and the range a request may choose from."""
+    """Default of an integer, and the range allowed in requests."""
 
     default: int
     minimum: int
@@ -102,14 +102,14 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class NoMatch:
-    """The answer when nothing was found; no model is called then."""
+    """The answer if nothing was found, without calling a model."""
 
     sentence: str
     suggestions: tuple[str, ...]
     still_ingesting: str
-    """A further suggestion while documents of the selection are being processed; `{count}` is how many."""
+    """An additional suggestion while selected documents are being processed; `{count}` is their number."""
     empty_library: tuple[str, ...]
-    """What one could do instead of `suggestions` where there are no documents at all."""
+    """Replaces `suggestions` if there are no documents at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +117,9 @@ class Suggest:
     """Questions to offer after the not-found sentence."""
 
     minimum: int
-    """The generator is asked for questions if the answer itself holds fewer."""
+    """If the answer itself has fewer questions, the generator is asked for more."""
     count: int
-    """How many there are to be in all."""
+    """Total number of questions."""
     heading: str
 
 
@@ -129,16 +129,16 @@ def _dense_search() -> retriever_pb2.SearchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How one system behaves."""
+    """The behaviour of the pipeline for one kind of chat."""
 
     name: str
-    """What a request calls it."""
+    """Its name in requests."""
     description: str
-    """One sentence for people."""
+    """A description in one sentence."""
     top_k: Bounds
-    """How many chunks are searched for."""
+    """How many chunks are retrieved."""
     answer: generator_pb2.AnswerPolicy
-    """How the answer is written; it is shared, so copy it to change it."""
+    """How the answer is written; shared, so copy it before changing it."""
     events: frozenset[EventType]
     """Events of a stream, in the dialects that name them."""
     optional_events: frozenset[EventType]
@@ -148,47 +148,46 @@ class Profile:
     strategy: retriever_pb2.Strategy = retriever_pb2.STRATEGY_SEMANTIC
     """Decision table of the context path."""
     search: retriever_pb2.SearchRequest = field(default_factory=_dense_search)
-    """How the search ranks and what it adds, without the question; it is shared, so copy it to change it."""
+    """How the search ranks and what it adds, without the question; shared, so copy it before changing it."""
     min_score: float | None = None
-    """Lowest cosine similarity of a chunk unless the request says otherwise; None: no bound."""
+    """Lowest cosine similarity of a chunk, unless the request overrides it; None: no limit."""
     empty_selection: EmptySelection = EmptySelection.NOTHING
     """What an empty list of documents means."""
     history: History | None = None
-    """What of the conversation the model is given; None: nothing."""
+    """Which part of the conversation the model gets; None: nothing."""
     keep_passages: bool = True
-    """Whether earlier questions keep their passages in the prompt where the provider's cache makes it cheaper."""
+    """Whether passages of earlier questions stay in the prompt if the provider's cache makes that cheaper."""
     persist: Persist = Persist.ALWAYS
-    """Whether conversations are kept."""
+    """Whether conversations are stored."""
     no_match: NoMatch | None = None
-    """The answer when nothing was found, without a call to a model; None: the model is asked all the same, and its
-    policy says what it does without passages."""
+    """The answer if nothing was found, without calling a model; None: the model is called anyway, and its policy
+    determines what it does without passages."""
     suggest: Suggest | None = None
     """Questions after the not-found sentence; None: none."""
     types: tuple[str, ...] = ()
-    """Types of documents that are searched; empty is all."""
+    """Types of documents that are searched; empty means all."""
     budget: Budget | None = None
-    """Bounds of what the model is given, by plan; None: the model's window."""
+    """Maximum prompt tokens by plan; None: the model's window."""
     rerank: Rerank | None = None
-    """A second ranking; None: none."""
+    """Reranking; None: none."""
     hyde: bool = False
-    """Whether the question is searched for by a passage that might answer it (Gao et al., 2022, arXiv:2212.10496)."""
+    """Whether to search with a hypothetical answer, HyDE (Gao et al., 2022, arXiv:2212.10496)."""
     derive_filter: bool = False
-    """Whether tags, category, kind and dates of saving that a question names narrow the search."""
+    """Whether tags, category, kind and dates of saving named in a question narrow the search."""
     decide: bool = False
-    """Whether the model is asked first if the question needs retrieval at all (Asai et al., 2023, arXiv:2310.11511)."""
+    """Whether the model first decides if the question needs retrieval (Asai et al., 2023, arXiv:2310.11511)."""
     assess: bool = False
-    """Whether the model judges its answer."""
+    """Whether the model assesses its answer."""
     judge_relevance: bool = False
-    """Whether the model judges the passages that were found, and those that have nothing to do with the question are
-    left out."""
+    """Whether the model judges the retrieved passages, and irrelevant ones are left out."""
     fill_table_query: bool = False
     """Whether a model may write a table query if the rules find none."""
     speculate: bool = False
-    """Whether the answer is begun before that decision, and dropped where it says no."""
+    """Whether the answer is started before that decision, and dropped if retrieval isn't needed."""
     max_completion_tokens: int | None = None
-    """Most tokens of an answer; None: the model's default."""
+    """Maximum tokens of an answer; None: the model's default."""
     full_usage: bool = False
-    """Whether `usage` also says which path was taken and what it cost."""
+    """Whether `usage` includes the context path and the cost."""
     min_score_calibrated: bool = False
     """Whether the searched space's threshold replaces it, if it is known."""
 
@@ -208,4 +207,4 @@ DEFAULT_NO_MATCH = NoMatch(
         "Ask again as soon as they are ready: `GET /v1/documents` and `citewire status` show how far they are.",
     ),
 )
-"""Where nothing matches, and the profile has a sentence for that."""
+"""Used if nothing matches and the profile answers with a sentence."""

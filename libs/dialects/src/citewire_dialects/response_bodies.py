@@ -15,12 +15,12 @@ Status = Literal["in_progress", "completed", "incomplete", "failed", "cancelled"
 
 
 def response_id(run_id: UUID) -> str:
-    """Returns the name of a run's response."""
+    """Returns the id of a run's response."""
     return _RESPONSE + run_id.hex
 
 
 def run_of(name: str) -> UUID | None:
-    """Returns the run whose response has a name; None if that can't be a response's."""
+    """Returns the run for a response id; None if the id is invalid."""
     try:
         return UUID(hex=name.removeprefix(_RESPONSE)) if name.startswith(_RESPONSE) else None
     except ValueError:
@@ -30,7 +30,7 @@ def run_of(name: str) -> UUID | None:
 def stored_response(
     run_id: UUID, question: str, content: str, state: str, details: Mapping[str, Any], conversation: str
 ) -> schemas.ResponseBody:
-    """Returns a response as it is stored: an answer, its state and its details (see `AnswerDetails`)."""
+    """Returns a stored response: an answer, its state and its details (see `AnswerDetails`)."""
     settings: dict[str, Any] = details["request"]
     names = {entry["index"]: entry["file_name"] or entry["title"] for entry in details.get("citations", ())}
     verified = [VerifiedCitation.model_validate(entry) for entry in details.get("verified", ())]
@@ -59,7 +59,7 @@ def stored_response(
         run_id,
         status,
         output,
-        error=schemas.ResponseFailure(code="server_error", message="the answer broke off")
+        error=schemas.ResponseFailure(code="server_error", message="the answer was cut off")
         if state == "failed"
         else None,
         reason=reason,
@@ -69,7 +69,7 @@ def stored_response(
 
 
 def stored_inputs(run_id: UUID, question: str) -> schemas.StoredInputs:
-    """Returns what a stored response answers."""
+    """Returns the input of a stored response."""
     name = f"msg_{run_id.hex}_in"
     item = schemas.StoredInput(
         id=name, type="message", role="user", status="completed", content=[{"type": "input_text", "text": question}]
@@ -89,7 +89,7 @@ def response_body(
     conversation: str | None,
     completed_at: int | None = None,
 ) -> schemas.ResponseBody:
-    """Returns a response; `settings` as `ResponseSettings` has them."""
+    """Returns a response; `settings` are the fields of `ResponseSettings`."""
     return schemas.ResponseBody(
         **settings,
         id=response_id(run_id),
@@ -124,14 +124,14 @@ def search_call(run_id: UUID, question: str, results: list[schemas.FileSearchRes
 
 
 def incomplete_reason(finish_reason: str) -> Literal["max_output_tokens", "content_filter"] | None:
-    """Returns why an answer isn't whole; None if it is."""
+    """Returns why an answer is incomplete; None if it is complete."""
     if finish_reason == "stop":
         return None
     return "max_output_tokens" if finish_reason == "length" else "content_filter"
 
 
 def usage_of(usage: Usage) -> schemas.ResponseUsage:
-    """Returns the chat model's tokens."""
+    """Returns the chat model's token counts."""
     return _usage(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens or 0)
 
 
@@ -146,7 +146,7 @@ def _usage(prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -
 
 
 def file_citation(verified: VerifiedCitation, file_name: str) -> schemas.FileCitation:
-    """Returns a citation of a sentence, at its end."""
+    """Returns a sentence's citation, positioned at its end."""
     return schemas.FileCitation(
         type="file_citation",
         file_id=str(verified.document_id),
@@ -157,7 +157,7 @@ def file_citation(verified: VerifiedCitation, file_name: str) -> schemas.FileCit
 
 
 def search_result(citation: Citation) -> schemas.FileSearchResult:
-    """Returns a passage as the search shows it."""
+    """Returns a passage as a search result."""
     chunk = citation.chunk
     score = citation.result.score if citation.result.HasField("score") else None
     return schemas.FileSearchResult(

@@ -28,7 +28,7 @@ class EventCodec(Codec[Event]):
             if type(event) is not Tokens:
                 dumped.append({"type": event.type.value} | to_json(event))
                 continue
-            texts = [text.replace("\x00", "\ufffd") for text in event.texts]  # what jsonb can't hold
+            texts = [text.replace("\x00", "\ufffd") for text in event.texts]  # which jsonb doesn't support
             if dumped and dumped[-1]["type"] == EventType.TOKEN:
                 dumped[-1]["texts"] += texts
             else:
@@ -36,7 +36,7 @@ class EventCodec(Codec[Event]):
         return dumped
 
     def load(self, entries: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
-        """See `Codec.load`; also what the release before kept for an Idempotency-Key."""
+        """See `Codec.load`; also reads what the previous release stored for an Idempotency-Key."""
         for entry in entries:
             kind = EventType(entry["type"])
             if kind is EventType.ERROR:

@@ -26,12 +26,12 @@ class SelfRagRequest(ForeignRequest):
     judge_relevance: StrictBool = Field(default=False, description="Has the model leave out irrelevant passages.")
 
     def native(self) -> ChatRequest:
-        """See `ForeignRequest`; whether relevance is judged is the profile's."""
+        """See `ForeignRequest`; the profile determines whether relevance is judged."""
         return ChatRequest.model_construct(**{name: value for name, value in self if name != "judge_relevance"})
 
 
 class SelfRagSource(ResponseModel):
-    """An article or repository that was found. What doesn't apply to its type is null."""
+    """A retrieved article or repository. Fields that don't apply to its type are null."""
 
     parts = ("chunk", "result")
     names: ClassVar[Names] = {"content": "text", "source_type": "type", "url": "chunk.url"}
@@ -67,7 +67,7 @@ class SelfRagSource(ResponseModel):
 
 
 class SelfRagRetrieval(ResponseModel):
-    """What was found."""
+    """The retrieved passages."""
 
     total: Count = Field(examples=[1])
     sources: list[SelfRagSource]

@@ -6,14 +6,14 @@ from typing import Any, Final
 from citewire_kit.errors import Unimplemented, Violations
 
 DEFAULT_ENCODING: Final = "cl100k_base"
-"""What clients take for a model that they don't know, and OpenAI's embedding models have."""
+"""Encoding of OpenAI's embedding models, which clients also use for unknown models."""
 
 
 def decode_tokens(model: str, arrays: Sequence[Sequence[int]]) -> list[str]:
     """Returns the text of each array.
 
     Args:
-        model: Whose encoding they are in.
+        model: The model with the encoding.
         arrays: Token ids.
 
     Raises:
@@ -38,6 +38,6 @@ def decode_tokens(model: str, arrays: Sequence[Sequence[int]]) -> list[str]:
         try:
             texts.append(encoding.decode(tokens))
         except KeyError as exc:
-            violations.add(f"input[{index}]", f"holds {exc.args[0]}, which isn't a token of {encoding.name}")
+            violations.add(f"input[{index}]", f"contains {exc.args[0]}, which isn't a token of {encoding.name}")
     violations.raise_if_any()
     return texts

@@ -147,7 +147,7 @@ class UiMessageDialect(ChatStreamDialect):
     headers: ClassVar[Sequence[tuple[bytes, bytes]]] = ((b"x-vercel-ai-ui-message-stream", b"v1"),)
 
     def __init__(self, events: Collection[EventType], message_id: str) -> None:
-        """`events`: what this stream may show."""
+        """`events`: the events that this stream may show."""
         self._events = frozenset(events)
         self._message_id = message_id
         self._started = self._in_text = False

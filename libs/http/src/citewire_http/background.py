@@ -19,9 +19,9 @@ log = get_logger(__name__)
 
 
 class BackgroundTasks:
-    """Runs such work in tasks of its own: a caller that is cancelled, or whose time is over, doesn't stop it.
+    """Runs work in separate tasks, which continue if the caller is cancelled or its time is up.
 
-    Made outside of any request: the work gets a time budget of its own.
+    Created outside of any request, so that the work gets its own time budget.
     """
 
     def __init__(self) -> None:
@@ -29,14 +29,14 @@ class BackgroundTasks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def finish(self, work: Coroutine[Any, Any, None], *, request_id: str) -> None:
-        """Waits for the work, and raises what it raises. If the caller is cancelled meanwhile, the work goes on."""
+        """Waits for the work and raises its exceptions. If the caller is cancelled meanwhile, the work continues."""
         task = asyncio.create_task(self._run(work, request_id), context=self._context.copy())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         await asyncio.shield(task)
 
     async def settled(self) -> None:
-        """Waits until nothing is left; call it before the database goes."""
+        """Waits until all work is done; call it before closing the database."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -51,12 +51,12 @@ async def run_sweeper(
     seconds: float,
     prepare: Callable[[], Awaitable[object]] | None = None,
 ) -> None:
-    """Sweeps until cancelled; a round that fails is counted, made up for by its next one, and stops no other.
+    """Sweeps until cancelled. A failed round is counted, repeated at the next turn, and doesn't stop others.
 
     Args:
-        rounds: By name: each closes what dead gateways left open, removes what is over, or the like.
-        seconds: Pause between two rounds, on average: several gateways shall not all come at the same moment.
-        prepare: What must have succeeded before the first round.
+        rounds: By name: each closes what dead gateways left open, removes expired data, or the like.
+        seconds: Average pause between two rounds, randomised so that gateways don't all sweep at the same time.
+        prepare: Must succeed before the first round.
     """
     for name in rounds:
         SWEEPER_FAILURES.labels(name)

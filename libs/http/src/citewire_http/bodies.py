@@ -17,14 +17,14 @@ M = TypeVar("M", bound=BaseModel)
 _MAX_VIOLATIONS = 20
 _MAX_DIGITS = 300
 MAX_NESTING = 200
-"""Objects and lists of a body, one in another; what writes them takes 255."""
+"""Maximum nesting of objects and lists in a body; the JSON writer allows 255."""
 
 
 class JsonBody(Generic[M]):
-    """A dependency that gives the request's body as a `model`.
+    """A dependency that returns the request's body as a `model`.
 
-    FastAPI's own body parameters are read before any dependency runs, so that a caller without a key would hear about
-    the body first; this one is read where it stands, after authentication.
+    FastAPI's own body parameters are read before any dependency runs, so a caller without a key would get errors about
+    the body first; this one is read in the order of the dependencies, after authentication.
     """
 
     def __init__(self, model: type[M]) -> None:
@@ -42,7 +42,7 @@ class JsonBody(Generic[M]):
 
 
 def require_json(request: Request) -> None:
-    """Refuses a body of another media type (reason `UNSUPPORTED_MEDIA_TYPE`, HTTP 415)."""
+    """Rejects a body of another media type (reason `UNSUPPORTED_MEDIA_TYPE`, HTTP 415)."""
     media_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if media_type != "application/json" and not media_type.endswith("+json"):
         raise unsupported_media_type(media_type, "application/json")
@@ -51,7 +51,7 @@ def require_json(request: Request) -> None:
 def unsupported_media_type(given: str, expected: str) -> InvalidArgument:
     """Returns the error for a body of the wrong media type."""
     return InvalidArgument(
-        f"the body is {given[:100] or 'of no media type'}; this takes {expected} (say so in Content-Type)",
+        f"the body's media type is {given[:100] or 'missing'}; send {expected} (in Content-Type)",
         reason="UNSUPPORTED_MEDIA_TYPE",
     )
 
@@ -69,7 +69,7 @@ def parse_json(raw: bytes) -> object:
     except RecursionError as exc:
         raise _invalid_json("the body is nested too deeply") from exc
     except ValueError as exc:  # NaN, or a number beyond a double's range
-        raise _invalid_json("the body holds a number that JSON or this server doesn't take") from exc
+        raise _invalid_json("the body contains a number that JSON or this server doesn't allow") from exc
 
 
 def validate(model: type[M], value: object) -> M:
@@ -87,7 +87,7 @@ def validate(model: type[M], value: object) -> M:
 
 
 def raise_violations(violations: Sequence[FieldViolation]) -> NoReturn:
-    """Raises what is wrong with a request; the detail says the first of it."""
+    """Raises the violations of a request; the detail describes the first one."""
     first = violations[0]
     more = f", and {len(violations) - 1} more" if len(violations) > 1 else ""
     raise InvalidArgument(f"{first.field}: {first.message}{more}", reason="INVALID_FIELD", violations=violations)
@@ -101,21 +101,21 @@ def too_large(limit: int, what: str = "the body") -> ResourceExhausted:
 
 
 def unstorable(text: str) -> str | None:
-    """Says what makes a text unusable; None if nothing does. Databases, models and UTF-8 take no such characters."""
+    """Returns why a text is unusable, or None. Databases, models and UTF-8 don't support these characters."""
     if "\x00" in text:
-        return "must not hold a NUL character"
+        return "must not contain a NUL character"
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "must not hold half of a surrogate pair"
+        return "must not contain half of a surrogate pair"
     return None
 
 
 def _check_text(value: object) -> None:
-    """Looks at every text of a body, wherever it stands."""
+    """Checks all texts in a body, at any depth."""
     violations: list[FieldViolation] = []
     if is_deeper(value, MAX_NESTING):
-        raise _invalid_json(f"the body is nested too deeply: at most {MAX_NESTING} levels are taken")
+        raise _invalid_json(f"the body is nested too deeply: at most {MAX_NESTING} levels are allowed")
     rest: list[tuple[str, object]] = [("", value)]
     while rest and len(violations) < _MAX_VIOLATIONS:
         at, node = rest.pop()
@@ -136,19 +136,19 @@ def _check_text(value: object) -> None:
 
 
 def _violations(errors: Sequence[ErrorDetails], body: object) -> list[FieldViolation]:
-    """One for each field. Where a value may be of several types, there is an error for each that it isn't."""
+    """One violation per field. If a value may have several types, pydantic reports an error for each."""
     messages: dict[str, list[str]] = {}
     for error in errors:
         messages.setdefault(_field(error, body), []).append(_message(error))
     return [
         FieldViolation(field, "; or: ".join(dict.fromkeys(each)))
         for field, each in messages.items()
-        if not any(other.startswith(f"{field}.") for other in messages)  # that says it closer
+        if not any(other.startswith(f"{field}.") for other in messages)  # which is more specific
     ]
 
 
 def _field(error: ErrorDetails, body: object) -> str:
-    """The path of a field in the body: pydantic's has the names of types among it, where there are several."""
+    """The path of a field in the body. Pydantic's path includes names of types, if there are several."""
     path, value = list[str](), body
     for number, part in enumerate(error["loc"]):
         last = number == len(error["loc"]) - 1

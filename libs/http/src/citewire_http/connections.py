@@ -18,20 +18,20 @@ from citewire_http.metrics import REFUSED_CONNECTIONS
 from citewire_http.settings import HttpSettings
 
 RESERVED: Final = 64
-"""Connections beyond the limit in which `/livez` and `/readyz` are answered, and nothing else."""
+"""Connections beyond the limit, on which only `/livez` and `/readyz` are answered."""
 PROBES: Final = frozenset({"/livez", "/readyz"})
 
 DEPARTURE: Final = "citewire.departure"
-"""Name in a request's scope of the future that is done once its client has left."""
+"""Key in a request's scope of the future that is done once its client has disconnected."""
 
 _LINGER_SECONDS: Final = 2.0
-"""How long the rest of a refused request is discarded, so that its sender sees the answer."""
+"""How long the rest of a rejected request is discarded, so that its sender gets the response."""
 _REST_SECONDS: Final = 5.0
-"""How long a body may go on after its request has been answered."""
+"""How long a body may continue after its request has been answered."""
 _LINGER_BYTES: Final = 1024 * 1024
 _OVERHEAD_BYTES: Final = 64 * 1024
 _OVERHEAD_RATIO: Final = 16
-"""Bytes of framing that a chunked body may have for each of its own, beyond `_OVERHEAD_BYTES`."""
+"""Bytes of framing allowed per byte of a chunked body, beyond `_OVERHEAD_BYTES`."""
 _MAX_PIPELINED: Final = 16
 
 _REASONS: Final = {
@@ -48,7 +48,7 @@ class Connections:
     """All connections of a process.
 
     Args:
-        settings: With the limits.
+        settings: The limits.
     """
 
     def __init__(self, settings: HttpSettings) -> None:
@@ -57,17 +57,17 @@ class Connections:
         self._by_address: Counter[str] = Counter()
         self._all: set[GuardedProtocol] = set()
         self._waiting: dict[GuardedProtocol, None] = {}
-        """Those without a request, the longest waiting first."""
+        """Connections without a request, the longest waiting first."""
         self._idle: defaultdict[str, dict[GuardedProtocol, None]] = defaultdict(dict)
-        """Those of an address whose requests are answered, the longest idle first."""
+        """An address's idle connections, the longest idle first."""
 
     @property
     def full(self) -> bool:
-        """Whether there are more than may be."""
+        """Whether there are more connections than allowed."""
         return len(self._all) > self.settings.max_connections
 
     def add(self, connection: "GuardedProtocol") -> bool:
-        """Takes a new connection; says whether there is room, if need be that of the one that waits longest."""
+        """Adds a new connection; returns whether there is room, if necessary by closing the longest waiting one."""
         if len(self._all) >= self.settings.max_connections and self._waiting:
             next(iter(self._waiting)).drop("replaced")
         if len(self._all) >= self.settings.max_connections + RESERVED:
@@ -77,18 +77,18 @@ class Connections:
         return True
 
     def remove(self, connection: "GuardedProtocol") -> None:
-        """Forgets a connection."""
+        """Removes a connection."""
         self._all.discard(connection)
         self.busy(connection)
 
     def wait(self, connection: "GuardedProtocol") -> None:
-        """A connection has no request from now on, as all are answered."""
+        """Notes that all requests of a connection have been answered."""
         if connection in self._all:
             self._waiting[connection] = None
             self._idle[site_of(connection.address)][connection] = None
 
     def busy(self, connection: "GuardedProtocol") -> None:
-        """A connection has a request."""
+        """Notes that a connection has a request."""
         self._waiting.pop(connection, None)
         site = site_of(connection.address)
         self._idle[site].pop(connection, None)
@@ -96,13 +96,13 @@ class Connections:
             del self._idle[site]
 
     def make_room(self, address: str) -> None:
-        """Closes the connection of an address that is idle longest, if the address may have no other."""
+        """Closes an address's longest idle connection, if the address is at its limit."""
         idle = self._idle.get(site_of(address))
         if idle and self._by_address[site_of(address)] >= self.settings.max_connections_per_address:
             next(iter(idle)).drop("replaced")
 
     def is_proxy(self, address: str) -> bool:
-        """Says whether the peer is a proxy, whose word about its clients counts."""
+        """Says whether the peer is a trusted proxy."""
         try:
             ip = ipaddress.ip_address(address)
         except ValueError:
@@ -111,7 +111,7 @@ class Connections:
         return any(plain in network for network in self._proxies)
 
     def forwarded_for(self, header: bytes) -> str:
-        """Returns the client that proxies name: the last one that isn't a proxy itself; "" for none."""
+        """Returns the client named by proxies: the last address that isn't a proxy itself; "" for none."""
         for part in reversed(header.decode("latin-1").split(",")):
             address = part.strip().removeprefix("[").partition("]")[0]
             if address.count(":") == 1:
@@ -123,7 +123,7 @@ class Connections:
         return ""
 
     def enter(self, address: str) -> bool:
-        """Counts a connection, or a proxy's request, for an address; says whether it may have another."""
+        """Counts a connection, or a proxy's request, for an address; returns whether that is within the limit."""
         key = site_of(address)
         if self._by_address[key] >= self.settings.max_connections_per_address:
             return False
@@ -138,7 +138,7 @@ class Connections:
             del self._by_address[key]
 
     def sweep(self, now: float) -> None:
-        """Ends what takes too long."""
+        """Ends requests that take too long."""
         for connection in list(self._all):
             connection.check_time(now)
 
@@ -147,7 +147,7 @@ class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol with limits.
 
     Args:
-        connections: All of the process.
+        connections: All connections of the process.
         arguments: uvicorn's own.
     """
 
@@ -156,7 +156,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._connections = connections
         self._limits = connections.settings
         self.address = ""
-        """Of the peer, while it is counted; "" of a proxy."""
+        """The peer's address, while it is counted; "" for a proxy."""
         self._from_proxy = False
         self._forwarded_addresses: deque[str] = deque()
         self._refusal = 0
@@ -168,7 +168,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._departure: asyncio.Future[None] = self.loop.create_future()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
-        """Admits the connection, or refuses it."""
+        """Admits or rejects the connection."""
         super().connection_made(transport)
         address = self.client[0] if self.client else ""
         if not self._connections.add(self):
@@ -186,19 +186,19 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(429)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forgets the connection, and tells its request."""
+        """Removes the connection, and notifies its request."""
         super().connection_lost(exc)
         self._departure.set_result(None)
         self._connections.remove(self)
         self._leave_all()
 
     def data_received(self, data: bytes) -> None:
-        """Parses what has come, and counts it."""
+        """Parses and counts received data."""
         if self._refusal:
             self._discard(len(data))
             return
         if not self._in_head and not self._in_body:
-            self._expect_head()  # of the next request; empty lines before it don't begin one
+            self._expect_head()  # for the next request; empty lines before it don't start one
         in_head, body_bytes, cycle = self._in_head, self._body_bytes, self.cycle
         super().data_received(data)
         if self._refusal:
@@ -213,20 +213,20 @@ class GuardedProtocol(HttpToolsProtocol):
                 self._refuse(400)
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Called at the start of a request."""
         super().on_message_begin()
         if not self._in_head:
             self._expect_head()
         self._headers_bytes = self._header_count = 0
 
     def on_url(self, url: bytes) -> None:
-        """A part of the address has come."""
+        """Called with a part of the URL."""
         super().on_url(url)
         if len(self.url) > self._limits.max_url_bytes:
             self._stop(414)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header has come, or a trailer, which is dropped."""
+        """Called with a header, or a trailer, which is dropped."""
         self._header_count += 1
         self._headers_bytes += len(name) + len(value) + 4
         if self._header_count > self._limits.max_headers or self._headers_bytes > self._limits.max_header_bytes:
@@ -235,7 +235,7 @@ class GuardedProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The head is complete: the request may run, where there is room."""
+        """Called when the head is complete: the request may run if there is room."""
         if self._connections.full and self.url.partition(b"?")[0].decode("latin-1") not in PROBES:
             self._stop(503)
         if self._from_proxy:
@@ -250,18 +250,18 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body has come."""
+        """Called with a part of the body."""
         self._body_bytes += len(body)
         self._progressed = self.loop.time()
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The body is complete."""
+        """Called at the end of the body."""
         self._in_body = False
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """A request has been answered."""
+        """Called when a request has been answered."""
         self._answered = self.loop.time()
         if self._forwarded_addresses:
             self._leave(self._forwarded_addresses.popleft())
@@ -270,19 +270,19 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answers what can't be parsed, or what a callback has refused."""
+        """Responds to a request that can't be parsed, or that a callback has rejected."""
         del msg
         self._refuse(self._refusal or 400)
 
     def drop(self, cause: str) -> None:
-        """Closes the connection without an answer."""
+        """Closes the connection without a response."""
         REFUSED_CONNECTIONS.labels(cause).inc()
         self._connections.remove(self)
         self._leave_all()
         self.transport.abort()
 
     def check_time(self, now: float) -> None:
-        """Ends a connection whose request takes too long to arrive."""
+        """Ends a connection if its request takes too long to arrive."""
         passed, self._checked = now - self._checked, now
         cycle = self._running()
         if self._refusal:
@@ -317,7 +317,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._begun = self.loop.time()
 
     def _count_forwarded(self) -> None:
-        """Counts a proxy's request for its client, whom the application sees as the peer from here on."""
+        """Counts a proxy's request for its client, which the application sees as the peer from now on."""
         header = b",".join(value for name, value in self.headers if name == b"x-forwarded-for")
         address = self._connections.forwarded_for(header)
         if address:
@@ -337,19 +337,19 @@ class GuardedProtocol(HttpToolsProtocol):
             self._connections.leave(address)
 
     def _stop(self, status: int) -> None:
-        """Refuses from inside of a parser's callback: the parser stops, and uvicorn asks for the answer."""
+        """Rejects from a parser callback: the parser stops, and uvicorn requests the response."""
         self._refusal = status
         raise httptools.HttpParserError(_REASONS[status][1])
 
     def _refuse(self, status: int) -> None:
-        """Answers, and closes; what still comes is discarded for a moment, so that the answer is seen."""
+        """Responds and closes; further data is discarded for a moment, so that the client gets the response."""
         self._refusal = status
         self._answered = self.loop.time()
         self._head_bytes = 0
         REFUSED_CONNECTIONS.labels(str(status)).inc()
         cycle = self._running()
         if cycle is not None:
-            if cycle.response_started or self._in_head or self.pipeline:  # another answer has to come first
+            if cycle.response_started or self._in_head or self.pipeline:  # another response has to be sent first
                 self.transport.abort()
                 return
             cycle.disconnected = True
@@ -376,7 +376,7 @@ def _is_address(text: str) -> bool:
 
 
 def site_of(address: str) -> str:
-    """Returns what is counted as one address: of IPv6 the network of 64 bits, which one client has to itself."""
+    """Returns the unit counted as one address: for IPv6 the /64 network, which belongs to one client."""
     if ":" not in address:
         return address
     ip = ipaddress.IPv6Address(address.partition("%")[0])
@@ -384,7 +384,7 @@ def site_of(address: str) -> str:
 
 
 def _answer(status: int) -> bytes:
-    """Returns a problem as the routes give it, without a request id, as there is no request."""
+    """Returns a problem like those of routes, but without a request id, because there is no request."""
     reason, detail = _REASONS[status]
     name = reason.lower().replace("_", "-")
     problem = {

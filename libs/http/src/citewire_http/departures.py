@@ -13,15 +13,15 @@ from citewire_http.connections import DEPARTURE
 
 
 class CancellingRoute(APIRoute):
-    """A route whose handler is cancelled when its client leaves. Streams, which handlers return, do that themselves."""
+    """A route whose handler is cancelled when its client disconnects. Returned streams do this themselves."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Returns FastAPI's handler, made to end with its client."""
+        """Returns FastAPI's handler, cancelled if its client disconnects."""
         handle = super().get_route_handler()
 
         async def handle_until_left(request: Request) -> Response:
             departure: asyncio.Future[None] | None = request.scope.get(DEPARTURE)
-            if departure is None:  # another server than ours
+            if departure is None:  # a server other than ours
                 return await handle(request)
             timeout = asyncio.timeout(None)
 
@@ -44,7 +44,7 @@ class CancellingRoute(APIRoute):
 
 
 class _Unsent(Response):
-    """No response: nobody is there."""
+    """An empty response, because the client is gone."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends nothing."""

@@ -25,10 +25,10 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """The answer to an earlier request with the same key."""
+    """The response to an earlier request with the same key."""
 
     response: dict[str, Any]
-    """Empty if it is the events of a chat run."""
+    """The body; empty if the response is a chat run's events."""
     run_id: UUID | None = None
 
 
@@ -40,16 +40,16 @@ class Claim:
     background: BackgroundTasks
     tenant: Tenant
     values: Mapping[str, Any]
-    """Its columns, and how long an answer is kept."""
+    """Its columns, and how long a response is kept."""
 
     async def answer(self, response: dict[str, Any] | None = None, *, run_id: UUID | None = None) -> None:
-        """Keeps the answer, a body or a chat run: from now on it is given to every request with this key."""
+        """Stores the response, a body or a chat run, which every further request with this key gets."""
         await self._write("answer_key", response=None if response is None else Jsonb(response), exchange=run_id)
 
     async def release(self) -> None:
-        """Gives the key back, because nothing was done: the request may be sent again.
+        """Releases the key because nothing was done, so that the request may be sent again.
 
-        It is written even if who waits for it is cancelled.
+        This is written even if the caller is cancelled.
         """
         await self.background.finish(self._release(), request_id=current_request_id())
 
@@ -57,7 +57,7 @@ class Claim:
         try:
             await self._write("release_key")
         except CitewireError as exc:
-            # Its lease will pass; until then a repetition hears that the request is still running.
+            # Its lease will expire; until then a repeated request gets the error that the first is still running.
             log.warning("idempotency_key_not_released", reason=exc.reason)
 
     async def _write(self, query: str, **values: object) -> None:
@@ -66,7 +66,7 @@ class Claim:
 
 
 class IdempotencyStore:
-    """Keeps keys and answers, each user's apart."""
+    """Stores keys and responses, separately for each user."""
 
     def __init__(self, pool: Pool, background: BackgroundTasks, *, keep_seconds: float) -> None:
         self._pool = pool
@@ -76,14 +76,14 @@ class IdempotencyStore:
     async def claim(
         self, tenant: Tenant, key: str, *, operation: str, request_hash: bytes, lease_seconds: float
     ) -> Claim | StoredAnswer:
-        """Takes a key, or returns what an earlier request with it was answered.
+        """Claims a key, or returns the response to an earlier request with it.
 
         Args:
-            tenant: Whose key.
+            tenant: The key's owner.
             key: The key.
-            operation: Which route; a key belongs to one.
-            request_hash: Digest of what is asked.
-            lease_seconds: After which the claim of a gateway that died may be taken over.
+            operation: The route; a key belongs to one.
+            request_hash: Digest of the request.
+            lease_seconds: Time after which the claim of a crashed gateway may be taken over.
 
         Raises:
             AlreadyExists: The key was used for another request (`IDEMPOTENCY_CONFLICT`).
@@ -110,12 +110,12 @@ class IdempotencyStore:
         )
 
     async def forget(self, tenant: Tenant, key: str) -> None:
-        """Gives back a key that is answered, with its answer."""
+        """Deletes an answered key with its response."""
         async with tenant_transaction(self._pool, tenant) as connection:
             await connection.execute(_SQL["forget_key"], {"org": tenant.org_id, "user": tenant.user_id, "key": key})
 
 
 def hash_json(value: object) -> bytes:
-    """Digest of a JSON value; the order of members and white space don't matter."""
+    """Returns a digest of a JSON value, independent of the order of members and of white space."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).digest()

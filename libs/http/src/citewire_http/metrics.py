@@ -4,17 +4,17 @@ from prometheus_client import Counter
 
 REFUSED_CONNECTIONS = Counter(
     "citewire_refused_connections_total",
-    "Connections that were ended before their request ran: by status, or `full`, `replaced`, `body` without one.",
+    "Connections ended before their request ran: by status, or `full`, `replaced`, `body` without one.",
     ["cause"],
 )
 
 SWEEPER_FAILURES = Counter(
-    "citewire_sweeper_failures_total", "Rounds by the clock that failed, by what they were to do.", ["round"]
+    "citewire_sweeper_failures_total", "Failed sweeper rounds, by their purpose.", ["round"]
 )
 
 RUNS = Counter(
     "citewire_runs_total",
-    "Chat runs by how they ended, counted by who closed them: `lost` ones had no gateway any more.",
+    "Chat runs by outcome, counted by whichever gateway closed them: `lost` ones had lost theirs.",
     ["outcome"],
 )
 

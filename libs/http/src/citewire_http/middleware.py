@@ -29,7 +29,7 @@ log = get_logger(__name__)
 _tracer = get_tracer(__name__)
 
 UNMATCHED = "unmatched"
-"""Route label of addresses that don't exist: what clients make up is no label."""
+"""Route label of unknown paths, so that clients can't create labels."""
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _UNLOGGED = frozenset({"/livez", "/readyz"})
@@ -60,11 +60,11 @@ _SECURITY_HEADERS = (
 )
 
 Seconds = Callable[[str, str], float]
-"""Time budget of a request, by its method and path."""
+"""Returns the time budget of a request, by its method and path."""
 
 
 class Limit(NamedTuple):
-    """Largest body: how it is called, the bytes that an error names, and those that are read."""
+    """A body's size limit: its name, the bytes shown in errors, and the bytes that are read."""
 
     what: str
     shown_bytes: int
@@ -72,30 +72,30 @@ class Limit(NamedTuple):
 
 
 BodyLimit = Callable[[str, str], Limit]
-"""Largest body of a request, by its path and content type."""
+"""Returns the size limit of a request's body, by its path and content type."""
 
 Audited = Callable[[Scope], tuple[Action, str] | None]
-"""What a request is in the audit trail, and its object, "" without one; None: nothing."""
+"""Returns a request's action in the audit trail and its object ("" without one); None if it isn't recorded."""
 
 ProblemResponse = Callable[[CitewireError], ASGIApp]
-"""Answers with an error."""
+"""Returns an error as a response."""
 
 
 @dataclass(frozen=True, slots=True)
 class CrossOrigin:
-    """The origins whose pages may call from a browser. A page sends a key in a header if it has one."""
+    """The origins whose pages may call from a browser. A page may send a key in a header."""
 
     origins: tuple[str, ...]
     credentials: bool
     seconds: int
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """Answers preflight requests, and names the allowed origin in every other answer; `Vary` has it either way."""
+        """Answers preflight requests, and adds the allowed origin to every other response; `Vary` is set either way."""
         return CORSMiddleware(
             app,
             allow_origins=self.origins,
             allow_methods=_CROSS_ORIGIN_METHODS,
-            allow_headers=("*",),  # clients send their own, such as OpenAI's `x-stainless-lang`
+            allow_headers=("*",),  # clients send custom headers, such as OpenAI's `x-stainless-lang`
             allow_credentials=self.credentials,
             expose_headers=_EXPOSED_HEADERS,
             max_age=self.seconds,
@@ -103,7 +103,7 @@ class CrossOrigin:
 
 
 def cross_origin_rules(settings: HttpSettings) -> CrossOrigin | None:
-    """Returns the rules for other origins; None where no other may call."""
+    """Returns the rules for other origins; None if no other may call."""
     origins = settings.allowed_origins()
     return CrossOrigin(origins, settings.cors_credentials, settings.cors_seconds) if origins else None
 
@@ -121,10 +121,10 @@ def wrap(
     trail: AuditTrail = NO_TRAIL,
     audited: Audited = lambda _: None,
 ) -> ASGIApp:
-    """Puts around an application, outermost first: request id, trace, logs, other origins, errors, time budget.
+    """Wraps an application in, outermost first: request id, trace, logs, other origins, errors, time budget.
 
-    Errors are inside of the access log, so that what went wrong is counted and logged as it was answered; and inside of
-    the rules for other origins, so that their pages can read them. `admit` may refuse a request before any work.
+    Errors are inside the access log, so that failures are counted and logged as they were answered, and inside the
+    rules for other origins, so that their pages can read them. `admit` may reject a request before any work.
     """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -138,9 +138,9 @@ def wrap(
                     trail.check()
                 async with admit(scope):
                     await app(scope, limited, send)
-        except Exception as exc:  # noqa: BLE001 # it becomes an answer, and is logged there
-            # The server closes the connection under a body that has begun and isn't complete: a cut one must not look
-            # like a whole one. What failed then has been logged.
+        except Exception as exc:  # noqa: BLE001 # it becomes a response, and is logged there
+            # If a body has begun and isn't complete, the server closes the connection, so that it doesn't look
+            # complete. The failure has already been logged.
             if not scope[_RESPONSE].started:
                 await problem_response(_as_answered(exc))(scope, receive, send)
 
@@ -161,12 +161,12 @@ def wrap(
 
 
 class _Response:
-    """A response on its way out: it gets the headers that it hasn't got itself, and its status is noted."""
+    """Wraps `send`: adds missing headers to the response, and notes its status."""
 
     def __init__(self, send: Send, headers: Iterable[tuple[bytes, bytes]]) -> None:
         self._send = send
         self.headers = tuple(headers)
-        self.code = 499  # the client left before an answer began
+        self.code = 499  # the client disconnected before a response began
         self.started = False
 
     async def send(self, message: Message) -> None:
@@ -180,7 +180,7 @@ class _Response:
 
 @contextmanager
 def _traced(scope: Scope, response: _Response) -> Generator[None]:
-    """Continues the caller's trace, or begins one; every call to a service becomes a part of it."""
+    """Continues the caller's trace or begins one; every call to a service becomes part of it."""
     carrier = {name: value for name in ("traceparent", "tracestate") if (value := header(scope, name.encode()))}
     span = _tracer.start_span(scope["method"], context=extract(carrier), kind=SpanKind.SERVER)
     with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
@@ -198,7 +198,7 @@ def _traced(scope: Scope, response: _Response) -> Generator[None]:
 
 @contextmanager
 def _logged(scope: Scope, response: _Response, record: AuditRecord, audited: Audited) -> Generator[None]:
-    """One line, one count and one event of the audit trail per request, when its answer has ended."""
+    """Writes a log line, a count and an audit event for each request at the end of its response."""
     started = time.perf_counter()
     try:
         yield
@@ -223,7 +223,7 @@ def _logged(scope: Scope, response: _Response, record: AuditRecord, audited: Aud
 
 
 def _outcome(status: int, reason: str) -> Outcome:
-    """How a request ended; one that failed after its answer had begun has a good status and a reason."""
+    """The outcome of a request; one that failed after its response had begun has a success status and a reason."""
     if status in _REFUSALS:
         return Outcome.REFUSED
     return Outcome.FAILED if reason or status >= 400 else Outcome.OK
@@ -237,20 +237,20 @@ def _as_answered(exc: Exception) -> CitewireError:
 
 
 def _caller(scope: Scope) -> str:
-    """Whose request it is, before its key is looked up: what it was sent with, or else from where."""
+    """Identifies the sender before its key is looked up: by its credentials, or else by its address."""
     return header(scope, b"authorization") or _address(scope)
 
 
 def _address(scope: Scope) -> str:
-    """The client's address; behind a trusted proxy, what that says."""
+    """The client's address; behind a trusted proxy, the one given by the proxy."""
     peer: tuple[str, int] | None = scope.get("client")
     return peer[0] if peer else ""
 
 
 def _limited(scope: Scope, receive: Receive, limit: Limit, on_end: Callable[[], None]) -> Receive:
-    """Stops reading a body at its limit, by its declared length already where there is one.
+    """Stops reading a body at its limit, or already by its declared length.
 
-    `on_end` is called when all of the request is here.
+    `on_end` is called when the request has been received completely.
     """
     declared = header(scope, b"content-length")
     if declared.isdecimal() and int(declared) > limit.read_bytes:
@@ -274,11 +274,11 @@ def _limited(scope: Scope, receive: Receive, limit: Limit, on_end: Callable[[], 
 
 
 def _check_local(scope: Scope, origins: Collection[str]) -> None:
-    """With auth off, refuses requests whose Host isn't this machine, and those of pages that this server didn't send.
+    """With auth off, rejects requests whose Host isn't this machine, and those from other servers' pages.
 
-    Listening on loopback keeps other machines out, but not web pages: a browser sends what any page asks for to
-    `localhost`, a form without asking first, and a name that a stranger points at 127.0.0.1 makes it look like the same
-    site. A page of another server on this machine is another page too, unless its origin is one of these.
+    Listening on loopback excludes other machines, but not web pages: a browser sends any page's requests to
+    `localhost`, forms even without a preflight, and with a host name that resolves to 127.0.0.1 they look like those
+    of the same site. Pages of another server on this machine are foreign too, unless their origin is allowed.
     """
     host, origin, site = (header(scope, name) for name in (b"host", b"origin", b"sec-fetch-site"))
     if not is_local(host) or not _may_send(scope["method"], host, origin, site, origins):
@@ -290,9 +290,9 @@ def _check_local(scope: Scope, origins: Collection[str]) -> None:
 
 
 def _may_send(method: str, host: str, origin: str, site: str, origins: Collection[str]) -> bool:
-    """Whether a request may come from where browsers say that it does; other clients say nothing of it.
+    """Whether a request's origin is allowed, as stated by browsers; other clients don't state one.
 
-    An Origin is sent by browsers only; a page of another site can't leave it out of a POST (it may be `null`).
+    Only browsers send an Origin, and a page of another site can't omit it from a POST (it may be `null`).
     """
     if origin in origins:
         return True
@@ -300,12 +300,12 @@ def _may_send(method: str, host: str, origin: str, site: str, origins: Collectio
     if origin and not (scheme_end and authority and is_local(authority)):
         return False
     if method in _READING_METHODS:
-        return True  # no page of another origin can read the answer
+        return True  # pages of other origins can't read the response
     return site in ("same-origin", "none") if site else not origin or authority.lower() == host.lower()
 
 
 def add_headers(scope: Scope, headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Adds headers, in lower case, to whatever the response will be; the response's own of that name come first."""
+    """Adds headers, in lower case, to the response, unless it has its own of that name."""
     response: _Response = scope[_RESPONSE]
     response.headers += tuple(headers)
 
@@ -320,7 +320,7 @@ def header(scope: Scope, name: bytes) -> str:
 
 
 def route_of(scope: Scope) -> str:
-    """Returns the template of the route that took the request."""
+    """Returns the template of the request's route."""
     route: Any = scope.get("route")
     path = getattr(route, "path", None)
     return path if isinstance(path, str) else UNMATCHED

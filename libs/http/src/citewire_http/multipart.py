@@ -28,7 +28,7 @@ FILE = "file"
 _MAX_FIELD_BYTES = 256 * 1024
 _MAX_FIELDS_BYTES = 1024 * 1024
 _MAX_PARTS = 200
-_MAX_BOUNDARY = 70  # by RFC 2046
+_MAX_BOUNDARY = 70  # RFC 2046
 _MAX_FILE_NAME = 255
 _FLUSH_BYTES = 1024 * 1024
 _READ_BYTES = 1024 * 1024
@@ -36,7 +36,7 @@ _READ_BYTES = 1024 * 1024
 
 @dataclass(slots=True)
 class Form:
-    """What was uploaded. `digest` covers every field and the file, however they were wrapped."""
+    """An uploaded form. `digest` covers all fields and the file, independent of their encoding."""
 
     spool: IO[bytes]
     file_name: str = ""
@@ -56,26 +56,26 @@ class Form:
 async def receive_form(
     stream: AsyncIterable[bytes], content_type: str, *, max_file_bytes: int, folder: str | None
 ) -> AsyncGenerator[Form, None]:
-    """Receives a form; its spool file is gone when the block ends.
+    """Receives a form; its spool file is deleted at the end of the block.
 
     Args:
         stream: The body.
         content_type: The request's header, with the boundary.
-        max_file_bytes: Largest file.
+        max_file_bytes: Maximum size of the file.
         folder: For the spool file; None is the system's.
 
     Raises:
         InvalidArgument: The body isn't such a form, has no file or an empty one, or a field is malformed.
-        ResourceExhausted: The file is too large (`TOO_LARGE`); what was received is gone.
-        Aborted: The client left in the middle.
+        ResourceExhausted: The file is too large (`TOO_LARGE`); received data is deleted.
+        Aborted: The client disconnected before the end.
     """
     header = Message()
     header["Content-Type"] = content_type
     boundary = header.get_boundary("")
     if not 0 < len(boundary) <= _MAX_BOUNDARY:
         raise _malformed("Content-Type names no usable boundary")
-    # It has no name, so that even a killed process leaves nothing behind. Opened here and not in a thread, which would
-    # leave it open to nobody when the request is cancelled meanwhile.
+    # It has no name, so that even a killed process leaves nothing behind. It isn't opened in a thread, where it would
+    # leak if the request is cancelled meanwhile.
     spool: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 # closed below
     try:
         reader = _Reader(Form(spool), max_file_bytes)
@@ -91,12 +91,12 @@ async def receive_form(
             raise Aborted("the client aborted the upload; nothing was stored", reason="UPLOAD_ABORTED") from exc
         yield await reader.finish()
     finally:
-        with suppress(OSError):  # of a full disk, which what it couldn't write would tell once more
-            await asyncio.shield(asyncio.to_thread(spool.close))  # also when it is cancelled a second time
+        with suppress(OSError):  # flushing to a full disk, which has already been reported
+            await asyncio.shield(asyncio.to_thread(spool.close))  # even if cancelled a second time
 
 
 class _Reader:
-    """Takes the parser's events: the start of a part, pieces of its content, None at its end."""
+    """Handles the parser's events: the start of a part, pieces of its content, None at its end."""
 
     def __init__(self, form: Form, max_file_bytes: int) -> None:
         self._form = form
@@ -110,7 +110,7 @@ class _Reader:
         self._file_seen = False
 
     def take(self, event: MultipartSegment | bytes | bytearray | None) -> None:
-        """Takes an event."""
+        """Handles an event."""
         if isinstance(event, MultipartSegment):
             self._begin(event)
         elif event is None:
@@ -135,14 +135,14 @@ class _Reader:
         if part.name != FILE:
             return
         if self._file_seen:
-            raise invalid_field(FILE, "is there twice: one document a request")
+            raise invalid_field(FILE, "is given twice: send one document per request")
         self._file_seen = True
         self._form.file_name = _file_name(part.filename)
         media_type = next((value for name, value in part.headerlist if name == "Content-Type"), "")
         self._form.media_type = _storable(media_type, FILE).partition(";")[0].strip()[:200]
 
     async def flush(self, least: int = 1) -> None:
-        """Writes what of the file has gathered, if it is as much as that."""
+        """Writes the buffered part of the file, if it has reached this size."""
         if self._pending_bytes < least:
             return
         pending, self._pending, self._pending_bytes = b"".join(self._pending), [], 0
@@ -167,7 +167,7 @@ class _Reader:
     def _write(self, pending: bytes) -> None:
         self._file_hash.update(pending)
         self._form.spool.write(pending)
-        self._form.spool.flush()  # or a full disk would be found when it is read
+        self._form.spool.flush()  # otherwise a full disk would only be noticed when reading
 
     def _digest(self) -> bytes:
         digest = hashlib.sha256(self._file_hash.digest())
@@ -180,7 +180,7 @@ class _Reader:
 
 
 def _file_name(name: str | None) -> str:
-    """The file's name without the folders that some clients send along."""
+    """The file's name without folders, which some clients include."""
     if name is None:
         raise invalid_field(FILE, "must be sent as a file, with a file name")
     name = PureWindowsPath(PurePosixPath(_storable(name, FILE)).name).name.strip()

@@ -19,19 +19,19 @@ _PACKED: Final = "application/octet-stream"
 class _File:
     content: bytes
     compressed: bytes | None
-    """None where compressing gains nothing: fonts and tables are packed already."""
+    """None if compression is useless: fonts and tables are already compressed."""
     headers: Mapping[str, str]
 
 
 class PackagedFiles:
-    """The files of a folder, read when it is made. They are told by their path in it, with `/`."""
+    """The files of a folder, read on creation and identified by their path in it, with `/`."""
 
     def __init__(self, folder: Traversable, headers_of: Callable[[str], Mapping[str, str]]) -> None:
         """`headers_of` returns the headers of a path, `Content-Type` at least."""
         self._files = {path: _packaged(content, headers_of(path)) for path, content in _walk(folder)}
 
     def respond(self, request: Request, path: str) -> Response:
-        """Returns the answer to a request for a file.
+        """Returns the response to a request for a file.
 
         Raises:
             NotFound: There is none at that path (reason `ROUTE_NOT_FOUND`).

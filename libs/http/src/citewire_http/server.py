@@ -23,15 +23,15 @@ log = get_logger(__name__)
 
 _TICK_SECONDS = 0.5
 _UVICORN_TICKS = 5
-"""Ticks of uvicorn's that one of ours stands for: with each tenth it writes its Date header anew."""
+"""uvicorn ticks per tick of ours: uvicorn updates its Date header with each tenth."""
 _OTHER_FILES = 1024
-"""Open files beside connections: spooled uploads, the database, the services."""
+"""Open files besides connections: spooled uploads, the database, the services."""
 _FINAL_SECONDS = 10
-"""What a stream has for its last frame, and its records, after the grace."""
+"""Time for a stream's last frame and its records, after the grace period."""
 
 
 class Drain:
-    """The state of leaving, for all who must know. Made inside the event loop."""
+    """The state of the shutdown, shared by everything that depends on it. Create it inside the event loop."""
 
     def __init__(self) -> None:
         self._expired: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -39,16 +39,16 @@ class Drain:
 
     @property
     def draining(self) -> bool:
-        """Whether the process has been told to stop: it isn't ready for new work."""
+        """Whether the process is shutting down, and isn't ready for new work."""
         return self._draining
 
     @property
     def expired(self) -> asyncio.Future[None]:
-        """Done when the grace is over: running streams end with an error that says so. Wait for it, don't cancel it."""
+        """Done at the end of the grace period, when running streams end with an error. Await it, never cancel it."""
         return self._expired
 
     def begin(self, grace_seconds: float) -> None:
-        """Starts leaving. Running streams may go on for `grace_seconds`."""
+        """Starts the shutdown. Running streams may continue for `grace_seconds`."""
         if self._draining:
             return
         self._draining = True
@@ -56,28 +56,28 @@ class Drain:
         asyncio.get_running_loop().call_later(grace_seconds, self.expire)
 
     def expire(self) -> None:
-        """Ends the grace now."""
+        """Ends the grace period now."""
         self._draining = True
         if not self._expired.done():
             self._expired.set_result(None)
 
 
 def going_away() -> Unavailable:
-    """Returns the error of work that the leaving process cuts."""
+    """Returns the error for work that the shutdown cuts off."""
     return Unavailable("the server is restarting: send the request again", reason="SHUTTING_DOWN", retry_after=1.0)
 
 
 class GatewayServer(uvicorn.Server):
-    """Serves until the first signal, then drains; a second signal ends the grace."""
+    """Serves until the first signal, then drains; a second signal ends the grace period."""
 
     def __init__(self, app: ASGIApp, settings: HttpSettings, drain: Drain, *, signals: bool = True) -> None:
-        """Made inside the event loop that will run it.
+        """Create it inside the event loop that will run it.
 
         Args:
             app: The application.
-            settings: Of the process.
-            drain: Told when the process is to leave.
-            signals: Whether SIGTERM and SIGINT end it; without, only `leave` does.
+            settings: The process's settings.
+            drain: Started when the process shuts down.
+            signals: Whether SIGTERM and SIGINT stop it; otherwise only `leave` does.
         """
         self._connections = Connections(settings)
         super().__init__(
@@ -89,15 +89,15 @@ class GatewayServer(uvicorn.Server):
                 ws="none",
                 lifespan="off",
                 log_config=None,  # kit has set up logging
-                access_log=False,  # the middleware writes one line, with more in it
+                access_log=False,  # the middleware writes a more detailed line
                 server_header=False,
                 proxy_headers=False,  # `connections` reads them
                 backlog=1024,
                 timeout_keep_alive=settings.keep_alive_seconds,
             )
         )
-        # What uvicorn says of its own coming and going is said by `listening` and `draining`; what it says of each
-        # malformed request is counted.
+        # uvicorn's messages about start and stop are replaced by `listening` and `draining`; malformed requests are
+        # counted instead of logged.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         self._settings = settings
         self._drain = drain
@@ -115,24 +115,24 @@ class GatewayServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Sets the signals' handlers, if it is to."""
+        """Installs the signal handlers, if enabled."""
         with super().capture_signals() if self._handles_signals else contextlib.nullcontext():
             yield
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Called by uvicorn in the signal's handler. It isn't raised again after the shutdown, as uvicorn would."""
+        """Called by uvicorn's signal handler. Unlike in uvicorn, the signal isn't raised again after the shutdown."""
         del sig, frame
         self._signals += 1
         self._loop.call_soon_threadsafe(self.leave if self._signals == 1 else self._drain.expire)
 
     def leave(self) -> None:
-        """Says that it isn't ready; a little later takes no more connections; at the end of the grace, ends streams."""
+        """Becomes unready, then stops accepting connections, and ends streams at the end of the grace period."""
         self._drain.begin(self._settings.leave_seconds + self._settings.drain_seconds)
         self._drain.expired.add_done_callback(lambda _: self._hurry())
         self._loop.call_later(self._settings.leave_seconds, self._close)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listens.
+        """Starts listening.
 
         Raises:
             StartupError: The address can't be had.
@@ -147,9 +147,9 @@ class GatewayServer(uvicorn.Server):
         self.listening.set()
 
     async def main_loop(self) -> None:
-        """Ticks until it is told to exit, and exits at once then, not with the next tick.
+        """Ticks until it is told to exit, and then exits at once instead of at the next tick.
 
-        uvicorn ticks ten times a second, as it looks there whether it is told to.
+        uvicorn ticks ten times a second because it only checks for that there.
         """
         ticks = itertools.count()
         while not await self.on_tick(next(ticks)):
@@ -158,7 +158,7 @@ class GatewayServer(uvicorn.Server):
                     await self._exiting.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Ends connections; where there are none, without the pause that uvicorn makes for their last bytes."""
+        """Ends connections; if there are none, without uvicorn's pause for their last bytes."""
         if self.server_state.connections or self.server_state.tasks:
             await super().shutdown(sockets)
             return
@@ -167,7 +167,7 @@ class GatewayServer(uvicorn.Server):
             await server.wait_closed()
 
     async def on_tick(self, counter: int) -> bool:
-        """Called with each tick."""
+        """Called at each tick."""
         self._connections.sweep(self._loop.time())
         return await super().on_tick(counter * _UVICORN_TICKS)
 
@@ -176,7 +176,7 @@ class GatewayServer(uvicorn.Server):
         self._exiting.set()
 
     def _hurry(self) -> None:
-        """After the grace, whoever doesn't even read their last frame is cut."""
+        """After the grace period, cuts off clients that don't even read their last frame."""
         self._close()
         self._loop.call_later(_FINAL_SECONDS, self._force)
 
@@ -185,7 +185,7 @@ class GatewayServer(uvicorn.Server):
 
 
 async def check_address(settings: HttpSettings) -> None:
-    """Tries whether the server will be able to listen, before anything is opened that would have to be closed again.
+    """Checks that the server will be able to listen, before anything is opened that would have to be closed again.
 
     Raises:
         StartupError: The address can't be had.
@@ -201,7 +201,7 @@ async def check_address(settings: HttpSettings) -> None:
 
 
 def _allow_files(connections: int) -> None:
-    """Raises the limit of open files to what the connections need: without files, nobody is served, probes included."""
+    """Raises the limit of open files to what connections need: without files nothing is served, not even probes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = connections + _OTHER_FILES
     if soft == resource.RLIM_INFINITY or soft >= needed:
@@ -214,6 +214,6 @@ def _allow_files(connections: int) -> None:
 
 def _taken(settings: HttpSettings) -> StartupError:
     return StartupError(
-        f"cannot listen on {settings.host}:{settings.port}: the address is taken or not this machine's. Stop what uses "
+        f"cannot listen on {settings.host}:{settings.port}: it is in use or isn't this machine's. Stop what uses "
         f"it, or set {settings.env_name('port')} to another port."
     )

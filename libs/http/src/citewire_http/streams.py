@@ -28,7 +28,7 @@ E = TypeVar("E")
 log = get_logger(__name__)
 
 HEARTBEAT = b": keep-alive\n\n"
-"""A comment: keeps proxies from closing a silent stream, and means nothing to clients."""
+"""A comment, which prevents proxies from closing an idle stream, and means nothing to clients."""
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
@@ -40,45 +40,45 @@ _HEADERS = [
 
 
 class StreamDialect(ABC, Generic[E]):
-    """Writes the frames of one stream, in order; one object per stream."""
+    """Encodes the frames of one stream, in order; one object per stream."""
 
     name: ClassVar[str]
     """Label in metrics and records."""
 
     headers: ClassVar[Sequence[tuple[bytes, bytes]]] = ()
-    """Response headers beyond those of every stream."""
+    """Additional response headers."""
 
     @abstractmethod
     def encode(self, event: E) -> bytes:
-        """Returns the event's frames, empty if this dialect (or the profile) doesn't show it."""
+        """Returns the event's frames; empty if this dialect (or the profile) doesn't show it."""
 
     def takes_long(self, event: E) -> bool:
-        """Whether `encode` takes milliseconds: then it is called beside the event loop."""
+        """Whether `encode` takes milliseconds, so that it has to be called outside the event loop."""
         del event
         return False
 
     @abstractmethod
     def failed(self, error: CitewireError) -> bytes:
-        """Returns the frames that end a stream that failed. It must not look like a stream that succeeded."""
+        """Returns the frames that end a failed stream. It must not look like a successful one."""
 
     def going_away(self, error: CitewireError) -> bytes:
-        """Returns those of a stream that ends with this process: the same request may be sent again at once."""
+        """Returns the final frames if this process shuts down: the same request may be sent again at once."""
         return self.failed(error)
 
 
 class BodyDialect(ABC, Generic[E]):
-    """Gathers events into one JSON body; one object per request."""
+    """Collects events into one JSON body; one object per request."""
 
     name: ClassVar[str]
     """Label in metrics and records."""
 
     @abstractmethod
     def add(self, event: E) -> None:
-        """Takes an event."""
+        """Adds an event."""
 
     @property
     def takes_long(self) -> bool:
-        """Whether `members` takes milliseconds: then it is called beside the event loop."""
+        """Whether `members` takes milliseconds, so that it has to be called outside the event loop."""
         return False
 
     @abstractmethod
@@ -101,17 +101,17 @@ class EventStream(Response, Generic[E]):
         more_headers: Mapping[str, str] = NO_HEADERS,
         at_once: bool = False,
     ) -> None:
-        """Nothing runs before the server calls the response.
+        """Nothing runs until the server calls the response.
 
         Args:
-            run: Makes the events.
-            dialect: Writes them.
+            run: Produces the events.
+            dialect: Encodes them.
             preliminary: Events that don't yet prove that the work succeeds: they wait for the next one.
-            tenant: For whom it runs.
+            tenant: The tenant for which it runs.
             rules: See `StreamRules`.
             grace_seconds: See `StreamControl`.
-            more_headers: Of the response.
-            at_once: Whether it begins before anything is known of the work.
+            more_headers: Additional headers of the response.
+            at_once: Whether the response begins before there is any result.
         """
         super().__init__()
         self._run = run
@@ -124,7 +124,7 @@ class EventStream(Response, Generic[E]):
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Streams until the end, the client's leaving, the deadline or the process's."""
+        """Streams until the end, or until the client disconnects, the deadline passes or the process stops."""
         control = StreamControl(grace_seconds=self._grace_seconds)
         dialect = self._dialect
         writer = _Writer(send, control, self._rules, [*dialect.headers, *self._headers])
@@ -148,7 +148,7 @@ class EventStream(Response, Generic[E]):
                     async with asyncio.timeout(LAST_FRAME_SECONDS):
                         await writer.write(end, hold=False)
                 except TimeoutError:
-                    # Who doesn't read can't be told. The server closes the connection under the unfinished body.
+                    # A client that doesn't read gets no error frame. The server closes the connection.
                     log.warning("client_does_not_read", dialect=dialect.name)
                     return
             await writer.finish()
@@ -164,7 +164,7 @@ class EventStream(Response, Generic[E]):
 
 
 class EventBody(Response, Generic[E]):
-    """A JSON body that `run` fills; the client may leave meanwhile."""
+    """A JSON body that `run` fills; the client may disconnect meanwhile."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class EventBody(Response, Generic[E]):
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Runs to the end, then answers."""
+        """Runs to the end, then responds."""
         control = StreamControl(grace_seconds=self._grace_seconds)
         with use_tenant(self._tenant), _in_flight(self._dialect.name):
             work = asyncio.create_task(self._gather(control))
@@ -209,12 +209,12 @@ class EventBody(Response, Generic[E]):
 
 
 class ByteStream(Response):
-    """A body, piece by piece; reading stops when the client leaves."""
+    """A body, piece by piece; reading stops when the client disconnects."""
 
     def __init__(
         self, data: AsyncGenerator[bytes, None], *, headers: Mapping[str, str], tenant: Tenant, rules: StreamRules
     ) -> None:
-        """`headers` hold Content-Length where it is known; `data` is closed by the response."""
+        """`headers` include Content-Length if it is known; `data` is closed by the response."""
         super().__init__()
         self._data = data
         self._head = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
@@ -262,7 +262,7 @@ class _Writer:
         self.started = False
 
     async def write(self, frames: bytes, *, hold: bool) -> None:
-        """Writes whole frames in one go; held ones wait for the next that isn't."""
+        """Writes whole frames at once; held ones wait for the next one that isn't held."""
         if not self.started:
             self._held.append(frames)
             if not hold:
@@ -272,7 +272,7 @@ class _Writer:
         await self._send({"type": "http.response.body", "body": frames, "more_body": True})
 
     async def tick(self) -> None:
-        """Shows that there is life: begins a response that waited long enough, or breaks a silence."""
+        """Sends a sign of life: begins a response that waited long enough, or sends a heartbeat."""
         now = self._now()
         if not self.started:
             if now >= self._hold_until:
@@ -293,7 +293,7 @@ class _Writer:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _begin(self) -> None:
-        # Before anything is awaited: two tasks write, and what is shown is no longer taken back.
+        # Set before anything is awaited, because two tasks write, and the response can't be taken back from here on.
         self.started = self._control.committed = True
         held, self._held = b"".join(self._held), []
         self._last = self._now()

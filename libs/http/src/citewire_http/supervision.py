@@ -16,52 +16,52 @@ from citewire_kit.telemetry import get_logger
 log = get_logger(__name__)
 
 LAST_FRAME_SECONDS = 1.0
-"""How long a stream's last frame may take, beyond its deadline."""
+"""How long a stream's last frame may take after its deadline."""
 _LONG_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRules:
-    """What holds for every stream of this process."""
+    """Rules for all streams of this process."""
 
     drain: Drain
     hold_seconds: float
     """How long the status line may wait for the first frame that proves that the work succeeds."""
     heartbeat_seconds: float
-    """Longest pause before a comment is sent."""
+    """Longest pause before a heartbeat comment is sent."""
 
 
 @dataclass(slots=True)
 class StreamControl:
-    """Shared by the work and by who writes its events."""
+    """Shared by the work and the writer of its events."""
 
     cause: CancelCause = "client"
     """Why the work is being cancelled; set before cancelling."""
     error: CitewireError | None = None
-    """What readers hear of that; None where nobody was left to hear it."""
+    """The error for readers; None if there are none left."""
     committed: bool = False
-    """Whether the caller has been shown anything. Until then a failure leaves nothing behind."""
+    """Whether anything has been sent to the caller. Until then a failure has no effect."""
     grace_seconds: float = 0.0
-    """How long the work goes on without a reader; infinite if it needs none."""
+    """How long the work continues without a reader; infinite if it needs none."""
     stopped: asyncio.Future[CancelCause] | None = None
-    """Done when the work is to stop; made by who waits for it."""
+    """Done when the work has to stop; created by whoever waits for the work."""
     _left: bool = False
     _seen: float = float("-inf")
 
     def stop(self, cause: CancelCause, error: CitewireError) -> None:
-        """Has the work stopped, and its readers told why."""
+        """Stops the work, and sets the error for its readers."""
         if self.stopped is not None and not self.stopped.done():
             self.error = error
             self.stopped.set_result(cause)
 
     def see(self, at: float) -> None:
-        """Takes note that a reader was there, wherever, by the clock of the event loop."""
+        """Notes when a reader was present at any gateway, by the clock of the event loop."""
         self._seen = max(self._seen, at)
 
     def patience(self, now: float) -> float:
-        """Returns the seconds for which the work still goes on, now that its client has left.
+        """Returns for how many seconds the work still continues, after its client has disconnected.
 
-        Who was shown nothing can't come back, and has no grace.
+        A client that was sent nothing can't come back, and gets no grace period.
         """
         if not self._left:
             self._left = True
@@ -71,21 +71,21 @@ class StreamControl:
 
 
 class Ticking(Protocol):
-    """What has to say something now and then, so that its client knows that it lives."""
+    """A writer that has to send a sign of life from time to time."""
 
     def next_tick(self) -> float:
-        """Returns the seconds until then."""
+        """Returns the seconds until the next sign of life."""
         ...
 
     async def tick(self) -> None:
-        """Says it."""
+        """Sends a sign of life, if it is due."""
         ...
 
 
 async def supervise(
     work: asyncio.Task[None], receive: Receive, control: StreamControl, drain: Drain, writer: Ticking | None
 ) -> CancelCause | None:
-    """Waits for the work, and stops it when nobody reads it, its time is over, or the process's grace is.
+    """Waits for the work, and stops it if it has no reader, at its deadline, or at the end of the grace period.
 
     Returns:
         Why it was stopped; None if it ended by itself.
@@ -94,7 +94,7 @@ async def supervise(
     loop = asyncio.get_running_loop()
     stopped = control.stopped = loop.create_future()
     budget = remaining()
-    # The services' own deadlines come first.
+    # The services' own deadlines are earlier.
     ends = None if budget is None else loop.time() + budget + LAST_FRAME_SECONDS
     cause: CancelCause | None = None
     ticking: asyncio.Task[None] | None = None
@@ -131,7 +131,7 @@ async def supervise(
             work.cancel()
             await asyncio.wait((work,))
     if cause is not None:
-        _failure_of(work)  # nobody else looks at work that was stopped
+        _failure_of(work)  # marks the exception as retrieved
         STREAMS_CANCELLED.labels(cause).inc()
     return cause
 
@@ -144,7 +144,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 def error_of(work: asyncio.Task[None]) -> CitewireError | None:
-    """What the caller must hear of work that ended by itself; None if it succeeded. Counts what cut it short."""
+    """The error for the caller if work ended by itself; None if it succeeded. Counts why it was cut off."""
     error = _failure_of(work)
     if error is not None and error.code is Code.DEADLINE_EXCEEDED:
         STREAMS_CANCELLED.labels("deadline").inc()
@@ -154,7 +154,7 @@ def error_of(work: asyncio.Task[None]) -> CitewireError | None:
 
 
 def _failure_of(work: asyncio.Task[None]) -> CitewireError | None:
-    """What work failed of; None if it didn't. A defect of ours goes to the log, and only there."""
+    """The error with which work failed, or None. An internal error's details are only logged."""
     if work.cancelled():
         return Internal("the work was cancelled inside the process", reason="INTERNAL")
     exc = work.exception()

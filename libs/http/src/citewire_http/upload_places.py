@@ -14,28 +14,28 @@ from citewire_kit.pace import no_place
 
 _MOST_NOTED: Final = 10_000
 _PAUSE_SECONDS: Final = 0.5
-"""How long who was refused waits for the next refusal: a connection is refused twice a second at most."""
+"""Delay of a repeated rejection: a connection is rejected at most twice a second."""
 _PLACE: Final = "citewire.upload_place"
 
 
 class UploadPlaces(FairShares):
     """Places for uploads, in fair shares by organisation.
 
-    Who was refused one comes again, often at once and with many. From then on it gets its places by what its requests
-    are sent with, or is refused, before its key is looked up: by its refusals alone, a flood would take the process
-    from everybody else. A refusal by the head comes after a pause, in which there may be a place after all.
+    A rejected caller often retries at once, with many requests. From then on it gets its places, or is rejected, by its
+    `Authorization` header before its key is looked up: otherwise the rejections of a flood alone would keep the process
+    busy. A rejection by the header is delayed, because a place may become free meanwhile.
     """
 
     def __init__(self, places: int, is_upload: Callable[[str, str], bool]) -> None:
-        """Starts with all places free; `is_upload` tells an upload by its path and content type."""
+        """Starts with all places free; `is_upload` recognises an upload by its path and content type."""
         super().__init__(places, lambda _: no_place("too many uploads at once"), beyond=True)
         self._is_upload = is_upload
         self._refused: dict[str, str] = {}
-        """Organisation by the header `Authorization`, which was valid when it was refused; the oldest first."""
+        """Organisation by `Authorization` header, which was valid when the upload was rejected; the oldest first."""
 
     @asynccontextmanager
     async def admit(self, scope: Scope) -> AsyncGenerator[None]:
-        """Lets a request in; holds a place inside the block if it is an upload of who was refused before.
+        """Admits a request; holds a place inside the block if it is an upload of a previously rejected caller.
 
         Raises:
             ResourceExhausted: There is none (`OVERLOADED`).
@@ -52,11 +52,11 @@ class UploadPlaces(FairShares):
 
     @contextmanager
     def hold_for(self, org_id: str, scope: Scope) -> Generator[Holding]:
-        """Holds a place inside the block; a request that has got one when it was let in has that.
+        """Holds a place inside the block; a request that got one at admission keeps it.
 
         Args:
-            org_id: Whose upload it is.
-            scope: The request's.
+            org_id: The upload's organisation.
+            scope: The request's scope.
 
         Raises:
             ResourceExhausted: There is none (`OVERLOADED`).
@@ -74,7 +74,7 @@ class UploadPlaces(FairShares):
             yield place
 
     def _note(self, authorization: str, org_id: str) -> None:
-        if authorization:  # else it is known by something else
+        if authorization:  # otherwise it is identified in another way
             self._refused[authorization] = org_id
             if len(self._refused) > _MOST_NOTED:
                 del self._refused[next(iter(self._refused))]

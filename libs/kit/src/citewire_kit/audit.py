@@ -247,7 +247,7 @@ _record: ContextVar[AuditRecord | None] = ContextVar("citewire_audit_record", de
 
 @contextmanager
 def use_record(trail: AuditTrail, address: str, agent: str) -> Generator[AuditRecord]:
-    """Makes `record` the running request's record inside the block."""
+    """Creates the running request's record for the duration of the block."""
     record = AuditRecord(trail, address, bounded_agent(agent))
     token = _record.set(record)
     try:

@@ -32,7 +32,7 @@ class Form:
     length: int
     kind: TokenKind
     first_kind: TokenKind
-    """The form at the start of a sentence, where a capital means nothing."""
+    """The kind at the start of a sentence, where a capital means nothing."""
     capital: bool = False
     unspaced: bool = False
     caseless: bool = False

@@ -222,7 +222,7 @@ def _begins(slot: _Slot, beginning: str) -> bool:
 
 
 def _says_only_that(normal: str, match: _Match) -> bool:
-    """Whether a pattern is complete and no "but" with an answer follows, as in "I'm sorry, but I could not find …"."""
+    """Whether a pattern is complete and nothing contrary follows it; the "but" of an apology doesn't count."""
     apology = _APOLOGY.match(normal)
     return bool(match.full) and _TURNS.search(normal, apology.end() if apology else 0) is None
 

@@ -16,8 +16,8 @@ DocumentId = Annotated[StrictInt, Field(ge=1, le=MAX_ID)]
 DocumentIds = Annotated[list[DocumentId], Field(max_length=MAX_DOCUMENT_IDS)]
 CollectionName = Annotated[StrictStr, Field(min_length=1, max_length=128)]
 CitedId = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_ID})]
-"""What is cited by; 0 of what the request brought."""
-OF_BROUGHT = "0, as version and chunk are, of a passage that the request brought."
+"""Id used in citations; 0 for passages from the request."""
+OF_BROUGHT = "0, like version and chunk, for a passage that the request brought."
 Score = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 Similarity = Annotated[Rounded, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
 KnownType = Annotated[str, WithJsonSchema({"type": "string", "enum": list(get_args(DocumentType))})]
@@ -37,14 +37,14 @@ PLACE_NAMES = {
     "end_seconds": "place.end_seconds",
     "part": "place.part",
 }
-"""Where a chunk stands in the original; what its format doesn't have is left out."""
+"""A chunk's place in the original; fields that its format doesn't have are left out."""
 
 
 class PlaceFields(ResponseModel):
-    """A place in the original; what its format doesn't have is left out."""
+    """A place in the original; fields that its format doesn't have are left out."""
 
     place_after: ClassVar[str] = ""
-    """The field that the place is written after; empty if it comes first. Frames are held byte for byte."""
+    """The field after which the place is written; empty if it comes first. Frames must stay the same byte for byte."""
 
     page_number: Id | MISSING = Field(default=MISSING, examples=[3])
     row_number: Id | MISSING = Field(default=MISSING, description="Line of the sheet, from 1; the first of several.")
@@ -64,7 +64,7 @@ class PlaceFields(ResponseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: object) -> None:
-        """Puts the place where it belongs: a base class's fields come first otherwise."""
+        """Moves the place to its position, because a base class's fields come first otherwise."""
         super().__pydantic_init_subclass__(**kwargs)
         own = [name for name in cls.model_fields if name not in PlaceFields.model_fields]
         at = own.index(cls.place_after) + 1 if cls.place_after else 0
@@ -90,7 +90,7 @@ class ScopeFields(RequestModel):
     any_validity: StrictBool = Field(default=False, description="Whether to search regardless of validity.")
 
     def scope(self) -> retriever_pb2.Scope:
-        """As the retriever takes it; an empty selection stays an empty selection."""
+        """Returns it as the retriever's message; an empty selection stays empty."""
         ids, parsed = self.document_ids, None if self.filter is None else parse_filter(self.filter)
         selection = None if ids is None else retriever_pb2.DocumentSelection(document_ids=ids)
         return self.to_message(

@@ -37,11 +37,11 @@ def _end_with_a_question(messages: list[MessageParam]) -> list[MessageParam]:
     if last.role != "user":
         raise ValueError("the last message must be the user's: prefilled answers aren't supported")
     if not last.has_question and not last.results:
-        raise ValueError("the last message must ask something, or say what a tool gave back")
+        raise ValueError("the last message must contain a question or a tool's result")
     if not any(message.has_question for message in messages):
-        raise ValueError("must hold a text of the user's: it is the question")
+        raise ValueError("must contain a text of the user, which is the question")
     if (count := sum(len(result.content) for message in messages for result in message.search_results)) > MAX_BROUGHT:
-        raise ValueError(f"must hold at most {MAX_BROUGHT:,} texts of search results, and there are {count:,}")
+        raise ValueError(f"must contain at most {MAX_BROUGHT:,} texts of search results, but has {count:,}")
     return messages
 
 
@@ -65,7 +65,7 @@ class MessagesRequest(CompatibleRequest):
     mcp_servers: Annotated[Any, only([], why=NO_SERVERS)] = absent()
     container: Annotated[Any, only(why=NO_SERVERS)] = absent()
     stop_sequences: Annotated[Any, only([], why="an answer ends where its model ends it")] = absent()
-    thinking: Annotated[Any, only({"type": "disabled"}, why="it is the operator's to set")] = absent()
+    thinking: Annotated[Any, only({"type": "disabled"}, why="only the operator can set it")] = absent()
     output_config: Annotated[Any, only({}, why="an answer is text with citations")] = absent()
     output_format: Annotated[Any, only(why="an answer is text with citations")] = absent()
     top_k: Annotated[Any, only(why=f"{NO_SAMPLING}; how many passages are searched is `citewire.top_k`")] = absent()
@@ -78,9 +78,9 @@ class MessagesRequest(CompatibleRequest):
     def _fits_together(self) -> Self:
         choice = self.tool_choice
         if choice is not None and choice.type in ("any", "tool") and not self.tools:
-            raise ValueError("tool_choice names tools, and there are none: give tools")
+            raise ValueError("tool_choice requires tools")
         if self.citewire.conversation_id is not None and any(message.search_results for message in self.messages):
-            raise ValueError("citewire.conversation_id: must be absent with search results: nothing of them is kept")
+            raise ValueError("citewire.conversation_id: must be absent with search results, because they aren't stored")
         return self
 
 
@@ -142,7 +142,7 @@ class ModelEntries(ResponseModel):
 
     @classmethod
     def page(cls, entries: Iterable[ModelEntry], limit: int, after: str | None, before: str | None) -> Self:
-        """Returns the page that follows an entry, or else the one just before another, or else the first."""
+        """Returns the page after an entry, or before another, or else the first."""
         rest = sorted(entries, key=lambda entry: entry.id)
         if after is not None:
             rest = [entry for entry in rest if entry.id > after]

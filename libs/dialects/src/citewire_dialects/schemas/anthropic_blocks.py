@@ -10,13 +10,13 @@ from citewire_dialects.schemas.compatible import Unread, absent, only
 from citewire_http.api.schemas import RequestModel
 
 MAX_BROUGHT = 1_000
-"""Most texts of search results in a request."""
+"""Maximum number of search result texts in a request."""
 
 _UNREAD = {
-    "document": "bring it as search_result, or add it to the library with POST /v1/documents",
-    "image": "ask for pictures with POST /v1/chat/completions, or add it to the library with POST /v1/documents",
+    "document": "send it as search_result, or add it to the library with POST /v1/documents",
+    "image": "send images with POST /v1/chat/completions, or add it to the library with POST /v1/documents",
 }
-"""Blocks of Anthropic's that can't be read, and what to do with them."""
+"""Unsupported types of blocks, and what to do instead."""
 _NOT_RUN_HERE = "answers come from documents and from tools that the caller runs"
 
 
@@ -33,7 +33,7 @@ def _run_by_the_caller(kind: object) -> object:
 
 
 def _type_among(*types: str) -> Discriminator:
-    """Tells blocks apart. What is none of these, `other`, is validated as a text, whose type says what is wrong."""
+    """Distinguishes blocks. Any `other` is validated as a text, whose type reports the error."""
 
     def type_of(block: object) -> str:
         if isinstance(block, Mapping):
@@ -137,27 +137,27 @@ class MessageParam(RequestModel):
 
     @property
     def blocks(self) -> list[Block]:
-        """The blocks; none of a text alone."""
+        """The blocks; none if the content is a plain text."""
         return [] if isinstance(self.content, str) else self.content
 
     @property
     def text(self) -> str:
-        """What the message itself says."""
+        """The message's own text."""
         return text_of(self.content)
 
     @property
     def calls(self) -> list[ToolUseParam]:
-        """The tools that an answer called."""
+        """The tool calls of an answer."""
         return [block for block in self.blocks if isinstance(block, ToolUseParam)]
 
     @property
     def results(self) -> list[ToolResultParam]:
-        """What tools gave back."""
+        """The results of tools."""
         return [block for block in self.blocks if isinstance(block, ToolResultParam)]
 
     @property
     def search_results(self) -> list[SearchResultParam]:
-        """All search results in it, in the order of their appearance."""
+        """All search results in it, in order."""
         results: list[SearchResultParam] = []
         for block in self.blocks:
             if isinstance(block, SearchResultParam):
@@ -168,27 +168,27 @@ class MessageParam(RequestModel):
 
     @property
     def has_question(self) -> bool:
-        """Whether it is a message of the user's with a text of its own."""
+        """Whether it is a user message with its own text."""
         has_text = isinstance(self.content, str) or any(isinstance(block, TextParam) for block in self.blocks)
         return self.role == "user" and has_text
 
     @property
     def texts(self) -> list[str]:
-        """All that a model is given of it."""
+        """The text that a model gets of it."""
         brought = [block.text for result in self.search_results for block in result.content]
         calls = [f"{call.name} {json.dumps(call.input, ensure_ascii=False)}" for call in self.calls]
         return [self.text, *calls, *(text_of(result.content) for result in self.results), *brought]
 
 
 def text_of(content: str | list[Block] | list[ResultContent] | list[TextParam]) -> str:
-    """Returns the text of a message, a system prompt, or what a tool gave back."""
+    """Returns the text of a message, a system prompt or a tool's result."""
     if isinstance(content, str):
         return content
     return "".join(block.text for block in content if isinstance(block, TextParam))
 
 
 def search_results_in(content: str | list[ResultContent]) -> list[SearchResultParam]:
-    """Returns the search results that a tool gave back."""
+    """Returns the search results in a tool's result."""
     if isinstance(content, str):
         return []
     return [block for block in content if isinstance(block, SearchResultParam)]
@@ -203,8 +203,8 @@ class AnthropicTool(RequestModel):
     input_schema: dict[str, Any] = Field(description="JSON schema of the object that it takes.")
     strict: StrictBool | None = None
     allowed_callers: Annotated[Any, only(["direct"], why=_NOT_RUN_HERE)] = absent()
-    defer_loading: Annotated[Any, only(False, why="all tools are given to the model")] = absent()
-    input_examples: Annotated[Any, only([], why="say them in the description")] = absent()
+    defer_loading: Annotated[Any, only(False, why="the model always gets all tools")] = absent()
+    input_examples: Annotated[Any, only([], why="put them into the description")] = absent()
     eager_input_streaming: Unread
     cache_control: Unread
 

@@ -141,7 +141,7 @@ class Verdict(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "Verdict":
-        del value  # a verdict that isn't known supports nothing
+        del value  # an unknown verdict counts as unsupported
         return cls.UNSUPPORTED
 
 
@@ -299,7 +299,7 @@ CHAT_EVENTS: Mapping[str, type[ResponseModel]] = {
 
 
 def event_payload(event: events.Event) -> ResponseModel:
-    """Returns what an event says, for dialects that name events as they are named here."""
+    """Returns an event's data, for dialects that use these event names."""
     match event:
         case events.Tokens(texts=texts):
             return Token(text="".join(texts))

@@ -16,7 +16,7 @@ from citewire_http.api.schemas import RequestModel
 
 
 def only(*values: object, why: str) -> BeforeValidator:
-    """Takes a member whose value changes nothing, null among them."""
+    """Accepts a member only with values that have no effect, including null."""
 
     def check(value: object) -> object:
         if value is not None and value not in values:
@@ -28,11 +28,11 @@ def only(*values: object, why: str) -> BeforeValidator:
 
 
 def absent() -> Any:  # noqa: ANN401 # as `Field` itself
-    """The default of a member that isn't kept."""
+    """The default of a member that is dropped."""
     return Field(default=None, exclude=True)
 
 
-NO_SAMPLING = "how tokens are chosen is set by temperature alone"
+NO_SAMPLING = "temperature is the only sampling setting"
 
 MaxTokens = Annotated[StrictInt, Field(ge=1, le=32_768)]
 Temperature = Annotated[float, Field(strict=True, ge=0, le=2, allow_inf_nan=False)]
@@ -69,7 +69,7 @@ class CompatibleRequest(RequestModel):
         return self.model.partition("/")[0]
 
     def native(self, *, keep: bool | None = None) -> ChatRequest:
-        """What our own API takes of it, without the conversation. Nothing is checked twice."""
+        """Returns it as a request of our own API, without the conversation and without validating again."""
         model = self.model.partition("/")[2]
         return ChatRequest.model_construct(model=model, keep=keep, **dict(self.citewire))
 
@@ -78,7 +78,7 @@ class OpenAiRequest(CompatibleRequest):
     """What both of OpenAI's APIs take."""
 
     temperature: Temperature | None = Field(default=None, description=NO_TEMPERATURE)
-    top_logprobs: Annotated[Any, only(0, why="no provider's are passed on")] = absent()
+    top_logprobs: Annotated[Any, only(0, why="those of providers aren't passed on")] = absent()
     moderation: Annotated[Any, only(why="nothing is moderated here; the model's provider may")] = absent()
     service_tier: Annotated[Any, only("auto", "default", why="there is one")] = absent()
     user: Unread

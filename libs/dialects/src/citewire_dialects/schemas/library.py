@@ -52,7 +52,7 @@ class Access(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "Access":
-        del value  # that of a retriever of another version
+        del value  # from a retriever of another version
         return cls.READ
 
 
@@ -97,7 +97,7 @@ class DocumentBody(ContentFields):
     content: Annotated[StrictStr, Field(min_length=1, description="Markdown.")]
 
     def to_proto(self, document_id: int | None) -> corpus_pb2.PutDocumentRequest:
-        """As the retriever takes it: a new document, or a new version of one."""
+        """Returns it as the retriever's message: a new document, or a new version of one."""
         return self.to_message(corpus_pb2.PutDocumentRequest, document_id=document_id)
 
 
@@ -127,17 +127,17 @@ class AddressBody(FilingFields):
     title: Annotated[StrictStr, Field(max_length=500)] = ""
 
     def to_proto(self, document_id: int | None) -> corpus_pb2.UploadHeader:
-        """As the retriever takes it."""
+        """Returns it as the retriever's message."""
         return self.to_message(corpus_pb2.UploadHeader, document_id=document_id, source_url=self.url)
 
 
 def is_address(body: object) -> bool:
-    """Whether a body has an address and no content: the content is fetched."""
+    """Whether a body has a URL and no content, so that the content has to be fetched."""
     return isinstance(body, dict) and "url" in body and "content" not in body
 
 
 FORM_LENGTHS = {"path": 1000, "title": 500, "collection": 128, "url": 2048, "type": 32}
-"""Most characters of a form's texts."""
+"""Maximum number of characters of a form's texts."""
 
 
 class DocumentForm(RequestModel):
@@ -178,7 +178,7 @@ class DocumentPatch(ValidityFields):
     )
 
     def to_proto(self, document_id: int) -> corpus_pb2.UpdateDocumentRequest:
-        """The mask names the fields that were given; null empties one."""
+        """The mask contains the given fields; null clears one."""
         given = sorted(self.model_fields_set)
         document = self.to_message(corpus_pb2.Document, document_id=document_id, metadata=self.metadata or {})
         return corpus_pb2.UpdateDocumentRequest(document=document, update_mask=FieldMask(paths=given))
@@ -244,7 +244,7 @@ class Enrichment(ResponseModel):
 
 
 def _known_status(text: object) -> object:
-    return DocumentStatus.PENDING if text == "unspecified" else text  # one of a later version
+    return DocumentStatus.PENDING if text == "unspecified" else text  # from a later version
 
 
 class Document(ResponseModel):
@@ -372,7 +372,7 @@ class GrantsBody(RequestModel):
     ]
 
     def to_proto(self, name: str) -> corpus_pb2.SetCollectionGrantsRequest:
-        """As the retriever takes it."""
+        """Returns it as the retriever's message."""
         grants = [
             corpus_pb2.Grant(subject=grant.subject, access=ACCESSES.to_proto(Access(grant.access)))
             for grant in self.grants

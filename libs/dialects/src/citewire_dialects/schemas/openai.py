@@ -24,7 +24,7 @@ _NO_MEDIA = "answers are text"
 
 
 def _readable(kind: object) -> object:
-    """Says of a part that can't be read what to do with it."""
+    """Raises an error that says what to do with an unsupported part."""
     if kind in ("file", "input_audio"):
         raise ValueError(f"a part of type {kind} can't be read: add it to the library with POST /v1/documents")
     return kind
@@ -96,7 +96,7 @@ class CompletionMessage(RequestModel):
 
     @property
     def images(self) -> list[ImageUrl]:
-        """Its pictures."""
+        """The message's images."""
         parts = self.content if isinstance(self.content, list) else []
         return [part.image_url for part in parts if part.image_url is not None]
 
@@ -152,8 +152,8 @@ class CompletionRequest(OpenAiRequest):
     stop: StrictStr | Annotated[list[StrictStr], Field(max_length=4)] | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
-    logit_bias: Annotated[Any, only({}, why="models number their tokens differently")] = absent()
-    logprobs: Annotated[Any, only(False, why="no provider's are passed on")] = absent()
+    logit_bias: Annotated[Any, only({}, why="token ids differ between models")] = absent()
+    logprobs: Annotated[Any, only(False, why="those of providers aren't passed on")] = absent()
     prediction: Annotated[Any, only(why="nothing is predicted")] = absent()
     web_search_options: Annotated[Any, only(why="answers come from documents")] = absent()
     store: StrictBool | None = Field(

@@ -53,7 +53,7 @@ class PlainMessage(RequestModel):
 
     @property
     def pictures(self) -> list[str]:
-        """Addresses of the pictures that a question comes with."""
+        """URLs of a question's images."""
         return [part.url for part in self.parts if part.type == "file"] if self.role == "user" else []
 
 
@@ -188,8 +188,8 @@ class ChatRequest(ScopeFields):
 
 
 class ForeignRequest(RequestModel):
-    """What another API takes; its fields are those of `ChatRequest`."""
+    """A request of another API; its fields are those of `ChatRequest`."""
 
     def native(self) -> ChatRequest:
-        """As our own API takes it. Nothing is checked twice."""
+        """Returns it as a request of our own API, without validating again."""
         return ChatRequest.model_construct(**dict(self))

@@ -78,9 +78,9 @@ def _ends_with_the_user(items: list[InputItem]) -> list[InputItem]:
 class RankingOptions(RequestModel):
     """How results are ranked."""
 
-    ranker: Annotated[Any, only("auto", "default-2024-11-15", why="the profile says how results are ranked")] = None
+    ranker: Annotated[Any, only("auto", "default-2024-11-15", why="the profile determines the ranking")] = None
     score_threshold: Score | None = Field(default=None, description="Lowest cosine similarity of a passage.")
-    hybrid_search: Annotated[Any, only(why="the profile says how meaning and words are weighed")] = absent()
+    hybrid_search: Annotated[Any, only(why="the profile determines the weights")] = absent()
 
 
 def _file_search_alone(value: object) -> object:
@@ -107,7 +107,7 @@ class TextConfig(RequestModel):
     """The format of the answer's text."""
 
     format: Annotated[Any, only({"type": "text"}, why=_TEXT_ALONE)] = None
-    verbosity: Annotated[Any, only("medium", why="it is the profile's instructions that say how long")] = None
+    verbosity: Annotated[Any, only("medium", why="the profile's instructions determine the length")] = None
 
 
 class ConversationParam(RequestModel):
@@ -171,30 +171,30 @@ class ResponsesRequest(OpenAiRequest):
     text: TextConfig | None = None
     top_p: Annotated[Any, only(1, why=NO_SAMPLING)] = absent()
     background: Annotated[Any, only(False, why="an answer is streamed, or waited for")] = absent()
-    reasoning: Annotated[Any, only({}, why="it is the operator's to set")] = absent()
+    reasoning: Annotated[Any, only({}, why="only the operator can set it")] = absent()
     stream_options: ResponseStreamOptions | None = absent()
-    prompt: Annotated[Any, only(why="prompts are kept as profiles: name one as the model")] = absent()
-    context_management: Annotated[Any, only([], why="the profile says what of a conversation is read")] = absent()
+    prompt: Annotated[Any, only(why="prompts are stored as profiles: name one as the model")] = absent()
+    context_management: Annotated[Any, only([], why="the profile determines what is used")] = absent()
     image: Annotated[Any, only(why="questions and answers are text")] = absent()
     access_programs: Annotated[Any, only(why="there are none")] = absent()
 
     @property
     def messages(self) -> list[InputItem]:
-        """The messages, without what else an answer came with."""
+        """The messages, without an answer's other items."""
         return [item for item in self.input if item.type == "message"]
 
     @property
     def told(self) -> str:
-        """What the caller tells the model beyond our own prompt."""
+        """The caller's instructions to the model, in addition to our own prompt."""
         system = [message.text for message in self.messages if message.role in ("system", "developer")]
         return "\n\n".join([*([self.instructions] if self.instructions else []), *system])
 
     @property
     def search(self) -> FileSearchTool | None:
-        """The search that is asked for by name."""
+        """The search tool, if it is requested by name."""
         return self.tools[0] if self.tools else None
 
     @property
     def shows_results(self) -> bool:
-        """Whether the passages are wanted with the search."""
+        """Whether the search item includes its passages."""
         return "file_search_call.results" in (self.include or ())

@@ -106,7 +106,7 @@ class SearchResult(PlaceFields):
     def from_proto(
         cls, message: retriever_pb2.SearchResult, rerank_score: Rounded | None = None, *, described: bool = False
     ) -> Self:
-        """As the retriever found it; `rerank_score` is the rerank model's, `described` adds the document's metadata."""
+        """Reads the retriever's result; `rerank_score` is the rerank model's, `described` adds document metadata."""
         fields: dict[str, Any] = {"rerank_score": MISSING if rerank_score is None else rerank_score}
         if described:
             chunk = message.chunk
@@ -197,7 +197,7 @@ class VerifyBody(RequestModel):
     )
 
     def to_proto(self) -> generator_pb2.VerifyRequest:
-        """As the generator takes it."""
+        """Returns it as the generator's message."""
         return self.to_message(
             generator_pb2.VerifyRequest,
             passages=[passage.to_message(generator_pb2.Passage) for passage in self.passages],

@@ -21,7 +21,7 @@ class SpaceRole(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "SpaceRole":
-        del value  # one of a later version
+        del value  # from a later version
         return cls.FURTHER
 
 
@@ -82,7 +82,7 @@ class CalibrationValues(RequestModel):
     )
 
     def to_proto(self) -> calibration_pb2.Calibration:
-        """What is absent stays unset."""
+        """Returns it as a message; absent fields stay unset."""
         return self.to_message(calibration_pb2.Calibration, report=self.report or {})
 
 
@@ -145,7 +145,7 @@ class Space(ResponseModel):
 
     @classmethod
     def from_proto(cls, message: corpus_pb2.SpaceInfo) -> Self:
-        """As the retriever describes it."""
+        """Reads the retriever's description."""
         return cls.read(message, missing=message.documents - message.documents_filled)
 
 

@@ -11,7 +11,7 @@ from citewire_http.api.schemas import Count, Id, RequestModel, ResponseModel
 from citewire_kit.enums import enum_number
 
 _MOST_DIGITS = 15
-"""Decimal digits that every double holds."""
+"""Number of decimal digits that every double can represent."""
 
 ColumnName = Annotated[
     StrictStr,
@@ -61,7 +61,7 @@ class TableFilterBody(RequestModel):
     part: Part = None
 
     def to_proto(self) -> table_pb2.TableFilter:
-        """As the retriever takes it."""
+        """Returns it as the retriever's message."""
         return self.to_message(
             table_pb2.TableFilter,
             op=enum_number(table_pb2.TableOperator, self.op),
@@ -77,7 +77,7 @@ class TableGroupBody(RequestModel):
     part: Part = None
 
     def to_proto(self) -> table_pb2.TableGroup:
-        """As the retriever takes it."""
+        """Returns it as the retriever's message."""
         return self.to_message(table_pb2.TableGroup, part=_part(self.part))
 
 
@@ -92,7 +92,7 @@ class TableAggregateBody(RequestModel):
     )
 
     def to_proto(self) -> table_pb2.TableAggregate:
-        """As the retriever takes it."""
+        """Returns it as the retriever's message."""
         function = enum_number(table_pb2.TableFunction, self.function)
         return self.to_message(table_pb2.TableAggregate, function=function, column=self.column or "")
 
@@ -144,7 +144,7 @@ class TableQueryBody(RequestModel):
     )
 
     def to_proto(self, document_id: int) -> table_pb2.QueryTableRequest:
-        """As the retriever takes it."""
+        """Returns it as the retriever's message."""
         query = self.to_message(
             table_pb2.TableQuery,
             filters=[each.to_proto() for each in self.filters],
@@ -230,12 +230,12 @@ class TableAnswer(ResponseModel):
 
     @classmethod
     def from_proto(cls, response: table_pb2.QueryTableResponse) -> "TableAnswer":
-        """As the retriever says it."""
+        """Reads the retriever's answer."""
         return cls.read(response.answer, version=response.version)
 
 
 def http_field(field: str) -> str:
-    """The name of a query's field as bodies have it: `query.filters[0].op` is `filters.0.op`."""
+    """Returns a query field's name in bodies: `query.filters[0].op` becomes `filters.0.op`."""
     return re.sub(r"\[(\d+)\]", r".\1", field.removeprefix("query."))
 
 

@@ -87,6 +87,6 @@ ToolChoice = Annotated[
 
 
 def check_choice(choice: object, tools: object) -> None:
-    """Refuses a choice of tools where there are none."""
+    """Rejects a choice of tools if there are none."""
     if not tools and (choice == "required" or not isinstance(choice, str | None)):
         raise ValueError("tool_choice requires tools")

@@ -24,7 +24,7 @@ class VectorStoreBody(RequestModel):
     """A new vector store: an empty collection, whose name is its id."""
 
     name: CollectionName
-    file_ids: Annotated[Any, only([], why="files are put into it one by one, with vector_stores.files.create")] = (
+    file_ids: Annotated[Any, only([], why="add files one by one, with vector_stores.files.create")] = (
         absent()
     )
     metadata: Annotated[Any, only({}, why="a collection has none")] = absent()
@@ -220,7 +220,7 @@ class StoreText(ResponseModel):
 
 
 class StoreMatch(ResponseModel):
-    """A passage that was found."""
+    """A retrieved passage."""
 
     file_id: str = Field(examples=["7"])
     filename: str = Field(examples=["report.pdf"])
@@ -230,7 +230,7 @@ class StoreMatch(ResponseModel):
 
     @classmethod
     def of(cls, result: retriever_pb2.SearchResult) -> Self:
-        """Describes what a search by meaning found."""
+        """Describes the result of a search by meaning."""
         chunk = result.chunk
         return cls(
             file_id=str(chunk.document_id),
@@ -252,7 +252,7 @@ class StoreMatches(ResponseModel):
 
 
 class Gone(ResponseModel):
-    """Something was deleted, or taken out."""
+    """Something was deleted or removed."""
 
     id: str = Field(examples=["7"])
     object: Literal["vector_store.deleted", "vector_store.file.deleted", "file"]
@@ -260,7 +260,7 @@ class Gone(ResponseModel):
 
 
 def file_status(document: corpus_pb2.Document) -> FileStatus:
-    """Returns how far a document is."""
+    """Returns a document's processing state."""
     return "completed" if document.status == _READY else "failed" if document.status == _FAILED else "in_progress"
 
 

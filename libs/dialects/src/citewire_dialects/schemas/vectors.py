@@ -15,7 +15,7 @@ TokenIds = Annotated[list[Annotated[StrictInt, Field(ge=0)]], Field(min_length=1
 
 
 def _kind_of_input(value: object) -> str:
-    """What an input is, by its first element."""
+    """The kind of an input, determined by its first element."""
     if not isinstance(value, list) or not value:
         return "text" if isinstance(value, str) else "texts"
     first = cast("list[object]", value)[0]
@@ -23,7 +23,7 @@ def _kind_of_input(value: object) -> str:
 
 
 def _describe_input(schema: dict[str, JsonValue]) -> None:
-    """One kind of array in the document: generators of clients confuse those of a choice between several."""
+    """One kind of array in the schema, because client generators confuse several alternatives."""
     token = {"type": "integer"}
     elements = {"anyOf": [{"type": "string"}, token, {"type": "array", "items": token}]}
     schema.pop("oneOf")
@@ -57,7 +57,7 @@ class EmbeddingsRequest(RequestModel):
     user: Unread
 
     def texts(self) -> list[str]:
-        """The texts, also where it is one; those of token ids are decoded, which takes a while the first time.
+        """The texts as a list. Token ids are decoded, which takes a while the first time.
 
         Raises:
             CitewireError: Token ids can't be decoded.
@@ -91,7 +91,7 @@ class RerankBody(RequestModel):
     return_documents: StrictBool = False
 
     def texts(self) -> list[str]:
-        """The texts alone."""
+        """Only the texts."""
         return [document if isinstance(document, str) else document.text for document in self.documents]
 
 

@@ -61,7 +61,7 @@ class Batch(RequestModel):
     operations: Annotated[list[Operation], Field(min_length=1, max_length=MAX_OPERATIONS)]
 
     def keyed(self, key: str | None) -> list[Operation]:
-        """Returns the operations; those without a key of their own have one that is made of the request's."""
+        """Returns the operations; those without their own key get one derived from the request's."""
         if key is None:
             return self.operations
         numbered = (f"{key[: MAX_KEY - 3]} {number}" for number in range(MAX_OPERATIONS))
@@ -74,7 +74,7 @@ class Batch(RequestModel):
 async def attempt(
     number: int, operation: Operation, do: Callable[[Operation], Awaitable[None]]
 ) -> tuple[int, Problem | None]:
-    """Does one operation, and notes it in the audit trail; returns its status, and its error as the client gets it."""
+    """Performs one operation and records it in the audit trail; returns its status, and its error for the client."""
     action, objects = Action(f"document.{operation.op}"), [f"document:{operation.id}"] if operation.id else []
     try:
         await do(operation)

@@ -30,8 +30,8 @@ def page_router(folder: Traversable, trusted_types: str) -> APIRouter:
     """Returns the routes of a page: `index.html` at `/`, its assets, icon and licences.
 
     Args:
-        folder: Where its files are; names under `assets` hold a hash of what is in them, or a version.
-        trusted_types: Names of the policies that may make a script or an element out of a text.
+        folder: Folder with its files; names under `assets` contain a hash of their content, or a version.
+        trusted_types: Names of the policies that may create a script or an element from text.
     """
     router = APIRouter()
 
@@ -47,7 +47,7 @@ def page_router(folder: Traversable, trusted_types: str) -> APIRouter:
     files = PackagedFiles(folder, headers)
 
     async def page(request: Request) -> Response:
-        """The page. Whatever a link asks of it in its query is read there."""
+        """The page. It reads the query of its address itself."""
         return files.respond(request, "index.html")
 
     async def asset(request: Request, name: str) -> Response:

@@ -14,7 +14,7 @@ router = APIRouter(dependencies=[Depends(check_parameters)])
 
 @router.get("/docs", include_in_schema=False)
 async def docs(request: Request) -> Response:
-    """The API as a page that needs no other server, where requests can be tried."""
+    """The API as a self-contained page on which requests can be tried."""
     page = _PAGE.format(title=html.escape(request.app.title))
     return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
 

@@ -12,16 +12,16 @@ from citewire_kit.errors import CitewireError, InvalidArgument, Violations
 
 
 def read_text(wrong: Violations, form: Form, name: str, most: int) -> str:
-    """Returns a text of at most so many characters, which may come once; "" if it doesn't."""
+    """Returns a text of limited length that may be given once; "" if it isn't given."""
     values = form.fields.get(name, [])
-    wrong.require(len(values) <= 1, name, "is there more than once")
+    wrong.require(len(values) <= 1, name, "is given more than once")
     value = values[0].strip() if values else ""
     wrong.require(len(value) <= most, name, f"must be at most {most} characters long")
     return value
 
 
 def read_bound(wrong: Violations, form: Form, name: str, after: timedelta) -> datetime | None:
-    """Returns a moment; what comes `after` a day that stands for one counts. None if there is none."""
+    """Returns a time, where a day means its beginning plus `after`; None if there is none."""
     text = read_text(wrong, form, name, 200)
     try:
         return read_moment(name, text, after=after) if text else None
@@ -31,7 +31,7 @@ def read_bound(wrong: Violations, form: Form, name: str, after: timedelta) -> da
 
 
 def read_texts(wrong: Violations, name: str, values: Sequence[str], *, comma: bool) -> list[str]:
-    """Returns texts, each once: of repeated fields, of JSON lists, and with `comma` of what stands between commas."""
+    """Returns distinct texts from repeated fields, JSON lists, and with `comma` from comma-separated lists."""
     listed: list[str] = []
     for value in values:
         if not value.lstrip().startswith("["):
@@ -48,7 +48,7 @@ def read_texts(wrong: Violations, name: str, values: Sequence[str], *, comma: bo
 
 
 def read_object(wrong: Violations, form: Form, name: str, most: int) -> dict[str, Any] | None:
-    """Returns a JSON object of at most so many characters; None if there is none."""
+    """Returns a JSON object of limited length; None if there is none."""
     text = read_text(wrong, form, name, most)
     if not text:
         return None
@@ -62,7 +62,7 @@ def read_object(wrong: Violations, form: Form, name: str, most: int) -> dict[str
 def _parsed(wrong: Violations, name: str, text: str) -> object:
     try:
         value = parse_json(text.encode())
-        json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair can be written in JSON, and not sent on
+        json.dumps(value, ensure_ascii=False).encode()  # JSON allows half a surrogate pair, which can't be sent on
     except (CitewireError, UnicodeEncodeError):
         wrong.add(name, "isn't valid JSON")
         return None

@@ -17,7 +17,7 @@ from citewire_http.bodies import JsonBody
 
 Docs = dict[str, Any]
 Events = Mapping[str, type[BaseModel]] | tuple[type[BaseModel], ...]
-"""Events of a stream: by name, or where frames have no names, the models of their data."""
+"""Events of a stream: by name, or if frames have no names, the models of their data."""
 
 REF = "#/components/schemas/"
 _PROBLEMS = {
@@ -38,37 +38,37 @@ _PROBLEMS = {
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What FastAPI can't find out about an API."""
+    """Parts of an API that FastAPI can't determine."""
 
     tags: list[dict[str, Any]]
     streams: Mapping[str, tuple[Events, bool]]
     """Events of streams by the name of their schema, and whether frames have an `id`."""
     forms: tuple[type[BaseModel], ...]
-    """Bodies that a route reads by itself."""
+    """Bodies that routes read themselves."""
     callers: tuple[tuple[Callable[..., object], Docs], ...]
-    """By the dependency of routes that need a caller: the ways to say who that is, by name."""
+    """Authentication schemes by name, for each dependency of routes that need a caller."""
 
 
 def problems(*statuses: int) -> dict[int | str, Docs]:
-    """Returns the errors of an operation, as an argument of its route; those of keys and bodies are added to all."""
+    """Returns the errors of an operation as an argument of its route; those of keys and bodies are always added."""
     content = {"application/problem+json": {"schema": {"$ref": f"{REF}Problem"}}}
     return {status: {"description": _PROBLEMS[status], "content": content} for status in statuses}
 
 
 def deleted(*statuses: int) -> Docs:
-    """Returns the arguments of a route that deletes something and answers with no body."""
+    """Returns the arguments of a route that deletes something and returns no body."""
     description = {"response_description": "It is gone."}
     return {"status_code": 204, "response_class": Response, "responses": problems(*statuses), **description}
 
 
 def streamed(name: str, description: str, *statuses: int) -> Docs:
-    """Returns the arguments of a route that answers with a stream, each frame of the schema `name`."""
+    """Returns the arguments of a route that returns a stream, whose frames follow the schema `name`."""
     responses = {200: {"content": event_stream(name, description)}, **problems(*statuses)}
     return {"response_class": Response, "response_description": "A stream.", "responses": responses}
 
 
 def event_stream(name: str, description: str, **dialects: str) -> Docs:
-    """Returns the content of a response that is a stream, each frame of the schema `name`; or that of a dialect."""
+    """Returns the content of a streamed response, whose frames follow the schema `name`, or that of a dialect."""
     schema = _text_of(f"{REF}{name}") | {"description": description}
     for dialect, other in dialects.items():
         schema[f"x-event-schema-{dialect.replace('_', '-')}"] = {"$ref": f"{REF}{other}"}
@@ -76,7 +76,7 @@ def event_stream(name: str, description: str, **dialects: str) -> Docs:
 
 
 def install(app: FastAPI, routers: Sequence[APIRouter], described: Description) -> None:
-    """Makes `app.openapi()` give the whole document of the routers."""
+    """Makes `app.openapi()` return the complete document of the routers."""
 
     def openapi() -> Docs:
         if app.openapi_schema is None:
@@ -97,7 +97,7 @@ def _build(app: FastAPI, routers: Sequence[APIRouter], described: Description) -
         title=app.title, version=app.version, description=app.description, routes=app.routes, tags=described.tags
     )
     schemas: Docs = document.setdefault("components", {}).setdefault("schemas", {})
-    for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own error body, which nobody gets here
+    for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own error body, which isn't used here
         schemas.pop(name, None)
     _, definitions = models_json_schema(
         [
@@ -123,7 +123,7 @@ def _build(app: FastAPI, routers: Sequence[APIRouter], described: Description) -
 
 
 def _complete(operation: Docs, route: APIRoute, schemas: Docs, described: Description) -> None:
-    """Adds the body, the errors that all have, the key, and examples of streams."""
+    """Adds the body, the common errors, the key, and examples of streams."""
     bodies = _bodies(route.dependant)
     calls = {dependency.call for dependency in _dependencies(route.dependant)}
     schemes: Docs = next((schemes for call, schemes in described.callers if call in calls), dict[str, Any]())
@@ -148,7 +148,7 @@ def _complete(operation: Docs, route: APIRoute, schemas: Docs, described: Descri
 
 
 def _text_of(ref: str) -> Docs:
-    """Text whose frames or lines each follow a schema: OpenAPI 3.1 has no word for a stream's items."""
+    """Text with frames or lines that each follow a schema, because OpenAPI 3.1 can't describe a stream's items."""
     return {"type": "string", "x-event-schema": {"$ref": ref}}
 
 
@@ -168,7 +168,7 @@ def _models(events: Events) -> tuple[type[BaseModel], ...]:
 
 
 def _frames(events: Events, *, numbered: bool) -> list[Docs]:
-    """The schemas of a stream's frames: their fields, or the data alone where frames have no names."""
+    """The schemas of a stream's frames: their fields, or only the data if frames have no names."""
     if not isinstance(events, Mapping):
         return [{"$ref": f"{REF}{model.__name__}"} for model in events]
     number = {"id": {"type": "integer", "minimum": 1}} if numbered else {}
@@ -192,13 +192,13 @@ def _example_stream(stream: tuple[Events, bool], schemas: Docs) -> str:
 
 
 def _named(events: Events) -> Iterable[tuple[str, type[BaseModel]]]:
-    """The events of a stream that succeeds."""
+    """The events of a successful stream."""
     pairs = events.items() if isinstance(events, Mapping) else (("", model) for model in events)
     return ((name, model) for name, model in pairs if not model.__name__.endswith(("Error", "Fault")))
 
 
 def _example(schema: Docs, schemas: Docs) -> object:
-    """Puts an example together from those of the fields; optional fields without one are left out."""
+    """Builds an example from those of the fields; optional fields without one are left out."""
     if "$ref" in schema:
         return _example(schemas[schema["$ref"].removeprefix(REF)], schemas)
     if "examples" in schema:

@@ -15,12 +15,12 @@ from citewire_kit.errors import FieldViolation, InvalidArgument
 T = TypeVar("T")
 
 _MOST = 1000
-"""Items of a page, also where none are asked for: before there were pages, these lists came whole."""
+"""Items of a page, also by default, because these lists were complete before they had pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What a request says of the page that it wants."""
+    """A request's parameters for a page."""
 
     size: int
     token: str
@@ -31,15 +31,15 @@ class Pages:
     ) -> tuple[list[T], str]:
         """Returns the items of one page, in the order of their keys, and the token of the next; "" if there is none.
 
-        A page begins after the key of the last item before, so that what came or went meanwhile moves nothing else.
+        A page begins after the key of the previous page's last item, so that additions and deletions don't move others.
 
         Args:
-            items: All of them.
-            key: One each.
-            text: What `q` searches.
+            items: All items.
+            key: Returns an item's key.
+            text: Returns the text that `q` searches.
 
         Raises:
-            InvalidArgument: The token isn't one that this list gave (reason `INVALID_PAGE_TOKEN`).
+            InvalidArgument: The token isn't one of this list's (reason `INVALID_PAGE_TOKEN`).
         """
         after, part = read_token(self.token, self.q), self.q.casefold()
         left = sorted((item for item in items if part in text(item).casefold() and key(item) > after), key=key)
@@ -55,15 +55,15 @@ PagesDep = Annotated[Pages, Depends(_pages)]
 
 
 def write_token(q: str, key: tuple[str, ...]) -> str:
-    """Returns the token of the page after `key`, for requests with the same `q`."""
+    """Returns the token of the page that follows `key`, for requests with the same `q`."""
     return base64.urlsafe_b64encode(json.dumps([q, *key]).encode()).decode()
 
 
 def read_token(token: str, q: str) -> tuple[str, ...]:
-    """Returns the key that a page begins after; () for the first.
+    """Returns the key after which a page begins; () for the first.
 
     Raises:
-        InvalidArgument: The token isn't one that this list gave (reason `INVALID_PAGE_TOKEN`).
+        InvalidArgument: The token isn't one of this list's (reason `INVALID_PAGE_TOKEN`).
     """
     if not token:
         return ()
@@ -78,7 +78,7 @@ def read_token(token: str, q: str) -> tuple[str, ...]:
 
 
 def wrong_token() -> InvalidArgument:
-    """Returns the error of a page token that the list didn't give (reason `INVALID_PAGE_TOKEN`)."""
+    """Returns the error for an invalid page token (reason `INVALID_PAGE_TOKEN`)."""
     return InvalidArgument(
         "the page token isn't one that this list gave",
         reason="INVALID_PAGE_TOKEN",

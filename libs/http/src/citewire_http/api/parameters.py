@@ -19,12 +19,12 @@ MAX_KEY = 255
 
 
 async def check_parameters(request: Request) -> None:
-    """Refuses parameters of the address that the route doesn't know or that come twice: neither would have an effect.
+    """Rejects query parameters that the route doesn't know or that are repeated, because they would have no effect.
 
-    Of its path it refuses what no name can hold.
+    In the path, it rejects characters that no name can contain.
 
     Raises:
-        InvalidArgument: Each is named.
+        InvalidArgument: Names each of them.
     """
     wrong = Violations()
     for name, text in request.path_params.items():
@@ -36,7 +36,7 @@ async def check_parameters(request: Request) -> None:
     known = sorted(_query_names(route.dependant))
     for name, count in Counter(name for name, _ in request.query_params.multi_items()).items():
         if wrong.require(name in known, name[:64], _unknown_parameter(known)):
-            wrong.require(count == 1, name, "is there more than once")
+            wrong.require(count == 1, name, "is given more than once")
     wrong.raise_if_any()
 
 

@@ -89,7 +89,7 @@ def problem_response(error: CitewireError, extra: Mapping[str, Any] | None = Non
 
 
 def _budget_of(error: CitewireError) -> dict[str, Any]:
-    """Which budget is spent, what is left of it, and when it begins anew."""
+    """The budget that is used up, what is left of it, and when it resets."""
     shown: dict[str, Any] = {name: error.metadata[name] for name in ("budget", "resets_at") if name in error.metadata}
     amounts = {name: error.metadata[name] for name in ("limit_usd", "left_usd") if name in error.metadata}
     return shown | {name: float(amount) for name, amount in amounts.items()}
@@ -99,7 +99,7 @@ _LIMIT_NUMBERS = ("quota", "window_seconds", "used", "size_bytes")
 
 
 def _limit_of(error: CitewireError) -> dict[str, Any]:
-    """Which limit is reached, and what it is."""
+    """The limit that is reached, and its value."""
     if error.reason not in ("RATE_LIMITED", "STORAGE_FULL"):
         return {}
     numbers = {name: int(error.metadata[name]) for name in _LIMIT_NUMBERS if name in error.metadata}
@@ -107,11 +107,11 @@ def _limit_of(error: CitewireError) -> dict[str, Any]:
 
 
 Extra = Callable[[Request, CitewireError], Mapping[str, Any]]
-"""Members that an error's document has beyond the usual ones."""
+"""Additional members of an error's document."""
 
 
 def install(app: FastAPI, extra: Extra) -> None:
-    """Makes every error of the application's routes a problem document."""
+    """Turns all errors of the application's routes into problem documents."""
 
     async def citewire_error(request: Request, exc: Exception) -> Response:
         if not isinstance(exc, CitewireError):
@@ -133,7 +133,7 @@ def install(app: FastAPI, extra: Extra) -> None:
 
 
 async def _invalid_parameters(_request: Request, exc: Exception) -> Response:
-    """Parameters of the address that FastAPI refused."""
+    """Parameters that FastAPI rejected."""
     if not isinstance(exc, RequestValidationError):
         raise exc
     violations = [
@@ -151,7 +151,7 @@ async def _defect(_request: Request, exc: Exception) -> Response:
 
 
 def _error_of(request: Request, exc: HTTPException) -> CitewireError:
-    """What the framework itself refuses: unknown addresses and methods."""
+    """Errors of the framework itself: unknown addresses and methods."""
     match exc.status_code:
         case 404:
             return NotFound(f"there is nothing at {request.url.path}", reason="ROUTE_NOT_FOUND")

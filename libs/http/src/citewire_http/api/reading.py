@@ -23,23 +23,23 @@ _MAX_EXACT = 2**53
 
 
 def time_text(moment: datetime) -> str:
-    """Returns a moment as RFC 3339, in UTC."""
+    """Returns a time as RFC 3339, in UTC."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 class ReadableModel(BaseModel):
-    """A schema whose fields can be read from messages, and from values of our own."""
+    """A schema whose fields can be read from messages and from our own values."""
 
     names: ClassVar[Names] = {}
-    """What fields are read by, where it isn't their own name; `place.page` is a member of a member."""
+    """Source names of fields, if they differ; `place.page` is a member of a member."""
     parts: ClassVar[tuple[str, ...]] = ()
-    """Members of what is read whose own members count as its."""
+    """Members of the source whose own members are read as well."""
 
     @classmethod
     def read(cls, source: object, **fields: Any) -> Self:  # noqa: ANN401 # fields of any schema
-        """Returns what a source says, each field by its name; `fields` are beyond that, or instead.
+        """Reads each field from the source by its name; `fields` are added or take precedence.
 
-        What isn't set, and an empty text, is null or left out, as the field has it. Enums become texts, and moments
+        Unset values and empty texts become null or are left out, depending on the field. Enums become texts, and times
         RFC 3339.
         """
         held: tuple[Any, ...] = (source, *(getattr(source, part) for part in cls.parts))
@@ -49,7 +49,7 @@ class ReadableModel(BaseModel):
 
 @cache
 def _plan(model: type[ReadableModel], kinds: tuple[type[Any], ...]) -> list[tuple[str, Getter]]:
-    """Returns how each field is read, of those that a source has; `kinds` are the types of the source and its parts."""
+    """Returns how to read each field that a source has; `kinds` are the types of the source and its parts."""
     plan: list[tuple[str, Getter]] = []
     for name, field in model.model_fields.items():
         first, *rest = model.names.get(name, name).split(".")
@@ -127,7 +127,7 @@ def _converted(value: Any, nested: type[ReadableModel] | None) -> Any:  # noqa: 
 
 
 def struct_to_json(message: Struct) -> dict[str, Any]:
-    """Returns a message as a JSON object. A struct holds doubles only; whole numbers come back as they were sent."""
+    """Returns a message as a JSON object. A struct contains only doubles; whole numbers become integers again."""
     return json.loads(json_format.MessageToJson(message, indent=None), parse_float=_number)
 
 

@@ -16,22 +16,22 @@ MAX_ID = 2**53 - 1
 """Largest id of a document or chunk: what a JavaScript number holds exactly."""
 
 SCHEMA_VERSION = 2
-"""Of what is stored in the form of these schemas. 1 stands nowhere: it is what releases before wrote."""
+"""Version of data stored in the form of these schemas. Version 1 isn't marked: earlier releases wrote it."""
 
 
 class RequestModel(BaseModel):
-    """What a client sends. Unknown fields are refused: a misspelt option is an error, not ignored."""
+    """A request body. Unknown fields are rejected, so that a misspelt option isn't ignored."""
 
     model_config = ConfigDict(extra="forbid")
 
     def to_message(self, message_type: type[M], **fields: Any) -> M:  # noqa: ANN401 # fields of any message
-        """Returns a message of the fields that it has by the same name; `fields` are beyond them, or instead."""
+        """Returns a message with the fields of the same name; `fields` are added or take precedence."""
         shared = set(message_type.DESCRIPTOR.fields_by_name) & type(self).model_fields.keys() - fields.keys()
         return message_type(**{name: getattr(self, name) for name in shared}, **fields)
 
 
 class ResponseModel(ReadableModel):
-    """What the API sends. A field that is `MISSING` is left out, one that is None is null."""
+    """A response body. Fields that are `MISSING` are left out, and None becomes null."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -40,23 +40,23 @@ class ResponseModel(ReadableModel):
         return self.model_dump(mode="json", by_alias=True)
 
     def frame(self) -> str:
-        """Returns the line `data:` of a frame, with the empty line that ends it."""
+        """Returns the `data:` line of a frame, with the empty line at its end."""
         return f"data: {json.dumps(self.members(), ensure_ascii=False)}\n\n"
 
     def stored(self) -> dict[str, Any]:
-        """Returns it as it is stored: JSON's values, and the version of their form."""
+        """Returns it for storage: JSON values with the version of their form."""
         return {"schema_version": SCHEMA_VERSION} | self.members()
 
 
-# Of what is sent, only the schema has bounds: what the services say is not checked twice.
+# For responses, only the schema has bounds: values from the services aren't checked twice.
 Id = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MAX_ID})]
 Count = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0})]
 Ratio = Annotated[float, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
 Rounded = Annotated[float, AfterValidator(lambda score: round(score, 6))]
-"""A score with six digits: what follows is noise of 32-bit vectors."""
+"""A score with six digits: further ones are noise of 32-bit vectors."""
 Uuid = Annotated[str, WithJsonSchema({"type": "string", "format": "uuid"})]
 Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
-"""A moment as RFC 3339, in UTC."""
+"""A time as RFC 3339, in UTC."""
 Second = Annotated[Time, AfterValidator(lambda moment: re.sub(r"\.\d+", "", moment))]
 """The same, to the second."""
 
@@ -70,7 +70,7 @@ def _check_nesting(value: JsonObject) -> JsonObject:
 
 
 FlatObject = Annotated[JsonObject, AfterValidator(_check_nesting)]
-"""An object that is handed on to a service."""
+"""An object that is passed on to a service."""
 
 
 class FieldError(ResponseModel):

@@ -9,15 +9,15 @@ from citewire_kit.errors import invalid_field
 
 _WRONG: Final = "must be a day such as 2026-01-31 or a time such as 2026-01-31T08:00:00Z"
 _LONGEST: Final = len("2026-01-31T08:00:00.123456789+01:00")
-"""Python reads a hundred digits as a time, too."""
+"""Maximum length, because Python even parses a hundred digits as a time."""
 _DAY: Final = timedelta(days=1)
 
 
 def read_moment(field: str, text: str, *, after: timedelta = timedelta()) -> datetime:
-    """Reads a day, as its beginning and what comes `after` it, or a time. Times without a zone are UTC.
+    """Reads a time, or a day, which means its beginning plus `after`. Times without a zone are UTC.
 
     Raises:
-        InvalidArgument: It is neither; the field is named.
+        InvalidArgument: It is neither; the error names the field.
     """
     try:
         return _moment(text, after)
@@ -43,6 +43,6 @@ def _schema(day: str) -> WithJsonSchema:
 
 
 Moment = Annotated[datetime, BeforeValidator(lambda value: _moment(value, timedelta())), _schema("beginning")]
-"""A moment in a body; a day is its beginning."""
+"""A time in a body; a day means its beginning."""
 LastMoment = Annotated[datetime, BeforeValidator(lambda value: _moment(value, _DAY)), _schema("end")]
-"""A moment that ends something, itself not part of it; a day is its end."""
+"""An exclusive end in a body; a day means its end."""

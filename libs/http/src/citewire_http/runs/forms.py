@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 
 def from_json(kind: Any, value: Any) -> Any:  # noqa: ANN401 # fields are of any kind
-    """Returns a value as its type says: a dataclass, a message, a tuple, or the value itself."""
+    """Returns a value converted to its type: a dataclass, a message, a tuple, or the value itself."""
     if get_origin(kind) is tuple:
         return tuple(from_json(get_args(kind)[0], member) for member in value)
     if is_dataclass(kind):

@@ -21,9 +21,9 @@ from citewire_kit.tenant import Tenant
 
 _WATCH_SECONDS: Final = 0.5
 _ROUNDS: Final = 4
-"""Runs that aren't stored are looked at once in so many rounds: their readers stop them by leaving."""
+"""Runs that aren't stored are checked once in so many rounds, because their readers stop them by disconnecting."""
 _TOUCH_SECONDS: Final = 2.0
-"""A reader that was there so short a time ago still is: it says so every second."""
+"""Time for which a reader counts as present after its last sign, which it gives every second."""
 
 E = TypeVar("E")
 
@@ -44,14 +44,14 @@ class LiveRuns(Generic[E]):
     codec: Codec[E]
     store: RunStore
     lease_seconds: float
-    """After which a stored run counts as lost, if its gateway didn't renew it."""
+    """Time after which a stored run counts as lost if its gateway hasn't renewed it."""
     _runs: dict[UUID, _LiveRun] = field(default_factory=dict[UUID, _LiveRun])
 
     @asynccontextmanager
     async def track(
         self, tenant: Tenant, run_id: UUID, control: StreamControl, *, stored: bool
     ) -> AsyncGenerator[Recorder[E] | None]:
-        """Has a run stopped when that is wanted, during the block; where it is to be stored, by what is returned."""
+        """Watches for requests to stop a run during the block. Returns its recorder, if it is to be stored."""
         self._runs[run_id] = _LiveRun(tenant.org_id, control, stored)
         try:
             lose = partial(control.stop, "lost", run_lost())
@@ -67,7 +67,7 @@ class LiveRuns(Generic[E]):
         return state
 
     async def watch(self) -> None:
-        """Renews leases, and stops runs that others want stopped, until it is cancelled."""
+        """Renews leases, and stops runs on request, until it is cancelled."""
         number = 0
         while True:
             await asyncio.sleep(_WATCH_SECONDS)

@@ -13,9 +13,9 @@ from citewire_kit.tenant import Tenant
 E = TypeVar("E")
 
 _PAUSES: Final = (0.25, 0.5, 1.0)
-"""Seconds between two looks: the longer nothing came, the longer."""
+"""Seconds between polls, increasing while nothing arrives."""
 _TOUCH_SECONDS: Final = 1.0
-"""How often the run's gateway is told that somebody reads."""
+"""How often the run's gateway is notified of a reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class RunReader(Generic[E]):
     codec: Codec[E]
     store: RunStore
     may_read: Callable[[Sequence[Mapping[str, Any]]], Awaitable[bool]]
-    """Says whether the caller may see what these entries say."""
+    """Says whether the caller may see these entries."""
 
     async def stored(self, tenant: Tenant, run_id: UUID | None) -> list[dict[str, Any]]:
-        """Returns the entries of a run that is done; none if they are gone."""
+        """Returns the entries of a completed run; none if they have been deleted."""
         entries, last = list[dict[str, Any]](), 0
         while run_id is not None:
             page = await self.store.read(tenant, run_id, last)
@@ -42,8 +42,8 @@ class RunReader(Generic[E]):
         """Yields a run's events from the first, as they are stored.
 
         Raises:
-            Aborted: It lost its gateway (`RUN_LOST`), or how else it ended.
-            NotFound: What it says is not for the caller any more, or was erased (`RUN_NOT_FOUND`).
+            Aborted: It lost its gateway (`RUN_LOST`), or another error that ended it.
+            NotFound: The caller may no longer see it, or it was erased (`RUN_NOT_FOUND`).
         """
         last, is_over, idle, touched, clock = 0, False, 0, float("-inf"), asyncio.get_running_loop().time
         while True:

@@ -13,12 +13,12 @@ from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 
 _BEHIND_EVENTS: Final = 32
-"""Events that may be shown and not yet stored: further ones wait, while the database answers."""
+"""Maximum number of events shown but not yet stored; further ones wait while the database responds."""
 _BATCH_EVENTS: Final = _BEHIND_EVENTS // 2
 _BATCH_SECONDS: Final = 0.2
-"""A batch is written when it has so many events, or its first is so old: before the limits, which are 32 and 250 ms."""
+"""A batch is written at this number of events or age of the first: below the limits, which are 32 and 250 ms."""
 _PATIENCE_SECONDS: Final = 1.0
-"""How long an event waits for a database that doesn't answer. The next ones don't, until it does."""
+"""How long an event waits for a database that doesn't respond. The next ones don't wait until it does."""
 _AGAIN_SECONDS: Final = 1.0
 """Pause after a batch that couldn't be stored."""
 
@@ -31,11 +31,11 @@ class Codec(ABC, Generic[E]):
     """Events as they are stored: entries of JSON with a `type`, of which `done` and `error` end a run."""
 
     version: int
-    """Of the form."""
+    """Version of the form."""
 
     @abstractmethod
     def count(self, event: E) -> int:
-        """Returns how many numbers an event takes."""
+        """Returns how many sequence numbers an event uses."""
 
     @abstractmethod
     def dump(self, events: Sequence[E]) -> list[dict[str, Any]]:
@@ -43,27 +43,27 @@ class Codec(ABC, Generic[E]):
 
     @abstractmethod
     def load(self, entries: Sequence[Mapping[str, Any]]) -> Iterator[E]:
-        """Yields the events that `dump` wrote.
+        """Yields the events written by `dump`.
 
         Raises:
-            CitewireError: What ended the run, where it isn't done.
+            CitewireError: The error that ended the run, if it didn't complete.
         """
 
 
 class Recorder(Generic[E]):
-    """Stores one run's events as they come, in batches."""
+    """Stores one run's events as they arrive, in batches."""
 
     def __init__(
         self, codec: Codec[E], store: RunStore, tenant: Tenant, run_id: UUID, lose: Callable[[], None]
     ) -> None:
-        """`lose` is called when the run turns out to have been taken for lost."""
+        """`lose` is called if others have declared the run lost."""
         self._codec = codec
         self._store = store
         self._tenant = tenant
         self._run_id = run_id
         self._lose = lose
         self._events: list[E] = []
-        self._since = 0.0  # when the first of them came
+        self._since = 0.0  # when the first of them arrived
         self._count = self._last = self._stored = 0
         self._batch: Batch | None = None
         self._some, self._many, self._over = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -73,7 +73,7 @@ class Recorder(Generic[E]):
         self._writing: asyncio.Task[None] | None = None
 
     async def add(self, event: E) -> None:
-        """Takes an event that is about to be shown; waits while too many aren't stored, if storing works."""
+        """Adds an event that is about to be shown; waits while too many aren't stored, if storing works."""
         if not self._events:
             self._since = self._now()
         self._events.append(event)
@@ -86,14 +86,14 @@ class Recorder(Generic[E]):
             self._keeps_up = await _pause(self._written, _PATIENCE_SECONDS)
 
     def begin(self, opening: asyncio.Task[None]) -> None:
-        """Stores from now on, as soon as the exchange is opened."""
+        """Starts storing, once the exchange is open."""
         self._writing = asyncio.create_task(self._write(opening))
 
     async def rest(self, error: CitewireError | None) -> list[Batch]:
-        """Ends, and returns what is left to be stored: after it nothing follows.
+        """Ends recording, and returns the batch that remains to be stored.
 
         Args:
-            error: How the run ended; None if it is done.
+            error: The error that ended the run; None if it completed.
         """
         self._over.set()
         self._some.set()
@@ -117,7 +117,7 @@ class Recorder(Generic[E]):
                 await _pause(self._many, self._since + _BATCH_SECONDS - self._now())
             if self._over.is_set():
                 return
-            batch = self._batch = self._batch or self._take()  # one that failed may stand there: as it was
+            batch = self._batch = self._batch or self._take()  # a failed batch is written again unchanged
             try:
                 if not await self._store.append(self._tenant, self._run_id, batch):
                     self._lose()
@@ -140,7 +140,7 @@ class Recorder(Generic[E]):
 
 
 async def _pause(event: asyncio.Event, seconds: float) -> bool:
-    """Waits for an event, or so long; returns whether it came."""
+    """Waits for an event, with a timeout; returns whether it was set."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

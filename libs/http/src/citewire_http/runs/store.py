@@ -16,60 +16,60 @@ from citewire_kit.tenant import Tenant
 
 SQL = load_queries("citewire_http.runs", "runs.sql")
 _PAGE = 64
-"""Batches that a reader takes at once."""
+"""Batches that a reader gets at once."""
 
 log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Events that were stored together."""
+    """Events stored together."""
 
     first: int
     last: int
     """Numbers of the first and the last event: each event has one, each piece of text too."""
     entries: list[dict[str, Any]]
-    """As a `Codec` writes them."""
+    """The entries, as written by a `Codec`."""
     codec: int = 0
     """Version of their form."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run whose events are stored."""
+    """A run with stored events."""
 
     run_id: UUID
     request_id: str
     shown: Sequence[str]
-    """Names of the events that its readers are shown."""
+    """Names of the events shown to its readers."""
     ended: bool
 
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    """The next batches of a run, and how it stands with it."""
+    """The next batches of a run, and its state."""
 
     batches: Sequence[Batch]
     more: bool
-    """Whether further ones are stored."""
+    """Whether more batches are stored."""
     ended: bool
     """Whether nothing can follow."""
     lost: bool
     """Whether it ended because its gateway is gone."""
     overdue: bool
-    """Whether its gateway seems to be gone: its lease has passed."""
+    """Whether its gateway seems to be gone, because its lease has expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """What a gateway has to know of a run of its own."""
+    """What a gateway has to know about its own run."""
 
     run_id: UUID
     cancelled: bool
     lost: bool
-    """Whether others have taken it for lost: its lease had passed."""
+    """Whether others have declared it lost, because its lease had expired."""
     read_seconds: float | None
-    """How long ago a reader was there, at whichever gateway."""
+    """How long ago a reader was present at any gateway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class RunStore:
             return await add_batch(connection, tenant, run_id, batch)
 
     async def find(self, tenant: Tenant, run_id: UUID) -> StoredRun:
-        """Returns a run of the user's.
+        """Returns one of the user's runs.
 
         Raises:
             NotFound: There is none, or its events aren't stored (`RUN_NOT_FOUND`).
@@ -96,20 +96,20 @@ class RunStore:
         return StoredRun(*row)
 
     async def find_running(self, tenant: Tenant, conversation_id: UUID) -> StoredRun | None:
-        """Returns the stored run that is writing the next answer of a conversation of the user's."""
+        """Returns the stored run that is writing the next answer of one of the user's conversations."""
         values = {"org": tenant.org_id, "user": tenant.user_id, "conversation": conversation_id}
         async with tenant_transaction(self.pool, tenant) as connection:
             row = await (await connection.execute(SQL["find_conversation_run"], values)).fetchone()
         return None if row is None else StoredRun(*row)
 
     async def read(self, tenant: Tenant, run_id: UUID, after: int, *, touch: bool = False) -> RunPage:
-        """Returns the next batches of a run of the user's.
+        """Returns the next batches of one of the user's runs.
 
         Args:
-            tenant: Whose run it is.
+            tenant: The run's owner.
             run_id: The run.
-            after: Number of the last event that is known.
-            touch: Whether its gateway is to know that somebody reads it.
+            after: Number of the last known event.
+            touch: Whether to notify its gateway of a reader.
         """
         values = _names(tenant, run_id) | {"after": after, "limit": _PAGE}
         async with tenant_transaction(self.pool, tenant) as connection:
@@ -124,13 +124,13 @@ class RunStore:
         return RunPage(batches, more=more, ended=ended and not more, lost=lost, overdue=overdue)
 
     async def lose(self, tenant: Tenant, run_id: UUID) -> None:
-        """Closes a run whose lease has passed: its gateway is gone, and nobody goes on for it."""
+        """Closes a run whose lease has expired: its gateway is gone, and no other one takes over."""
         async with tenant_transaction(self.pool, tenant) as connection:
             lost = (await connection.execute(SQL["lose_run"], _names(tenant, run_id))).rowcount
         RUNS.labels("lost").inc(lost)
 
     async def cancel(self, tenant: Tenant, run_id: UUID) -> str:
-        """Has a run of the user's stopped, wherever it is; returns the state of its exchange.
+        """Requests one of the user's runs to stop, on any gateway; returns the state of its exchange.
 
         Raises:
             NotFound: There is none (`RUN_NOT_FOUND`).
@@ -142,7 +142,7 @@ class RunStore:
         return row[0]
 
     async def watch(self, runs: Mapping[UUID, str], lease_seconds: float) -> list[RunState]:
-        """Renews the leases of a gateway's stored runs; returns those that it has to do something about.
+        """Renews the leases of a gateway's stored runs; returns those that need action.
 
         Args:
             runs: The organisation of each.
@@ -153,7 +153,7 @@ class RunStore:
             return [RunState(*row) for row in await (await connection.execute(SQL["watch_runs"], values)).fetchall()]
 
     async def sweep(self, most: int = 1000) -> None:
-        """Forgets the events of runs that ended long enough ago."""
+        """Deletes the events of runs that ended long enough ago."""
         async with transaction(self.pool) as connection:
             row = await (await connection.execute(SQL["sweep_run_events"], {"most": most})).fetchone()
         if row is not None and row[0]:
@@ -161,7 +161,7 @@ class RunStore:
 
 
 async def add_batch(connection: Connection, tenant: Tenant, run_id: UUID, batch: Batch) -> bool:
-    """Stores a batch in a transaction of the tenant's; returns false if the run has ended."""
+    """Stores a batch in a tenant's transaction; returns false if the run has ended."""
     values = _names(tenant, run_id) | {
         "first": batch.first,
         "last": batch.last,
@@ -172,7 +172,7 @@ async def add_batch(connection: Connection, tenant: Tenant, run_id: UUID, batch:
 
 
 def no_such_run(run_id: UUID | str) -> NotFound:
-    """Returns the error for a run that isn't there, is another's, or whose events aren't stored: they look the same."""
+    """Returns the error for a run that doesn't exist, is another user's, or isn't stored: they look the same."""
     return NotFound(
         f"there is no run {str(run_id)[:64]}, or its events aren't stored (see grace_seconds and detach)",
         reason="RUN_NOT_FOUND",
@@ -180,7 +180,7 @@ def no_such_run(run_id: UUID | str) -> NotFound:
 
 
 def run_lost() -> Aborted:
-    """Returns the error of a run whose gateway is gone; nobody goes on for it."""
+    """Returns the error for a run whose gateway is gone; no other one takes over."""
     return Aborted("the answer was lost with the server that wrote it: ask again", reason="RUN_LOST")
 
 
