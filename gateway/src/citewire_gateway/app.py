@@ -148,7 +148,7 @@ _DESCRIPTION = "Cited answers over your own documents."
 
 
 async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain: Drain) -> Services:
-    """Opens pool and channels and puts everything together; the stack closes it.
+    """Opens pool and channels and assembles everything; the stack closes it.
 
     Raises:
         StartupError: The connection string is malformed.
@@ -197,7 +197,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         judge_seconds=settings.judge_seconds,
     )
     chats, background = ChatStore(pool), BackgroundTasks()
-    stack.push_async_callback(background.settled)  # before the pool goes: what has ended is still being written
+    stack.push_async_callback(background.settled)  # before the pool closes: ended chats are still being written
     corpus = CorpusClient(
         retriever_channel, calls, seconds=settings.request_seconds, transfer_seconds=settings.transfer_seconds
     )
@@ -297,7 +297,7 @@ def build_app(services: Services, api: FastAPI | None = None) -> ASGIApp:
 
 
 def build_api() -> FastAPI:
-    """Builds the API: routes, errors and its document, which need no services."""
+    """Builds the API: routes, errors and the OpenAPI document, which need no services."""
     app = FastAPI(
         title="Citewire",
         version=version("citewire-gateway"),
@@ -305,8 +305,8 @@ def build_api() -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        default_response_class=JSONResponse,  # numbers as Python writes them; fast paths are the routes' own
-        # Our middleware makes the request's span and metrics; FastAPI's own would be a second root beside it.
+        default_response_class=JSONResponse,  # Python's JSON encoder; fast paths are in the routes
+        # Our middleware creates the request's span and metrics; FastAPI's own would be a second root span.
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
     for module in ROUTES:
@@ -318,7 +318,7 @@ def build_api() -> FastAPI:
 
 
 def _init_metrics() -> None:
-    """Makes all series exist before the first request."""
+    """Creates all series before the first request."""
     init_client(SERVICES)
     metrics.init_streams(DIALECTS)
     metrics.init_limits(*(measure for measure in Measure if measure is not Measure.STORED_BYTES))

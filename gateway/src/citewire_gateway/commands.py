@@ -43,14 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         case "audit":
             raise SystemExit(run(run_audit(options)))
         case _:
-            # Imported here: the other commands need no HTTP application, which takes longer to import than they run.
+            # Imported here, because other commands don't need the HTTP application, whose import is slow.
             from citewire_gateway.serving import main as serve
 
             serve()
 
 
 async def _rotate() -> int:
-    """Wraps all tenants' sealed providers again under the newest master key."""
+    """Rewraps all tenants' sealed providers under the newest master key."""
     configure_logging("gateway", level="INFO", log_format="console")
     settings = load_settings(RotateSettings)
     async with AsyncExitStack() as stack:
@@ -67,7 +67,7 @@ async def _rotate() -> int:
             sys.stderr.write(f"{exc.message}\n")
             return EXIT_FAILED
     print_line(
-        f"{rotation.wrapped} wrapped again, {rotation.current} already under the newest master key, "
+        f"{rotation.wrapped} rewrapped, {rotation.current} already under the newest master key, "
         f"{rotation.gone} deleted meanwhile, {rotation.failed} failed"
     )
     if rotation.failed:

@@ -7,7 +7,7 @@ from citewire_gateway.profiles.builtin import PROFILES
 from citewire_kit.enums import enum_text
 
 CITATIONS = Counter(
-    "citewire_citations_total", "Citations that were verified, by what was found.", ["verdict", "profile"]
+    "citewire_citations_total", "Verified citations, by verdict.", ["verdict", "profile"]
 )
 UNCITED_SENTENCES = Counter(
     "citewire_uncited_sentences_total", "Sentences that state facts and cite nothing.", ["profile"]
@@ -21,12 +21,12 @@ FIRST_TEXT = Histogram(
 
 CALL_WAIT_SECONDS = Histogram(
     "citewire_gateway_call_wait_seconds",
-    "Seconds that calls of embedder or retriever waited for their organisation's turn, of those that had to.",
+    "Seconds that calls to embedder or retriever waited for their organisation's turn, if they had to.",
     buckets=(0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 30),
 )
 
 _OWN = "own"
-"""A tenant's own profiles together: their names are unbounded."""
+"""Common label of tenants' own profiles, because their names are unbounded."""
 
 for _profile in (*PROFILES, _OWN):
     UNCITED_SENTENCES.labels(_profile)

@@ -17,7 +17,7 @@ from citewire_gateway.chat.run import ChatRun
 
 
 def answer_details(run: ChatRun, usage: generator_pb2.TokenUsage, *, done: bool) -> AnswerDetails:
-    """Returns what is known of a chat when it ends, and what it spent; `done`: whether its answer is whole."""
+    """Returns a chat's final details and usage; `done`: whether its answer is complete."""
     outcome, policy = run.outcome(), run.chat.profile.answer
     tokens = Usage(run.embedding_tokens, usage.prompt_tokens, usage.completion_tokens, cost_usd=run.cost_usd)
     verified = [VerifiedCitation.read(event) for event in run.verified]

@@ -92,11 +92,11 @@ AUDITED: Final[Mapping[tuple[str, str], tuple[Action, str]]] = {
     ("PUT", "/v1/profiles/{name}"): (Action.PROFILE_SET, "profile:{name}"),
     ("DELETE", "/v1/profiles/{name}"): (Action.PROFILE_DELETE, "profile:{name}"),
 }
-"""Action and object, with the parameters of the address. Routes name further objects with `audit.touch`."""
+"""Action and object, with path parameters. Routes name further objects with `audit.touch`."""
 
 UNAUDITED: Final[frozenset[tuple[str, str]]] = frozenset(
     {
-        # What the server offers, the same for everyone of an organisation.
+        # What the server offers, the same for everyone in an organisation.
         ("GET", "/v1/models"),
         ("GET", "/v1/models/{name}"),
         ("GET", "/anthropic/v1/models"),
@@ -105,7 +105,7 @@ UNAUDITED: Final[frozenset[tuple[str, str]]] = frozenset(
         ("GET", "/v1/profiles"),
         ("GET", "/v1/limits"),
         ("GET", "/v1/operator/plans"),
-        # The way to the identity provider, and who the caller is.
+        # Redirects to the identity provider, and who the caller is.
         ("GET", "/v1/auth/login"),
         ("GET", "/v1/auth/session"),
         # Probes and documentation, which need no caller.
@@ -124,7 +124,7 @@ UNAUDITED: Final[frozenset[tuple[str, str]]] = frozenset(
 
 
 def audited(scope: Scope) -> tuple[Action, str] | None:
-    """Returns what a request is in the audit trail; None: nothing."""
+    """Returns a request's action and object in the audit trail; None if it isn't recorded."""
     entry = AUDITED.get((scope["method"], route_of(scope)))
     if entry is None:
         return None

@@ -41,15 +41,15 @@ def make_chat_input(
     """Checks a request against its profile.
 
     Args:
-        body: What is asked for, in the native form; what it leaves out is the profile's.
-        profile: The profile, with the request's body.
-        tenant: Who asks.
+        body: The request in the native form; the profile determines what it leaves out.
+        profile: The profile, with the request's changes.
+        tenant: The caller.
         dialect: Name of the wire format.
-        settings: The gateway's.
-        asked: The conversation as another API's clients have it, with what else they ask; then `body` has none.
+        settings: The gateway's settings.
+        asked: The conversation and further parameters from another API's request; `body` then has none.
 
     Raises:
-        InvalidArgument: Every field that is wrong is named.
+        InvalidArgument: Names all invalid fields.
     """
     asked = asked or read_question(body)
     messages = tuple(asked.messages)
@@ -81,7 +81,7 @@ def make_chat_input(
     violations.require(
         not include - profile.events - profile.optional_events,
         "include",
-        f"holds events that profile {profile.name} doesn't have",
+        f"contains events that profile {profile.name} doesn't have",
     )
     violations.require(
         len(asked.instructions.encode()) <= MAX_INSTRUCTIONS_BYTES,
@@ -120,16 +120,16 @@ def make_chat_input(
 
 
 def shown_events(profile: Profile, include: Collection[EventType]) -> frozenset[EventType]:
-    """Returns the events that a stream may show: calls of tools always, as the request brought the tools."""
+    """Returns the events that a stream may show: always including tool calls, because the request has the tools."""
     return profile.events | (profile.optional_events & set(include)) | {EventType.TOOL_CALL}
 
 
 @dataclass(frozen=True, slots=True)
 class ChatCall(Call):
-    """A call of a route that answers with a chat."""
+    """A call of a route that returns a chat."""
 
     async def find_profile(self, name: str | None) -> Profile:
-        """Returns a profile, the default where there is no name. Raises `NotFound`."""
+        """Returns a profile, by default the default one. Raises `NotFound`."""
         return await self.services.profiles.find(self.tenant, name or self.services.settings.default_profile)
 
     async def answer(
@@ -140,12 +140,12 @@ class ChatCall(Call):
         dialect: ChatDialect,
         asked: Asked | None = None,
     ) -> Response:
-        """Answers a body, of which `native` and `asked` are what it means: see `make_chat_input`."""
+        """Answers a request, given as `native` and `asked`: see `make_chat_input`."""
         chat = make_chat_input(native, profile, self.tenant, dialect.name, self.services.settings, asked)
         return await self.respond(body, chat, dialect)
 
     async def respond(self, body: RequestModel, chat: ChatInput, dialect: ChatDialect) -> Response:
-        """Runs the chat into its dialect; with an Idempotency-Key, at most once for the same body."""
+        """Runs the chat and encodes it in its dialect; with an Idempotency-Key, at most once for the same body."""
         operation = f"chat:{type(dialect).__name__}"
         chat = replace(
             chat,
@@ -158,7 +158,7 @@ class ChatCall(Call):
         return _running(self.services, chat, dialect, held)
 
     def url_of(self, citation: Citation) -> str:
-        """Returns where a citation's original can be opened, as the caller reaches us."""
+        """Returns the URL of a citation's original, as reachable by the caller."""
         return citation.url if citation.chunk.url else str(self.request.base_url).rstrip("/") + citation.url
 
 
@@ -167,14 +167,14 @@ ChatCallDep = Annotated[ChatCall, Depends()]
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """What the first request with a key was answered."""
+    """The response to the first request with a key."""
 
     run_id: UUID | None
-    """None of an answer that the release before kept."""
+    """None for a response stored by the previous release."""
     stored: list[dict[str, Any]]
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """The same events again."""
+        """Yields the same events again."""
         for event in EVENT_CODEC.load(self.stored):
             yield event
 
@@ -182,7 +182,7 @@ class _Earlier:
 async def _claim(
     services: Services, chat: ChatInput, key: str, operation: str, request_hash: bytes
 ) -> Claim | _Earlier:
-    """Takes a key, or returns what was answered with it, as long as the caller may read that."""
+    """Claims a key, or returns the earlier response, as long as the caller may read it."""
     held = await services.idempotency.claim(
         chat.tenant,
         key,
@@ -195,13 +195,13 @@ async def _claim(
     stored = held.response.get("events") or await services.runs.stored(chat.tenant, held.run_id)
     if stored and await services.reader.may_read_entries(stored):
         return _Earlier(held.run_id, stored)
-    # Written from what the caller may not see any more, or from what is gone: it is asked anew.
+    # It was written from documents that are deleted or no longer visible to the caller, so the question is asked again.
     await services.idempotency.forget(chat.tenant, key)
     return await _claim(services, chat, key, operation, request_hash)
 
 
 def _running(services: Services, chat: ChatInput, dialect: ChatDialect, held: Claim | _Earlier | None) -> Response:
-    """The answer: what was answered with the key before, or the chat as it runs."""
+    """The response: the earlier one for the key, or the running chat."""
 
     def run(control: StreamControl) -> AsyncGenerator[Event, None]:
         if isinstance(held, _Earlier):
@@ -227,7 +227,7 @@ def _running(services: Services, chat: ChatInput, dialect: ChatDialect, held: Cl
 
 
 async def _answering(events: AsyncGenerator[Event, None], claim: Claim, run_id: UUID) -> AsyncGenerator[Event, None]:
-    """Passes a chat's events on; has its key answered with them when it is done, and given back when it isn't."""
+    """Passes a chat's events on; stores them under its key when it completes, and otherwise releases the key."""
     answered = False
     try:
         async with aclosing(events):
@@ -242,7 +242,7 @@ async def _answering(events: AsyncGenerator[Event, None], claim: Claim, run_id: 
 
 
 def _with_options(profile: Profile, body: ChatRequest, asked: Asked) -> Profile:
-    """The profile with what this request changes of it."""
+    """The profile with this request's changes."""
     include, answer = body.events(), dict[str, Any]()
     if EventType.CITATION in include:
         answer["verify_citations"] = True

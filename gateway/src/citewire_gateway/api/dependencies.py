@@ -67,7 +67,7 @@ ServicesDep = Annotated[Services, Depends(get_services)]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that is done once: who sends it, to what, and with which Idempotency-Key."""
+    """A request that is performed once: its sender, its route and its Idempotency-Key."""
 
     request: Request
     tenant: TenantDep
@@ -76,13 +76,13 @@ class Call:
 
 
 def read_id(text: str) -> int | None:
-    """Reads the id of a document or chunk; None if it can't be one."""
+    """Reads the id of a document or chunk; None if it is invalid."""
     number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 16 else 0
     return number if 1 <= number <= MAX_ID else None
 
 
 def document_number(text: str) -> int:
-    """Reads a document's id; what can't be one doesn't exist."""
+    """Reads a document's id; an invalid one is treated as not existing."""
     number = read_id(text)
     if number is None:
         raise no_document(text)

@@ -55,7 +55,7 @@ _OPERATOR = {"operator": {"type": "http", "scheme": "bearer", "description": "`c
 
 
 def install(app: FastAPI, routers: Sequence[APIRouter]) -> None:
-    """Makes `app.openapi()` give the whole document of the routers."""
+    """Makes `app.openapi()` return the complete document of the routers."""
     callers = ((authenticate, _MEMBER), (authenticate_operator, _OPERATOR))
     described = openapi.Description(_TAGS, _STREAMS, (DocumentForm, DocumentBody, AddressBody, FileForm), callers)
     openapi.install(app, routers, described)

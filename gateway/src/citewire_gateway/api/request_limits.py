@@ -11,7 +11,7 @@ _FORM_OVERHEAD = MIB  # a form's other fields and boundaries
 
 
 def time_budget(settings: GatewaySettings) -> Seconds:
-    """Returns the time budgets: chats, transfers, and all the rest."""
+    """Returns the time budgets of chats, transfers and other requests."""
 
     def seconds(method: str, path: str) -> float:
         if path.startswith(_CHATS):
@@ -29,7 +29,7 @@ def is_upload(path: str, content_type: str) -> bool:
 
 
 def body_limit(settings: GatewaySettings) -> BodyLimit:
-    """Returns the limits of bodies: forms of documents, and all the rest."""
+    """Returns the size limits of document forms and of other bodies."""
 
     def limit(path: str, content_type: str) -> Limit:
         if is_upload(path, content_type):

@@ -34,10 +34,10 @@ from citewire_kit.pace import paced
 from citewire_kit.plan_limits import Measure
 
 _LEASE_SECONDS = 120.0
-"""How long an Idempotency-Key of an upload is held for a gateway that died: the body is complete by then."""
+"""How long an upload's Idempotency-Key stays claimed if its gateway crashed: the body is complete by then."""
 _REPEATED = ("tags", "readers")
 _VALIDITY = {"valid_from": timedelta(), "valid_until": timedelta(days=1)}
-"""Bounds, and what a day's beginning is from each."""
+"""Limits of validity, with the offset to add if only a day is given."""
 _MAX_METADATA = 64 * 1024
 _TYPES = get_args(DocumentType)
 
@@ -74,7 +74,7 @@ def upload_header(form: Form, document_id: int | None) -> corpus_pb2.UploadHeade
 
 
 def is_relative(path: str) -> bool:
-    """Whether a path stays in its folder, is written with `/`, and holds nothing that a terminal would obey."""
+    """Whether a path stays in its folder, uses `/`, and contains no control characters."""
     return path.isprintable() and "\\" not in path and not {"", ".", ".."}.intersection(path.split("/"))
 
 
@@ -87,10 +87,10 @@ def _tags(wrong: Violations, values: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class UploadCall(Call):
-    """A call that stores a document, or a new version of one: with a key, at most once."""
+    """A call that stores a document or a new version of one; with a key, at most once."""
 
     async def store(self, document_id: int | None) -> Document:
-        """Takes a form or a JSON body and hands it to the retriever."""
+        """Reads a form or a JSON body and sends it to the retriever."""
         media_type = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type == "multipart/form-data":
             return await self.store_form(document_id)
@@ -100,7 +100,7 @@ class UploadCall(Call):
         return await self.store_json(document_id, parse_json(await self.request.body()))
 
     async def store_json(self, document_id: int | None, given: object) -> Document:
-        """Hands a text to the retriever, or an address that it fetches a file from."""
+        """Sends a text to the retriever, or a URL from which it fetches a file."""
         if is_address(given):
             return await self._fetch(document_id, validate(AddressBody, given))
         body = validate(DocumentBody, given)
@@ -118,7 +118,7 @@ class UploadCall(Call):
     async def store_form(
         self, document_id: int | None, *, read: Callable[[Form, int | None], corpus_pb2.UploadHeader] = upload_header
     ) -> Document:
-        """Hands a form's file to the retriever; `read` makes its header of the form's fields."""
+        """Sends a form's file to the retriever; `read` builds the header from the form's fields."""
         media_type, services = self.request.headers.get("content-type", ""), self.services
         if not media_type.lower().startswith("multipart/form-data"):
             raise unsupported_media_type(media_type, "multipart/form-data")
@@ -135,7 +135,7 @@ class UploadCall(Call):
                 return await self._upload(document_id, read(form, document_id), form.digest, form.data)
 
     async def store_file(self, document_id: int | None, file: FileBody, digest: bytes) -> Document:
-        """Hands a small file to the retriever; what is the same has the same digest."""
+        """Sends a small file to the retriever; equal content has the same digest."""
         await self._take(len(file.content))
 
         async def data() -> AsyncGenerator[bytes, None]:
@@ -170,14 +170,14 @@ class UploadCall(Call):
         return await self._once(document_id, hash_json(body.model_dump(mode="json")), fetch)
 
     async def _take(self, size: int) -> Taken:
-        """Counts an upload and its bytes before it is read; returns what it took of the bytes."""
+        """Counts an upload and its bytes before it is read; returns the reserved bytes."""
         await self.services.limiter.take(self.tenant, Measure.UPLOADS)
         return await self.services.limiter.take(self.tenant, Measure.UPLOAD_BYTES, size)
 
     async def _once(
         self, document_id: int | None, digest: bytes, store: Callable[[str], Awaitable[corpus_pb2.Document]]
     ) -> Document:
-        """Has a document stored; with a key, at most once."""
+        """Stores a document; with a key, at most once."""
         if self.key is None:
             return Document.read(await store(""))
         operation = "documents" if document_id is None else f"documents/{document_id}"
@@ -187,9 +187,9 @@ class UploadCall(Call):
         )
         if isinstance(held, StoredAnswer):
             if not await self.services.reader.may_read([int(held.response["id"])]):
-                raise no_document(str(held.response["id"]))  # it was deleted since, or hidden from who saved it
+                raise no_document(str(held.response["id"]))  # it has since been deleted, or hidden from its owner
             return Document.model_validate(held.response)
-        # The retriever keeps it with what it makes: where its answer was lost, the same request doesn't make it twice.
+        # The retriever stores it with the document, so that a repeated request after a lost response creates none.
         named = json.dumps([self.tenant.user_id, operation, self.key, request_hash.hex()]).encode()
         try:
             document = Document.read(await store(hashlib.sha256(named).hexdigest()))

@@ -44,16 +44,16 @@ FALLBACK_UTILITY = 0.7
 _OF_CHUNK = sorted(
     {*generator_pb2.Passage.DESCRIPTOR.fields_by_name} & {*retriever_pb2.Chunk.DESCRIPTOR.fields_by_name}
 )
-"""What a passage says of its chunk, by the same name."""
+"""Fields that a passage copies from its chunk."""
 
 Results = tuple[retriever_pb2.SearchResult, ...]
 
 
 class AnswerWriter:
-    """Lets the generator write answers."""
+    """Calls the generator to write answers."""
 
     def __init__(self, generator: Generator, begin: Callable[[ChatRun], Awaitable[Sequence[Event]]]) -> None:
-        """`begin` writes the question down, and returns what is to be said before the answer."""
+        """`begin` stores the question, and returns the events to send before the answer."""
         self._generator = generator
         self._begin = begin
 
@@ -69,12 +69,12 @@ class AnswerWriter:
 
         Args:
             run: The chat run.
-            results: What the answer may use.
-            counts: Of whole items, where they are what `results` are from.
-            cite: False where nothing was looked for.
+            results: The results that the answer may use.
+            counts: Counts of whole items, if `results` come from them.
+            cite: False if there was no retrieval.
         """
         async with aclosing(self._generator.generate(generate_request(run, results))) as stream:
-            # The question is written down while the model starts; both must have worked before an answer is shown.
+            # The question is stored while the model starts; both must succeed before an answer is shown.
             starting = asyncio.ensure_future(_start(stream))
             try:
                 for event in await self._begin(run):
@@ -92,7 +92,7 @@ class AnswerWriter:
             if cite:
                 yield Citations(citations)
             async for message in stream:
-                # Deltas first: there is one per token, and one of all others.
+                # Deltas first: there is one per token, and one of each other event.
                 if message.HasField("delta"):
                     yield Tokens(tuple(message.delta.texts))
                 elif (event := _event(run, message)) is not None:
@@ -101,7 +101,7 @@ class AnswerWriter:
             yield event
 
     async def _suggest(self, run: ChatRun, results: Results) -> Sequence[Event]:
-        """Adds questions that the passages do answer, where the answer found none and offers too few itself."""
+        """Adds questions that the passages can answer, if the answer is a not-found one and offers too few itself."""
         suggest, given = run.chat.profile.suggest, run.suggested_questions
         if suggest is None or not run.not_found or given >= suggest.minimum or not results or not run.answer:
             return ()
@@ -117,7 +117,7 @@ class AnswerWriter:
         try:
             response = await self._generator.suggest_questions(request)
         except CitewireError as exc:
-            # The answer itself is complete: it isn't taken back because an offer to go on could not be made.
+            # The answer itself is complete, and isn't discarded because suggestions failed.
             log.warning("suggestions_failed", reason=exc.reason, error=exc.message)
             run.steps.append(suggestions_failed_step(exc))
             return run.new_steps()
@@ -132,14 +132,14 @@ class AnswerWriter:
 class Reflection:
     """Decides, assesses and rewrites with the generator.
 
-    None of these may cost an answer: where a call fails, the documented default stands in and says so.
+    None of these may prevent an answer: if a call fails, the documented default is used, and a step says so.
     """
 
     def __init__(self, generator: Generator) -> None:
         self._generator = generator
 
     async def decide(self, chat: ChatInput) -> tuple[generator_pb2.DecideResponse, Step | None]:
-        """Returns whether the question needs retrieval, which it does where that can't be found out; and who failed."""
+        """Returns whether the question needs retrieval (true if that can't be determined), and the failed provider."""
         try:
             decision = await self._generator.decide(
                 generator_pb2.DecideRequest(question=chat.question, **_model_fields(chat))
@@ -153,7 +153,7 @@ class Reflection:
     async def judge_relevance(
         self, chat: ChatInput, question: str, passages: Sequence[generator_pb2.Passage]
     ) -> tuple[generator_pb2.JudgeRelevanceResponse, Step]:
-        """Returns which passages have nothing to do with the question, and what is to be said of it."""
+        """Returns the irrelevant passages, and the step that reports them."""
         request = generator_pb2.JudgeRelevanceRequest(question=question, passages=passages, **_model_fields(chat))
         try:
             response = await self._generator.judge_relevance(request)
@@ -184,7 +184,7 @@ class Reflection:
         question: str,
         history: Sequence[generator_pb2.Message] = (),
     ) -> generator_pb2.RewriteResponse | None:
-        """Returns the question in other words; None where they can't be had."""
+        """Returns the rewritten question; None if rewriting failed."""
         request = generator_pb2.RewriteRequest(kind=kind, question=question, history=history, **_model_fields(chat))
         try:
             response = await self._generator.rewrite(request)
@@ -197,7 +197,7 @@ class Reflection:
     async def fill_table_query(
         self, chat: ChatInput, question: str, tables: Sequence[table_pb2.TableInReach]
     ) -> generator_pb2.FillTableQueryResponse:
-        """Returns the query of one of the tables that the model reads the question as; an empty message without one."""
+        """Returns the model's query of one of the tables for the question; an empty message if there is none."""
         request = generator_pb2.FillTableQueryRequest(
             question=question, tables=tables, time_zone=chat.time_zone, **_model_fields(chat)
         )
@@ -220,7 +220,7 @@ async def _start(stream: AsyncGenerator[generator_pb2.GenerateResponse, None]) -
 
 
 def _event(run: ChatRun, message: generator_pb2.GenerateResponse) -> Event | None:
-    """Takes note of a message that is no text, and returns what is to be said of it."""
+    """Handles a message other than text, and returns the resulting events."""
     match message.WhichOneof("event"):
         case "verified_citation":
             return _verified_citation(run, message.verified_citation)
@@ -230,14 +230,14 @@ def _event(run: ChatRun, message: generator_pb2.GenerateResponse) -> Event | Non
             return UncitedSentence(message.uncited_sentence.sentence)
         case "notice":
             notice = message.notice
-            # What the prompt had no room for is said in items, by the step that says the path.
+            # The step about the context path reports in items what didn't fit into the prompt.
             step = None if notice.passages_left_out and run.has_path else Step(notice.name, notice.text)
             if notice.provider:
                 run.provider, run.model = notice.provider, notice.model
         case "completed":
             run.complete(message.completed)
             step = finish_step(enum_text(generator_pb2.FinishReason, message.completed.finish_reason))
-        case None:  # of a later version
+        case None:  # from a later version
             return None
         case _:
             raise Internal("the generator sent an event out of order", reason="INTERNAL")
@@ -251,13 +251,13 @@ def _verified_citation(run: ChatRun, verified: generator_pb2.VerifiedCitation) -
     chunk = next((citation.chunk for citation in run.citations if citation.index == verified.number), None)
     if chunk is None:
         raise Internal("the generator verified a passage that isn't in the prompt", reason="INTERNAL")
-    if chunk.computed:  # its words are none of the document's
+    if chunk.computed:  # its words aren't from the document
         verified.quote, verified.quote_start, verified.quote_end = "", 0, 0
     return VerifiedCitation(verified, chunk)
 
 
 def generate_request(run: ChatRun, results: Results) -> generator_pb2.GenerateRequest:
-    """Returns what the generator is asked, within the budgets of the profile and the tenant plan."""
+    """Returns the request to the generator, within the budgets of the profile and the tenant plan."""
     chat, profile = run.chat, run.chat.profile
     request = generator_pb2.GenerateRequest(
         question=chat.question,
@@ -271,8 +271,8 @@ def generate_request(run: ChatRun, results: Results) -> generator_pb2.GenerateRe
     )
     request.MergeFrom(chat.passed_on)
     if chat.route.chat is not None and chat.model:
-        request.provider.model = chat.model  # one of the provider's models, whatever the operator offers by that name
-    if profile.derive_filter:  # such questions speak of days and of documents
+        request.provider.model = chat.model  # the provider's own, even if the operator has one of that name
+    if profile.derive_filter:  # such questions mention dates and documents
         request.time_zone = chat.time_zone or "UTC"
         if run.listing is not None:
             request.listing.topic, request.listing.max_items = run.listing.topic, run.listing.max_items
@@ -286,7 +286,7 @@ def generate_request(run: ChatRun, results: Results) -> generator_pb2.GenerateRe
 
 
 def passage_messages(results: Sequence[retriever_pb2.SearchResult]) -> list[generator_pb2.Passage]:
-    """Returns search results as the generator reads them, in the same order."""
+    """Returns search results as the generator's passages, in the same order."""
     return [
         generator_pb2.Passage(
             **_of_chunk(result.chunk),
@@ -299,14 +299,14 @@ def passage_messages(results: Sequence[retriever_pb2.SearchResult]) -> list[gene
 
 
 def _of_chunk(chunk: retriever_pb2.Chunk) -> dict[str, Any]:
-    """What a passage says of its chunk. One that the request brought is told by ids that no stored one has."""
+    """A passage's chunk. Passages from the request are recognised by ids that no stored chunk has."""
     fields = {name: getattr(chunk, name) for name in _OF_CHUNK}
     number = MAX_ID + 1 + chunk.chunk_index
     return fields if chunk.document_id else {**fields, "chunk_id": number, "document_id": number}
 
 
 def _place_label(chunk: retriever_pb2.Chunk) -> str:
-    """Page, slide, cells, row, path, time or line as a person would say it, behind the part that it is in."""
+    """Page, slide, cells, row, path, time or line in words, after the name of the part that contains it."""
     inner = _inner_label(chunk.place)
     return f"{chunk.place.part}, {inner}" if chunk.place.part and inner else chunk.place.part or inner
 

@@ -43,13 +43,13 @@ _OF_TEXT = (
     "content_hash",
     "verbatim",
 )
-"""Fields of a chunk that are those of its text, and not of its document."""
+"""Fields of a chunk that describe its text rather than its document."""
 MOST_MESSAGES = 200
-"""Of a conversation that is kept; what of them reaches the model is the generator's budget."""
+"""Messages read from a stored conversation; the generator's budget decides which of them the model gets."""
 
 
 class ContextFinder:
-    """Finds passages, and notes in the chat run how."""
+    """Finds passages, and records in the chat run how."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ContextFinder:
         self._rerank_seconds = rerank_seconds
 
     async def check_scope(self, run: ChatRun) -> None:
-        """Finds out that what the request names exists, where a model would be asked before a search tells.
+        """Checks that named documents and collections exist, if a model would be called before the search finds out.
 
         Raises:
             NotFound: A document or the collection doesn't exist for the caller.
@@ -80,11 +80,11 @@ class ContextFinder:
         except NotFound:
             raise
         except CitewireError as exc:
-            # Whether the answer needs the retriever isn't known yet: if it does, the search will say so.
+            # It isn't known yet whether the answer needs the retriever; if it does, the search will report the error.
             log.warning("scope_not_checked", reason=exc.reason, error=exc.message)
 
     async def find(self, run: ChatRun) -> Retrieval:
-        """Returns the chunks; none if nothing is selected, or if no chunk has to do with the question."""
+        """Returns the chunks; none if nothing is selected, or if no chunk is related to the question."""
         chat, profile = run.chat, run.chat.profile
         if profile.history is not None:
             run.history = tuple(await self._history(run))
@@ -98,7 +98,7 @@ class ContextFinder:
         plan = await self.libraries.plan_if_empty(chat.tenant, scope, profile.strategy, _budget(run))
         if plan is not None:
             run.plan = plan
-            return Retrieval(plan=plan)  # before anything is embedded, or a model is asked
+            return Retrieval(plan=plan)  # before anything is embedded or a model is called
         if profile.hyde or (profile.history is not None and profile.history.condense and run.history):
             await self.check_scope(run)
         question = await self._condense(run)
@@ -115,18 +115,18 @@ class ContextFinder:
         return replace(refined, results=(*computed, *refined.results), off_topic=refined.off_topic and not computed)
 
     async def _refine(self, run: ChatRun, question: str, retrieval: Retrieval) -> Retrieval:
-        """Ranks the results again and judges them, where the profile says so."""
+        """Reranks and judges the results, if the profile enables it."""
         profile = run.chat.profile
-        if retrieval.off_topic:  # that says nothing of documents that are here because they are the latest
+        if retrieval.off_topic:  # which doesn't concern results included as the latest documents
             return replace(retrieval, results=_latest(retrieval.results))
-        if retrieval.counts is not None:  # whole items are in the order of their dates, and nothing was searched for
+        if retrieval.counts is not None:  # whole items are ordered by date, without a search
             return retrieval
         if profile.rerank is not None:
             retrieval = await self._rerank(run, profile.rerank, question, retrieval)
         return await self._judge(run, question, retrieval) if profile.judge_relevance else retrieval
 
     async def _compute(self, run: ChatRun, question: str, results: Results) -> Results:
-        """A passage with the answer, where the question is computed over a table of what was found; else none."""
+        """A passage with the computed answer, if the question is one over a table among the results; otherwise none."""
         chunks = {result.chunk.document_id: result.chunk for result in results if _is_rows(result.chunk)}
         if not 1 <= len(chunks) <= _MOST_TABLES:
             return ()
@@ -140,7 +140,7 @@ class ContextFinder:
             response = await self._retriever.answer_from_tables(request)
             by_model = len(response.tables) > 0 and await self._fill(run, request, response)
         except CitewireError as exc:
-            # The passages are there all the same, and the model may read the rows that it is given.
+            # The passages are still there, and the model can read the rows among them.
             log.warning("tables_not_asked", reason=exc.reason, error=exc.message)
             return ()
         if not response.HasField("computed"):
@@ -160,7 +160,7 @@ class ContextFinder:
         request: table_pb2.AnswerFromTablesRequest,
         response: table_pb2.AnswerFromTablesResponse,
     ) -> bool:
-        """Has a model read the question as a query, and the answer to that computed, if it gives one."""
+        """Has a model write a table query for the question, and computes its answer if there is one."""
         await run.decided.wait()  # a question that needs no retrieval isn't to pay for this
         filled = await self._reflection.fill_table_query(run.chat, request.question, response.tables)
         run.add_usage(filled.usage)
@@ -174,7 +174,7 @@ class ContextFinder:
     async def _search_narrowed(
         self, run: ChatRun, request: retriever_pb2.SearchRequest, question: str, text: str
     ) -> Retrieval:
-        """Searches, at first under the filter that the question speaks of; without it, where it leaves nothing."""
+        """Searches with the filter derived from the question, and without it if nothing matches."""
         retrieval = await self._search(run, request, text, question if run.chat.profile.derive_filter else "")
         if retrieval.plan is None or not retrieval.plan.HasField("query_filter"):
             return retrieval
@@ -182,7 +182,7 @@ class ContextFinder:
         if retrieval.results:
             run.steps.append(filter_derived_step(phrases))
             return retrieval
-        run.listing = None  # what it would list isn't there
+        run.listing = None  # there is nothing to list
         run.steps.append(filter_dropped_step(phrases))
         return await self._search(run, request, text)
 
@@ -208,16 +208,16 @@ class ContextFinder:
         return retrieval
 
     async def _history(self, run: ChatRun) -> Sequence[generator_pb2.Message]:
-        """The conversation so far: what the request brought, or else what is kept of it."""
+        """The conversation so far: from the request, or else the stored one."""
         if run.chat.messages or run.exchange.conversation_id is None or run.exchange.creates:
             return run.chat.messages[:-1]
         named = run.chat.tenant, run.exchange.conversation_id
         return await self._reader.history(*named, MOST_MESSAGES, passages=run.chat.profile.keep_passages)
 
     async def _condense(self, run: ChatRun) -> str:
-        """The question as it stands alone, where the profile says so and there is something before it.
+        """The question rewritten as a standalone one, if the profile enables it and there are earlier messages.
 
-        Items that are attached to a library's question are read whole: nothing is searched for.
+        Items attached to a library question are read whole, without a search.
         """
         chat = run.chat
         attached = chat.scope.selection.document_ids and chat.profile.strategy == retriever_pb2.STRATEGY_LIBRARY
@@ -235,7 +235,7 @@ class ContextFinder:
         return condensed.text
 
     async def _hypothetical_answer(self, run: ChatRun, question: str) -> str:
-        """A passage that might answer the question, to be embedded in its stead; "" for the question itself."""
+        """A hypothetical answer to be embedded instead of the question; "" for the question itself."""
         if not run.chat.profile.hyde:
             return ""
         passage = await self._reflection.rewrite(generator_pb2.REWRITE_KIND_HYDE, run.chat, question)
@@ -245,7 +245,7 @@ class ContextFinder:
         return "" if passage.fallback else passage.text
 
     async def _rerank(self, run: ChatRun, options: Rerank, question: str, retrieval: Retrieval) -> Retrieval:
-        """The best of a second ranking, or of the first where that fails; and the latest documents as they are."""
+        """The best results after reranking, or of the first ranking if that fails; the latest documents stay."""
         keep = run.chat.top_k if options.keep is None else min(run.chat.top_k, options.keep)
         seconds = self._rerank_seconds if options.seconds is None else options.seconds
         similar = tuple(result for result in retrieval.results if not result.recent)
@@ -264,7 +264,7 @@ class ContextFinder:
         return replace(retrieval, results=(*best, *latest))
 
     async def _judge(self, run: ChatRun, question: str, retrieval: Retrieval) -> Retrieval:
-        """Leaves out what the model judges to have nothing to do with the question; the latest documents stay."""
+        """Leaves out results that the model judges irrelevant; the latest documents stay."""
         await run.decided.wait()  # a question that needs no retrieval isn't to pay for this
         similar = [result for result in retrieval.results if not result.recent]
         if not similar:
@@ -279,24 +279,24 @@ class ContextFinder:
 
 
 def _is_rows(chunk: retriever_pb2.Chunk) -> bool:
-    """Whether it is rows of a table; only those whose text isn't the document's, as in Markdown, have no number."""
+    """Whether it consists of table rows; rows have no number only if their text differs from the document's."""
     return chunk.place.HasField("row") or not chunk.verbatim
 
 
 def _budget(run: ChatRun) -> int | None:
-    """What whole items may have together, in tokens; None is the tenant plan's."""
+    """Maximum tokens of whole items together; None for the tenant plan's."""
     budget = run.chat.profile.budget
     return None if budget is None else budget.context_tokens(run.chat.tenant.plan)
 
 
 def _latest(results: Sequence[retriever_pb2.SearchResult]) -> tuple[retriever_pb2.SearchResult, ...]:
-    """Those of the latest documents, which no threshold and no second ranking takes away; the latest first."""
+    """Results from the latest documents, exempt from thresholds and reranking; the latest first."""
     latest = (result for result in results if result.recency_rank)
     return tuple(sorted(latest, key=lambda result: result.recency_rank))
 
 
 def search_request(run: ChatRun, scope: retriever_pb2.Scope, question: str) -> retriever_pb2.SearchRequest:
-    """The search that the profile describes, without its vector."""
+    """The search defined by the profile, without its vector."""
     chat, profile = run.chat, run.chat.profile
     request = retriever_pb2.SearchRequest(
         scope=scope,

@@ -18,11 +18,11 @@ from citewire_kit.tenant import Tenant, use_tenant
 
 ERASED: Final = "_This answer was erased with a document that it was written from._"
 _AGAIN_SECONDS: Final = 60.0
-"""Until an organisation with deletions is looked at again."""
+"""Seconds until an organisation with deletions is checked again."""
 _QUIET_SECONDS: Final = 3600.0
-"""The same of one without; documents may be deleted by other ways than this gateway."""
+"""Seconds until one without is checked again; documents may be deleted in other ways than through this gateway."""
 _ORGANISATIONS: Final = 20
-"""Most in one round."""
+"""Maximum number of organisations per round."""
 _STATEMENT_SECONDS: Final = 60.0
 
 log = get_logger(__name__)
@@ -35,15 +35,15 @@ class QuoteEraser:
     pool: Pool
     corpus: CorpusClient
     settle_seconds: float
-    """How long after a deletion a chat may still write an answer that was written from the document."""
+    """How long after a deletion a chat may still store an answer written from the document."""
 
     async def announce(self, tenant: Tenant) -> None:
-        """Notes, before documents are deleted, that the organisation's answers are to be looked at."""
+        """Records, before documents are deleted, that the organisation's answers have to be checked."""
         async with tenant_transaction(self.pool, tenant) as connection:
             await connection.execute(SQL["announce_erasure"], {"org": tenant.org_id})
 
     async def erase(self, tenant: Tenant, document_ids: list[int]) -> None:
-        """Erases what answers say of deleted documents. What was erased before stays so."""
+        """Erases answers written from deleted documents. Idempotent."""
         async with tenant_transaction(self.pool, tenant, statement_seconds=_STATEMENT_SECONDS) as connection:
             values = {"documents": document_ids, "note": ERASED}
             row = await (await connection.execute(SQL["erase_documents"], values)).fetchone()
@@ -51,31 +51,31 @@ class QuoteEraser:
             log.info("answers_erased", org_id=tenant.org_id, answers=row[0], idempotency_keys=row[1])
 
     async def erase_now(self, tenant: Tenant, document_id: int) -> None:
-        """Erases what answers say of a document that was just deleted; what can't be now is a round's work."""
+        """Erases answers written from a document that was just deleted; a later round erases the rest."""
         try:
             await self.erase(tenant, [document_id])
         except CitewireError as exc:
             log.warning("answers_not_erased_yet", org_id=tenant.org_id, document_id=document_id, reason=exc.reason)
 
     async def erase_old(self, tenant: Tenant, days: int, *, expired: bool = False) -> tuple[int, bool]:
-        """Deletes some documents whose last version, or expiry, is older; what answers say of them is a round's work.
+        """Deletes documents whose last version or expiry is older; a later round erases the answers written from them.
 
-        Returns how many, and whether none is left.
+        Returns how many were deleted, and whether none is left.
         """
         await self.announce(tenant)
         return await self.corpus.erase_old(days, expired=expired)
 
     async def sweep(self) -> None:
-        """One round: takes over the deletions of organisations that are due. One that fails hinders no other."""
+        """One round: processes the deletions of organisations that are due. A failure doesn't affect the others."""
         async with transaction(self.pool) as connection:
             values = {"most": _ORGANISATIONS, "seconds": _AGAIN_SECONDS}
             rows = await (await connection.execute(SQL["claim_erasure_checks"], values)).fetchall()
         failure: CitewireError | None = None
         for (org_id,) in rows:
             try:
-                # Nobody calls: this works for the organisation, and the retriever lets nobody below its admins do so.
+                # There is no caller: this runs as the organisation, and the retriever only allows it for admins.
                 await self._take_over(Tenant(org_id, "citewire-gateway", "free", ("owner",)))
-            except CitewireError as exc:  # the node where its documents are may be away, and the others' be there
+            except CitewireError as exc:  # only the node with its documents may be unreachable
                 failure = exc
                 log.warning("answers_not_erased_yet", org_id=org_id, reason=exc.reason)
         if failure is not None:
@@ -93,7 +93,7 @@ class QuoteEraser:
                     settling = settling or len(old) < len(page)
                     after = page[-1].document_id
             except Unimplemented:
-                return  # a retriever of the version before, which notes nothing
+                return  # a retriever of the previous version, which records nothing
             await self.corpus.forget_erased(settled)
         if not settling:
             async with tenant_transaction(self.pool, tenant) as connection:

@@ -11,14 +11,14 @@ from citewire_gateway.clients.retriever import Retriever
 from citewire_kit.tenant import Tenant
 
 _SECONDS: Final = 30.0
-"""A library that was emptied elsewhere counts as filled for so long: a question is embedded in vain then."""
+"""How long a library emptied elsewhere still counts as filled: questions are embedded needlessly meanwhile."""
 _MAX_ENTRIES: Final = 10_000
 
 
 class FilledLibraries:
-    """Remembers for a while that a library holds documents, so that only a first question has to wait for the answer.
+    """Caches for a while that a library has documents, so that only the first question has to wait for the check.
 
-    That one is empty isn't remembered: what has just been added counts at once.
+    That one is empty isn't cached, so that new documents count at once.
     """
 
     def __init__(self, retriever: Retriever, clock: Callable[[], float] = time.monotonic) -> None:
@@ -28,16 +28,16 @@ class FilledLibraries:
     async def plan_if_empty(
         self, tenant: Tenant, scope: retriever_pb2.Scope, strategy: retriever_pb2.Strategy, max_tokens: int | None
     ) -> retriever_pb2.PlanResponse | None:
-        """Returns the plan of a scope without documents that are ready; None where there are some, or a selection.
+        """Returns the plan for a scope without ready documents; None if there are some, or a selection.
 
         Args:
-            tenant: Who asks.
-            scope: What the question is about. Selected documents and a collection may not exist: the search says so.
+            tenant: The caller.
+            scope: The question's scope. Selected documents and a collection may not exist; the search reports that.
             strategy: How the question's context is planned.
-            max_tokens: What whole items may have together; None is the tenant plan's.
+            max_tokens: Maximum tokens of whole items together; None for the tenant plan's.
 
         Raises:
-            CitewireError: The retriever can't say.
+            CitewireError: The retriever's call failed.
         """
         if is_narrowed(scope):
             return None
@@ -53,11 +53,11 @@ class FilledLibraries:
         return None
 
     def forget(self, org_id: str) -> None:
-        """Forgets an organisation's libraries: documents were deleted."""
+        """Clears an organisation's libraries from the cache, because documents were deleted."""
         for key in [key for key in self._filled if key[0] == org_id]:
             self._filled.pop(key, None)
 
 
 def is_narrowed(scope: retriever_pb2.Scope) -> bool:
-    """Whether the request chose among the documents."""
+    """Whether the request selects documents."""
     return bool(scope.selection.document_ids) or scope.HasField("filter") or bool(scope.collection)

@@ -7,13 +7,13 @@ from citewire_accounts.tenants.feedback import Feedback
 from citewire_gateway.chat.records import Conversation, StoredMessage
 
 _ENDS: Mapping[str, str] = {
-    "cancelled": "_This answer was broken off by who asked._",
-    "failed": "_This answer broke off._",
+    "cancelled": "_This answer was stopped by the user._",
+    "failed": "_This answer was cut off._",
 }
 
 
 def markdown(conversation: Conversation, messages: Sequence[StoredMessage]) -> str:
-    """Writes a conversation as Markdown: questions, answers, and under each answer its sources."""
+    """Writes a conversation as Markdown: questions, answers, and each answer's sources below it."""
     head = f"# {conversation.title}\n\nProfile {conversation.profile}, {conversation.created_at:%Y-%m-%d %H:%M} UTC"
     return "\n\n".join([head, *(_markdown_message(message) for message in messages)]) + "\n"
 
@@ -41,7 +41,7 @@ def _markdown_feedback(feedback: Feedback) -> str:
 
 
 def _quoted(question: str) -> str:
-    """The question's first line as a heading, the others below it."""
+    """The question's first line as a heading, with the others below it."""
     first, _, rest = question.strip().partition("\n")
     return f"{first}\n\n{rest.strip()}" if rest.strip() else first
 

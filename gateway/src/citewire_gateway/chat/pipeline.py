@@ -49,16 +49,16 @@ from citewire_kit.turns import in_turn
 
 log = get_logger(__name__)
 
-_COMPLETION_TOKENS = 2_048  # where neither profile nor request says; the generator's own default
+_COMPLETION_TOKENS = 2_048  # if neither profile nor request sets it; the generator's own default
 _COST_SECONDS = 0.5
-_MANY_CITATIONS = 50  # from there on their JSON is made beside the event loop
+_MANY_CITATIONS = 50  # from which their JSON is built outside the event loop
 
 DetailsJson = Callable[[ChatRun, generator_pb2.TokenUsage, bool], Mapping[str, Any]]
 CostOf = Callable[[Tenant, UUID], Coroutine[Any, Any, Cost]]
 
 
 class ChatPipeline:
-    """Runs chats over the three services and keeps their records."""
+    """Runs chats over the three services and stores their records."""
 
     def __init__(
         self,
@@ -78,23 +78,23 @@ class ChatPipeline:
         models: Mapping[str, ProfileModels] | None = None,
         rerank_seconds: float = 0.3,
     ) -> None:
-        """Takes what it works with.
+        """Sets the dependencies.
 
         Args:
             embedder: See `Embedder`.
             retriever: See `Retriever`.
             generator: See `Generator`.
-            records: Where chats are kept.
-            limiter: What the caller's plan lets run at once, and how many tokens it has.
-            background: Runs what must be written after a chat was cancelled.
+            records: Where chats are stored.
+            limiter: Enforces the caller's limits on concurrent chats and tokens.
+            background: Runs writes that must happen after a chat was cancelled.
             runs: The runs of this gateway.
-            lease_seconds: After which a chat that nobody closed counts as lost.
+            lease_seconds: Time after which a chat that nobody closed counts as lost.
             keep_seconds: How long the events of a stored run are kept after its end.
-            keep_for_key_seconds: The same of one that is kept for an Idempotency-Key.
-            details_json: What is kept with an answer, from its run, what it spent, and whether it is done.
-            cost_of: What an exchange has cost so far; None: costs aren't shown.
-            models: Of profiles that have their own, by the profile's name.
-            rerank_seconds: How long a second ranking may take where the profile doesn't say.
+            keep_for_key_seconds: The same for a run stored for an Idempotency-Key.
+            details_json: Returns the details stored with an answer, given its run, its usage and whether it completed.
+            cost_of: Returns an exchange's cost so far; None: costs aren't shown.
+            models: Models of profiles that have their own, by profile name.
+            rerank_seconds: Time limit for reranking if the profile has none.
         """
         self._models = models or {}
         self._cost_of = cost_of
@@ -110,10 +110,10 @@ class ChatPipeline:
         self._answers = AnswerWriter(generator, self._begin_decided)
 
     async def run(self, chat: ChatInput, control: StreamControl) -> AsyncGenerator[Event, None]:
-        """Streams a chat's events; `Done` is the last one, and comes only after everything is kept.
+        """Streams a chat's events; `Done` is the last one, and only sent after everything is stored.
 
         Close it (or cancel the task that iterates it) to stop the chat: calls to services are cancelled at once, and
-        what was shown so far is kept.
+        what was shown so far is stored.
 
         Raises:
             CitewireError: The chat failed, before or between events.
@@ -160,7 +160,7 @@ class ChatPipeline:
                 spending.tokens = usage.prompt_tokens + usage.completion_tokens
 
     def forget_library(self, org_id: str) -> None:
-        """Has it asked anew whether an organisation has documents: some were deleted."""
+        """Clears the cache of whether an organisation has documents, because some were deleted."""
         self._contexts.libraries.forget(org_id)
 
     async def _events(self, run: ChatRun) -> AsyncGenerator[Event, None]:
@@ -184,7 +184,7 @@ class ChatPipeline:
         yield self._usage(run)
 
     async def _decide_and_answer(self, run: ChatRun, opened: Awaitable[None]) -> AsyncGenerator[Event, None]:
-        """The answer after the decision. Retrieval runs beside it, so that deciding costs no time."""
+        """The answer after the decision. Retrieval runs concurrently, so that deciding takes no extra time."""
         retrieving = asyncio.ensure_future(self._contexts.find(run))
         answer = self._answer_from(run, retrieving)
         prefetch = Prefetch(answer) if run.chat.profile.speculate else None
@@ -215,7 +215,7 @@ class ChatPipeline:
     async def _answer_from(self, run: ChatRun, retrieving: Awaitable[Retrieval]) -> AsyncGenerator[Event, None]:
         retrieval = await retrieving
         retrieval = replace(retrieval, results=(*run.chat.brought, *retrieval.results))
-        # A profile with a no-match answer gives it where nothing matches; the others ask the model all the same.
+        # If nothing matches, a profile with a no-match answer returns it; others call the model anyway.
         no_match = run.chat.profile.no_match
         if not retrieval.results and no_match is not None and not run.chat.needs_model:
             answer = self._no_match_answer(run, no_match, retrieval)
@@ -228,7 +228,7 @@ class ChatPipeline:
     async def _no_match_answer(
         self, run: ChatRun, no_match: NoMatch, retrieval: Retrieval
     ) -> AsyncGenerator[Event, None]:
-        """The answer where nothing matches: no model is called."""
+        """The answer if nothing matches, without calling a model."""
         run.add_path_step(retrieval.counts, 0, 0)
         for event in await self._begin_decided(run):
             yield event
@@ -240,12 +240,12 @@ class ChatPipeline:
         yield Tokens((no_match_answer(no_match, counts.not_ready, empty_library=empty),))
 
     async def _begin_decided(self, run: ChatRun) -> Sequence[Event]:
-        """See `_begin`. An answer that is prefetched waits here: if the decision is against it, it leaves nothing."""
+        """See `_begin`. A prefetched answer waits here, so that it has no effect if the decision is against it."""
         await run.decided.wait()
         return await self._begin(run)
 
     async def _begin(self, run: ChatRun) -> Sequence[Event]:
-        """Writes the question into its conversation, once, and returns what is to be said before the answer."""
+        """Stores the question in its conversation, once, and returns the events to send before the answer."""
         exchange, events = run.exchange, list[Event]()
         if exchange.conversation_id is not None and run.ordinal is None:
             run.ordinal = await self._records.begin(exchange)
@@ -254,7 +254,7 @@ class ChatPipeline:
         return [*events, *run.new_steps()]
 
     async def _assess(self, run: ChatRun) -> Assessment:
-        """The model's judgement of its answer."""
+        """The model's assessment of its answer."""
         passages = passage_messages([citation.result for citation in run.citations])
         assessment = await self._reflection.assess(run.chat, run.answer, passages)
         run.add_usage(assessment.usage)
@@ -272,26 +272,26 @@ class ChatPipeline:
         return replace(usage, path=run.path, cost_usd=run.cost_usd) if run.chat.profile.full_usage else usage
 
     async def _cost(self, run: ChatRun) -> float | None:
-        """What the chat has cost, in USD: its calls are settled before their answers end. None if that isn't known."""
+        """The chat's cost in USD, or None if unknown. Its calls are settled before their answers end."""
         if self._cost_of is None:
             return None
         try:
-            # Somebody reads along: a database that is away is waited for where the answer is kept, not here too.
+            # A client is waiting. An unreachable database is already waited for when the answer is stored.
             async with asyncio.timeout(_COST_SECONDS):
                 cost = await self._cost_of(run.exchange.tenant, run.exchange.exchange_id)
         except (CitewireError, TimeoutError) as exc:
             log.warning("cost_unknown", error=str(exc) or type(exc).__name__)
             return None
         if cost.nano is None or cost.calls < run.attempts:
-            return None  # the services keep no ledger, or not of everything
+            return None  # the services have no ledger, or not for all calls
         return to_usd(cost.nano)
 
     async def _close(
         self, run: ChatRun, state: State, error: CitewireError | None = None, cause: str | None = None
     ) -> None:
-        """Writes how a chat ended, once. Who waits for it may be cancelled: the writing goes on."""
+        """Stores how a chat ended, once. Writing continues if the caller is cancelled."""
         if run.closed:
-            return  # writing failed: it was said, and the sweeper will close the exchange
+            return  # writing failed and was reported; the sweeper will close the exchange
         run.closed = True
         reason = cause or (None if error is None else error.reason)
         if state != "done":
@@ -302,15 +302,15 @@ class ChatPipeline:
         if run.opening is not None:
             await asyncio.wait((run.opening,))
             if run.opening.cancelled() or run.opening.exception() is not None:
-                return  # there is nothing to close
+                return  # nothing to close
         events = [] if run.recorder is None else await run.recorder.rest(error)
         try:
             closing = await self._closing(run, state, reason)
             await self._records.close(run.exchange, replace(closing, events=events))
         except CitewireError as exc:
-            log.error("exchange_not_closed", state=state, reason=exc.reason)  # noqa: TRY400 - no defect: the database is away
+            log.error("exchange_not_closed", state=state, reason=exc.reason)  # noqa: TRY400 - not a defect: no database
             if state == "done":
-                raise  # the answer is not kept: the caller must hear of it
+                raise  # the answer isn't stored, which the caller must know
 
     async def _closing(self, run: ChatRun, state: State, reason: str | None) -> Closing:
         done = state == "done"
@@ -324,7 +324,7 @@ class ChatPipeline:
             reason=reason,
             ordinal=run.ordinal,
             discard=not done and not run.control.committed,
-            # Postgres keeps every character but NUL.
+            # Postgres can store every character except NUL.
             answer=(run.answer or run.outcome().refusal).replace("\x00", "\ufffd"),
             details=details,
             provider=run.provider,
@@ -337,7 +337,7 @@ class ChatPipeline:
 
 
 class Prefetch:
-    """Events of a generator whose first step is taken before anybody asks for it."""
+    """Events of a generator that starts before anything is requested from it."""
 
     def __init__(self, events: AsyncGenerator[Event, None]) -> None:
         self._events = events
@@ -352,19 +352,19 @@ class Prefetch:
             yield event
 
     async def close(self) -> None:
-        """Stops the work, wherever it is."""
+        """Stops the work at any point."""
         await _stop(self._first, None)
         await self._events.aclose()
 
 
 async def _stop(work: asyncio.Future[Any], prefetch: Prefetch | None) -> None:
-    """Stops what is still running; a failure of what nobody needs any more is none."""
+    """Stops work that is still running; failures of work that isn't needed any more are ignored."""
     if prefetch is not None:
         await prefetch.close()
     work.cancel()
     await asyncio.wait((work,))
     if not work.cancelled():
-        work.exception()  # retrieved, so that nobody complains that it wasn't
+        work.exception()  # retrieved, so that asyncio doesn't log it
 
 
 def _unread() -> Aborted:
@@ -372,7 +372,7 @@ def _unread() -> Aborted:
 
 
 def _objects_of(run: ChatRun) -> list[str]:
-    """What the audit trail says that a chat was about: itself, its conversation, the documents in its prompt."""
+    """A chat's objects in the audit trail: itself, its conversation, the documents in its prompt."""
     conversation = run.exchange.conversation_id
     named = [f"exchange:{run.exchange.exchange_id}", *([f"conversation:{conversation}"] if conversation else [])]
     documents = (citation.chunk.document_id for citation in run.citations if not citation.is_brought)
@@ -380,13 +380,13 @@ def _objects_of(run: ChatRun) -> list[str]:
 
 
 def _tokens_at_least(chat: ChatInput) -> int:
-    """What a chat is known to take before its passages are: the question, what led to it, and the longest answer."""
+    """The tokens known before retrieval: the question, its history, and the longest answer."""
     text = len(chat.question) + sum(len(message.content) for message in chat.messages)
     return text // CHARS_PER_TOKEN + (chat.profile.max_completion_tokens or _COMPLETION_TOKENS)
 
 
 def with_models(chat: ChatInput, models: ProfileModels | None) -> ChatInput:
-    """Names a profile's own models, where neither the request nor a provider of the tenant's own decides."""
+    """Selects a profile's own models, unless the request or a tenant provider decides."""
     if models is None or chat.route.require_own:
         return chat
     model = chat.model or ("" if chat.route.chat is not None else models.chat)

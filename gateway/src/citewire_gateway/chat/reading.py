@@ -24,7 +24,7 @@ log = get_logger(__name__)
 
 _PAGE: Final = 100
 _MOST_CHUNKS: Final = 200
-"""As many as one call gives."""
+"""Maximum number per call."""
 _LINK: Final = re.compile(r"(?i)https?://|/")
 WITHHELD: Final = "_This answer is withheld: it was written from documents that you may not see, or that are gone._"
 _KEPT_DETAILS: Final = (
@@ -41,7 +41,7 @@ _KEPT_DETAILS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ConversationReader:
-    """Reads conversations as their reader may see them now. All methods raise as `ChatStore` and `Retriever`."""
+    """Reads conversations as currently visible to their reader. All methods raise as `ChatStore` and `Retriever`."""
 
     store: ChatStore
     retriever: Retriever
@@ -57,7 +57,7 @@ class ConversationReader:
         return conversation, [_shown(message, withheld) for message in messages], more
 
     async def rated(self, tenant: Tenant, rated: Sequence[RatedAnswer]) -> list[tuple[RatedAnswer, AskedAnswer]]:
-        """Returns what was said where somebody of the organisation rated an answer, as an admin may see it."""
+        """Returns rated answers of the organisation with their questions, as visible to an admin."""
         answers = await self.store.rated_answers(tenant, [(entry.conversation_id, entry.ordinal) for entry in rated])
         withheld = await self._withheld(tenant, {conversation_id for conversation_id, _ in answers})
         return [
@@ -67,7 +67,7 @@ class ConversationReader:
         ]
 
     async def export(self, tenant: Tenant, user_id: str) -> AsyncGenerator[UserRow, None]:
-        """Yields all messages of a user as the tenant, who may be an admin, may see them."""
+        """Yields all messages of a user as visible to the tenant, who may be an admin."""
         user, token, more_pages = replace(tenant, user_id=user_id), "", True
         while more_pages:
             page, token = await self.store.list_conversations(user, page_size=_PAGE, page_token=token)
@@ -82,7 +82,7 @@ class ConversationReader:
                     for message in messages:
                         after = message.ordinal
                         record = {"conversation_id": str(number)} | asdict(replace(message, feedback=None))
-                        del record["feedback"]  # a row of its own, beside the others of the user
+                        del record["feedback"]  # exported as a separate row of the user
                         record |= {
                             "created_at": message.created_at.isoformat(),
                             "exchange_id": str(message.exchange_id),
@@ -90,7 +90,7 @@ class ConversationReader:
                         yield UserRow("chat.messages", record)
 
     async def exchange(self, tenant: Tenant, exchange_id: UUID) -> StoredExchange:
-        """Returns what was asked and answered in an exchange of the user's own."""
+        """Returns question and answer of one of the user's exchanges."""
         stored = await self.store.get_exchange(tenant, exchange_id)
         withheld = (await self._withheld(tenant, [stored.conversation_id]))[stored.conversation_id]
         return replace(stored, answer=stored.answer and _shown(stored.answer, withheld))
@@ -98,9 +98,9 @@ class ConversationReader:
     async def history(
         self, tenant: Tenant, conversation_id: UUID, most: int, *, passages: bool = False
     ) -> Sequence[generator_pb2.Message]:
-        """Returns the last complete messages of a conversation of the user's own, oldest first.
+        """Returns the last complete messages of one of the user's conversations, oldest first.
 
-        With `passages`, a question has those that its prompt held, as far as they are still there.
+        With `passages`, a question has those of its prompt, as far as they still exist.
         """
         rows = await self.store.history(tenant, conversation_id, most)
         if not rows:
@@ -112,19 +112,19 @@ class ConversationReader:
         for ordinal, role, content, chunk_ids in rows:
             if messages and messages[-1].role == generator_pb2.ROLE_USER and ordinal not in withheld:
                 messages[-1].passages.extend(by_chunk[chunk_id] for chunk_id in chunk_ids if chunk_id in by_chunk)
-            if content:  # an answer of tool calls alone has none
+            if content:  # an answer with only tool calls has none
                 messages.append(chat_message(role, WITHHELD if ordinal in withheld else content))
         return messages
 
     async def _passages(self, chunk_ids: Sequence[int]) -> dict[int, generator_pb2.Passage]:
-        """Returns the passages of chunks; of too many, the first go by halves, as prompts would else always differ."""
+        """Returns chunks' passages. If there are too many, the first are dropped in blocks: prompts rarely change."""
         excess = max(0, len(chunk_ids) - _MOST_CHUNKS)
         ids = chunk_ids[-(-excess // (_MOST_CHUNKS // 2)) * (_MOST_CHUNKS // 2) :]
         if not ids:
             return {}
         try:
             chunks = (await self.retriever.get_chunks(retriever_pb2.GetChunksRequest(chunk_ids=ids))).chunks
-        except CitewireError as exc:  # some are gone: earlier answers are read without them, as elsewhere
+        except CitewireError as exc:  # some no longer exist: earlier answers are then used without them
             log.info("passages_not_kept", reason=exc.reason)
             return {}
         passages = passage_messages([retriever_pb2.SearchResult(chunk=chunk) for chunk in chunks])
@@ -135,7 +135,7 @@ class ConversationReader:
         return not document_ids or set(document_ids) <= await self.retriever.find_documents(document_ids)
 
     async def may_read_entries(self, entries: Sequence[Mapping[str, Any]]) -> bool:
-        """Says whether the caller may see all documents that a run's stored events name."""
+        """Says whether the caller may see all documents in a run's stored events."""
         return await self.may_read(documents_in(list(entries)))
 
     async def _withheld(self, tenant: Tenant, conversation_ids: Collection[UUID]) -> dict[UUID, set[int]]:
@@ -151,12 +151,12 @@ class ConversationReader:
 def withheld_answers(answers: Iterable[AnswerSources], visible: Collection[int]) -> set[int]:
     """Returns the ordinals of the answers that a reader who sees these documents may not read.
 
-    Those whose model was given a passage of another document, cited or not; and those after them whose model had read
-    the conversation, or may have: it may say again what it read.
+    Those whose model was given a passage of another document, cited or not; and later ones whose model had read
+    the conversation, or may have, because they may repeat it.
 
     Args:
-        answers: Of one conversation, in their order.
-        visible: Ids of documents.
+        answers: Answers of one conversation, in order.
+        visible: Ids of visible documents.
     """
     withheld = set[int]()
     for answer in answers:
@@ -167,7 +167,7 @@ def withheld_answers(answers: Iterable[AnswerSources], visible: Collection[int])
 
 
 def documents_in(value: object) -> set[int]:
-    """Returns the ids of all documents that a stored answer names, wherever in its JSON."""
+    """Returns the ids of all documents anywhere in a stored answer's JSON."""
     if isinstance(value, Mapping):
         members = cast("Mapping[str, object]", value)
         named = {int(str(member)) for name, member in members.items() if name == "document_id" and member}
@@ -180,7 +180,7 @@ def _shown(message: StoredMessage, withheld: Collection[int]) -> StoredMessage:
 
 
 def _without_scripts(message: StoredMessage) -> StoredMessage:
-    """Returns an answer without addresses that are no web pages: they were stored before that was checked."""
+    """Returns an answer without URLs that aren't web pages, which were stored before this was checked."""
     citations = cast("list[dict[str, object]]", message.details.get("citations") or [])
     if all(_LINK.match(str(citation.get("url") or "/")) for citation in citations):
         return message
@@ -192,7 +192,7 @@ def _without_scripts(message: StoredMessage) -> StoredMessage:
 
 
 def withhold(message: StoredMessage) -> StoredMessage:
-    """Returns an answer without what it says and quotes; what it spent, and how it ended, stays."""
+    """Returns an answer without its text and quotes; its usage and outcome stay."""
     details = {name: message.details[name] for name in _KEPT_DETAILS if name in message.details}
     details |= {"citations": [], "cited": [], "steps": [], "withheld": True}
     return replace(message, content=WITHHELD, details=details)

@@ -26,13 +26,13 @@ class Exchange:
     request_id: str
     question: str
     conversation_id: UUID | None
-    """The conversation it belongs to; None if its profile keeps none."""
+    """Its conversation; None if its profile stores none."""
     creates: bool
-    """Whether it begins that conversation."""
+    """Whether it creates that conversation."""
     lease_seconds: float
-    """After which it counts as lost if nobody closed it."""
+    """Time after which it counts as lost if nobody closed it."""
     shown: Sequence[str] | None = None
-    """Names of the events that readers are shown, where its events are stored."""
+    """Names of the events shown to readers, if its events are stored."""
     keep_seconds: float = 0.0
     """How long they are kept after its end."""
 
@@ -43,15 +43,14 @@ class Closing:
 
     state: State
     reason: str | None = None
-    """Why it was cancelled or failed; None if it is done."""
+    """Why it was cancelled or failed; None if it completed."""
     ordinal: int | None = None
-    """Of the answer in its conversation; None if the conversation has not been begun."""
+    """Ordinal of the answer in its conversation; None if the question hasn't been stored."""
     discard: bool = False
-    """Whether the question is to go, with the conversation that it created: nothing came of it, and the caller was
-    told so by an HTTP error."""
+    """Whether to delete the question, and the conversation that it created, because the caller got an HTTP error."""
     answer: str = ""
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What is kept with the answer, as JSON."""
+    """Details stored with the answer, as JSON."""
     provider: str = ""
     model: str = ""
     embedding_model: str = ""
@@ -78,17 +77,17 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSources:
-    """What an answer was written from."""
+    """The sources of an answer."""
 
     ordinal: int
     history: int | None
-    """Messages of the conversation that its model had read; None in an answer of a version that didn't note it."""
+    """Number of the conversation's messages that its model had read; None if an earlier version didn't record it."""
     document_ids: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """Who may read a conversation beside its user."""
+    """Who may read a conversation besides its user."""
 
     users: Sequence[str] = ()
     groups: Sequence[str] = ()
@@ -108,24 +107,24 @@ class StoredMessage:
     created_at: datetime
     exchange_id: UUID
     feedback: Feedback | None = None
-    """What the conversation's user thinks of the answer; None for every other reader."""
+    """The rating by the conversation's user; None for other readers."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredExchange:
-    """What was asked and answered in one exchange."""
+    """Question and answer of one exchange."""
 
     conversation_id: UUID
     question: str
     answer: StoredMessage | None
     """None until it has ended."""
     last: bool
-    """Whether nothing was asked after it."""
+    """Whether it is the last of its conversation."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskedAnswer:
-    """An answer with what was asked."""
+    """An answer with its question."""
 
     profile: str
     question: str

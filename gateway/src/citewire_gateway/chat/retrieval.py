@@ -31,30 +31,30 @@ WHOLE_ITEM_PATHS = frozenset(
         retriever_pb2.CONTEXT_PATH_LONG_CONTEXT_FALLBACK,
     }
 )
-"""Context paths that give whole items instead of searching."""
+"""Context paths that use whole items instead of searching."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """What a question retrieved."""
+    """The result of a question's retrieval."""
 
     results: tuple[retriever_pb2.SearchResult, ...] = ()
-    """Best first; of whole items, latest first."""
+    """Best first; whole items latest first."""
     vector: embedder_pb2.EmbedResponse | None = None
-    """The question's; None where none was needed."""
+    """The question's vector; None if none was needed."""
     embedding_tokens: int = 0
-    """Of every embedding that it took."""
+    """Tokens of all its embeddings."""
     plan: retriever_pb2.PlanResponse | None = None
     off_topic: bool = False
     """Whether none of them is related to the question."""
     topic_margin: float | None = None
-    """As the retriever derived it; None: it didn't."""
+    """The margin to off-topic questions, derived by the retriever; None if it wasn't."""
     counts: retriever_pb2.ScopeCounts | None = None
-    """Of whole items, where these were given instead of searching."""
+    """Counts of whole items, if these were used instead of searching."""
 
     @property
     def answerable_threshold(self) -> float | None:
-        """What was derived for the space that was searched; None: that isn't known."""
+        """The space's threshold for extractive answers; None if it isn't known for the searched space."""
         plan, vector = self.plan, self.vector
         if plan is None or vector is None or not plan.HasField("space") or vector.space != plan.space:
             return None
@@ -64,16 +64,16 @@ class Retrieval:
 
 @dataclass(frozen=True, slots=True)
 class Reranking:
-    """Results in the order of a second ranking."""
+    """Reranked results."""
 
     results: tuple[retriever_pb2.SearchResult, ...] = ()
-    """Those that it scored, best first; then those that it had no time for, in the order of the first ranking."""
+    """The scored ones, best first, then those that it had no time for, in the order of the first ranking."""
     scores: tuple[float, ...] = ()
-    """Of the former."""
+    """Scores of the former."""
     candidates: int = 0
-    """How many there were to rank."""
+    """Number of candidates."""
     scored: int = 0
-    """How many of them were scored."""
+    """Number of scored candidates."""
 
 
 async def plan_and_search(
@@ -90,22 +90,22 @@ async def plan_and_search(
 ) -> Retrieval:
     """Plans, then searches or gets whole items.
 
-    Where a search is certain, planning and embedding run at the same time. The text is embedded with the tenant's own
-    provider, or else with the default model. If the organisation's live space is another one, it is embedded once
-    more, in that one.
+    If a search is certain, planning and embedding run concurrently. The text is embedded with the tenant's own
+    provider, or else with the default model. If the organisation's live space is a different one, it is embedded again
+    in that one.
 
     Args:
         embedder: Embeds the text.
         retriever: Plans and searches.
         request: The search, without its vector.
-        text: What is embedded.
+        text: The text to embed.
         strategy: Decides the context path.
         route: The providers of the run.
-        max_tokens: Bounds whole items.
-        filter_from: The question that the scope is narrowed by, where it says something about documents; "" is none.
-        time_zone: In which the question's days begin; "" is UTC.
-        model: The operator's model that embeds the text, unless the tenant has a provider of its own. Its space is
-            searched then; the live one, where the organisation has nothing in that space yet.
+        max_tokens: Limit for whole items.
+        filter_from: The question from which filters are derived; "" for none.
+        time_zone: Time zone of the question's days; "" means UTC.
+        model: The operator's model that embeds the text, unless the tenant has its own provider. Its space is searched,
+            or the live one if the organisation has nothing in that space yet.
     """
     if route.embedding is not None or route.require_own:
         model = ""
@@ -136,7 +136,7 @@ async def plan_and_search(
 async def embed_and_search(
     embedder: Embedder, retriever: Retriever, request: retriever_pb2.SearchRequest, text: str, route: ModelRoute
 ) -> Retrieval:
-    """Embeds `text` and searches. A search by words does without similarities where they can't be had."""
+    """Embeds `text` and searches. A search by words continues without similarities if embedding fails."""
     words_alone = request.mode == retriever_pb2.SEARCH_MODE_LEXICAL and not request.HasField("min_score")
     try:
         if words_alone and route.require_own and route.embedding is None:
@@ -159,7 +159,7 @@ async def rerank(
     route: ModelRoute,
     seconds: float,
 ) -> Reranking:
-    """Ranks results again with a rerank model, as many as so many seconds do for; returns the best `top_n`."""
+    """Reranks as many results as the time limit allows; returns the best `top_n`."""
     if not results:
         return Reranking()
     request = embedder_pb2.RerankRequest(
@@ -176,7 +176,7 @@ async def rerank(
     except DeadlineExceeded:
         if is_over():
             raise
-        # The embedder is too busy to say so itself, or builds its model.
+        # The embedder is too busy to report this itself, or is building its model.
         log.warning("rerank_out_of_time", seconds=seconds)
         return Reranking(tuple(results[:top_n]), candidates=len(results))
     return Reranking(
@@ -188,7 +188,7 @@ async def rerank(
 
 
 async def both(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:
-    """Runs both at the same time; the first failure stops the other, and no task is left behind."""
+    """Runs both concurrently; the first failure stops the other, and no task is left behind."""
     tasks = (asyncio.ensure_future(first), asyncio.ensure_future(second))
     try:
         return await asyncio.gather(*tasks)
@@ -200,7 +200,7 @@ async def both(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:
 
 
 def _narrowed(request: retriever_pb2.SearchRequest, plan: retriever_pb2.PlanResponse) -> retriever_pb2.SearchRequest:
-    """The request under the filter that the plan derived from the question, if it did."""
+    """The request with the filter that the plan derived from the question, if there is one."""
     if not plan.HasField("query_filter"):
         return request
     copy = retriever_pb2.SearchRequest()
@@ -242,10 +242,10 @@ async def _search(
             raise
         live = _live_space(exc)
         if live is None:
-            return Retrieval(vector=vector)  # no space is live: nothing was ever embedded, so nothing can be found
+            return Retrieval(vector=vector)  # without a live space, nothing was ever embedded
         if live == vector.space:
             raise
-        # The live space changed between planning and searching, or the caller skipped planning.
+        # The live space changed between planning and searching, or there was no planning.
         again = await _embed_in(embedder, text, live, route)
         response = await retriever.search(_with_vector(request, again))
         return replace(_retrieval(response, again), embedding_tokens=again.usage.input_tokens)
@@ -259,7 +259,7 @@ def _retrieval(response: retriever_pb2.SearchResponse, vector: embedder_pb2.Embe
 async def _embed_in(
     embedder: Embedder, text: str, space: common_pb2.EmbeddingSpace, route: ModelRoute
 ) -> embedder_pb2.EmbedResponse:
-    """Embeds with the operator's model of a space: the tenant's own provider, if there is one, has another."""
+    """Embeds with the operator's model of a space, because a tenant's own provider has a different one."""
     if route.require_own:
         raise _not_served(space)
     try:
@@ -267,7 +267,7 @@ async def _embed_in(
     except NotFound as exc:
         raise _not_served(space) from exc
     if vector.space != space:
-        # The embedder has the model by name, but with other weights: its vectors mean nothing there.
+        # The embedder has a model of this name with different weights, so its vectors aren't comparable.
         raise _not_served(space)
     return vector
 
@@ -296,7 +296,7 @@ def _with_vector(
 def _not_served(space: common_pb2.EmbeddingSpace) -> CitewireError:
     log.error("space_not_served", model=space.model, revision=space.revision, dimensions=space.dimensions)
     return Unavailable(
-        f"the library was embedded with {space.model}, which the embedder doesn't offer now",
+        f"the library was embedded with {space.model}, which the embedder doesn't offer any more",
         reason="MODEL_NOT_FOUND",
         metadata={"model": space.model},
         retry_after=30.0,

@@ -33,78 +33,78 @@ from citewire_kit.enums import enum_text
 from citewire_kit.ids import uuid7
 from citewire_kit.tenant import Tenant
 
-CHARS_PER_TOKEN = 4  # rough, and marked as an estimate wherever it is used
+CHARS_PER_TOKEN = 4  # approximate, and marked as an estimate wherever it is used
 
 
 @dataclass(frozen=True, slots=True)
 class ChatInput:
-    """What a chat run works on: the question, and how the request and its profile want it answered."""
+    """A chat run's input: the question, and how to answer it according to the request and its profile."""
 
     tenant: Tenant
     profile: Profile
     question: str
     scope: retriever_pb2.Scope
-    """What is searched. Its selection is as the request had it: the profile says what an empty one means."""
+    """The scope of the search. The selection is the request's; the profile determines what an empty one means."""
     top_k: int
     min_score: float | None
     dialect: str
     """Name of the wire format, for records and metrics."""
     request_id: str
     messages: tuple[generator_pb2.Message, ...] = ()
-    """The conversation that the request brought, the question last; empty if it brought only a question."""
+    """The conversation from the request, the question last; empty if there was only a question."""
     conversation_id: UUID | None = None
-    """The conversation to continue; None begins one, where the profile keeps conversations."""
+    """The conversation to continue; None creates one, if the profile stores conversations."""
     model: str = ""
-    """The chat model; "" is the default."""
+    """The chat model; "" for the default."""
     temperature: float | None = None
     """0–2; None leaves it to the provider."""
     passed_on: generator_pb2.GenerateRequest = field(default_factory=generator_pb2.GenerateRequest)
-    """What else of the request goes to the generator as it is: format, tools, sampling, pictures."""
+    """Parts of the request passed to the generator unchanged: format, tools, sampling, images."""
     brought: tuple[retriever_pb2.SearchResult, ...] = ()
-    """Passages of the request's own, of no document; they stand before what is found."""
+    """The request's own passages, without documents; they come before search results."""
     embedding_model: str = ""
-    """The operator's model that embeds the question; "" is the default."""
+    """The operator's model that embeds the question; "" for the default."""
     route: ModelRoute = OPERATOR_ROUTE
-    """The providers that its calls take."""
+    """The providers for its calls."""
     keep: bool = False
-    """Whether the chat is to become a conversation, where the profile leaves that to the request."""
+    """Whether to store the chat as a conversation, if the profile leaves that to the request."""
     min_score_calibrated: bool = False
     """Whether the searched space's threshold replaces `min_score`, if it is known."""
     time_zone: str = ""
-    """IANA name of the time zone in which the question's days begin; "" is UTC."""
+    """IANA name of the time zone of the question's days; "" means UTC."""
     run_id: UUID = field(default_factory=uuid7)
-    """Of the run, and so of its exchange."""
+    """Id of the run and of its exchange."""
     creates: bool = False
-    """Whether `conversation_id` is that of a conversation to begin."""
+    """Whether `conversation_id` belongs to a conversation to be created."""
     shown: frozenset[EventType] = frozenset()
-    """The events that a reader may be shown."""
+    """The events that may be shown to a reader."""
     grace_seconds: float = 0.0
-    """How long it goes on without a reader; infinite if it needs none."""
+    """How long it continues without a reader; infinite if it needs none."""
     kept_for_key: bool = False
-    """Whether its answer is kept for an Idempotency-Key."""
+    """Whether its answer is stored for an Idempotency-Key."""
     request: Mapping[str, Any] | None = None
-    """What an API that gives answers again says of the request, to be kept with the answer; None: nothing."""
+    """Request parameters to be stored with the answer, for an API that returns them with it; None for none."""
 
     @property
     def stored(self) -> bool:
-        """Whether its events are stored, for readers who come later."""
+        """Whether its events are stored for later readers."""
         return self.kept_for_key or self.grace_seconds > 0
 
     @property
     def needs_model(self) -> bool:
-        """Whether no fixed sentence can be the answer: JSON is asked for, or tools may find what no document has."""
+        """Whether a fixed sentence can't be the answer, because JSON is requested or tools may find the answer."""
         return self.passed_on.HasField("format") or self.passed_on.HasField("tools")
 
     @property
     def persists(self) -> bool:
-        """Whether question and answer are kept in a conversation."""
+        """Whether question and answer are stored in a conversation."""
         if self.profile.persist is Persist.ON_REQUEST:
             return self.keep or self.conversation_id is not None
         return self.profile.persist is Persist.ALWAYS
 
 
 class ChatRun:
-    """One pass of the pipeline; gathers meanwhile what is to be kept of it."""
+    """One pass of the pipeline, with the data to be stored about it."""
 
     def __init__(
         self, chat: ChatInput, control: StreamControl, lease_seconds: float, keep_seconds: float = 0.0
@@ -128,14 +128,14 @@ class ChatRun:
         )
         self.opening: asyncio.Task[None] | None = None
         self.recorder: Recorder[Event] | None = None
-        """What stores its events, where they are."""
+        """Stores its events, if they are stored."""
         self.decided = asyncio.Event()
-        """Set when it is known whether the question needs retrieval."""
+        """Set once it is known whether the question needs retrieval."""
         self.ordinal: int | None = None
         self.steps: list[Step] = []
         self.plan: retriever_pb2.PlanResponse | None = None
         self.listing: retriever_pb2.ItemListing | None = None
-        """The list of documents that the question wants; None if it wants none."""
+        """The list of documents that the question asks for; None if it doesn't."""
         self.answerable_threshold: float | None = None
         self.history: tuple[generator_pb2.Message, ...] = ()
         self.embedding_model = ""
@@ -149,7 +149,7 @@ class ChatRun:
         self.suggested_questions = 0
         self.closed = False
         self.citations: tuple[Citation, ...] = ()
-        """What was placed in the prompt; empty until that is known."""
+        """The passages in the prompt; empty until they are known."""
         self.completed: generator_pb2.Completed | None = None
         self.first_token_ms: int | None = None
         """Milliseconds from the request to the first token; None if there was none."""
@@ -176,9 +176,9 @@ class ChatRun:
         return None if self.plan is None else enum_text(retriever_pb2.ContextPath, self.plan.path)
 
     def new_steps(self) -> tuple[Step, ...]:
-        """Returns the steps that weren't returned before; where there is a path, each says it and what was counted."""
+        """Returns the new steps; if there is a context path, each includes it and the counts."""
         if self.has_path and self._path_step is None:
-            return ()  # they wait for what the model is given
+            return ()  # they wait until the model's passages are known
         if (path := self._path_step) is not None:
             self.steps = [
                 step if step.path is not None else replace(step, path=path.path, counts=path.counts)
@@ -189,12 +189,12 @@ class ChatRun:
         return steps
 
     def add_path_step(self, counts: retriever_pb2.ScopeCounts | None, given: int, matches: int) -> None:
-        """Says which context path was taken, where there was a choice, and how many items the model was given.
+        """Adds a step about the context path, if there was a choice, and how many items the model was given.
 
         Args:
-            counts: Of whole items; None where there was a search.
-            given: Items that the prompt holds.
-            matches: Items that the search found.
+            counts: Counts of whole items; None if there was a search.
+            given: Number of items in the prompt.
+            matches: Number of items that the search found.
         """
         if self.plan is not None and self.has_path:
             in_scope = counts or self.plan.counts
@@ -203,15 +203,15 @@ class ChatRun:
 
     @property
     def has_path(self) -> bool:
-        """Whether there was a choice of context paths, and one was taken."""
+        """Whether there was a choice of context paths, and one has been taken."""
         return self.plan is not None and self.chat.profile.strategy != retriever_pb2.STRATEGY_SEMANTIC
 
     def add_usage(self, usage: generator_pb2.TokenUsage) -> None:
-        """Adds what a call spent."""
+        """Adds a call's usage."""
         add_usage(self.usage, usage)
 
     def note(self, event: Event) -> None:
-        """Takes note of an event that is about to be shown."""
+        """Records an event that is about to be shown."""
         if type(event) is Tokens:
             if self.first_token_ms is None:
                 seconds = time.monotonic() - self._started
@@ -232,7 +232,7 @@ class ChatRun:
             self.assessment = event
 
     def complete(self, completed: generator_pb2.Completed) -> None:
-        """Takes note of the generator's end."""
+        """Records the generator's `Completed`."""
         self.completed = completed
         self.add_usage(completed.usage)
         self.attempts += completed.attempts
@@ -242,7 +242,7 @@ class ChatRun:
             self.provider, self.model = completed.provider, completed.model
 
     def final_usage(self, *, done: bool) -> generator_pb2.TokenUsage:
-        """Returns what the run spent in the end: a stream that was cut never reports it, so that part is estimated."""
+        """Returns the run's final usage. A stream that was cut off doesn't report it, so that part is estimated."""
         usage = generator_pb2.TokenUsage()
         usage.CopyFrom(self.usage)
         if not done and self.completed is None and self.provider:
@@ -254,7 +254,7 @@ class ChatRun:
         return usage
 
     def outcome(self) -> Outcome:
-        """Returns what a client may know at the end."""
+        """Returns the final information for a client."""
         conversation_id, completed = self.exchange.conversation_id, self.completed
         outcome = Outcome(
             conversation_id=str(conversation_id) if conversation_id else None,

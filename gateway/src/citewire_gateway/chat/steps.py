@@ -19,7 +19,7 @@ _FINISHES: Mapping[str, str] = {
 
 
 def truncated_step(tokens: int) -> Step:
-    """Says that only the beginning of a question of so many tokens was used to search."""
+    """Reports that only the beginning of a long question was used to search."""
     return Step(
         "question_truncated",
         f"The question is longer than the embedding model reads ({tokens} tokens): "
@@ -28,18 +28,18 @@ def truncated_step(tokens: int) -> Step:
 
 
 def path_step(plan: retriever_pb2.PlanResponse, counts: retriever_pb2.ScopeCounts, given: int, matches: int) -> Step:
-    """Says which context path was taken, why, and how many items the model was given.
+    """Reports the context path, its reason, and how many items the model was given.
 
     Args:
-        plan: As the retriever decided.
-        counts: Of the items in scope.
-        given: Items that the prompt holds.
-        matches: Items that there was to give: those in scope, or those that a search found.
+        plan: The retriever's decision.
+        counts: Counts of the items in scope.
+        given: Number of items in the prompt.
+        matches: Number of available items: those in scope, or those that a search found.
     """
     whole_items = plan.path in WHOLE_ITEM_PATHS
     path, trimmed = plan.path, max(0, matches - given)
     if path == retriever_pb2.CONTEXT_PATH_LONG_CONTEXT and trimmed:
-        path = retriever_pb2.CONTEXT_PATH_LONG_CONTEXT_TRIM  # the plan knew the texts, not their labels
+        path = retriever_pb2.CONTEXT_PATH_LONG_CONTEXT_TRIM  # the plan only considered the texts, not their labels
     text = plan.reason
     if counts.items:
         text += f" The model was given {given:,} of {_count(counts.items, 'item')}"
@@ -62,29 +62,29 @@ def path_step(plan: retriever_pb2.PlanResponse, counts: retriever_pb2.ScopeCount
 
 
 def condensed_step(question: str) -> Step:
-    """Says what a follow-up was understood as."""
+    """Reports how a follow-up was understood."""
     return Step("question_condensed", f"The follow-up was understood as: {question}")
 
 
 def filter_derived_step(phrases: Sequence[str]) -> Step:
-    """Says what the search was narrowed to because the question said so."""
+    """Reports the filter that was derived from the question."""
     return Step("filter_derived", f"Only what the question names was searched: {', '.join(phrases)}.")
 
 
 def filter_dropped_step(phrases: Sequence[str]) -> Step:
-    """Says that such a narrowing left nothing."""
+    """Reports that nothing matched the derived filter."""
     return Step("filter_dropped", f"Nothing matches {', '.join(phrases)}: everything in scope was searched instead.")
 
 
 def computed_step(document: str, answer: table_pb2.TableAnswer, *, by_model: bool) -> Step:
-    """Says what was computed over a document's table for the question, and whether a model has written the query."""
+    """Reports what was computed over a document's table, and whether a model wrote the query."""
     sheet = f", sheet {answer.sheet}" if answer.sheet else ""
     origin = " The query is the model's reading of the question." if by_model else ""
     return Step("table_computed", f"Computed over {document}{sheet}: {answer.understood}.{origin}")
 
 
 def reranked_step(ranking: Reranking, seconds: float) -> Step:
-    """Says how many of the results were ranked a second time, and in which time."""
+    """Reports how many of the results were reranked, and the time limit if it was reached."""
     scored, candidates = ranking.scored, ranking.candidates
     text = f"{scored} of {_count(candidates, 'result')} {'was' if scored == 1 else 'were'} ranked a second time."
     if scored < candidates:
@@ -93,13 +93,13 @@ def reranked_step(ranking: Reranking, seconds: float) -> Step:
 
 
 def rerank_failed_step(error: CitewireError) -> Step:
-    """Says that the second ranking was left out."""
+    """Reports that reranking failed."""
     text = f"The results could not be ranked a second time: the first ranking stands.{_provider_at_fault(error)}"
     return Step("rerank_failed", text, reason=error.reason)
 
 
 def relevance_step(passages: int, judged: int, irrelevant: int) -> Step:
-    """Says how many passages the model left out because they have nothing to do with the question."""
+    """Reports how many passages the model left out as irrelevant."""
     left_out = "1 of them is" if irrelevant == 1 else f"{irrelevant} of them are"
     text = f"The model judged {_count(judged, 'passage')}: {left_out} left out"
     text += f"; its window had no room for the other {passages - judged}." if judged < passages else "."
@@ -109,7 +109,7 @@ def relevance_step(passages: int, judged: int, irrelevant: int) -> Step:
 def relevance_failed_step(
     error: CitewireError | None = None, failure: generator_pb2.JudgementFailure | None = None, *, no_model: bool = False
 ) -> Step:
-    """Says that no passage was left out, and why the model didn't judge them."""
+    """Reports that no passage was left out, and why the model didn't judge them."""
     text = "The model could not judge the passages: all of them are kept."
     if no_model:
         text = "There is no language model to judge the passages: all of them are kept."
@@ -120,7 +120,7 @@ def relevance_failed_step(
 def decision_failed_step(
     failure: generator_pb2.JudgementFailure | None = None, error: CitewireError | None = None
 ) -> Step:
-    """Says that the model didn't decide whether the question needs retrieval, and whose failure that was."""
+    """Reports that the model didn't decide whether the question needs retrieval, and which provider failed."""
     text = "The model could not decide whether the documents are needed."
     if failure is None or failure.error_reason:  # otherwise a rule decided
         text = "The model could not decide whether the documents are needed, so they are searched."
@@ -128,7 +128,7 @@ def decision_failed_step(
 
 
 def suggestions_failed_step(error: CitewireError | None = None) -> Step:
-    """Says that the questions to ask instead aren't a model's, or that there are none."""
+    """Reports that suggested questions aren't from a model, or that there are none."""
     if error is None:
         text = "The model could not suggest questions to ask instead: these name topics of the passages."
         return Step("suggestions_failed", text)
@@ -137,7 +137,7 @@ def suggestions_failed_step(error: CitewireError | None = None) -> Step:
 
 
 def _at_fault(error: CitewireError | None, failure: generator_pb2.JudgementFailure | None) -> str:
-    """Which provider and model failed, as far as it is known."""
+    """Which provider and model failed, if known."""
     if error is not None:
         return _provider_at_fault(error)
     if failure is None or not failure.model:
@@ -150,7 +150,7 @@ def _reason(error: CitewireError | None, failure: generator_pb2.JudgementFailure
 
 
 def _provider_at_fault(error: CitewireError) -> str:
-    """Which provider and model failed, and how, where it was one of those."""
+    """Which provider and model failed and how, if it was a provider's failure."""
     if "model" not in error.metadata:
         return ""
     return f" {error.message[:1].upper()}{error.message[1:]}."
@@ -161,13 +161,13 @@ def _count(number: int, noun: str) -> str:
 
 
 def finish_step(finish_reason: str) -> Step | None:
-    """Says why an answer ended early; None if it didn't."""
+    """Reports why an answer ended early; None if it didn't."""
     text = _FINISHES.get(finish_reason)
     return None if text is None else Step("finish", text, reason=finish_reason)
 
 
 def no_match_answer(no_match: NoMatch, not_ready: int, *, empty_library: bool) -> str:
-    """The answer where nothing was found: the exact sentence, then what one could do."""
+    """The answer if nothing was found: the exact sentence, then suggestions."""
     suggestions = list(no_match.empty_library if empty_library else no_match.suggestions)
     if not_ready:
         suggestions.insert(0, no_match.still_ingesting.format(count=not_ready))
@@ -175,12 +175,12 @@ def no_match_answer(no_match: NoMatch, not_ready: int, *, empty_library: bool) -
 
 
 def suggestions_text(suggest: Suggest, given: int, questions: Sequence[str], answer: str) -> str:
-    """What is added to a not-found answer that offers `given` questions already; "" if there is nothing to add."""
+    """The text to append to a not-found answer that already offers `given` questions; "" for none."""
     answer = answer.casefold()
     new = [question for question in dict.fromkeys(questions) if question.casefold() not in answer]
     new = new[: suggest.count - given]
     if not new:
         return ""
-    # A list that the answer has begun goes on; otherwise it begins, under its heading.
+    # A list begun by the answer is continued; otherwise a new one begins below its heading.
     opening = "\n" if given else f"\n\n{suggest.heading}\n"
     return opening + "\n".join(f"- {question}" for question in new)

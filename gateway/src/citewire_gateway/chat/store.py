@@ -37,11 +37,11 @@ log = get_logger(__name__)
 
 _TITLE_CHARS = 80
 _CHAT_IDS = UUID("8f0cfe5e-2a39-4b7c-9d0b-7c35a5a8c1de")
-"""Namespace of conversations that a client's chat ids stand for."""
+"""Namespace for conversation ids derived from clients' chat ids."""
 
 
 class ChatStore:
-    """Keeps chats, and reads them back. All methods raise `Unavailable` if the database can't be reached."""
+    """Stores and reads chats. All methods raise `Unavailable` if the database can't be reached."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -70,9 +70,9 @@ class ChatStore:
             await connection.execute(SQL["open_exchange"], values)
 
     async def find_chat(self, tenant: Tenant, chat_id: str) -> tuple[UUID, bool]:
-        """Returns the conversation that a client's own chat id stands for, and whether there is one already.
+        """Returns the conversation id for a client's own chat id, and whether the conversation already exists.
 
-        It is that of this id, if the user has it; otherwise each user's ids have conversations of their own.
+        It is the id itself if the user has such a conversation; otherwise it is derived from the user and the id.
         """
         derived = uuid5(_CHAT_IDS, "\0".join((tenant.org_id, tenant.user_id, chat_id)))
         with contextlib.suppress(ValueError):
@@ -86,9 +86,9 @@ class ChatStore:
     async def history(
         self, tenant: Tenant, conversation_id: UUID, most: int
     ) -> Sequence[tuple[int, str, str, Sequence[int]]]:
-        """Returns the last complete messages of a conversation of the user's own, oldest first.
+        """Returns the last complete messages of one of the user's conversations, oldest first.
 
-        Of each: its ordinal, its role, its text, and the chunks that an answer's prompt held.
+        Each with its ordinal, role, text, and the chunks in an answer's prompt.
         """
         rows = await self._rows(tenant, "history", conversation=conversation_id, most=most)
         return [(ordinal, role, content, chunk_ids) for ordinal, role, content, chunk_ids in reversed(rows)]
@@ -96,7 +96,7 @@ class ChatStore:
     async def answer_sources(
         self, tenant: Tenant, conversation_ids: Collection[UUID]
     ) -> dict[UUID, list[AnswerSources]]:
-        """Returns what the answers of conversations were written from, in their order; the caller may read them."""
+        """Returns the sources of conversations' answers, in order; the caller must be allowed to read them."""
         sources: dict[UUID, list[AnswerSources]] = {}
         for conversation_id, *columns in await self._rows(
             tenant, "answer_sources", conversations=list(conversation_ids)
@@ -105,7 +105,7 @@ class ChatStore:
         return sources
 
     async def begin(self, exchange: Exchange) -> int:
-        """Writes the question into its conversation, which is created if need be; returns the answer's ordinal."""
+        """Stores the question in its conversation, which is created if necessary; returns the answer's ordinal."""
         if exchange.conversation_id is None:
             raise ValueError("the exchange has no conversation")
         rows = await self._rows(
@@ -125,7 +125,7 @@ class ChatStore:
         """Closes the exchange, stores its last events and writes the answer, in one transaction.
 
         Raises:
-            Aborted: It is stored, and others have taken it for lost (`RUN_LOST`).
+            Aborted: It is a stored run, and others have declared it lost (`RUN_LOST`).
         """
         async with tenant_transaction(self._pool, exchange.tenant) as connection:
             for batch in closing.events:
@@ -150,10 +150,10 @@ class ChatStore:
             )
             if exchange.shown is not None and cursor.rowcount == 0:
                 raise run_lost()
-            # A caller may leave while `begin` commits, before its ordinal is known: then the question is there as well.
+            # If the caller is cancelled while `begin` commits, the ordinal isn't known although the question is stored.
             if exchange.conversation_id is not None and (closing.discard or closing.ordinal is not None):
                 await _write_answer(connection, exchange, closing)
-        RUNS.labels(closing.state).inc(cursor.rowcount)  # none if the sweeper took it for lost
+        RUNS.labels(closing.state).inc(cursor.rowcount)  # none if the sweeper declared it lost
 
     async def list_conversations(
         self, tenant: Tenant, *, shared: bool = False, part: str = "", page_size: int, page_token: str
@@ -162,10 +162,10 @@ class ChatStore:
 
         Args:
             tenant: The user.
-            shared: Whether those are wanted that others share with the user, instead of the user's own.
-            part: What the title contains, in any case; of the user's own, what the title or a message contains.
-            page_size: Most on a page.
-            page_token: Of the page before.
+            shared: Whether to list conversations shared with the user instead of the user's own.
+            part: Text contained in the title or, for the user's own, in a message, ignoring case.
+            page_size: Maximum number on a page.
+            page_token: Token from the previous page.
         """
         before, before_id = _read_cursor(page_token)
         query = "list_shared_conversations" if shared else "list_conversations"
@@ -178,7 +178,7 @@ class ChatStore:
     ) -> tuple[Conversation, list[StoredMessage], bool]:
         """Returns a conversation, messages after ordinal `after`, and whether more follow.
 
-        It is the user's own, or shared with the user. The messages are as they are stored: see `ConversationReader`.
+        It is the user's own, or shared with the user. The messages are unfiltered: see `ConversationReader`.
         """
         values = _names(tenant) | {"conversation": conversation_id, "after": after, "limit": page_size + 1}
         async with tenant_transaction(self._pool, tenant) as connection:
@@ -189,10 +189,10 @@ class ChatStore:
         return Conversation(*row), [_message(row) for row in rows[:page_size]], len(rows) > page_size
 
     async def get_exchange(self, tenant: Tenant, exchange_id: UUID) -> StoredExchange:
-        """Returns what was asked and answered in an exchange of the user's own, as it is stored.
+        """Returns question and answer of one of the user's exchanges, unfiltered.
 
         Raises:
-            NotFound: There is none that is kept (`RUN_NOT_FOUND`).
+            NotFound: There is none, or it isn't stored (`RUN_NOT_FOUND`).
         """
         rows = await self._rows(tenant, "get_exchange", exchange=exchange_id)
         if not rows:
@@ -202,9 +202,9 @@ class ChatStore:
         return StoredExchange(conversation_id, messages[0].content, answer, last=messages[-1].ordinal >= last)
 
     async def delete_exchange(self, tenant: Tenant, exchange_id: UUID) -> bool:
-        """Deletes the last question of a conversation of the user's own with its answer, and an empty conversation.
+        """Deletes the last question of one of the user's conversations with its answer, and then an empty conversation.
 
-        Returns false, and deletes nothing, if others were asked after it: their answers may say again what it said.
+        Returns false and deletes nothing if there are later questions, because their answers may repeat it.
         """
         values = _names(tenant) | {"exchange": exchange_id}
         async with tenant_transaction(self._pool, tenant) as connection:
@@ -212,7 +212,7 @@ class ChatStore:
             if not rows:
                 raise no_such_run(exchange_id)
             values["conversation"] = rows[0][0]
-            await _hold(connection, values)  # nobody asks on meanwhile
+            await _hold(connection, values)  # blocks further questions meanwhile
             if (await connection.execute(SQL["delete_last_exchange"], values)).rowcount == 0:
                 return False
             await connection.execute(SQL["delete_empty_conversation"], values)
@@ -222,7 +222,7 @@ class ChatStore:
     async def rated_answers(
         self, tenant: Tenant, answers: Collection[tuple[UUID, int]]
     ) -> dict[tuple[UUID, int], AskedAnswer]:
-        """Returns answers by conversation and ordinal, of anybody in the organisation, without those that are gone."""
+        """Returns existing answers by conversation and ordinal, of anybody in the organisation."""
         conversations, ordinals = [each for each, _ in answers], [at for _, at in answers]
         rows = await self._rows(tenant, "list_answers", conversations=conversations, ordinals=ordinals)
         return {(row[0], row[3]): AskedAnswer(row[1], row[2], StoredMessage(*row[3:])) for row in rows}
@@ -235,7 +235,7 @@ class ChatStore:
         return Conversation(*rows[0])
 
     async def readers(self, tenant: Tenant, conversation_id: UUID) -> Readers:
-        """Returns who may read a conversation of the user's."""
+        """Returns who may read one of the user's conversations."""
         values = _names(tenant) | {"conversation": conversation_id}
         async with tenant_transaction(self._pool, tenant) as connection:
             await _hold(connection, values)
@@ -244,7 +244,7 @@ class ChatStore:
         return Readers(named["user"], named["group"], ("organisation", "") in rows)
 
     async def share(self, tenant: Tenant, conversation_id: UUID, readers: Readers) -> None:
-        """Says who may read a conversation of the user's, from the next request on; nobody else any more."""
+        """Sets who may read one of the user's conversations from the next request on, replacing earlier readers."""
         shares = [("user", name) for name in readers.users] + [("group", name) for name in readers.groups]
         shares += [("organisation", "")] if readers.organisation else []
         values = _names(tenant) | {"conversation": conversation_id}
@@ -255,7 +255,7 @@ class ChatStore:
             await connection.execute(SQL["add_shares"], values | {"kinds": kinds, "readers": names})
 
     async def delete_conversation(self, tenant: Tenant, conversation_id: UUID) -> None:
-        """Deletes a conversation and its messages; what its chats spent stays known."""
+        """Deletes a conversation and its messages; the usage of its chats stays."""
         values = _names(tenant) | {"conversation": conversation_id}
         async with tenant_transaction(self._pool, tenant) as connection:
             if await (await connection.execute(SQL["delete_conversation"], values)).fetchone() is None:
@@ -263,12 +263,12 @@ class ChatStore:
             await connection.execute(RUNS_SQL["delete_conversation_events"], values)
 
     async def _rows(self, tenant: Tenant, query: str, **values: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401 # of any type
-        """What a query gives, in a transaction of the tenant's."""
+        """Returns a query's rows, in a tenant's transaction."""
         async with tenant_transaction(self._pool, tenant) as connection:
             return await (await connection.execute(SQL[query], _names(tenant) | values)).fetchall()
 
     async def sweep(self, most: int = 1000) -> None:
-        """Closes exchanges that lost their gateway, and forgets old answers."""
+        """Closes exchanges that lost their gateway, and deletes old responses."""
         async with transaction(self._pool) as connection:
             row = await (await connection.execute(SQL["sweep"], {"most": most})).fetchone()
         if row is not None and any(row):
@@ -329,7 +329,7 @@ def _read_cursor(token: str) -> tuple[datetime | None, UUID | None]:
 
 
 def title_of(question: str) -> str:
-    """Returns a conversation's title: its first question on one line, cut at a word's end."""
+    """Returns a conversation's title: its first question on one line, cut at the end of a word."""
     line = " ".join(question.split())
     if len(line) <= _TITLE_CHARS:
         return line
@@ -339,7 +339,7 @@ def title_of(question: str) -> str:
 
 
 def chat_message(role: str, content: str, pictures: Iterable[str] = ()) -> generator_pb2.Message:
-    """Returns a message of a conversation; `role` is `user` or `assistant`, `pictures` are their addresses."""
+    """Returns a message of a conversation; `role` is `user` or `assistant`, `pictures` are the URLs of images."""
     proto_role = generator_pb2.ROLE_USER if role == "user" else generator_pb2.ROLE_ASSISTANT
     images = [generator_pb2.Image(url=url) for url in pictures]
     return generator_pb2.Message(role=proto_role, content=content, images=images)

@@ -12,7 +12,7 @@ from citewire_kit.arrivals import begin_turn
 from citewire_kit.fair_calls import FairCalls
 
 _GRACE_SECONDS = 0.5
-"""Beyond a budget, after which the embedder isn't waited for any more: what it has then is worth more than nothing."""
+"""Extra wait after a budget, because a late partial result is better than none."""
 
 
 class Embedder:
@@ -21,7 +21,7 @@ class Embedder:
     def __init__(
         self, channel: grpc.aio.Channel, calls: FairCalls, *, embed_seconds: float, request_seconds: float
     ) -> None:
-        """Takes the longest calls; a call never gets more than its request has left."""
+        """Sets the maximum durations of calls; a call never gets more time than its request has left."""
         self._calls = calls
         self._stub = embedder_pb2_grpc.EmbedderServiceStub(channel)
         self._embed_seconds = embed_seconds
@@ -46,22 +46,22 @@ class Embedder:
 
 
 class ProviderSealer:
-    """Lets the service that calls a provider seal it: the generator for chats, the embedder for the others.
+    """Has a provider sealed by the service that calls it: the generator for chats, the embedder for others.
 
     All methods raise `CitewireError`.
     """
 
     def __init__(self, embedder: grpc.aio.Channel, generator: grpc.aio.Channel, *, seconds: float) -> None:
-        """`seconds`: longest call, the test call to the provider included."""
+        """`seconds`: maximum duration of a call, including the test call to the provider."""
         self._embedder = embedder_pb2_grpc.EmbedderServiceStub(embedder)
         self._generator = generator_pb2_grpc.GeneratorServiceStub(generator)
         self._seconds = seconds
 
     async def seal(self, spec: common_pb2.ProviderSpec) -> embedder_pb2.SealProviderResponse:
-        """Tries a provider out, unless told not to, and seals its key and address.
+        """Tests a provider, unless told not to, and seals its key and address.
 
         Raises:
-            InvalidArgument: A field is wrong, or the address may not be connected to (`PROVIDER_ADDRESS`).
+            InvalidArgument: A field is invalid, or the address isn't allowed (`PROVIDER_ADDRESS`).
         """
         begin_turn()
         if spec.type != common_pb2.PROVIDER_TYPE_CHAT:
@@ -72,7 +72,7 @@ class ProviderSealer:
         return embedder_pb2.SealProviderResponse(ref=response.ref, test=response.test)
 
     async def rewrap(self, ref: common_pb2.ProviderRef) -> common_pb2.ProviderRef | None:
-        """Seals the same under the newest master key; None if it already was."""
+        """Seals the same provider under the newest master key; None if it already was."""
         if ref.type == common_pb2.PROVIDER_TYPE_CHAT:
             chat_request = generator_pb2.RewrapProviderRequest(ref=ref)
             chat_response = await client.unary(self._generator.RewrapProvider, chat_request, timeout=self._seconds)

@@ -29,9 +29,9 @@ class Generator:
         suggest_seconds: float,
         judge_seconds: float,
     ) -> None:
-        """Takes the longest calls; a call never gets more than its request has left.
+        """Sets the maximum durations of calls; a call never gets more time than its request has left.
 
-        Streams have a channel of their own: see `open_channel`.
+        Streams have a separate channel: see `open_channel`.
         """
         self._calls = calls
         self._stub = generator_pb2_grpc.GeneratorServiceStub(channel)
@@ -51,12 +51,12 @@ class Generator:
                 complete = complete or message.HasField("completed")
                 yield message
         if not complete:
-            raise Unavailable("the answer broke off before its end", reason="PROVIDER_STREAM_BROKEN", retry_after=1.0)
+            raise Unavailable("the answer was cut off before its end", reason="PROVIDER_STREAM_BROKEN", retry_after=1.0)
 
     async def suggest_questions(
         self, request: generator_pb2.SuggestQuestionsRequest
     ) -> generator_pb2.SuggestQuestionsResponse:
-        """Suggests questions that the passages answer."""
+        """Suggests questions that the passages can answer."""
         return await self._ask(self._stub.SuggestQuestions, request, self._suggest_seconds)
 
     async def decide(self, request: generator_pb2.DecideRequest) -> generator_pb2.DecideResponse:
@@ -64,13 +64,13 @@ class Generator:
         return await self._ask(self._stub.Decide, request, self._judge_seconds)
 
     async def assess(self, request: generator_pb2.AssessRequest) -> generator_pb2.AssessResponse:
-        """Assesses an answer against the passages that it was written from."""
+        """Assesses an answer against its passages."""
         return await self._ask(self._stub.Assess, request, self._judge_seconds)
 
     async def judge_relevance(
         self, request: generator_pb2.JudgeRelevanceRequest
     ) -> generator_pb2.JudgeRelevanceResponse:
-        """Judges which passages have nothing to do with a question."""
+        """Judges which passages are irrelevant to a question."""
         return await self._ask(self._stub.JudgeRelevance, request, self._judge_seconds)
 
     async def rewrite(self, request: generator_pb2.RewriteRequest) -> generator_pb2.RewriteResponse:
@@ -80,11 +80,11 @@ class Generator:
     async def fill_table_query(
         self, request: generator_pb2.FillTableQueryRequest
     ) -> generator_pb2.FillTableQueryResponse:
-        """Reads a question as a query of a table."""
+        """Writes a table query for a question."""
         return await self._ask(self._stub.FillTableQuery, request, self._judge_seconds)
 
     async def verify(self, request: generator_pb2.VerifyRequest) -> generator_pb2.VerifyResponse:
-        """Verifies an answer that any system wrote against the passages that it cites."""
+        """Verifies an answer from any system against the passages that it cites."""
         return await self._ask(self._stub.Verify, request, self._chat_seconds)
 
     async def _ask(self, method: grpc.aio.UnaryUnaryMultiCallable[Req, Res], request: Req, seconds: float) -> Res:

@@ -38,7 +38,7 @@ class Retriever:
         tables_seconds: float,
         request_seconds: float,
     ) -> None:
-        """Takes the longest calls; a call never gets more than its request has left."""
+        """Sets the maximum durations of calls; a call never gets more time than its request has left."""
         self._calls = calls
         self._stub = retriever_pb2_grpc.RetrieverServiceStub(channel)
         self._corpus = corpus_pb2_grpc.CorpusServiceStub(channel)
@@ -48,7 +48,7 @@ class Retriever:
         self._request_seconds = request_seconds
 
     async def plan(self, request: retriever_pb2.PlanRequest) -> retriever_pb2.PlanResponse:
-        """Decides which context path a question takes."""
+        """Decides the context path for a question."""
         return await self._calls.unary(self._stub.Plan, request, timeout=self._plan_seconds)
 
     async def search(self, request: retriever_pb2.SearchRequest) -> retriever_pb2.SearchResponse:
@@ -56,20 +56,20 @@ class Retriever:
 
         Raises:
             FailedPrecondition: The vector's space isn't served (reason `SPACE_MISMATCH`, the current one in metadata).
-            NotFound: The selection holds ids outside the caller's scope; they are named.
+            NotFound: The selection contains ids outside the caller's scope; the error names them.
         """
         return await self._calls.unary(self._stub.Search, request, timeout=self._search_seconds)
 
     async def answer_from_tables(
         self, request: table_pb2.AnswerFromTablesRequest
     ) -> table_pb2.AnswerFromTablesResponse:
-        """Answers a plain question over the one table that it fits."""
+        """Computes the answer to a plain question over the only table that fits."""
         return await self._calls.unary(self._corpus.AnswerFromTables, request, timeout=self._tables_seconds)
 
     async def get_context(
         self, request: retriever_pb2.GetContextRequest
     ) -> AsyncGenerator[retriever_pb2.GetContextResponse, None]:
-        """Streams whole items, latest first, as many as fit; the last message has the counts, or it raises."""
+        """Streams as many whole items as fit, latest first; the last message has the counts, or it raises."""
         complete = False
         stream = client.stream(self._stub.GetContext, request, timeout=self._request_seconds)
         async with self._calls.begun(self._request_seconds), aclosing(stream) as messages:
@@ -78,45 +78,45 @@ class Retriever:
                 yield message
         if not complete:
             raise Unavailable(
-                "the library's texts broke off before their end", reason="SERVICE_UNAVAILABLE", retry_after=1.0
+                "the library's texts were cut off before their end", reason="SERVICE_UNAVAILABLE", retry_after=1.0
             )
 
     async def live_space(self) -> common_pb2.EmbeddingSpace | None:
-        """Returns the space that the caller's documents are embedded in; None if nothing is yet."""
+        """Returns the live space of the caller's documents; None if nothing has been embedded."""
         plan = await self.plan(retriever_pb2.PlanRequest(strategy=retriever_pb2.STRATEGY_SEMANTIC))
         return plan.space if plan.HasField("space") else None
 
     async def get_chunks(self, request: retriever_pb2.GetChunksRequest) -> retriever_pb2.GetChunksResponse:
-        """Gets chunks by id, in the order asked."""
+        """Gets chunks by id, in the requested order."""
         return await self._calls.unary(self._stub.GetChunks, request, timeout=self._request_seconds)
 
     async def find_documents(self, document_ids: Collection[int]) -> set[int]:
-        """Returns those of the documents that exist and that the caller may see."""
+        """Returns the existing documents that the caller may see."""
         ids, seen = sorted(document_ids), set[int]()
         for start in range(0, len(ids), _MOST_DOCUMENTS):
             request = retriever_pb2.FindDocumentsRequest(document_ids=ids[start : start + _MOST_DOCUMENTS])
             try:
                 response = await self._calls.unary(self._stub.FindDocuments, request, timeout=self._request_seconds)
             except Unimplemented:
-                return set(ids)  # a retriever of the version before, for which an organisation's members see all of it
+                return set(ids)  # a retriever of the previous version, without permissions within an organisation
             seen.update(response.document_ids)
         return seen
 
 
 class CorpusClient:
-    """Keeps documents, collections and embedding spaces. All methods raise `CitewireError`."""
+    """Manages documents, collections and embedding spaces. All methods raise `CitewireError`."""
 
     def __init__(self, channel: grpc.aio.Channel, calls: FairCalls, *, seconds: float, transfer_seconds: float) -> None:
-        """`seconds` bounds a unary call, `transfer_seconds` an upload, a download or a watch."""
+        """`seconds` limits unary calls, `transfer_seconds` uploads, downloads and watches."""
         self._calls = calls
         self._stub = corpus_pb2_grpc.CorpusServiceStub(channel)
         self._seconds = seconds
         self._transfer_seconds = transfer_seconds
 
     async def upload(self, header: corpus_pb2.UploadHeader, data: AsyncIterator[bytes]) -> corpus_pb2.Document:
-        """Stores a file as a new document, or as a new version of one. Returned means durable.
+        """Stores a file as a new document, or as a new version of one. On return it is durable.
 
-        The same `request_id` again makes nothing, and returns the document.
+        Repeated with the same `request_id`, it only returns the document.
         """
 
         async def requests() -> AsyncGenerator[corpus_pb2.UploadDocumentRequest, None]:
@@ -129,7 +129,7 @@ class CorpusClient:
         return response.document
 
     async def fetch(self, header: corpus_pb2.UploadHeader) -> corpus_pb2.Document:
-        """Stores the file at the header's `source_url`, as `upload`; errors name it `url`, as JSON does."""
+        """Stores the file at the header's `source_url`, like `upload`; errors name the field `url`, as in JSON."""
 
         async def no_data() -> AsyncGenerator[bytes, None]:
             for piece in ():
@@ -146,7 +146,7 @@ class CorpusClient:
             raise
 
     async def put(self, request: corpus_pb2.PutDocumentRequest) -> corpus_pb2.Document:
-        """Stores text as a new document, or as a new version of one; as `upload`."""
+        """Stores text as a new document, or as a new version of one, like `upload`."""
         return (await self._calls.unary(self._stub.PutDocument, request, timeout=self._seconds)).document
 
     async def get(self, document_id: int) -> corpus_pb2.Document:
@@ -159,7 +159,7 @@ class CorpusClient:
         return await self._calls.unary(self._stub.ListDocuments, request, timeout=self._seconds)
 
     async def update(self, request: corpus_pb2.UpdateDocumentRequest) -> corpus_pb2.Document:
-        """Changes a document's description. Raises `InvalidArgument` that names the document's fields as JSON does."""
+        """Changes a document's description. Raises `InvalidArgument` with the field names of JSON."""
         try:
             return (await self._calls.unary(self._stub.UpdateDocument, request, timeout=self._seconds)).document
         except InvalidArgument as error:
@@ -172,13 +172,13 @@ class CorpusClient:
         await self._calls.unary(self._stub.DeleteDocument, request, timeout=self._seconds)
 
     async def list_erased(self, after: int) -> Sequence[corpus_pb2.ErasedDocument]:
-        """Lists documents that were deleted, by id, from the one after `after`; a page of them."""
+        """Lists a page of deleted documents by id, after the id `after`."""
         request = corpus_pb2.ListErasedDocumentsRequest(after_document_id=after)
         response = await self._calls.unary(self._stub.ListErasedDocuments, request, timeout=self._seconds)
         return response.documents
 
     async def forget_erased(self, document_ids: Sequence[int]) -> None:
-        """Says that nothing is kept of deleted documents."""
+        """Confirms that nothing is stored about deleted documents any more."""
         for start in range(0, len(document_ids), _MOST_DOCUMENTS):
             request = corpus_pb2.ListErasedDocumentsRequest(
                 forget_document_ids=document_ids[start : start + _MOST_DOCUMENTS], after_document_id=_MAX_EXACT
@@ -186,22 +186,22 @@ class CorpusClient:
             await self._calls.unary(self._stub.ListErasedDocuments, request, timeout=self._seconds)
 
     async def erase(self, user_id: str, successor: str, *, keep: bool) -> tuple[int, bool]:
-        """Erases a part of what a user (with "" the organisation) has stored; with `keep` gives it to the successor.
+        """Erases part of what a user (or with "" the organisation) has stored; with `keep`, gives it to a successor.
 
-        Returns how many documents that were, and whether nothing is left.
+        Returns the number of documents, and whether nothing is left.
         """
         request = corpus_pb2.EraseOwnerRequest(user_id=user_id, successor=successor if keep else "", name=successor)
         response = await self._calls.unary(self._stub.EraseOwner, request, timeout=self._transfer_seconds)
         return response.documents, response.done
 
     async def erase_old(self, days: int, *, expired: bool) -> tuple[int, bool]:
-        """Erases some documents whose last version, or expiry, is older; returns how many, and whether that was all."""
+        """Erases documents whose last version or expiry is older; returns their number, and whether none is left."""
         request = corpus_pb2.EraseOldDocumentsRequest(days=days, expired=expired)
         response = await self._calls.unary(self._stub.EraseOldDocuments, request, timeout=self._transfer_seconds)
         return response.documents, response.done
 
     async def export_user(self, user_id: str) -> AsyncGenerator[UserRow, None]:
-        """Yields each row of the retriever's that names a user."""
+        """Yields each of the retriever's rows about a user."""
         request = corpus_pb2.ExportUserRequest(user_id=user_id)
         rows = client.stream(self._stub.ExportUser, request, timeout=self._transfer_seconds)
         async with aclosing(rows):
@@ -221,9 +221,9 @@ class CorpusClient:
     async def download(
         self, document_id: int, version: int | None, *, text: bool = False
     ) -> tuple[corpus_pb2.DownloadHeader, AsyncGenerator[bytes, None]]:
-        """Opens a version's original, or the text that was found in it; the live one's if none is named.
+        """Opens a version's original or extracted text, by default that of the live version.
 
-        Returns what it is, and its bytes: close them unless they were read to their end.
+        Returns its description and its bytes, which must be closed unless they are read to the end.
         """
         request = corpus_pb2.DownloadDocumentRequest(document_id=document_id, version=version, text=text)
         stream = client.stream(self._stub.DownloadDocument, request, timeout=self._transfer_seconds)
@@ -234,15 +234,15 @@ class CorpusClient:
         return first.header, _bytes_of(stream)
 
     async def locate(self, request: corpus_pb2.LocateSpanRequest) -> corpus_pb2.LocateSpanResponse:
-        """Finds where a span of a version's text stands in its original."""
+        """Locates a span of a version's text in its original."""
         return await self._calls.unary(self._stub.LocateSpan, request, timeout=self._seconds)
 
     async def list_tables(self, request: table_pb2.ListTablesRequest) -> table_pb2.ListTablesResponse:
-        """Lists a version's tables; how long its file may take is the retriever's to say, as with a query."""
+        """Lists a version's tables. As with queries, the retriever sets the time limit for reading the file."""
         return await self._calls.unary(self._stub.ListTables, request, timeout=self._transfer_seconds)
 
     async def query_table(self, request: table_pb2.QueryTableRequest) -> table_pb2.QueryTableResponse:
-        """Computes over a table. Raises `InvalidArgument` that names the query's fields as JSON does."""
+        """Computes over a table. Raises `InvalidArgument` with the field names of JSON."""
         try:
             return await self._calls.unary(self._stub.QueryTable, request, timeout=self._transfer_seconds)
         except InvalidArgument as error:
@@ -250,7 +250,7 @@ class CorpusClient:
             raise
 
     async def storage(self) -> corpus_pb2.GetStorageResponse:
-        """Says how many bytes the caller and its organisation have stored, and how many they may."""
+        """Returns how many bytes the caller and its organisation have stored, and their limits."""
         return await self._calls.unary(self._stub.GetStorage, corpus_pb2.GetStorageRequest(), timeout=self._seconds)
 
     async def list_spaces(self) -> Sequence[corpus_pb2.SpaceInfo]:
@@ -264,14 +264,14 @@ class CorpusClient:
         return (await self._calls.unary(self._stub.PrepareSpace, request, timeout=self._seconds)).space
 
     async def switch_space(self, space: common_pb2.EmbeddingSpace, *, force: bool) -> corpus_pb2.SpaceInfo:
-        """Makes a filled space the live one; with `force` also one that lacks vectors. Returns it."""
+        """Makes a filled space the live one; with `force` even if vectors are missing. Returns it."""
         request = corpus_pb2.SwitchSpaceRequest(space=space, force=force)
         return (await self._calls.unary(self._stub.SwitchSpace, request, timeout=self._seconds)).space
 
     async def set_calibration(
         self, space: common_pb2.EmbeddingSpace, calibration: calibration_pb2.Calibration | None
     ) -> corpus_pb2.SpaceInfo:
-        """Stores what a space's scores mean, in place of what is stored; None removes it. Returns the space."""
+        """Stores a space's calibration, replacing the stored one; None removes it. Returns the space."""
         request = corpus_pb2.SetCalibrationRequest(space=space, calibration=calibration)
         return (await self._calls.unary(self._stub.SetCalibration, request, timeout=self._seconds)).space
 
@@ -309,13 +309,13 @@ class CorpusClient:
         return await self._calls.unary(self._stub.SetCollectionGrants, request, timeout=self._seconds)
 
     async def delete_collection(self, name: str, *, force: bool) -> int:
-        """Deletes a collection; returns how many documents went with it."""
+        """Deletes a collection; returns how many documents were deleted with it."""
         request = corpus_pb2.DeleteCollectionRequest(name=name, force=force)
         return (await self._calls.unary(self._stub.DeleteCollection, request, timeout=self._seconds)).documents_deleted
 
 
 def _raise_renamed(error: InvalidArgument, rename: Callable[[str], str]) -> None:
-    """Raises it again with other names of its fields, if it names any."""
+    """Raises an error again with renamed fields, if it has any."""
     wrong = Violations()
     for violation in error.violations:
         wrong.add(rename(violation.field), violation.message)

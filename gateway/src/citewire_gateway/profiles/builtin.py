@@ -34,7 +34,7 @@ _SUGGEST = Suggest(minimum=2, count=3, heading="You could ask instead:")
 
 
 def _strict(**fields: Any) -> AnswerPolicy:  # noqa: ANN401 # fields of the message
-    """Answers only from the passages, and says so where they don't answer."""
+    """Answers only from the passages, and says so if they don't contain the answer."""
     return AnswerPolicy(
         grounding=generator_pb2.GROUNDING_STRICT,
         not_found_sentence=NOT_FOUND_SENTENCE,
@@ -166,7 +166,7 @@ def find_profile(name: str) -> Profile:
     """Returns the profile of that name.
 
     Raises:
-        NotFound: There is none (reason `PROFILE_NOT_FOUND`); metadata `profiles` lists those there are.
+        NotFound: There is none (reason `PROFILE_NOT_FOUND`); metadata `profiles` lists the existing ones.
     """
     profile = PROFILES.get(name)
     if profile is None:
@@ -175,7 +175,7 @@ def find_profile(name: str) -> Profile:
 
 
 def unknown_profile(name: str, names: Iterable[str]) -> NotFound:
-    """Returns the error that names the profiles there are."""
+    """Returns the error that lists the existing profiles."""
     known = ", ".join(names) or "none"
     return NotFound(
         f"there is no profile {name[:64]!r}; there are: {known}",

@@ -35,7 +35,7 @@ class StoredProfile:
 
 
 class ProfileStore:
-    """Reads and writes them. All methods raise `Unavailable` if the database can't be reached."""
+    """Reads and writes stored profiles. All methods raise `Unavailable` if the database can't be reached."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -53,7 +53,7 @@ class ProfileStore:
         return _profile(row)
 
     async def get(self, tenant: Tenant, name: str, version: int | None = None) -> StoredProfile | None:
-        """Returns the latest version, or a certain one; None if there is none, or if it is deleted."""
+        """Returns the latest or a given version; None if there is none, or if it was deleted."""
         values = _names(tenant, name) | {"version": version}
         async with tenant_transaction(self._pool, tenant) as connection:
             row = await (await connection.execute(_SQL["get"], values)).fetchone()
@@ -61,19 +61,19 @@ class ProfileStore:
         return None if stored is None or stored.deleted else stored
 
     async def list(self, tenant: Tenant) -> list[StoredProfile]:
-        """Returns the latest version of each, by name."""
+        """Returns the latest version of each profile, by name."""
         async with tenant_transaction(self._pool, tenant) as connection:
             rows = await (await connection.execute(_SQL["list"], _names(tenant, ""))).fetchall()
         return [profile for profile in map(_profile, rows) if not profile.deleted]
 
     async def delete(self, tenant: Tenant, name: str) -> bool:
-        """Deletes a profile; False if there was none. Its versions stay readable for whoever names one."""
+        """Deletes a profile; False if there was none. Its versions can still be read explicitly."""
         async with tenant_transaction(self._pool, tenant) as connection:
             return (await (await connection.execute(_SQL["delete"], _names(tenant, name))).fetchone()) is not None
 
 
 class Profiles:
-    """Finds and keeps profiles."""
+    """Finds and stores profiles."""
 
     def __init__(self, store: ProfileStore) -> None:
         self._store = store
@@ -82,7 +82,7 @@ class Profiles:
         """Returns the profile of that name; `name@3` is version 3 of a tenant's own.
 
         Raises:
-            NotFound: There is none (`PROFILE_NOT_FOUND`); metadata `profiles` lists those there are.
+            NotFound: There is none (`PROFILE_NOT_FOUND`); metadata `profiles` lists the existing ones.
         """
         if name in PROFILES:
             return PROFILES[name]
@@ -96,21 +96,21 @@ class Profiles:
         return build_profile(stored)
 
     async def list(self, tenant: Tenant) -> list[tuple[Profile, StoredProfile | None]]:
-        """Returns ours, then the tenant's own."""
+        """Returns the built-in profiles, then the tenant's own."""
         ours: list[tuple[Profile, StoredProfile | None]] = [(profile, None) for profile in PROFILES.values()]
         return ours + [(build_profile(stored), stored) for stored in await self._store.list(tenant)]
 
     async def put(
         self, tenant: Tenant, name: str, base: str, description: str, changes: ProfileOptions
     ) -> StoredProfile:
-        """Keeps a profile under a name, as a further version if there is one.
+        """Stores a profile under a name, as a new version if it exists.
 
         Raises:
-            InvalidArgument: The name, the base or a change isn't possible.
-            AlreadyExists: The name is one of ours.
+            InvalidArgument: The name, the base or a change is invalid.
+            AlreadyExists: The name is that of a built-in profile.
         """
         if name in PROFILES:
-            raise AlreadyExists(f"{name} is a profile of the server's: choose another name", reason="PROFILE_EXISTS")
+            raise AlreadyExists(f"{name} is a built-in profile: choose another name", reason="PROFILE_EXISTS")
         if not _NAME.match(name):
             raise invalid_field("name", "must be 1-64 of a-z, 0-9, - and _, beginning with a letter")
         if base not in PROFILES:
@@ -118,7 +118,7 @@ class Profiles:
         check_possible(apply_changes(PROFILES[base], changes, "changes"), "changes")
         known = {profile.name for profile in await self._store.list(tenant)}
         if name not in known and len(known) >= _MOST:
-            raise invalid_field("name", f"must be one of the present ones: there are {_MOST}, and no more fit")
+            raise invalid_field("name", f"must be an existing one: there are already {_MOST}, the maximum")
         return await self._store.put(tenant, name, base, description, changes)
 
     async def delete(self, tenant: Tenant, name: str) -> None:
@@ -128,13 +128,13 @@ class Profiles:
 
 
 def profile_key(profile: Profile) -> tuple[str, ...]:
-    """Returns what profiles are listed by: ours in their own order, then those of tenants by name."""
+    """Returns a profile's sort key: built-in ones in their own order, then tenants' by name."""
     ours = [*PROFILES]
     return ("0", f"{ours.index(profile.name):03}") if profile.name in PROFILES else ("1", profile.name)
 
 
 def build_profile(stored: StoredProfile) -> Profile:
-    """Returns the profile that a stored one is."""
+    """Returns a stored profile as a profile."""
     base = find_profile(stored.base)
     profile = apply_changes(base, stored.changes, "changes")
     return replace(profile, name=stored.name, description=stored.description or base.description)

@@ -41,8 +41,8 @@ DialectName = Annotated[
         200: {
             "content": event_stream(
                 "ChatEvent",
-                "The native dialect: each event as `event: TYPE`, `id: SEQUENCE`, `data: JSON`, and `done` last. Which "
-                "events are shown is the profile's; ignore those that you don't know. A fault is `error`, then `done`. "
+                "The native dialect: each event as `event: TYPE`, `id: SEQUENCE`, `data: JSON`, and `done` last. The "
+                "profile determines which events are shown; ignore unknown ones. A fault is `error`, then `done`. "
                 "Lines that begin with a colon are heartbeats.",
                 ui_message="UiMessagePart",
             )

@@ -58,7 +58,7 @@ async def create_collection(
 ) -> Collection:
     """Creates an empty collection. Uploads also create the one that they name.
 
-    With `enrich`, what its documents lack of summary, kind, category and tags is filled in the background.
+    With `enrich`, missing summaries, kinds, categories and tags of its documents are filled in the background.
     """
     touch(f"collection:{body.name}")
     return Collection.read(await services.corpus.create_collection(body.to_message(corpus_pb2.CreateCollectionRequest)))
@@ -70,9 +70,9 @@ async def create_collection(
 async def update_collection(
     name: str, services: ServicesDep, body: Annotated[CollectionPatch, Depends(JsonBody(CollectionPatch))]
 ) -> Collection:
-    """Renames a collection, or switches `enrich` on or off; a field that is absent stays as it is.
+    """Renames a collection, or switches `enrich` on or off; absent fields stay unchanged.
 
-    Switched on, documents that are there are enriched too; switched off, what was filled stays.
+    Switching it on also enriches existing documents; switching it off keeps what was filled.
     """
     request = corpus_pb2.UpdateCollectionRequest(name=_existing(name), new_name=body.name, enrich=body.enrich)
     return Collection.read(await services.corpus.update_collection(request))
@@ -126,9 +126,9 @@ async def put_grants(
 async def list_spaces(services: ServicesDep, pages: PagesDep) -> SpaceList:
     """Returns the live space, the one being prepared, the previous one and those of further models.
 
-    Documents that lack vectors (`missing`) are embedded in the background, those of the `previous` space aside.
-    `calibration` is what was measured of a space's scores: null where nobody did, without `measured_at` where it came
-    with the server. `q` searches models.
+    Documents that lack vectors (`missing`) are embedded in the background, except in the `previous` space.
+    `calibration` has the measured values of a space's scores: null if there are none, without `measured_at` if they
+    come with the server. `q` searches models.
     """
     spaces, token = pages.page(
         [Space.from_proto(message) for message in await services.corpus.list_spaces()],
@@ -144,9 +144,9 @@ async def prepare_space(
 ) -> Space:
     """Starts embedding the library in another space, in the background; searches stay in the live one.
 
-    It takes the place of one that was being prepared; preparing the live one ends that. A model of the server's is
-    named by its name alone; the space of an organisation's own provider by revision and dimensions too. Owners and
-    admins may.
+    It replaces a space that was being prepared; preparing the live one cancels that. A model of the server is
+    identified by its name; the space of an organisation's own provider also by revision and dimensions. For owners and
+    admins.
     """
     require_admin(tenant)
     space = _full_space(body.space)
@@ -162,10 +162,10 @@ async def prepare_space(
 async def switch_space(
     tenant: TenantDep, services: ServicesDep, body: Annotated[SwitchBody, Depends(JsonBody(SwitchBody))]
 ) -> Space:
-    """Makes a filled space the live one from the next search on; the former one stays as `previous`.
+    """Makes a filled space the live one from the next search on; the former one is kept as `previous`.
 
-    While documents lack vectors in it the answer is 409 `WRONG_STATE`, unless `force` says otherwise. Owners and
-    admins may.
+    While documents lack vectors in it, the answer is 409 `WRONG_STATE`, unless `force` is true. For owners and
+    admins.
     """
     require_admin(tenant)
     space = _full_space(body.space)
@@ -183,9 +183,9 @@ async def switch_space(
 async def put_calibration(
     tenant: TenantDep, services: ServicesDep, body: Annotated[CalibrationBody, Depends(JsonBody(CalibrationBody))]
 ) -> Space:
-    """Stores thresholds that were measured, in place of those that are stored; they count from the next request on.
+    """Stores measured thresholds, replacing the stored ones, from the next request on.
 
-    `"calibration": null` removes them, so that those that come with the server count again. For owners and admins.
+    `"calibration": null` removes them, so that the server's own apply again. For owners and admins.
     """
     require_admin(tenant)
     space = body.space.to_message(common_pb2.EmbeddingSpace)
@@ -194,14 +194,14 @@ async def put_calibration(
 
 
 def _full_space(choice: SpaceChoice) -> common_pb2.EmbeddingSpace | None:
-    """The space, where it is named in full."""
+    """The space, if it is fully specified."""
     if choice.revision is None or choice.dimensions is None:
         return None
     return common_pb2.EmbeddingSpace(model=choice.model, revision=choice.revision, dimensions=choice.dimensions)
 
 
 def _matching_space(choice: SpaceChoice, candidates: Sequence[common_pb2.EmbeddingSpace]) -> common_pb2.EmbeddingSpace:
-    """The one candidate that has what is named of it."""
+    """The only candidate that matches the given fields."""
     matches = [
         space
         for space in candidates
@@ -214,7 +214,7 @@ def _matching_space(choice: SpaceChoice, candidates: Sequence[common_pb2.Embeddi
         raise NotFound(f"there is no such space of {choice.model}; models: {names}", reason="SPACE_NOT_FOUND")
     if len(matches) > 1:
         spaces = ", ".join(f"{space.revision} with {space.dimensions} dimensions" for space in matches)
-        raise invalid_field("space", f"must have revision and dimensions: {choice.model} is there as {spaces}")
+        raise invalid_field("space", f"must have revision and dimensions: {choice.model} exists as {spaces}")
     return matches[0]
 
 

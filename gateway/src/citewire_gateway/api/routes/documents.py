@@ -59,13 +59,13 @@ _UPLOAD: dict[str, Any] = {
 
 @router.post("/v1/documents", summary="Add a document", **_UPLOAD)
 async def add_document(call: UploadCallDep, response: Response) -> Document:
-    """Stores a file, a text, or what is fetched from an address. When this answers, it is durable; it is then read."""
+    """Stores a file, a text, or a file fetched from a URL. It is durable on return, and processed afterwards."""
     return _accepted(response, await call.store(None))
 
 
 @router.put("/v1/documents/{document_id}", summary="Add a new version", **_UPLOAD)
 async def replace_document(document_id: str, call: UploadCallDep, response: Response) -> Document:
-    """Stores a new version; the present one goes on serving until the new one is ready."""
+    """Stores a new version; the current one is served until the new one is ready."""
     return _accepted(response, await call.store(document_number(document_id)))
 
 
@@ -83,7 +83,7 @@ async def list_documents(
     as_of: Annotated[Moment | None, Query()] = None,
     any_validity: Annotated[bool, Query(description="Whether to list documents regardless of validity.")] = False,
 ) -> DocumentList:
-    """Returns documents that are valid, newest first; `q` searches titles and file names."""
+    """Returns valid documents, newest first; `q` searches titles and file names."""
     request = corpus_pb2.ListDocumentsRequest(
         page_size=page_size or 0,
         page_token=page_token or "",
@@ -109,7 +109,7 @@ async def get_document(document_id: str, services: ServicesDep) -> Document:
 async def patch_document(
     document_id: str, services: ServicesDep, body: Annotated[DocumentPatch, Depends(JsonBody(DocumentPatch))]
 ) -> Document:
-    """Changes title, url, tags, metadata, collection, readers, validity or file name; the file isn't sent again."""
+    """Changes title, url, tags, metadata, collection, readers, validity or file name without a new upload."""
     if not body.model_fields_set:
         raise invalid_field("body", f"must name at least one of {', '.join(DocumentPatch.model_fields)}")
     for name in ("title", "file_name"):
@@ -223,7 +223,7 @@ async def watch_document(document_id: str, tenant: TenantDep, services: Services
 
 
 class ProgressDialect(StreamDialect[ResponseModel]):
-    """Writes the frames of one watch: `progress` many, then `done`; a fault is `error`, then `done`."""
+    """Encodes the frames of one watch: `progress` many times, then `done`; on an error `error`, then `done`."""
 
     name: ClassVar[str] = "progress"
 
@@ -259,7 +259,7 @@ def _accepted(response: Response, document: Document) -> Document:
 
 
 def _presentation(media_type: str) -> tuple[str, str, str]:
-    """Content type, disposition and policy of an original: what can't run scripts is shown, all else is saved."""
+    """Content type, disposition and policy of an original: types that can't run scripts are shown, others are saved."""
     sandbox = "default-src 'none'; sandbox"
     kind = media_type.partition(";")[0].strip().lower()
     if kind == "application/pdf":

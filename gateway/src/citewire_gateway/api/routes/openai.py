@@ -44,7 +44,7 @@ router = APIRouter(route_class=CancellingRoute, tags=["compatible"], dependencie
 
 _OWNER = "citewire"
 _EMBEDDED_AT_ONCE = 256
-"""Texts of a call to the embedder, at most."""
+"""Maximum number of texts per call to the embedder."""
 _CREATED = 1_767_225_600
 """Models have no date of their own: the first day of 2026."""
 
@@ -119,7 +119,7 @@ async def embed(
         tokens += response.usage.input_tokens
         model = response.space.model
     await services.limiter.settle(taken, tokens)
-    # Built without validation, which would look at every number of every vector.
+    # Built without validation, which would check every number of every vector.
     data = [
         Embedding.model_construct(object="embedding", index=number, embedding=_vector(row, body.encoding_format))
         for number, row in enumerate(rows)

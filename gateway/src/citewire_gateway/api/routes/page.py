@@ -4,5 +4,5 @@ from importlib import resources
 
 from citewire_http.api.built_page import page_router
 
-# The one policy takes one address, of the script that reads PDFs beside the page.
+# The only policy accepts one URL, that of the worker script that reads PDFs.
 router = page_router(resources.files("citewire_gateway") / "page", "citewire-worker")

@@ -42,7 +42,7 @@ async def get_profile(name: str, tenant: TenantDep, services: ServicesDep) -> Pr
 async def put_profile(
     name: str, tenant: TenantDep, services: ServicesDep, body: Annotated[ProfileBody, Depends(JsonBody(ProfileBody))]
 ) -> ProfileInfo:
-    """Stores one of the server's profiles, changed, under a name of its own; each time as a further version."""
+    """Stores a modified built-in profile under its own name, each time as a new version."""
     require_admin(tenant)
     stored = await services.profiles.put(tenant, name, body.base, body.description, body.changes)
     return ProfileInfo.of(build_profile(stored), stored)
@@ -50,6 +50,6 @@ async def put_profile(
 
 @router.delete("/v1/profiles/{name}", summary="Delete a profile", **deleted(403, 404))
 async def delete_profile(name: str, tenant: TenantDep, services: ServicesDep) -> None:
-    """Deletes a profile of the organisation's own."""
+    """Deletes one of the organisation's own profiles."""
     require_admin(tenant)
     await services.profiles.delete(tenant, name)

@@ -27,7 +27,7 @@ from citewire_kit.errors import FailedPrecondition, FieldViolation, NotFound, in
 from citewire_kit.tenant import Tenant
 
 _HISTORY = History(tokens=4_000)
-"""What is read of a conversation where the profile reads none by itself."""
+"""The history to use if the profile has none."""
 
 router = APIRouter(route_class=CancellingRoute, dependencies=[Depends(authenticate)])
 
@@ -62,7 +62,7 @@ async def create_response(
     continued = await _continued(call, body)
     question = asked.messages[-1].content
     if profile.history is None and (continued is not None or len(asked.messages) > 1):
-        profile = replace(profile, history=_HISTORY)  # else what the request names wouldn't be read
+        profile = replace(profile, history=_HISTORY)  # otherwise the conversation named in the request wouldn't be used
     if continued is not None and profile.persist is not Persist.NEVER and len(asked.messages) == 1:
         native = native.model_copy(update={"conversation_id": continued, "question": question})
         asked = replace(asked, messages=())
@@ -111,7 +111,7 @@ async def cancel_response(response_id: str, tenant: TenantDep, services: Service
     """Always fails: only background responses can be cancelled, and there are none. Disconnect to stop an answer."""
     await _stored(tenant, services, response_id)
     raise FailedPrecondition(
-        "the response wasn't made in the background: close the connection of a stream to stop it", reason="WRONG_STATE"
+        "the response isn't a background one: close the connection of a stream to stop it", reason="WRONG_STATE"
     )
 
 
@@ -126,14 +126,14 @@ async def delete_response(response_id: str, tenant: TenantDep, services: Service
     run_id, _, _ = await _stored(tenant, services, response_id)
     if not await services.chats.delete_exchange(tenant, run_id):
         raise FailedPrecondition(
-            "others follow this response, and may say again what it says: delete them first, or the conversation",
+            "later responses in this conversation may repeat this one: delete them first, or the conversation",
             reason="WRONG_STATE",
         )
     return ResponseDeleted(id=response_id, object="response", deleted=True)
 
 
 def _persisting(profile: Profile, native: ChatRequest, body: ResponsesRequest) -> tuple[Profile, ChatRequest]:
-    """Returns profile and request as `store` has them: question and answer are kept unless either says otherwise."""
+    """Applies `store` to profile and request: question and answer are stored unless either disables it."""
     if body.store is False:
         return replace(profile, persist=Persist.NEVER), native
     if body.store and profile.persist is Persist.NEVER:
@@ -142,7 +142,7 @@ def _persisting(profile: Profile, native: ChatRequest, body: ResponsesRequest) -
 
 
 async def _check_stores(services: Services, names: list[str]) -> None:
-    """Refuses vector stores that the caller hasn't; one alone the search refuses by itself."""
+    """Rejects unknown vector stores; a single one is checked by the search itself."""
     for number, name in enumerate(names if len(names) > 1 else ()):
         if await services.corpus.find_collection(name) is None:
             raise NotFound(
@@ -165,7 +165,7 @@ async def _continued(call: ChatCall, body: ResponsesRequest) -> UUID | None:
     if not stored.last:
         raise invalid_field(
             "previous_response_id",
-            "must be the last response of its conversation: send the messages as input to go on from an earlier one",
+            "must be the last response of its conversation: send the messages as input to continue from an earlier one",
         )
     return stored.conversation_id
 
@@ -173,12 +173,12 @@ async def _continued(call: ChatCall, body: ResponsesRequest) -> UUID | None:
 async def _stored(
     tenant: Tenant, services: Services, name: str, *, at: str = "response_id"
 ) -> tuple[UUID, StoredExchange, StoredMessage]:
-    """Finds a response of the caller's own that has ended, its run and its answer."""
+    """Finds one of the caller's completed responses, with its run and its answer."""
     run_id = run_of(name)
     missing = NotFound(
-        f"there is no response {name[:64]}, or it isn't kept (see store)",
+        f"there is no response {name[:64]}, or it isn't stored (see store)",
         reason="RUN_NOT_FOUND",
-        violations=[FieldViolation(at, "must be the id of a response that is kept")],
+        violations=[FieldViolation(at, "must be the id of a stored response")],
     )
     if run_id is None:
         raise missing

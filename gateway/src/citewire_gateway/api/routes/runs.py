@@ -85,7 +85,7 @@ async def read_message(chat_id: str, tenant: TenantDep, services: ServicesDep) -
 
 @router.post("/v1/chat/{run_id}/cancel", summary="Stop a chat", status_code=202, responses=problems(404, 503))
 async def cancel(run_id: str, tenant: TenantDep, services: ServicesDep) -> RunCancelled:
-    """Stops a chat of the caller's, whichever gateway runs it; what was written so far is kept."""
+    """Stops one of the caller's chats on any gateway; what was written so far is stored."""
     known = _run_id(run_id)
     return RunCancelled.model_validate({"run_id": str(known), "state": await services.live_runs.cancel(tenant, known)})
 

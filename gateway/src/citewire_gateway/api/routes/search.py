@@ -90,7 +90,7 @@ async def get_chunk(chunk_id: str, services: ServicesDep) -> Chunk:
     responses=problems(503),
 )
 async def verify(services: ServicesDep, body: Annotated[VerifyBody, Depends(JsonBody(VerifyBody))]) -> Verification:
-    """Compares the sentences of an answer, which any system may have written, with the passages that they cite.
+    """Compares the sentences of an answer from any system with the passages that they cite.
 
     No model is called, and nothing is stored.
     """
@@ -98,7 +98,7 @@ async def verify(services: ServicesDep, body: Annotated[VerifyBody, Depends(Json
 
 
 def require_query(violations: Violations, query: str, settings: GatewaySettings) -> None:
-    """Notes what is wrong with a query."""
+    """Adds the violations of a query."""
     if violations.require(bool(query.strip()), "query", "must not be empty"):
         limit = settings.max_question_bytes
         violations.require(len(query.encode()) <= limit, "query", f"must be at most {limit} bytes long")

@@ -34,6 +34,6 @@ async def query_table(
 ) -> TableAnswer:
     """Counts, adds up, groups and filters over the whole table that has the columns; nothing is estimated.
 
-    Where no exact answer can be given, it is refused (`TABLE_NOT_COMPUTED`), and `detail` says why.
+    If there is no exact answer, the request is rejected (`TABLE_NOT_COMPUTED`), and `detail` says why.
     """
     return TableAnswer.from_proto(await services.corpus.query_table(body.to_proto(document_number(document_id))))

@@ -151,7 +151,7 @@ async def add_store_file(
     document = await _find_file(services, body.file_id)
     if document.collection not in ("", name):
         raise FailedPrecondition(
-            f"the file is in the vector store {document.collection!r}, and can be in one alone: take it out first",
+            f"the file is in the vector store {document.collection!r}, and can only be in one: remove it first",
             reason="WRONG_STATE",
         )
     document = corpus_pb2.Document(document_id=document.document_id, collection=name)
@@ -204,7 +204,7 @@ async def get_store(name: str, services: ServicesDep) -> VectorStore:
     responses=problems(404, 409),
 )
 async def delete_store(name: str, tenant: TenantDep, services: ServicesDep) -> Gone:
-    """Deletes an empty collection; one with documents is refused, as they would go with it."""
+    """Deletes an empty collection; one with documents is rejected, because they would be deleted too."""
     await collections.delete_collection(name, tenant, services)
     return Gone(id=name, object="vector_store.deleted", deleted=True)
 
@@ -222,7 +222,7 @@ async def delete_store(name: str, tenant: TenantDep, services: ServicesDep) -> G
     },
 )
 async def create_file(call: UploadCallDep) -> FileObject:
-    """Stores a file as a document; further fields are those of `POST /v1/documents`, `collection` among them."""
+    """Stores a file as a document; further fields are those of `POST /v1/documents`, including `collection`."""
     stored = await call.store_form(None, read=_header)
     touch(f"document:{stored.id}")
     return FileObject.of(await call.services.corpus.get(stored.id))
@@ -272,10 +272,10 @@ async def get_file_content(file_id: str, tenant: TenantDep, services: ServicesDe
 
 
 def _header(form: Form, document_id: int | None) -> corpus_pb2.UploadHeader:
-    """Reads an upload's fields; `purpose` is OpenAI's, and must be one that questions have."""
+    """Reads an upload's fields; OpenAI's `purpose` must be one for questions."""
     purpose = form.fields.get("purpose", [])
     if len(purpose) != 1 or purpose[0] not in _PURPOSES:
-        raise invalid_field("purpose", f"must be {' or '.join(_PURPOSES)}: files are for questions alone")
+        raise invalid_field("purpose", f"must be {' or '.join(_PURPOSES)}: files are only for questions")
     fields = {name: values for name, values in form.fields.items() if name != "purpose"}
     return upload_header(replace(form, fields=fields), document_id)
 
@@ -306,7 +306,7 @@ async def _update(services: Services, document: corpus_pb2.Document, *paths: str
 async def _documents(
     services: Services, after: str | None, limit: int, *, collection: str = "", status: str | None = None
 ) -> tuple[list[corpus_pb2.Document], bool]:
-    """Returns documents after the one of that id, and whether more follow."""
+    """Returns documents after the one with that id, and whether more follow."""
     first = 0 if after is None else read_id(after)
     if first is None:
         raise invalid_field("after", "must be the id of a file")

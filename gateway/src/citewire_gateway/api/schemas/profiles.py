@@ -113,7 +113,7 @@ class ProfileInfo(ResponseModel):
 
     @classmethod
     def of(cls, profile: Profile, stored: StoredProfile | None = None) -> Self:
-        """Describes a profile; `stored` is what it was made from, if it is an organisation's own."""
+        """Describes a profile; `stored` is its stored form, if it is an organisation's own."""
         return cls.read(
             profile,
             scope="user" if profile.level == retriever_pb2.SCOPE_LEVEL_USER else "org",
