@@ -25,9 +25,9 @@ class Admission:
         """Starts with all permits free.
 
         Args:
-            purpose: For the metrics.
+            purpose: The purpose, for metrics.
             capacity: Tokens that may be admitted at once.
-            tokens_per_second: How fast the model has been lately.
+            tokens_per_second: Returns the model's recent speed.
         """
         self._shares = FairShares(capacity, self._refusal, beyond=True)
         self._rate = tokens_per_second
@@ -40,10 +40,10 @@ class Admission:
         return self._shares.total
 
     def check(self, org_id: str) -> None:
-        """Refuses if not even one token would fit; a cheap check before the texts of a request are tokenised.
+        """Rejects if not even one token would fit: a cheap check before a request's texts are tokenised.
 
         Raises:
-            ResourceExhausted: The organisation has all that it may (reason `OVERLOADED`).
+            ResourceExhausted: The organisation is at its limit (reason `OVERLOADED`).
         """
         self._shares.check(org_id)
 
@@ -59,7 +59,7 @@ class Admission:
 
     @asynccontextmanager
     async def admit_in_turn(self, org_id: str, tokens: int) -> AsyncGenerator[None]:
-        """Holds permits inside the block; waits for them, those first whose organisation holds fewest."""
+        """Holds permits inside the block; waits for them, giving precedence to the organisation that holds fewest."""
         async with self._shares.hold(org_id, tokens):
             with self._gauge_of(tokens):
                 yield

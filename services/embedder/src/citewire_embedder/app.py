@@ -29,17 +29,17 @@ async def start(
     build_tenant_model: Callable[[TenantProvider], EmbeddingModel] | None = None,
     ledger: Ledger | None = None,
 ) -> GrpcServer:
-    """Starts the server, then loads the model: probes are answered NOT_SERVING until the model has warmed up.
+    """Starts the server, then loads the model: health checks report NOT_SERVING until the model has warmed up.
 
     Args:
-        stack: Takes what must be closed.
+        stack: Receives everything that must be closed.
         settings: The process's settings.
-        model: Serve this model instead of the one that the settings name (tests).
+        model: Serve this model instead of the configured one (tests).
         build_tenant_model: Builds the embedding models of tenant providers instead of the real ones (tests).
-        ledger: Record calls here instead of where the settings say (tests).
+        ledger: Record calls here instead of in the configured ledger (tests).
 
     Raises:
-        StartupError: The address is taken, or the model can't be loaded.
+        StartupError: The address is in use, or the model can't be loaded.
     """
     metrics_server = start_metrics_server(settings)
     stack.callback(metrics_server.close)

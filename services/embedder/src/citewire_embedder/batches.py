@@ -18,7 +18,7 @@ class EmbedBatch:
     texts: tuple[str, ...]
     """1-256 texts, none empty."""
     purpose: Purpose
-    """What they are embedded for."""
+    """The purpose of embedding."""
     org_id: str
     """The organisation that they belong to."""
     model: str = ""
@@ -26,7 +26,7 @@ class EmbedBatch:
     dimensions: int | None = None
     """Requested length of the vectors; None for the model's own."""
     truncate: bool = False
-    """Cut texts that are longer than the window, instead of refusing the batch."""
+    """Cut texts that are longer than the window instead of rejecting the batch."""
     provider: ProviderRef | None = None
     """The tenant provider to embed with; None for one of the operator's models."""
 
@@ -49,7 +49,7 @@ class EmbedResult:
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """Tokens of texts, without those that the model adds to each, and the model that counted."""
+    """Token counts of texts, without those that the model adds to each, and the model that counted."""
 
     counts: tuple[int, ...]
     model: ModelInfo
@@ -59,7 +59,7 @@ def check_lengths(model: ModelInfo, counts: Sequence[int], *, truncate: bool) ->
     """Returns the indices of the texts that are longer than the window.
 
     Raises:
-        InvalidArgument: There are some, and they aren't to be cut (`INPUT_TOO_LONG`).
+        InvalidArgument: There are some, and cutting isn't allowed (`INPUT_TOO_LONG`).
     """
     window = model.max_input_tokens
     long = tuple(index for index, count in enumerate(counts) if count > window)

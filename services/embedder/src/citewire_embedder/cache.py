@@ -20,14 +20,14 @@ class CachedVector:
 
 
 class VectorCache:
-    """The least recently used entry leaves first.
+    """A cache that evicts the least recently used entry first.
 
-    Entries belong to one organisation, so that response times don't tell another one which texts were embedded before.
-    Very long texts aren't cached, so that entries × 4096 characters bound the memory.
+    Entries belong to one organisation, so that response times don't reveal to another which texts were embedded before.
+    Very long texts aren't cached, so that entries × 4096 characters limit the memory.
     """
 
     def __init__(self, entries: int) -> None:
-        """Makes an empty cache of at most `entries`; 0 switches it off."""
+        """Creates an empty cache of at most `entries`; 0 disables it."""
         self._limit = entries
         self._entries: OrderedDict[tuple[str, str], CachedVector] = OrderedDict()
 

@@ -12,7 +12,7 @@ QUEUED_TOKENS = Gauge(
     "citewire_embedder_admitted_tokens", "Tokens admitted and not yet answered, by purpose.", ["purpose"]
 )
 REFUSED = Counter(
-    "citewire_embedder_refused_total", "Requests refused because the queue was full, by purpose.", ["purpose"]
+    "citewire_embedder_refused_total", "Requests rejected because the queue was full, by purpose.", ["purpose"]
 )
 WAIT_SECONDS = Histogram(
     "citewire_embedder_wait_seconds",
@@ -36,7 +36,7 @@ BATCH_SECONDS = Histogram(
 
 RERANKED = Counter(
     "citewire_embedder_reranked_total",
-    "Documents given to the local reranker: scored from cached token vectors, computed, or left for want of time.",
+    "Documents given to the local reranker: scored from cached token vectors, computed, or left out for lack of time.",
     ["result"],
 )
 for _result in ("cached", "computed", "left"):

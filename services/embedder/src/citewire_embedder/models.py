@@ -44,7 +44,7 @@ class ModelFactory:
 
     Args:
         settings: The process's settings.
-        ledger: Keeps a row of each call to a provider.
+        ledger: Records each call to a provider.
     """
 
     def __init__(self, settings: EmbedderSettings, ledger: Ledger) -> None:
@@ -71,7 +71,7 @@ class ModelFactory:
             model: The local embedding model.
 
         Returns:
-            None if the settings want none, or that model has no token vectors to compare.
+            None if the settings disable it, or the embedding model has no token vectors.
         """
         settings = self._settings
         spec = settings.rerank_spec()
@@ -112,7 +112,7 @@ class ModelFactory:
 
 
 def load_remote_model() -> type[RemoteModel]:
-    """Imports the remote models' class with their SDK: a second's work, which is in vain where all models are local."""
+    """Imports the remote models' class with their SDK, which takes a second and isn't needed for local models."""
     from citewire_embedder.providers.remote_embedding import RemoteModel
 
     return RemoteModel

@@ -15,7 +15,7 @@ from citewire_kit.genai import measured_call
 from citewire_remote.tenant_providers import TenantClients, TenantProvider
 
 PROVIDER = "citewire-local"
-"""The provider's name in the metrics of a model that runs here."""
+"""Provider name in the metrics of a local model."""
 
 _OPERATION: Final = "rerank"
 _TEST = ("which of these is about cats", ("Cats sleep for most of the day.", "Trains run on rails."))
@@ -25,7 +25,7 @@ class Reranker:
     """Ranks with the operator's model, or with a tenant provider.
 
     Args:
-        model: The operator's; None if there is none.
+        model: The operator's model; None if there is none.
         tenant_models: Opens the models of tenant providers.
     """
 
@@ -38,7 +38,7 @@ class Reranker:
             )
 
     async def rerank(self, request: RerankRequest, org_id: str) -> tuple[Ranking, ModelInfo]:
-        """Ranks documents; returns the model that ranked them too.
+        """Ranks documents; also returns the model that ranked them.
 
         Args:
             request: Already checked.
@@ -52,7 +52,7 @@ class Reranker:
         async with self._lease(request) as model:
             if not _is_local(model):
                 return await _rank(model, request, org_id), model.info
-            # A provider's calls are measured where they are made; a model that runs here is measured here.
+            # A provider's calls are measured where they are made; a local model is measured here.
             name = model.info.space.model
             with measured_call(_OPERATION, provider=PROVIDER, model=name) as span:
                 ranking = await _rank(model, request, org_id)
@@ -108,7 +108,7 @@ def _is_local(model: RerankModel) -> bool:
 
 
 def _seconds_of(request: RerankRequest) -> float | None:
-    """The request's budget, if it has one; no more than is left of the call."""
+    """The request's budget, if it has one, but no more than the call's remaining time."""
     if not request.HasField("budget"):
         return None
     seconds, left = request.budget.ToTimedelta().total_seconds(), deadline.remaining()

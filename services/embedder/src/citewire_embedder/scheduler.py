@@ -25,10 +25,10 @@ from citewire_kit.telemetry import get_logger
 log = get_logger(__name__)
 
 _QUERY_BATCHES_IN_A_ROW = 8
-"""After this many, waiting documents get one batch, so that many queries slow ingest down but don't stop it."""
+"""Number of query batches after which waiting documents get one, so that queries slow ingest down but don't stop it."""
 
 _PRESENT_SECONDS = 1.0
-"""How long an organisation counts as present after it asked, or was served, for the last time."""
+"""How long an organisation counts as present after its last request or result."""
 
 _RATE_WEIGHT = 0.1
 _FIRST_RATE = 2000.0  # tokens a second, until the first batch has been measured
@@ -36,7 +36,7 @@ _FIRST_RATE = 2000.0  # tokens a second, until the first batch has been measured
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """How large a batch may be."""
+    """Limits of a batch."""
 
     tokens: int
     """Padded tokens: the longest text of the batch × its texts. A single text may have more."""
@@ -45,12 +45,12 @@ class BatchLimits:
 
     @property
     def shared_tokens(self) -> int:
-        """Padded tokens of documents while several organisations are present: one waits half as long for another."""
+        """Padded tokens of documents while several organisations are present, which halves the wait for each other."""
         return self.tokens // 2
 
 
 class Job:
-    """The texts of one request on their way through the scheduler."""
+    """The texts of one request in the scheduler."""
 
     def __init__(self, texts: Sequence[TokenisedText], purpose: Purpose, org_id: str) -> None:
         self.org_id = org_id
@@ -59,7 +59,7 @@ class Job:
         """Tokens that the model has been given so far."""
         self._texts = texts
         self._submitted = time.perf_counter()
-        # Longest first, so that the last batches, which use the cores least, are small.
+        # Longest first, so that the last batches, which use the cores less well, are small.
         self._waiting = deque(sorted(range(len(texts)), key=lambda index: -len(texts[index].ids)))
         self._missing = len(texts)
         self._rows: Vectors | None = None
@@ -67,7 +67,7 @@ class Job:
 
     @property
     def is_waiting(self) -> bool:
-        """Says whether texts wait to be taken."""
+        """Says whether texts are waiting."""
         return bool(self._waiting)
 
     def peek(self) -> TokenisedText:
@@ -75,7 +75,7 @@ class Job:
         return self._texts[self._waiting[0]]
 
     def take(self) -> tuple["Job", int, TokenisedText]:
-        """Takes the next text out, with its index."""
+        """Removes and returns the next text with its index."""
         index = self._waiting.popleft()
         if not self.tokens_read:
             WAIT_SECONDS.labels(self.purpose.value).observe(time.perf_counter() - self._submitted)
@@ -96,7 +96,7 @@ class Job:
             self._done.set_result(self._rows)
 
     def abandon(self) -> None:
-        """Ends the job because nobody waits for it any more."""
+        """Ends the job because nobody is waiting for it any more."""
         self._waiting.clear()
         self._done.cancel()
 
@@ -111,17 +111,17 @@ class Scheduler:
     """The one consumer of a model."""
 
     def __init__(self, model: EmbeddingModel, limits: BatchLimits) -> None:
-        """Makes a scheduler; `run` does the work.
+        """Creates a scheduler; `run` does the work.
 
         Args:
-            model: What computes.
-            limits: Size of a batch.
+            model: The model.
+            limits: Limits of a batch.
         """
         self._model = model
         self._limits = limits
         self._queues: dict[Purpose, FairQueue[Job]] = {purpose: FairQueue() for purpose in Purpose}
         self._query_batches = 0
-        self._present: dict[str, float] = {}  # organisations, and when each was last seen; the latest last
+        self._present: dict[str, float] = {}  # when each organisation was last seen, in ascending order
         self._wake = asyncio.Event()
         self._rate = _FIRST_RATE
         self._closed = False
@@ -149,12 +149,12 @@ class Scheduler:
         return job
 
     def withdraw(self, job: Job) -> None:
-        """Takes a job's waiting texts out; what is being computed is thrown away."""
+        """Removes a job's waiting texts; running computations are discarded."""
         self._queues[job.purpose].remove(job.org_id, job)
         job.abandon()
 
     async def run(self) -> None:
-        """Computes batches until it is cancelled; then every job that waits fails with `SHUTTING_DOWN`."""
+        """Computes batches until it is cancelled; waiting jobs then fail with `SHUTTING_DOWN`."""
         try:
             while True:
                 batch = self._next_batch()
@@ -204,7 +204,7 @@ class Scheduler:
         return size <= self._limits.texts and size * longest <= most_tokens
 
     def _note_present(self, org_id: str) -> None:
-        """Notes an organisation, and forgets those that were seen too long ago."""
+        """Records an organisation as present, and removes those not seen for too long."""
         now = time.monotonic()
         self._present.pop(org_id, None)
         self._present[org_id] = now
@@ -219,7 +219,7 @@ class Scheduler:
             for job, _, _ in batch:
                 job.fail(_shutting_down())
             raise
-        except Exception:  # a model's errors go to its callers; the scheduler goes on
+        except Exception:  # a model's errors go to its callers; the scheduler continues
             log.exception("batch_failed", texts=len(batch))
             self.failing.set()
             for job, _, _ in batch:

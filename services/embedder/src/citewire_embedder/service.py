@@ -30,7 +30,7 @@ from citewire_kit.genai import measured_call
 from citewire_remote.tenant_providers import TenantClients, TenantProvider
 
 PROVIDER = "citewire-local"
-"""The provider's name in the metrics of models that run here."""
+"""Provider name in the metrics of local models."""
 
 _OPERATION: Final = "embeddings"
 _PROBE_SECONDS = 1.0
@@ -42,15 +42,15 @@ class ServiceLimits:
     """Limits of the service; all are settings."""
 
     query_tokens: int
-    """Tokens of queries that may wait or be computed at once."""
+    """Maximum tokens of waiting and running queries."""
     document_tokens: int
     """The same for documents."""
     cache_entries: int
-    """Query vectors kept."""
+    """Number of cached query vectors."""
     batch: BatchLimits
     """Size of a batch of the model."""
     stream_ahead: int = 2
-    """Batches of one EmbedStream that are worked on at once."""
+    """Concurrent batches of one EmbedStream."""
 
 
 class Embedder:
@@ -64,15 +64,15 @@ class Embedder:
         remote: Sequence[EmbeddingModel] = (),
         default: str = "",
     ) -> None:
-        """Makes a service that isn't ready yet: `running` makes it so.
+        """Creates a service, which becomes ready with `running`.
 
         Args:
-            model: The model that is computed here.
+            model: The local model.
             limits: Limits of the service.
             tenant_models: Opens the models of tenant providers; None if this process takes none.
-            remote: The operator's remote models. They are loaded when they are first used, and a failure concerns that
-                caller only: this process serves without them.
-            default: Name of the default model; "" is the one computed here.
+            remote: The operator's remote models. They are loaded on first use, and a failure only affects that caller:
+                this process serves without them.
+            default: Name of the default model; "" for the local one.
 
         Raises:
             StartupError: Two models have the same name, or no model has the default's name.
@@ -101,7 +101,7 @@ class Embedder:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Loads the model, then works inside the block. At its end, jobs that still wait fail with `SHUTTING_DOWN`.
+        """Loads the model, then works inside the block. At its end, waiting jobs fail with `SHUTTING_DOWN`.
 
         Raises:
             StartupError: The model can't be loaded.
@@ -121,8 +121,8 @@ class Embedder:
     async def health(self) -> AsyncGenerator[bool]:
         """Yields whether the service is healthy, whenever that changes, inside `running`.
 
-        After a failure the model embeds a tiny text once a second: clients leave an unhealthy server, so their calls
-        can't show that it has recovered.
+        After a failure the model embeds a tiny text once a second, because clients avoid an unhealthy server, and their
+        calls can't show that it has recovered.
         """
         yield True
         while True:
@@ -155,7 +155,7 @@ class Embedder:
         The generator must be closed: that withdraws what is still queued.
 
         Raises:
-            CitewireError: As `embed` does, but for `ResourceExhausted`: the stream waits instead.
+            CitewireError: As `embed`, except for `ResourceExhausted`: the stream waits instead.
         """
         # The place in the queue is taken before a batch is read, which slows the sender down.
         queue: asyncio.Queue[asyncio.Task[EmbedResult] | None] = asyncio.Queue()
@@ -190,7 +190,7 @@ class Embedder:
     async def count_tokens(
         self, texts: Sequence[str], model: str = "", provider: ProviderRef | None = None
     ) -> TokenCounts:
-        """Counts tokens as a model of the operator's, or the tenant provider's, sees them.
+        """Counts tokens for one of the operator's models or the tenant provider's.
 
         Raises:
             NotFound: There is no such model.
@@ -223,7 +223,7 @@ class Embedder:
             yield model
 
     async def _embed_remote(self, batch: EmbedBatch, model: EmbeddingModel, *, cached: bool) -> EmbedResult:
-        """Embeds with a remote model, without admission, as nothing is computed here."""
+        """Embeds with a remote model, without admission because nothing is computed here."""
         model = _sized(model, batch.dimensions)
         cached_vectors = self._look_up(batch, model) if cached else [None] * len(batch.texts)
         missing = [index for index, entry in enumerate(cached_vectors) if entry is None]
@@ -272,7 +272,7 @@ class Embedder:
         return EmbedResult(vectors, model.info.space, tokens, tuple(counts), cut)
 
     async def _compute(self, texts: Sequence[TokenisedText], batch: EmbedBatch) -> Vectors:
-        """Computes texts and records their tokens, also if the caller leaves early."""
+        """Computes texts and records their tokens, even if the caller is cancelled."""
         job = self._scheduler.submit(texts, batch.purpose, batch.org_id)
         model = self._model.info.space.model
         try:
@@ -318,7 +318,7 @@ class Embedder:
                 self._cache.put(batch.org_id, self._key(model, batch.texts[index]), entry)
 
     def _key(self, model: EmbeddingModel, text: str) -> str:
-        """Returns the cache key of a text; that of a remote model begins with the model's name."""
+        """Returns a text's cache key; for a remote model it begins with the model's name."""
         if model is self._model:
             return text
         space = model.info.space

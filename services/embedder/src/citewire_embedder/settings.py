@@ -41,7 +41,7 @@ class RerankSettings(BaseSettings):
 
     rerank_provider: RerankProvider = RerankProvider.LOCAL
     """The rerank model for requests without a tenant provider: `local` is late interaction over the embedding model's
-    token vectors (docs/adr/0009-rerank.md measures it); `none` refuses them."""
+    token vectors (docs/adr/0009-rerank.md); `none` rejects them."""
 
     rerank_api_base: ApiBase = ""
     """Its address; required for `openai-compatible` (TEI, Infinity, vLLM)."""
@@ -53,22 +53,22 @@ class RerankSettings(BaseSettings):
     """The provider's name for the model; required for `openai-compatible`."""
 
     rerank_seconds: float = Field(default=10.0, gt=0)
-    """Longest wait for one answer of a rerank provider; a request's budget, where it has one, may be shorter."""
+    """Maximum wait for one response of a rerank provider; a request's budget, if it has one, may be shorter."""
 
     rerank_attempts: int = Field(default=2, ge=1, le=10)
-    """Most calls for one request to a rerank provider: few, as a person is waiting."""
+    """Maximum calls for one request to a rerank provider: few, because a person is waiting."""
 
     rerank_precision: Precision | None = None
-    """Precision of the local model. Unset: bf16 if the embedding model uses fp32 and the CPU has bf16 instructions, as
-    that doesn't change rankings; else the embedding model's."""
+    """Precision of the local model. Unset: bf16 if the embedding model uses fp32 and the CPU has bf16 instructions,
+    because that doesn't change rankings; otherwise the embedding model's."""
 
     rerank_tokens: int = Field(default=65_536, ge=1)
-    """Most tokens, estimated from the texts' length, that wait for the local model or are being computed for requests
-    without a budget; more are refused at once. A request with a budget ends by itself."""
+    """Maximum waiting and running tokens of the local model for requests without a budget, estimated from the texts'
+    length; further requests are rejected at once. A request with a budget ends by itself."""
 
     rerank_cache_bytes: int = Field(default=256 * _MIB, ge=0)
-    """Token vectors that the local model keeps of texts that it has read, about 0.4 kB for a token of a model with 384
-    dimensions: of some 5,000 chunks. 0 switches the cache off."""
+    """Bytes of token vectors cached by the local model, about 0.4 kB per token with 384 dimensions: enough for about
+    5,000 chunks. 0 disables the cache."""
 
     @model_validator(mode="after")
     def _rerank_is_complete(self) -> Self:
@@ -109,7 +109,7 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, C
 
     model: str = Field(default="all-MiniLM-L6-v2", min_length=1)
     """`all-MiniLM-L6-v2` (built in), a model directory's path, or a name on the Hugging Face hub, `owner/name`, with
-    `@revision` if one is to be pinned. A path's model is named after its last part."""
+    `@revision` to pin one. A path's model is named after its last part."""
 
     provider: Literal["", "local", "openai", "ollama", "openai-compatible"] = ""
     """The provider of the default model, which embeds the first document of an organisation; a later change leaves
@@ -120,7 +120,7 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, C
     """OpenAI's key; with it, its model is offered."""
 
     openai_api_base: ApiBase = ""
-    """Another address for OpenAI's API."""
+    """Alternative address for OpenAI's API."""
 
     openai_model: str = Field(default=_MODELS["openai"], max_length=200)
     """Its embedding model."""
@@ -135,7 +135,7 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, C
     """Its embedding model. It must have been pulled."""
 
     api_base: ApiBase = ""
-    """Address of another server that speaks OpenAI's embeddings (vLLM, TEI, LM Studio, LiteLLM)."""
+    """Address of another server with OpenAI's embeddings API (vLLM, TEI, LM Studio, LiteLLM)."""
 
     api_key: SecretStr | None = None
     """Its key, if it needs one."""
@@ -147,25 +147,25 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, C
     """Length of its vectors; 0 is the model's own."""
 
     remote_window: int = Field(default=0, ge=0)
-    """Tokens of one text that it reads; 0 leaves it to the catalogue, and to 512 where that doesn't know the model."""
+    """Its window in tokens; 0 means the catalogue's value, or 512 if the model isn't in it."""
 
     remote_seconds: float = Field(default=30.0, gt=0)
-    """Longest wait for one answer of a remote provider. Ollama loads a model when it is first asked for."""
+    """Maximum wait for one response of a remote provider. Ollama loads a model at its first request."""
 
     remote_connect_seconds: float = Field(default=5.0, gt=0)
-    """Longest wait for a connection to one."""
+    """Maximum wait for a connection to a remote provider."""
 
     remote_texts: int = Field(default=32, ge=1, le=256)
-    """Texts of one request to a remote provider: TEI takes 32 as it ships."""
+    """Texts per request to a remote provider: TEI's default limit is 32."""
 
     attempts: int = Field(default=3, ge=1, le=10)
-    """Most calls for one request to a remote provider, the first included."""
+    """Maximum calls for one request to a remote provider, including the first."""
 
     breaker_failures: int = Field(default=5, ge=1)
-    """Failures in a row after which a provider (with its key) isn't called for a while."""
+    """Consecutive failures after which a provider (with its key) isn't called for a while."""
 
     breaker_seconds: float = Field(default=10, gt=0)
-    """Seconds of that while, the first time; then a test call finds out whether it works again."""
+    """Length of that pause in seconds, the first time; then a test call checks whether it works again."""
 
     catalogue: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_CATALOGUE"))
     """File of models, prices and windows that adds to the packaged catalogue; the generator reads it too."""
@@ -182,7 +182,7 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, C
 
     batch_tokens: int = Field(default=384, ge=1)
     """Padded tokens in one batch of the model: two chunks of 190. On few cores larger batches aren't faster, and a
-    query waits for the running one's end; a machine with many cores wants more."""
+    query waits for the running one's end; a machine with many cores needs more."""
 
     batch_texts: int = Field(default=16, ge=1)
     """Texts in one batch of the model."""

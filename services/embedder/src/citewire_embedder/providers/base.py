@@ -26,7 +26,7 @@ class Precision(StrEnum):
 
 
 class Purpose(StrEnum):
-    """What a text is embedded for."""
+    """The purpose of embedding a text."""
 
     QUERY = "query"
     DOCUMENT = "document"
@@ -46,7 +46,7 @@ class Prompts:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model as callers see it."""
+    """Description of a model for callers."""
 
     space: EmbeddingSpace
     """The space of its vectors. A rerank model has a name, and a revision if it is local, but no dimensions."""
@@ -62,7 +62,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class TokenisedText:
-    """One text as the model reads it."""
+    """A tokenised text."""
 
     ids: Sequence[int]
     """Token ids, special tokens included, cut to the model's window. Of a remote model only their number counts."""
@@ -83,7 +83,7 @@ class EmbeddingModel(ABC):
 
     @abstractmethod
     async def load(self) -> None:
-        """Makes the model ready, its first computation included.
+        """Prepares the model, including its first computation.
 
         Raises:
             StartupError: It can't be loaded; the message says why and what to do.
@@ -106,7 +106,7 @@ class EmbeddingModel(ABC):
         """
 
     async def embed_counted(self, texts: Sequence[TokenisedText]) -> tuple[Vectors, int]:
-        """As `embed`, with the number of tokens, as the provider counted them if it did."""
+        """Like `embed`, with the number of tokens, as counted by the provider if it did."""
         return await self.embed(texts), sum(len(text.ids) for text in texts)
 
     def shortened(self, dimensions: int) -> "EmbeddingModel | None":
@@ -126,7 +126,7 @@ class Ranked:
     index: int
     """The document's index among those given."""
     score: float
-    """Comparable only within one model; 0 without one."""
+    """Score, comparable only within one model; 0 without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +134,13 @@ class Ranking:
     """Documents by relevance."""
 
     ranked: tuple[Ranked, ...]
-    """Best first; equal scores in the order given. Behind them, in that order too, those that weren't scored."""
+    """Best first, equal scores in the given order, followed by those that weren't scored, also in that order."""
     input_tokens: int
     """Tokens that the model read."""
     scored: int
-    """How many of the documents were scored: all, unless the time was over first."""
+    """How many of the documents were scored: all, unless time ran out."""
     estimated: bool = False
-    """Whether the provider didn't say how many tokens."""
+    """Whether tokens are our estimate, because the provider reported none."""
 
 
 class RerankModel(ABC):
@@ -163,15 +163,15 @@ class RerankModel(ABC):
         seconds: float | None = None,
         org_id: str = "",
     ) -> Ranking:
-        """Scores as many documents as there is time for, and returns the best.
+        """Scores as many documents as time allows, and returns the best.
 
         Args:
             query: The question.
             documents: 1-1000 texts, none empty.
             top_n: How many to return; None for all.
             first_scores: The documents' scores in a first ranking, for models that use them; may be empty.
-            headings: The heading of each document, which is read before it; may be empty, as may each.
-            seconds: How long it may take; None for as long as it takes. That time is over isn't an error.
+            headings: The heading of each document, which is read before it; may be empty, or contain empty ones.
+            seconds: Time limit; None for no limit. Reaching it isn't an error.
             org_id: The organisation that the documents belong to.
 
         Raises:
@@ -184,13 +184,13 @@ class RerankModel(ABC):
 
 
 def with_headings(headings: Sequence[str], documents: Sequence[str]) -> Sequence[str]:
-    """Puts each document's heading, if it has one, before it on a line of its own."""
+    """Prepends each document's heading, if it has one, on a separate line."""
     if not headings:
         return documents
     return [f"{heading}\n{text}" if heading else text for heading, text in zip(headings, documents, strict=True)]
 
 
 def best_first(scores: Mapping[int, float], documents: int, top_n: int | None) -> tuple[Ranked, ...]:
-    """Orders so many documents by their scores; equal ones keep their order, and those without a score come last."""
+    """Orders documents by their scores; equal ones keep their order, and those without a score come last."""
     order = sorted(range(documents), key=lambda index: (index not in scores, -scores.get(index, 0.0)))
     return tuple(Ranked(index, float(scores.get(index, 0.0))) for index in order[:top_n])

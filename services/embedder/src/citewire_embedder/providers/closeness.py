@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from citewire_embedder.providers.token_vectors import TokenVectors
 
 _STEP = 12
-"""Tokens by which one passage begins after the other; a short passage has twice as many, a long one four times."""
+"""Step in tokens between passages; a short passage has twice as many tokens, a long one four times."""
 _WHOLE, _LONG, _SHORT = 0.2, 0.4, 0.4
 """Weights of MaxSim within the whole document, and within its best passage of both lengths."""
 _FULL_AGREEMENT = 0.7
 _FEW = 5
-"""Documents up to which no agreement can be told."""
+"""Number of documents up to which no agreement can be determined."""
 _ALIKE = 1e-12
 
 
@@ -33,14 +33,14 @@ def closeness(query: TokenVectors, document: TokenVectors, heading: int = 0) -> 
 
     Args:
         query: The question's token vectors.
-        document: The document's, those of its heading first.
-        heading: How many of them are the heading's, which belongs to each passage.
+        document: The document's token vectors, those of its heading first.
+        heading: How many of them belong to the heading, which is part of each passage.
     """
     return passage_closeness(query @ document.T, heading)
 
 
 def passage_closeness(cosines: NDArray[np.float32], heading: int) -> float:
-    """As `closeness`, from the cosines of each token of the query (rows) to each of the document."""
+    """Like `closeness`, from the cosines of each token of the query (rows) to each of the document."""
     whole = float(cosines.max(axis=1).mean())
     body = cosines[:, heading:]
     if not body.shape[1]:
@@ -54,12 +54,12 @@ def passage_closeness(cosines: NDArray[np.float32], heading: int) -> float:
 def blend(first: Sequence[float], own: Sequence[float]) -> list[float]:
     """Adds the closeness of token vectors to a first ranking's scores, as far as both agree.
 
-    Agreement is the correlation of both over the documents; from 0.7 on the token vectors count wholly. A model that
-    doesn't know the language agrees with nobody, and leaves the first ranking as it is.
+    Agreement is the correlation of both over the documents; from 0.7 on the token vectors count in full. A model that
+    doesn't know the language never agrees, and leaves the first ranking unchanged.
 
     Args:
-        first: Of a first ranking, on the scale of a hybrid search: about 0–1, the best usually 0.2–0.6.
-        own: As many.
+        first: Scores of a first ranking, on the scale of a hybrid search: about 0–1, the best usually 0.2–0.6.
+        own: Closeness of each document.
     """
     unclear = len(first) <= _FEW or max(first) - min(first) < _ALIKE
     trust = 1.0 if unclear else min(1.0, max(0.0, _correlation(first, own)) / _FULL_AGREEMENT)

@@ -20,7 +20,7 @@ from citewire_kit.errors import StartupError
 
 Weights = Mapping[str, NDArray[np.float32]]
 
-_MASKED = 10_000.0  # what a padded place loses before the softmax: large enough for 0, small enough for bf16
+_MASKED = 10_000.0  # subtracted at padded positions before the softmax: large enough for 0, small enough for bf16
 
 
 class Pooling(StrEnum):
@@ -44,9 +44,9 @@ class EncoderConfig:
     positions: int
     """Longest input in tokens."""
     first_position: int
-    """Row of the position table that the first token takes (RoBERTa leaves some rows free)."""
+    """Row of the position table for the first token (RoBERTa leaves some rows free)."""
     epsilon: float
-    """Of the layer normalisations."""
+    """Epsilon of the layer normalisations."""
     activation: str
     """ONNX name of the feed-forward activation: `Gelu`, `GeluTanh`, `Relu`."""
     names: "LayerNames"
@@ -106,7 +106,7 @@ def build_encoder(
         quantise: Store the layers' matrices as int8.
 
     Raises:
-        StartupError: A weight is missing or has another shape than `config` says.
+        StartupError: A weight is missing or has a shape other than in `config`.
     """
     return _EncoderGraph(config, weights, quantise).build(pooling)
 
@@ -135,7 +135,7 @@ class _EncoderGraph:
         words = self._weight("embeddings.word_embeddings.weight", None, config.width)
         places = self._weight("embeddings.position_embeddings.weight", None, config.width)
         if len(places) < config.first_position + config.positions:
-            raise StartupError(f"the model's position table has {len(places)} rows, fewer than config.json says")
+            raise StartupError(f"the model's position table has {len(places)} rows, fewer than in config.json")
         places = places[config.first_position : config.first_position + config.positions]
         if "embeddings.token_type_embeddings.weight" in self._weights:
             places = places + self._weight("embeddings.token_type_embeddings.weight", None, config.width)[0]
@@ -159,7 +159,7 @@ class _EncoderGraph:
             value = self._linear(x, prefix + name, scale)
             return g.op("Transpose", g.op("Reshape", value, g.ints(0, 0, heads, size)), perm=perm)
 
-        # The scale of the dot products is put into the query's weights: one multiplication less per layer.
+        # The scale of the dot products is folded into the query's weights: one multiplication less per layer.
         query = split(names.query, [0, 2, 1, 3], 1 / math.sqrt(size))
         key = split(names.key, [0, 2, 3, 1])
         value = split(names.value, [0, 2, 1, 3])
@@ -203,5 +203,5 @@ class _EncoderGraph:
             want is None or want == have for want, have in zip(shape, weight.shape, strict=True)
         )
         if not fits:
-            raise StartupError(f"the model's tensor {name!r} has shape {weight.shape}, config.json says otherwise")
+            raise StartupError(f"the model's tensor {name!r} has shape {weight.shape}, which differs from config.json")
         return weight

@@ -38,33 +38,33 @@ from citewire_kit.telemetry import get_logger
 log = get_logger(__name__)
 
 SUFFIX = "-late-interaction"
-"""What the model's name adds to that of the embedding model."""
+"""Suffix that the embedding model's name gets."""
 
 _GROUP = 8
-"""Documents, best first, that are looked up and tokenised at once."""
+"""Number of documents, best first, that are looked up and tokenised at once."""
 _THREAD_TOKENS = 256
-"""Padded tokens of one batch, for each thread: about 40 ms. Between two batches the time is looked at, and another call
-has its turn."""
+"""Padded tokens of one batch per thread: about 40 ms. Between batches the time is checked, and another call gets its
+turn."""
 _FEWEST_TOKENS = 128
-"""Of a batch, however many calls there are."""
+"""Minimum padded tokens of a batch, however many calls there are."""
 _CACHED_AT_ONCE = 64
-"""Documents from the cache that are scored in one turn: about 20 ms."""
+"""Number of cached documents that are scored in one turn: about 20 ms."""
 _RETRY_SECONDS = 1.0
 _TOKEN_CHARACTERS = 16
-"""More than a token of any real text has."""
+"""More characters per token than in any real text."""
 _TYPICAL_TOKEN_CHARACTERS = 4
 _FIRST_PACE = 1 / 6000
-"""Seconds for a padded token, until the first batch has been measured."""
+"""Seconds per padded token, until the first batch has been measured."""
 _PACE_WEIGHT = 0.3
 _RESERVE = 0.03
-"""Share of a call's time that is kept for what comes after the last batch, and for its answer's way."""
+"""Share of a call's time reserved for work after the last batch and for sending the response."""
 _MOST_LATE = 0.1
-"""Share of a call's time that is kept at most because the machine is so busy that its clock is looked at late."""
+"""Maximum share of a call's time reserved because a busy machine checks its clock late."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A tokenised document, its heading before it, of which so many tokens are."""
+    """A tokenised document after its heading, and the number of the heading's tokens."""
 
     index: int
     key: bytes
@@ -74,42 +74,42 @@ class _Document:
 
 @dataclass(slots=True)
 class _Task:
-    """One call on its way. Only one thread at a time works on it."""
+    """A call in progress. Only one thread at a time works on it."""
 
     query: str
     documents: Sequence[str]
     headings: Sequence[str]
     org_id: str
     end: float | None
-    """When its time is over, by `time.monotonic`; None: never."""
+    """Its deadline, by `time.monotonic`; None for no limit."""
     waiting: deque[int]
-    """Indices of the documents that haven't been looked at, best first."""
+    """Indices of documents that haven't been processed, best first."""
     batches: deque[list[_Document]] = field(default_factory=deque[list[_Document]])
-    """Tokenised documents that wait to be computed."""
+    """Tokenised documents waiting to be computed."""
     vectors: TokenVectors | None = None
-    """The query's."""
+    """The query's token vectors."""
     computed: bool = False
-    """Whether a batch was begun."""
+    """Whether a batch was started."""
     tokens: int = 0
-    """That the model has read."""
+    """Tokens that the model has read."""
 
 
 class LateInteraction(RerankModel):
-    """MaxSim over a model directory's token vectors, computed on the CPU in a thread of its own.
+    """MaxSim over a model directory's token vectors, computed on the CPU in a separate thread.
 
-    The graph is built at the first call, so that it costs nothing where nobody reranks.
+    The graph is built at the first call, so that it costs nothing if nobody reranks.
 
     Args:
         name: The embedding model's public name.
         directory: Its files, as safetensors.
-        precision: In what numbers it computes.
+        precision: Numeric precision.
         threads: CPU threads of one computation.
-        most_tokens: Tokens that calls without a time limit may wait for or have computed at once; more are refused,
-            unless nothing else is.
-        cache_bytes: Bytes of token vectors that are kept.
+        most_tokens: Limit of waiting and running tokens for calls without a time limit; further calls are rejected,
+            unless nothing else is running.
+        cache_bytes: Maximum bytes of cached token vectors.
 
     Raises:
-        StartupError: The directory holds a finished graph, whose token vectors aren't known to be its output.
+        StartupError: The directory has a finished graph, whose output may not be token vectors.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class LateInteraction(RerankModel):
         seconds: float | None = None,
         org_id: str = "",
     ) -> Ranking:
-        """Scores the documents batch by batch, the best first, so that calls take turns and an abandoned one ends soon.
+        """Scores the documents batch by batch, the best first, so that calls take turns and abandoned ones end soon.
 
         A score is the closeness to the query, or the blend with the first ranking's if that is given.
 
@@ -177,7 +177,7 @@ class LateInteraction(RerankModel):
                 if not scope.expired():
                     raise
                 self.note_late(time.monotonic() - (end or 0.0))
-        # A document that was scored before a better one, as the cache had it, would come before it for that alone.
+        # Otherwise a cached document, which is scored before a better one, would come first for that reason alone.
         own = {index: own[index] for index in itertools.takewhile(own.__contains__, order)}
         RERANKED.labels("left").inc(len(documents) - len(own))
         scores = own
@@ -196,24 +196,24 @@ class LateInteraction(RerankModel):
         session = self._session or self._load()
         ids, mask = pad([text.ids for text in texts], self._directory.max_tokens)
         output = session.run({"input_ids": ids, "attention_mask": mask})
-        # The first and the last token are special tokens, which stand for the whole text and match anything.
+        # The first and the last token are special tokens, which represent the whole text and match anything.
         return [row[1 : max(len(text.ids) - 1, 2)] for row, text in zip(output, texts, strict=True)]
 
     def working_time(self, seconds: float) -> float:
-        """Returns how long a call may work that is to be answered within so many seconds."""
-        # What wakes late sends its answer late, too.
+        """Returns how long a call may work to respond within its time limit."""
+        # A thread that wakes late also sends its response late.
         return seconds * (1 - _RESERVE) - min(2 * self._late, seconds * _MOST_LATE)
 
     def note_late(self, seconds: float) -> None:
-        """Takes into account by how much the end of a call's time was noticed late."""
+        """Updates the estimate of how late the end of a call's time is noticed."""
         self._late += _PACE_WEIGHT * (max(0.0, seconds) - self._late)
 
     def note_pace(self, tokens: int, seconds: float) -> None:
-        """Takes into account how long so many padded tokens took."""
+        """Updates the pace with the time of a batch."""
         self._pace += _PACE_WEIGHT * (seconds / tokens - self._pace)
 
     async def _score_all(self, task: _Task, own: dict[int, float]) -> None:
-        """Adds scores to `own` as they come, until all are there or the time doesn't do for more."""
+        """Adds scores to `own` as they arrive, until all are there or time doesn't suffice for more."""
         own.update(await self._turn(task, lambda: self._begin(task), urgent=True))
         while scores := await self._turn(task, lambda: self._advance(task)):
             own.update(scores)
@@ -227,7 +227,7 @@ class LateInteraction(RerankModel):
 
     @contextmanager
     def _admit(self, task: _Task) -> Generator[None]:
-        """Counts a call. One with a time limit ends by itself, so only others are refused."""
+        """Counts a call. Only calls without a time limit are rejected, because others end by themselves."""
         tokens = 0
         if task.end is None:
             most = self._directory.max_tokens
@@ -240,14 +240,14 @@ class LateInteraction(RerankModel):
             self._calls -= 1
 
     def _begin(self, task: _Task) -> dict[int, float]:
-        """Reads the query; scores what the cache has of the best documents."""
+        """Reads the query, and scores the best documents that are cached."""
         (text,) = self._tokeniser.tokenise([self._beginning(task.query)], Purpose.QUERY)
         (task.vectors,) = self.token_vectors([text])
         task.tokens += len(text.ids)
         return self._score_cached(task)
 
     def _advance(self, task: _Task) -> dict[int, float]:
-        """Scores the next documents; returns nothing if there are none, or no time for one."""
+        """Scores the next documents; returns nothing if there are none, or no time is left."""
         if not task.batches and (scores := self._score_cached(task)):
             return scores
         batch = self._next_batch(task)
@@ -274,7 +274,7 @@ class LateInteraction(RerankModel):
         }
         for document in documents:
             self._cache.put(document.key, packed[document.index])
-        # As rounded, so that a document has the same score when it comes from the cache.
+        # From rounded vectors, so that a document's score is the same when it comes from the cache.
         return self._compare_packed(task, packed)
 
     def _compare_packed(self, task: _Task, documents: Mapping[int, PackedVectors]) -> dict[int, float]:
@@ -285,7 +285,7 @@ class LateInteraction(RerankModel):
         }
 
     def _score_cached(self, task: _Task) -> dict[int, float]:
-        """Scores the next documents as far as the cache has them, and makes batches of the first that it hasn't."""
+        """Scores the next documents that are cached, and forms batches of the first that aren't."""
         cached: dict[int, PackedVectors] = {}
         while task.waiting and not task.batches and len(cached) < _CACHED_AT_ONCE:
             group = [task.waiting.popleft() for _ in range(min(_GROUP, len(task.waiting)))]
@@ -302,7 +302,7 @@ class LateInteraction(RerankModel):
         return self._compare_packed(task, cached)
 
     def _next_batch(self, task: _Task) -> list[_Document]:
-        """Takes the next batch; of one that wouldn't end in time the first documents, as the last."""
+        """Takes the next batch, shortened and made the last if it wouldn't end in time."""
         batch = task.batches.popleft() if task.batches else []
         if task.end is None:
             return batch
@@ -335,7 +335,7 @@ class LateInteraction(RerankModel):
         ]
 
     def _beginning(self, text: str) -> str:
-        """What is beyond the window isn't read, so it needn't be tokenised either."""
+        """Cuts text beyond the window, which needn't be tokenised."""
         return text[: self._directory.max_tokens * _TOKEN_CHARACTERS]
 
     def _load(self) -> Session:
@@ -364,11 +364,11 @@ def _overloaded(_org_id: str) -> ResourceExhausted:
 
 
 def batches(lengths: Sequence[int], most_tokens: int) -> list[list[int]]:
-    """Divides texts among batches in their order, so that a call that ends early has read the best ones.
+    """Splits texts into batches in their order, so that a call that ends early has read the best ones.
 
     Args:
         lengths: Tokens of each text.
-        most_tokens: Tokens of a batch, whose shorter texts are padded; a single text may have more.
+        most_tokens: Maximum padded tokens of a batch; a single text may have more.
 
     Returns:
         Indices, in order.

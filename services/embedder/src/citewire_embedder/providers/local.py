@@ -1,4 +1,4 @@
-"""A model that runs in this process, on the CPU, in a thread of its own."""
+"""A model that runs in this process, on the CPU, in a separate thread."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -29,13 +29,13 @@ _INLINE_CHARACTERS = 2048
 """Texts up to this length are tokenised on the event loop: about 0.3 ms, a thread's round trip costs as much."""
 
 _WARM_TOKENS = 64
-"""`load` prepares shapes up to this length, which is that of queries; longer texts take long anyway."""
+"""`load` prepares shapes up to this length, that of queries; longer texts take long anyway."""
 
 
 class LocalModel(EmbeddingModel):
     """A model directory, computed by OpenVINO.
 
-    Computations take turns in one thread and use `threads` cores each; tokenising has a thread of its own.
+    Computations take turns in one thread and use `threads` cores each; tokenising has a separate thread.
     """
 
     def __init__(self, name: str, directory: ModelDirectory, *, precision: Precision, threads: int) -> None:
@@ -75,7 +75,7 @@ class LocalModel(EmbeddingModel):
         )
 
     async def load(self) -> None:
-        """Builds and compiles the graph, and computes each shape that a single query can have once."""
+        """Builds and compiles the graph, and computes once each shape that a single query can have."""
         await self._run(self._compute_thread, self._load)
 
     async def tokenise(self, texts: Sequence[str], purpose: Purpose) -> list[TokenisedText]:
@@ -135,7 +135,7 @@ def padded_length(tokens: int) -> int:
 
 
 def pad(texts: Sequence[Sequence[int]], max_tokens: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Makes one rectangle of token ids, and its mask: both int64, shape (texts, padded length)."""
+    """Returns padded token ids and their mask: both int64, shape (texts, padded length)."""
     lengths = [len(ids) for ids in texts]
     width = min(padded_length(max(lengths)), max_tokens)
     ids = np.zeros((len(texts), width), np.int64)
@@ -147,12 +147,12 @@ def pad(texts: Sequence[Sequence[int]], max_tokens: int) -> tuple[NDArray[np.int
 
 
 def pool(hidden: NDArray[np.float32], mask: NDArray[np.int64], pooling: Pooling) -> Vectors:
-    """Pools the token vectors of an ONNX export; vectors that it has pooled itself are normalised only.
+    """Pools the token vectors of an ONNX export; vectors that it has already pooled are only normalised.
 
     Args:
         hidden: Shape (texts, tokens, width), or (texts, width) if the export pools.
         mask: Shape (texts, tokens).
-        pooling: How.
+        pooling: The kind of pooling.
     """
     pooled = hidden
     if hidden.ndim == 3:

@@ -43,14 +43,14 @@ Json = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class ModelDirectory:
-    """What a model directory holds."""
+    """The contents of a model directory."""
 
     path: Path
     """The directory."""
     weights: Path
     """Its safetensors file, or its ONNX file if `encoder` is None."""
     encoder: EncoderConfig | None
-    """The shape of the encoder, if we build its graph; None if the ONNX file is served as it is."""
+    """The shape of the encoder, if we build its graph; None if the ONNX file is served unchanged."""
     pooling: Pooling
     """How token vectors become one vector."""
     max_tokens: int
@@ -58,7 +58,7 @@ class ModelDirectory:
     lower_case: bool
     """Whether texts are lower-cased before the tokeniser sees them."""
     prompts: Prompts
-    """What is put before inputs."""
+    """Prompts to put before inputs."""
 
     def open_tokeniser(self) -> Tokeniser:
         """Reads the tokeniser.
@@ -74,7 +74,7 @@ class ModelDirectory:
         """Builds the encoder's graph, as ONNX; see `build_encoder`.
 
         Raises:
-            StartupError: The weights are a finished graph, too large, or not what config.json says.
+            StartupError: The weights are a finished graph, too large, or don't match config.json.
         """
         if self.encoder is None:
             raise StartupError(f"{self.weights} is a finished graph: it needs safetensors weights to be built")
@@ -90,7 +90,7 @@ class ModelDirectory:
         return self.path / "tokenizer.json"
 
     def revision(self) -> str:
-        """Returns 12 hexadecimal digits that change with anything that changes vectors: weights, tokeniser, pooling.
+        """Returns 12 hexadecimal digits that change with everything that affects vectors: weights, tokeniser, pooling.
 
         Precision is left out: vectors of the same weights in another precision can be compared.
         """
@@ -135,7 +135,7 @@ def find_model(setting: str, *, cache: Path | None = None) -> NamedDirectory:
 
     Args:
         setting: `all-MiniLM-L6-v2` (built in), the path of a model directory, or a hub name `owner/name[@revision]`.
-        cache: Where downloads are kept; None for the hub library's own place.
+        cache: Folder for downloads; None for the hub library's own.
 
     Raises:
         StartupError: It is none of these, or can't be downloaded.
@@ -154,7 +154,7 @@ def find_model(setting: str, *, cache: Path | None = None) -> NamedDirectory:
 
 
 def _built_in() -> Path:
-    # The package is located, not imported: its code asks for sentence-transformers, and so for torch.
+    # The package is located, not imported, because its code requires sentence-transformers, and with it torch.
     spec = importlib.util.find_spec(_WHEEL)
     if spec is None or spec.origin is None:
         raise StartupError(f"the package {_WHEEL}, which holds {BUILT_IN}, isn't installed")
@@ -162,12 +162,12 @@ def _built_in() -> Path:
 
 
 def _download(repo: str, revision: str | None, cache: Path | None) -> Path:
-    # Only here: most processes have their model as files, and the import takes a tenth of the rest of their start.
+    # Imported here, because most processes have their model as files, and the import adds a tenth to their start-up.
     from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType] - tqdm_class lacks types
 
     try:
         return Path(snapshot_download(repo, revision=revision, cache_dir=cache, allow_patterns=_HUB_FILES))
-    except Exception as exc:  # the library raises its own errors, its HTTP client's and the system's
+    except Exception as exc:  # the library raises its own errors, those of its HTTP client and of the system
         raise StartupError(
             f"model {repo} isn't a directory here, and can't be downloaded from the hub: {type(exc).__name__}: {exc}"
         ) from exc
@@ -197,7 +197,7 @@ def read_directory(path: Path) -> ModelDirectory:
 
 
 def _modules(path: Path) -> tuple[Path, Pooling]:
-    """Finds the transformer's folder and the pooling; without modules.json it is the folder itself, and the mean."""
+    """Finds the transformer's folder and the pooling; without modules.json, the folder itself and the mean."""
     file = path / "modules.json"
     if not file.is_file():
         return path, Pooling.MEAN
@@ -258,7 +258,7 @@ def _weights(path: Path, config: Json) -> tuple[EncoderConfig | None, Path]:
 
 
 def _unsupported(config: Json) -> str | None:
-    """Says why we can't build the graph of such an encoder, or None if we can."""
+    """Returns why we can't build the graph of such an encoder, or None if we can."""
     kind = config.get("model_type")
     if kind not in (*_BERT_TYPES, "distilbert"):
         return f"architecture {kind} isn't supported"
@@ -284,7 +284,7 @@ def _encoder(file: Path, config: Json) -> EncoderConfig:
             activation=_ACTIVATIONS[str(config.get("activation", "gelu"))],
             names=DISTILBERT_NAMES,
         )
-    # RoBERTa and its kin number positions from the padding id + 1 on, and count those rows in the maximum.
+    # RoBERTa and related models number positions from the padding id + 1 on, and include these rows in the maximum.
     first = 0 if config["model_type"] == "bert" else _integer(file, config, "pad_token_id", 1) + 1
     return EncoderConfig(
         layers=_integer(file, config, "num_hidden_layers"),
@@ -299,13 +299,13 @@ def _encoder(file: Path, config: Json) -> EncoderConfig:
 
 
 def _max_tokens(path: Path, settings: Json, config: Json, encoder: EncoderConfig | None) -> int:
-    """The smallest of what the settings, the tokeniser and the position table say."""
+    """The smallest of the limits in the settings, the tokeniser and the position table."""
     limits: list[object] = [
         settings.get("max_seq_length"),
         _optional_json(path / "tokenizer_config.json").get("model_max_length"),
         encoder.positions if encoder else config.get("max_position_embeddings"),
     ]
-    # A tokeniser without a limit of its own says 10³⁰.
+    # A tokeniser without its own limit has 10³⁰.
     known = [int(limit) for limit in limits if isinstance(limit, int | float) and 2 < limit < 1_000_000]
     if not known:
         raise StartupError(f"{path}: no file says how many tokens the model takes; set max_seq_length")

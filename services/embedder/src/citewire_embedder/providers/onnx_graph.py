@@ -15,7 +15,7 @@ Attribute = int | float | str | Sequence[int]
 
 
 class GraphBuilder:
-    """Collects the nodes and constants of one graph. Every method returns the name of the value that it made."""
+    """Collects the nodes and constants of one graph. Every method returns the name of the value that it added."""
 
     def __init__(self, *, quantise: bool = False) -> None:
         """Starts an empty graph.
@@ -29,7 +29,7 @@ class GraphBuilder:
         self._constants: dict[str, onnx.TensorProto] = {}
 
     def constant(self, name: str, value: NDArray[np.generic]) -> str:
-        """Adds a constant once; a second call of the same name returns the first one."""
+        """Adds a constant once; a second call with the same name returns the first one."""
         if name not in self._constants:
             self._constants[name] = numpy_helper.from_array(value, name)
         return name
@@ -69,7 +69,7 @@ class GraphBuilder:
         Args:
             inputs: Names of its int64 inputs, each of shape (batch, tokens).
             output: Name of the value that it returns, float32.
-            shape: Of the output; names stand for what isn't known.
+            shape: Shape of the output, with names for unknown dimensions.
         """
         graph = helper.make_graph(
             self._nodes,

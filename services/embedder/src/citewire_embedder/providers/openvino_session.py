@@ -13,7 +13,7 @@ from citewire_embedder.providers.base import Precision
 from citewire_kit.errors import StartupError
 
 _INT8_GROUP = "64"
-"""How many activations share one scale in int8: measured as the best trade, docs/adr/0007."""
+"""How many activations share one scale in int8: the best trade-off, measured in docs/adr/0007."""
 
 _BF16_FLAGS = {"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16"}  # the last one is Arm's
 
@@ -27,10 +27,10 @@ class Session:
         self.outputs = [port.get_any_name() for port in compiled.outputs]
 
     def run(self, feeds: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
-        """Computes the first output. `feeds` may hold more than the graph takes.
+        """Computes the first output. `feeds` may contain inputs that the graph doesn't take.
 
         Returns:
-            A copy of the output: the runtime reuses its own buffer.
+            A copy of the output, because the runtime reuses its own buffer.
         """
         self._request.infer([feeds[name] for name in self._inputs], share_inputs=True)
         return np.array(self._request.get_output_tensor(0).data, np.float32)
@@ -41,7 +41,7 @@ def compile_session(model: bytes | Path, precision: Precision, threads: int) -> 
 
     Args:
         model: An ONNX model, or the path of one.
-        precision: In what numbers it computes. int8 needs a graph whose weights are int8.
+        precision: Numeric precision. int8 needs a graph with int8 weights.
         threads: CPU threads of one computation.
 
     Raises:
@@ -55,7 +55,7 @@ def compile_session(model: bytes | Path, precision: Precision, threads: int) -> 
         "INFERENCE_NUM_THREADS": str(threads),
         "NUM_STREAMS": "1",
         "PERFORMANCE_HINT": "LATENCY",
-        "ENABLE_CPU_PINNING": "NO",  # several processes share a machine: the kernel knows better which core is free
+        "ENABLE_CPU_PINNING": "NO",  # several processes share a machine, and the kernel knows which core is free
         "DYNAMIC_QUANTIZATION_GROUP_SIZE": _INT8_GROUP if precision is Precision.INT8 else "0",
     }
     try:

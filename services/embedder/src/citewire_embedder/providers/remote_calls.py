@@ -57,13 +57,13 @@ class CallLimits:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     """How often, and after which delays."""
     seconds: float = 30.0
-    """Longest wait for one answer."""
+    """Maximum wait for one response."""
     connect_seconds: float = 5.0
-    """Longest wait for a connection."""
+    """Maximum wait for a connection."""
     texts: int = 32
-    """Most texts of one request for embeddings. TEI takes 32 by default."""
+    """Maximum texts per embeddings request. TEI's default limit is 32."""
     tokens: int = 100_000
-    """Most estimated tokens of one request for embeddings; OpenAI takes 300,000."""
+    """Maximum estimated tokens per embeddings request; OpenAI's limit is 300,000."""
 
     def timeout(self) -> httpx2.Timeout:
         """Returns the limits for the HTTP client."""
@@ -75,7 +75,7 @@ class ProviderAnswer(Protocol):
 
     @property
     def tokens(self) -> int | None:
-        """Tokens as the provider counted them; None if it didn't."""
+        """Tokens counted by the provider; None if it didn't."""
         ...
 
 
@@ -86,7 +86,7 @@ _is_test: ContextVar[bool] = ContextVar("is_test", default=False)
 
 @contextmanager
 def provider_test() -> Generator[None]:
-    """Calls inside the block test a provider: the ledger says so, and they aren't retried."""
+    """Marks calls inside the block as tests of a provider: the ledger records this, and they aren't retried."""
     token = _is_test.set(True)
     try:
         yield
@@ -99,11 +99,11 @@ class RemoteCalls:
 
     Args:
         spec: The model.
-        operation: What it does.
+        operation: The kind of operation.
         known: Its entry in the catalogue; None without one.
-        address: Its address, which is kept out of the log.
+        address: Its address, which is redacted in the log.
         ledger: Keeps a row for each attempt.
-        breaker: The provider's.
+        breaker: The provider's breaker.
         limits: How it is called.
     """
 
@@ -138,7 +138,7 @@ class RemoteCalls:
             input_tokens: Estimated tokens of the input.
 
         Raises:
-            CitewireError: That of the last attempt.
+            CitewireError: The error of the last attempt.
         """
         new = NewCall(
             purpose=Purpose.PROVIDER_TEST if _is_test.get() else purpose,
@@ -183,7 +183,7 @@ class RemoteCalls:
         """Limits the time of the request inside the block, and turns the HTTP client's failures into ours.
 
         Args:
-            failures: What an SDK raises in their stead.
+            failures: The exceptions that an SDK raises instead.
         """
         kind, scope = self._spec.kind, asyncio.timeout(self._limits.seconds)
         try:
@@ -201,7 +201,7 @@ class RemoteCalls:
             raise unreachable(kind) from exc
 
     def refused(self, status: int, body: bytes, headers: Mapping[str, str]) -> CitewireError:
-        """Returns the error of an answer whose status is an error."""
+        """Returns the error for a response with an error status."""
         provider_error = read_error(body)
         log.warning(
             "provider_refused", provider=self._spec.kind, status=status, **provider_error.log_fields(self._redact)
@@ -210,9 +210,9 @@ class RemoteCalls:
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimates the tokens that a remote model makes of a text, whose tokeniser isn't here.
+    """Estimates a text's tokens for a remote model, whose tokeniser isn't available.
 
-    The estimate errs upwards, so that a text that fits by it fits the model's window: a short word is a token, a long
+    It overestimates, so that a text that fits by the estimate fits the model's window: a short word is a token, a long
     one several; digits count by threes, punctuation one by one, and other scripts by their bytes.
     """
     tokens = 0
@@ -229,7 +229,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def cut_to(text: str, tokens: int) -> str:
-    """Returns the longest beginning of a text that has at most `tokens` estimated tokens."""
+    """Returns the longest beginning of a text with at most `tokens` estimated tokens."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
@@ -262,7 +262,7 @@ def open_http(limits: CallLimits) -> httpx2.AsyncClient:
 
 
 def _costs_nothing(error: CitewireError) -> bool:
-    """Says whether a provider can't have charged for the request: it refused it, or was never connected."""
+    """Says whether a provider can't have charged for the request, because it rejected it or was never reached."""
     return (
         "status" in error.metadata
         or error.reason == "PROVIDER_ADDRESS"

@@ -39,7 +39,7 @@ from citewire_remote.kinds import ProviderType
 
 OPERATION: Final = "embeddings"
 MAX_TEXT_BYTES: Final = 128 * 1024
-"""Bytes of an answer for each text: a vector of 4,096 dimensions, as decimal numbers, and a fifth more."""
+"""Bytes of a response per text: a vector of 4,096 dimensions as decimal numbers, plus a fifth."""
 
 BASES: Final[Mapping[str, str]] = MappingProxyType({"openai": "https://api.openai.com/v1"})
 _WINDOWS: Final = MappingProxyType({"openai": 8191, "ollama": 2048})
@@ -52,7 +52,7 @@ _SENT: Final = frozenset(
         "transfer-encoding", "user-agent", "x-stainless-raw-response",
     }
 )  # fmt: skip
-"""Headers that are sent. The last one is how the SDK remembers that the body is to be left alone."""
+"""Headers that are sent. The last one tells the SDK not to read the body."""
 
 _MXBAI = "Represent this sentence for searching relevant passages: "
 _PROMPTS: Final[Mapping[str, Prompts]] = MappingProxyType(
@@ -66,21 +66,21 @@ _PROMPTS: Final[Mapping[str, Prompts]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class RemoteText(TokenisedText):
-    """A text for a remote model. Only the number of its ids has a meaning, the estimate."""
+    """A text for a remote model. Only the number of its ids is meaningful: it is the estimate."""
 
     text: str = ""
-    """What is sent, the prompt included, cut to the window."""
+    """The text to send, including the prompt, cut to the window."""
     purpose: Purpose = Purpose.DOCUMENT
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a provider gave."""
+    """A provider's result."""
 
     vectors: Vectors
     """Shape (texts, dimensions), of length 1 each."""
     tokens: int | None
-    """What it counted; None if it didn't say."""
+    """Tokens counted by the provider; None if it reported none."""
 
 
 class RemoteModel(EmbeddingModel):
@@ -108,7 +108,7 @@ class RemoteModel(EmbeddingModel):
         self._spec = spec
         self._known = catalogue.find(spec.kind, spec.model, ProviderType.EMBEDDING)
         base = spec.api_base or BASES.get(spec.kind, "")
-        # The SDK wants a key; servers without one ignore it.
+        # The SDK requires a key; servers without one ignore it.
         self._client = AsyncOpenAI(api_key=spec.api_key or "none", base_url=base, max_retries=0, http_client=http)
         http.event_hooks = {"request": [_remove_extra_headers]}
         self._limits = limits or CallLimits()
@@ -129,7 +129,7 @@ class RemoteModel(EmbeddingModel):
 
     @property
     def info(self) -> ModelInfo:
-        """What the model is; dimensions that the catalogue doesn't know are 0 until `load` has asked for them."""
+        """The model's description; dimensions missing in the catalogue are 0 until `load` has determined them."""
         window = self._spec.window or (self._known.max_input_tokens if self._known else 0)
         return ModelInfo(
             space=EmbeddingSpace(model=self._spec.model, revision=self._spec.kind, dimensions=self._dimensions),
@@ -150,7 +150,7 @@ class RemoteModel(EmbeddingModel):
         return shorter
 
     async def load(self) -> None:
-        """Finds the length of the vectors with one call, if it isn't known. May be called again after a failure.
+        """Determines the length of the vectors with one call, if it isn't known. May be repeated after a failure.
 
         Raises:
             CitewireError: The call failed.
@@ -184,7 +184,7 @@ class RemoteModel(EmbeddingModel):
         """Embeds texts in as many requests as the provider's limits need.
 
         Raises:
-            CitewireError: One of `failures`; `INPUT_TOO_LONG` where the provider found a text too long.
+            CitewireError: One of `failures`; `INPUT_TOO_LONG` if the provider rejected a text as too long.
         """
         remote = [_remote(text) for text in texts]
         groups = split([len(text.ids) for text in remote], most=self._limits.texts, most_tokens=self._limits.tokens)
@@ -228,7 +228,7 @@ class RemoteModel(EmbeddingModel):
                     model=spec.model,
                     encoding_format="base64",
                     dimensions=spec.dimensions or openai.omit,
-                    # The SDK insists on a key of its own making where there is none.
+                    # Without a key, the SDK sends a header with its own placeholder.
                     extra_headers=None if spec.api_key else {"Authorization": openai.omit},
                     timeout=self._limits.timeout(),
                 ) as response:
@@ -266,10 +266,10 @@ def prompts_of(model: str) -> Prompts:
 
 
 def read_answer(body: bytes, texts: int, provider: str) -> Answer:
-    """Reads an answer to a call with so many texts. Vectors come as lists, or as little-endian float32 in base64.
+    """Reads a response with vectors, as lists or as little-endian float32 in base64.
 
     Raises:
-        FailedPrecondition: It isn't one (`PROVIDER_REJECTED`): a wrong number, length or value of vectors.
+        FailedPrecondition: It is invalid (`PROVIDER_REJECTED`): a wrong number, length or value of vectors.
     """
     try:
         fields = as_mapping(parse_json(body))
@@ -284,7 +284,7 @@ def read_answer(body: bytes, texts: int, provider: str) -> Answer:
         raise _unreadable("holds a vector that is zero or not finite", provider)
     usage = as_mapping(fields.get("usage"))
     tokens = usage.get("prompt_tokens", usage.get("total_tokens", fields.get("prompt_eval_count")))
-    # A server that doesn't count says 0.
+    # A server that doesn't count reports 0.
     return Answer(np.asarray(vectors / lengths, np.float32), count_of(tokens) or None)
 
 
@@ -323,7 +323,7 @@ def _unreadable(what: str, provider: str) -> CitewireError:
 
 
 def split(lengths: Sequence[int], *, most: int, most_tokens: int) -> list[range]:
-    """Splits texts of so many tokens, in order, into requests; a text above the limit has one of its own."""
+    """Splits texts into requests in order, by their token counts; a text above the limit gets its own request."""
     groups: list[range] = []
     start = size = 0
     for place, length in enumerate(lengths):

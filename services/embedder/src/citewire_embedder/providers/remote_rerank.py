@@ -41,12 +41,12 @@ log = get_logger(__name__)
 
 OPERATION: Final = "rerank"
 MAX_BODY: Final = 256 * 1024
-"""Bytes of an answer, beside those of the documents, which some servers send back."""
+"""Bytes of a response in addition to the documents, which some servers send back."""
 _ESCAPED: Final = 12
-"""Most bytes of a character in JSON."""
+"""Maximum bytes per character in JSON."""
 
 _ELSEWHERE: Final = frozenset({"400", "404", "405", "413", "422"})
-"""Statuses of a server that doesn't have this endpoint, until the right one is known."""
+"""Statuses of a server without this endpoint, while the right one isn't known."""
 
 
 class Shape(StrEnum):
@@ -61,24 +61,24 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where and how a server takes requests."""
+    """A server's URL and request format."""
 
     url: str
     """The address."""
     shape: Shape = Shape.DOCUMENTS
-    """The request's."""
+    """The request format."""
     most: int = 1000
-    """Most documents of one request: TEI takes 32 as it ships, Cohere advises 1,000."""
+    """Maximum documents per request: TEI's default is 32, Cohere advises 1,000."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server gave."""
+    """A server's result."""
 
     ranked: tuple[Ranked, ...]
     """Best first."""
     tokens: int | None
-    """What it counted; None if it didn't say."""
+    """Tokens counted by the server; None if it reported none."""
 
 
 _BASES: Mapping[str, str] = {"cohere": "https://api.cohere.com/v1", "jina": "https://api.jina.ai/v1"}
@@ -86,7 +86,7 @@ _TEI_MOST = 32
 
 
 class RemoteReranker(RerankModel):
-    """A rerank model behind an HTTP API. The endpoint that worked is used again, as a server may offer one of several.
+    """A rerank model behind an HTTP API. A server offers one of several endpoints; the one that works is remembered.
 
     Args:
         spec: The model.
@@ -136,18 +136,18 @@ class RemoteReranker(RerankModel):
         query: str,
         documents: Sequence[str],
         top_n: int | None = None,
-        first_scores: Sequence[float] = (),  # no provider's interface has room for them
+        first_scores: Sequence[float] = (),  # no provider's API supports them
         headings: Sequence[str] = (),
         *,
         seconds: float | None = None,
-        org_id: str = "",  # the ledger knows whose call it is
+        org_id: str = "",  # the ledger knows the caller
     ) -> Ranking:
-        """Asks the provider; of several possible endpoints, the first call finds the one that works.
+        """Calls the provider; the first call finds the endpoint that works.
 
-        Where the time is over before the provider has scored all documents, none is.
+        If time runs out before the provider has scored all documents, none is scored.
 
         Raises:
-            CitewireError: One of `failures`, whatever went wrong.
+            CitewireError: One of `failures`.
         """
         del first_scores, org_id
         scope = asyncio.timeout(seconds)
@@ -177,11 +177,11 @@ class RemoteReranker(RerankModel):
                 continue
             self._endpoint = endpoint
             return ranking
-        self._endpoint = None  # another server may be there by now
+        self._endpoint = None  # the server may have been replaced
         raise first or RuntimeError("the provider has no endpoint")
 
     async def _ask(self, endpoint: Endpoint, query: str, documents: Sequence[str], count: int) -> Ranking:
-        """Asks in as many requests as the server's limit needs, one after the other."""
+        """Sends as many requests as the server's limit requires, one after the other."""
         ranked: list[Ranked] = []
         tokens, estimated = 0, False
         for start in range(0, len(documents), endpoint.most):
@@ -196,8 +196,8 @@ class RemoteReranker(RerankModel):
     async def _request(
         self, endpoint: Endpoint, query: str, documents: Sequence[str], count: int
     ) -> tuple[Answer, int]:
-        """Makes one request, with retries; returns our estimate of its tokens too."""
-        # The model reads the query beside each document.
+        """Makes one request, with retries; also returns our estimate of its tokens."""
+        # The model reads the query with each document.
         query_tokens = estimate_tokens(query)
         estimate = sum(query_tokens + estimate_tokens(text) for text in documents)
 
@@ -231,7 +231,7 @@ class RemoteReranker(RerankModel):
 
 
 def endpoints_of(kind: str, api_base: str) -> tuple[Endpoint, ...]:
-    """Returns the possible endpoints of a provider, the likeliest first.
+    """Returns the possible endpoints of a provider, the most likely first.
 
     Args:
         kind: The provider's kind.
@@ -254,18 +254,18 @@ def endpoints_of(kind: str, api_base: str) -> tuple[Endpoint, ...]:
 def write_request(
     endpoint: Endpoint, model: str, query: str, documents: Sequence[str], top_n: int
 ) -> Mapping[str, object]:
-    """Writes a request's body; texts that are too long are cut by the server, where it can be told so."""
+    """Writes a request's body; the server cuts texts that are too long, if it has such an option."""
     if endpoint.shape is Shape.TEXTS:
         return {"query": query, "texts": list(documents), "truncate": True, "return_text": False}
     return {"model": model, "query": query, "documents": list(documents), "top_n": top_n}
 
 
 def read_answer(body: bytes, headers: Mapping[str, str], documents: int, top_n: int, provider: str) -> Answer:
-    """Reads an answer to a request with so many documents.
+    """Reads a response with a ranking.
 
     Raises:
-        FailedPrecondition: It isn't one (`PROVIDER_REJECTED`): unknown or repeated documents, scores that are no
-            numbers, or fewer of them than were asked for.
+        FailedPrecondition: It is invalid (`PROVIDER_REJECTED`): unknown or repeated documents, scores that aren't
+            numbers, or too few of them.
     """
     try:
         parsed = parse_json(body)
@@ -288,7 +288,7 @@ def _ranked(entry: object, documents: int, provider: str) -> Ranked:
         raise _unreadable("names a document that wasn't sent", provider)
     try:
         number = float(score) if isinstance(score, (int, float)) and not isinstance(score, bool) else math.nan
-    except OverflowError:  # a whole number beyond all doubles
+    except OverflowError:  # an integer too large for a double
         number = math.nan
     if not math.isfinite(number):
         raise _unreadable("holds a score that is no number", provider)
@@ -305,7 +305,7 @@ def _tokens(fields: Mapping[str, object], headers: Mapping[str, str]) -> int | N
     ]
     tokens = headers.get("x-compute-tokens", "")
     counts.append(int(tokens) if tokens.isascii() and tokens.isdecimal() and len(tokens) < 20 else None)
-    # A server that doesn't count says 0.
+    # A server that doesn't count reports 0.
     return next((count for count in map(count_of, counts) if count), None)
 
 

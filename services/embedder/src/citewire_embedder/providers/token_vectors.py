@@ -15,7 +15,7 @@ TokenVectors = NDArray[np.float32]
 
 _STEPS = 127
 _ENTRY_BYTES = 400
-"""What an entry takes beside its numbers: about so much for the key and the objects around it."""
+"""Approximate overhead of an entry in bytes, for the key and the objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class PackedVectors:
     scales: NDArray[np.float32]
     """Shape (tokens, 1)."""
     heading: int
-    """How many of the tokens are the heading's, at the beginning."""
+    """How many tokens at the beginning belong to the heading."""
 
     @classmethod
     def pack(cls, vectors: TokenVectors, heading: int) -> "PackedVectors":
@@ -40,15 +40,15 @@ class PackedVectors:
 
     @property
     def size(self) -> int:
-        """Bytes that an entry of the cache takes."""
+        """Size of a cache entry in bytes."""
         return self.steps.nbytes + self.scales.nbytes + _ENTRY_BYTES
 
 
 def cosines_of(query: TokenVectors, documents: Sequence[PackedVectors]) -> list[NDArray[np.float32]]:
-    """Compares all documents by one multiplication: many small ones cost the threads of BLAS ten times as much.
+    """Compares all documents in one multiplication, because many small ones take BLAS's threads ten times as long.
 
     Returns:
-        Of each document, the cosines of each token of the query (rows) to each of the document.
+        For each document, the cosines of each token of the query (rows) to each of the document.
     """
     if not documents:
         return []
@@ -59,19 +59,19 @@ def cosines_of(query: TokenVectors, documents: Sequence[PackedVectors]) -> list[
 
 
 class TokenVectorCache:
-    """Keeps token vectors by the content of their text; the least recently used leave first.
+    """Caches token vectors by the content of their text; the least recently used are evicted first.
 
-    Entries belong to one organisation, so that response times don't tell another one which texts it has.
+    Entries belong to one organisation, so that response times don't reveal its texts to another.
     """
 
     def __init__(self, limit: int) -> None:
-        """Makes an empty cache.
+        """Creates an empty cache.
 
         Args:
-            limit: Most bytes; 0 switches it off.
+            limit: Maximum size in bytes; 0 disables it.
         """
         self.limit = limit
-        """Most bytes."""
+        """Maximum size in bytes."""
         self._bytes = 0
         self._entries: OrderedDict[bytes, PackedVectors] = OrderedDict()
 
@@ -80,7 +80,7 @@ class TokenVectorCache:
 
     @property
     def size(self) -> int:
-        """Bytes that the entries take."""
+        """Size of the entries in bytes."""
         return self._bytes
 
     @staticmethod

@@ -21,7 +21,7 @@ class Tokeniser:
             file: A `tokenizer.json`. Its own truncation and padding are switched off.
             max_tokens: The model's window, special tokens included.
             lower_case: Lower-case texts first.
-            prompts: What is put before texts.
+            prompts: Prompts to put before texts.
 
         Raises:
             StartupError: The file is damaged, or the window has no room for text.
@@ -38,7 +38,7 @@ class Tokeniser:
         self._special = self._tokenizer.num_special_tokens_to_add(is_pair=False)
         longest = max(self.count([self._prompts.query, self._prompts.document]))
         self.extra_tokens = self._special + longest
-        """Tokens that are added to each text: special ones, and the longer of the prompts."""
+        """Tokens added to each text: special ones, and the longer of the prompts."""
         if self.extra_tokens >= max_tokens:
             raise StartupError(f"a window of {max_tokens} tokens has no room for text beside {self.extra_tokens}")
 

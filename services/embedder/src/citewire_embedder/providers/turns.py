@@ -1,4 +1,4 @@
-"""A thread that calls share: one piece of work at a time, the callers in turn."""
+"""A thread shared by calls: one piece of work at a time, with callers in turn."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,9 +11,9 @@ _T = TypeVar("_T")
 
 
 class Turns:
-    """Runs work in one thread; what is urgent goes before what isn't, organisations take turns, then who asked first.
+    """Runs work in one thread: urgent work first, organisations in turn, then first come first served.
 
-    A caller that leaves gives its place up. What is being computed can't be stopped: the next turn begins when it ends.
+    A cancelled caller gives up its place. A running computation can't be stopped: the next turn begins when it ends.
     """
 
     def __init__(self, name: str) -> None:
@@ -50,14 +50,14 @@ class Turns:
         try:
             await turn
         except asyncio.CancelledError:
-            # The turn may have come in the same round of the event loop in which the caller left.
+            # The turn may have come in the same iteration of the event loop in which the caller was cancelled.
             if turn.done() and not turn.cancelled():
                 self._pass_on()
             raise
 
     def _end(self, future: "asyncio.Future[_T]") -> None:
         if not future.cancelled():
-            future.exception()  # its caller may have left: then nobody else looks at it
+            future.exception()  # marks it as retrieved, because its caller may be gone
         self._pass_on()
 
     def _pass_on(self) -> None:
