@@ -108,7 +108,7 @@ async def test_values_are_cited_where_they_stand() -> None:
 async def test_what_does_not_follow_is_a_refusal_and_no_text(reply: str, problem: str) -> None:
     events = await ask(ScriptedChat(reply), GROWTH)
     assert text_of(events) == ""
-    assert events[-1].refusal == f"The model's answer didn't have the form that was asked for: {problem}."
+    assert events[-1].refusal == f"The model's answer didn't have the requested form: {problem}."
 
 
 async def test_a_models_own_refusal_and_a_cut_are_passed_on() -> None:

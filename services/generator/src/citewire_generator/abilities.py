@@ -17,24 +17,24 @@ _WORDS: Final = {
     Feature.IMAGES: "reads no images",
     Feature.STOP: "has no stop texts",
 }
-"""What a provider without a feature does; one without a setting takes none."""
+"""Phrases for missing features; missing settings use a default phrase."""
 
 
 def able_models(request: pb.GenerateRequest, chain: Chain) -> Chain:
-    """Returns those of a chain that can do what a request wants; the first has to.
+    """Returns the members of a chain that have the features that a request needs; the first must have them.
 
     Raises:
-        InvalidArgument: It can't. What it can't do is named.
+        InvalidArgument: The first lacks features, which the error names.
     """
     required = _required_features(request)
     first = chain[0].provider
     violations = Violations()
     for feature in required:
-        words = _WORDS.get(feature, "doesn't take it")
+        words = _WORDS.get(feature, "doesn't support it")
         violations.require(
             feature in first.takes,
             feature.value,
-            f"can't be used with the provider {first.name}, which {words}: leave it out, or name a model of another",
+            f"can't be used with the provider {first.name}, which {words}: leave it out, or use another provider",
         )
     violations.raise_if_any()
     able = [chat_model for chat_model in chain if chat_model.provider.takes.issuperset(required)]

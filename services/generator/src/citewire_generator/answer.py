@@ -17,36 +17,36 @@ _NUMBERED = frozenset({pb.CONTEXT_FORMAT_UNSPECIFIED, pb.CONTEXT_FORMAT_NUMBERED
 
 
 SLICE = 512
-"""Code points that are filtered without letting other answers go on: some milliseconds' work at most."""
+"""Code points filtered without yielding to other answers: a few milliseconds of work at most."""
 DELTA_COST = 32
-"""What a delta takes besides its text, in code points' work."""
+"""Overhead of a delta, as an equivalent number of code points."""
 
 
 class TextFilter(Protocol):
-    """What is done to the text of one answer."""
+    """A filter of the text of one answer."""
 
     def feed(self, text: str) -> str:
         """Takes the next piece and returns what may be passed on now."""
         ...
 
     def finish(self) -> str:
-        """Returns what was held back: the answer has ended."""
+        """Returns the text that was held back, at the end of the answer."""
         ...
 
 
 class AnswerText:
-    """The text of one answer: the not-found sentence, then markers; what they pass on is verified.
+    """The text of one answer: filtered for the not-found sentence, then for markers, then verified.
 
     Args:
         policy: The answer's policy.
-        citations: What the answer may cite.
-        quoted: Whether a provider in this process writes it, by quoting.
+        citations: The citations that the answer may use.
+        quoted: Whether a provider in this process writes it by quoting.
     """
 
     def __init__(self, policy: pb.AnswerPolicy, citations: Sequence[Citation], *, quoted: bool) -> None:
         self._gate: NotFoundGate | None = None
         if quoted or policy.grounding == pb.GROUNDING_STRICT:
-            # Quotations of documents aren't read for paraphrases: a document may say that something can't be found.
+            # Quotations aren't checked for paraphrases, because a document may say that something can't be found.
             self._gate = NotFoundGate(policy.not_found_sentence, paraphrases=not quoted)
         self.markers = MarkerFilter(
             MARKER_STYLES.from_proto(policy.marker_style) or MarkerStyle.NONE,
@@ -60,9 +60,9 @@ class AnswerText:
         if policy.verify_citations or policy.flag_uncited:
             self._verifier = AnswerVerifier(policy, citations, known=(NO_GENERAL_KNOWLEDGE,))
         self.refusal = ""
-        """See `StructuredAnswer`: a text has none."""
+        """See `StructuredAnswer`; always empty for text."""
         self.sentences: Sequence[Sentence] = ()
-        """Complete sentences that are still to be verified."""
+        """Complete sentences that haven't been verified yet."""
 
     @property
     def not_found(self) -> bool:
@@ -71,11 +71,11 @@ class AnswerText:
 
     @property
     def suggested_questions(self) -> int:
-        """How many questions follow the not-found sentence."""
+        """Number of questions after the not-found sentence."""
         return self._gate.suggested_questions if self._gate is not None else 0
 
     def feed(self, texts: Sequence[str]) -> list[str]:
-        """Takes a delta's texts and returns what may be sent of them, entry by entry."""
+        """Takes a delta's texts and returns what may be sent of each."""
         shown: list[str] = []
         for text in texts:
             passed = text
@@ -88,7 +88,7 @@ class AnswerText:
         return shown
 
     def finish(self, end: End) -> str:
-        """Returns what the filters still held back; the answer has ended."""
+        """Returns the text that the filters still held back, at the end of the answer."""
         del end
         rest = ""
         for text_filter in self._filters:
@@ -99,7 +99,7 @@ class AnswerText:
         return rest
 
     def abort(self) -> str:
-        """The answer broke off: returns complete markers that were pending; complete sentences are to be verified."""
+        """Called if the answer was cut off: returns pending complete markers; complete sentences are still verified."""
         rest = self.markers.abort()
         if self._verifier is not None:
             complete = self._verifier.feed(rest, self.markers.take_markers()) if rest else []
@@ -113,13 +113,13 @@ class AnswerText:
 
 
 def _numbers(citations: Sequence[Citation]) -> dict[int, int] | None:
-    """The citations' numbers by the labels in the prompt; None where these are the same."""
+    """The citations' numbers by their labels in the prompt; None if these are equal."""
     numbers = {citation.label or citation.number: citation.number for citation in citations}
     return None if all(label == number for label, number in numbers.items()) else numbers
 
 
 def slices_of(texts: Sequence[str]) -> list[Sequence[str]]:
-    """Divides a delta's texts into parts that can be filtered in one go; most deltas are one."""
+    """Splits a delta's texts into parts that can be filtered at once; most deltas are one part."""
     if sum(map(len, texts)) <= SLICE:
         return [texts]
     slices: list[Sequence[str]] = []

@@ -44,13 +44,13 @@ async def start(
     """Starts the metrics server and the gRPC server; it serves at once, whether or not its providers answer.
 
     Args:
-        stack: Takes what must be closed.
+        stack: Receives everything that must be closed.
         settings: The process's settings.
-        providers: Offer these instead of those that the settings name (tests).
-        ledger: Keep calls here instead of where the settings say (tests).
+        providers: Offer these instead of the configured ones (tests).
+        ledger: Record calls here instead of in the configured ledger (tests).
 
     Raises:
-        StartupError: An address is taken, or a fallback isn't one of the models.
+        StartupError: An address is in use, or a fallback isn't one of the models.
     """
     metrics_server = start_metrics_server(settings)
     stack.callback(metrics_server.close)
@@ -133,6 +133,6 @@ def _tenant_providers(
             connector=guarded_connector(policy),
         )
 
-    # A test call isn't retried: the person who saves a provider wants its answer soon.
+    # A test call isn't retried, because the person who saves a provider is waiting.
     test_engine = Engine(ledger, limits=replace(settings.call_limits(), retry=RetryPolicy(attempts=1)))
     return TenantChatProviders(vault, build, partial(describe_model, catalogue), test_engine)

@@ -24,38 +24,38 @@ from citewire_generator.tokens import estimate_messages, estimate_tokens
 from citewire_ledger import Price
 
 AHEAD: Final = 5
-"""Further questions that the expense of beginning has to pay off in."""
+"""Number of further questions within which the cost of starting must be recovered."""
 LEAST_CACHED: Final = 1_024
-"""Tokens that a prompt's beginning must have for providers to cache it."""
+"""Minimum number of tokens at a prompt's beginning for providers to cache it."""
 _LABEL: Final = 16
-"""Tokens of the line before a passage, about."""
+"""Approximate tokens of the line before a passage."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """A question as it is asked, in tokens."""
+    """The parts of a question's prompt, in tokens."""
 
     before: int
-    """What comes first and is cached whatever is decided: the rules, and messages that stay as they are."""
+    """The beginning that is cached in any case: the rules, and messages that don't change."""
     prefix: int
-    """The prompt before with its passages, of which the next may be the continuation."""
+    """The previous prompt with its passages, which the next may continue."""
     text: int
     """Rules, messages and question, without any passages."""
     added: int
-    """What was said since the question before, and the question."""
+    """Messages since the previous question, and the question."""
     passages: int
-    """What was found for the question."""
+    """Passages found for the question."""
     again: int
-    """Of that, what stands in `prefix`."""
+    """Those of them that are in `prefix`."""
 
     def later(self, turns: int) -> "_Turn":
-        """The same after some more questions like this one."""
+        """Returns the sizes after some more questions like this one."""
         prefix = self.prefix + turns * (self.added + self.passages - self.again)
         text = self.text + turns * self.added
         return _Turn(self.before, prefix, text, self.added, self.passages, self.again)
 
     def gain(self, price: Price, *, is_cached: bool) -> float:
-        """What continuing the prompt before costs less than earlier questions alone, in millionths of a USD."""
+        """The saving from continuing the previous prompt over earlier questions alone, in millionths of a USD."""
         full, read = float(price.input), float(price.cached_input)
         write = max(float(price.cache_write), full)
         before = self.before if self.before >= LEAST_CACHED else 0
@@ -68,17 +68,17 @@ class _Turn:
 def first_kept(
     history: Sequence[Message], question: str, passages: Sequence[pb.Passage], price: Price, rules: int
 ) -> int:
-    """Finds the first message of the history from which on questions keep their passages.
+    """Finds the first message of the history from which questions keep their passages.
 
     Args:
         history: Oldest first.
-        question: What is asked now.
-        passages: What was found for it.
-        price: The model's.
+        question: The current question.
+        passages: The passages found for it.
+        price: The model's price.
         rules: Tokens of the system prompt.
 
     Returns:
-        Its index; the history's length if none does.
+        Its index; the history's length if there is none.
     """
     plan, sizes = _Plan(price), dict[PassageKey, int]()
     first, before = 0, rules
@@ -99,21 +99,21 @@ def first_kept(
 
 
 class _Plan:
-    """What is decided from question to question."""
+    """The state that is updated from question to question."""
 
     def __init__(self, price: Price) -> None:
         self._price = price
         self._writes_free = price.cache_write <= price.input
         self._is_written = self._writes_free
         self._expense = 0.0
-        """Of beginning, where that costs something."""
+        """Cost of starting, if there is one."""
         self._losses = 0.0
-        """Of the latest questions that would have been cheaper alone."""
+        """Loss on the latest questions, which would have been cheaper without passages."""
         self._balance = 0.0
-        """Of all questions so far."""
+        """Balance of all questions so far."""
 
     def continues(self, turn: _Turn) -> bool:
-        """Says whether the prompt begins as the one before."""
+        """Says whether the prompt begins with the previous one."""
         gain = turn.gain(self._price, is_cached=self._is_written)
         if self._is_written:
             self._losses = self._losses - gain if gain < 0 else 0.0

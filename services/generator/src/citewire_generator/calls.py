@@ -26,15 +26,15 @@ UNBILLED = frozenset(
         "CONTEXT_TOO_LONG",
     }
 )
-"""Errors with which a provider takes no prompt: before the first token they cost nothing. A stall or a cut may have."""
+"""Errors for which a provider processes no prompt: before the first token they cost nothing, unlike a stall."""
 
 
 class Call:
     """One call.
 
     Args:
-        chat_model: Which model.
-        prompt_tokens: Our estimate, for where the provider reports no usage.
+        chat_model: The model.
+        prompt_tokens: Our estimate, used if the provider reports no usage.
         entry: The call's row in the ledger.
     """
 
@@ -53,17 +53,17 @@ class Call:
 
     @property
     def traces_content(self) -> bool:
-        """Whether the trace wants the prompt and the answer."""
+        """Whether the trace includes prompt and answer."""
         return self._span is not None and self._span.captures_content
 
     def asked(self, messages: Iterable[tuple[str, str]]) -> None:
-        """Keeps the prompt, as pairs of role and text, in the trace, and later the answer."""
+        """Records the prompt, as pairs of role and text, in the trace, and later the answer."""
         if self._span is not None:
             self._span.record_input(messages)
             self._reply = []
 
     def received(self, texts: tuple[str, ...]) -> None:
-        """Notes text; the first is the first token."""
+        """Records text; the first call marks the first token."""
         now = time.monotonic()
         if self._last:
             self._gaps.observe(now - self._last)
@@ -78,9 +78,9 @@ class Call:
         self._entry.record_progress(self._received)
 
     def settle(self, reported: Usage | None, finish: str = "") -> Usage:
-        """Notes the tokens for the ledger: those that the provider reported, or else our estimate.
+        """Records the tokens for the ledger: as reported by the provider, or else our estimate.
 
-        A model in this process spends none.
+        A model in this process uses none.
         """
         usage = reported
         if usage is None:
@@ -110,7 +110,7 @@ class Call:
 
     @contextmanager
     def measured(self) -> Generator[None, None, None]:
-        """Measures the block. What a call spent that was left or failed, the ledger estimates."""
+        """Measures the block. If a call fails or is cancelled, the ledger estimates its usage."""
         try:
             with measured_call(OPERATION, provider=self._provider, model=self._model) as self._span:
                 if self._entry.new.max_output_tokens:

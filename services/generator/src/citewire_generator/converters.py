@@ -42,7 +42,7 @@ MAX_TABLES = 10
 MAX_CACHE_KEY_BYTES = 1024
 CHAT = (ProviderType.CHAT,)
 _ROUNDING = 1e-6
-"""How far a similarity may lie outside 0–1: float32 vectors aren't exactly of length 1."""
+"""How far a similarity may be outside 0–1, because float32 vectors don't have exactly length 1."""
 
 RoutedRequest: TypeAlias = (
     pb.GenerateRequest
@@ -54,7 +54,7 @@ RoutedRequest: TypeAlias = (
     | pb.FillTableQueryRequest
     | pb.EnrichRequest
 )
-"""Requests that name the model that serves them."""
+"""Requests that select their model."""
 
 
 def generate_from_proto(request: pb.GenerateRequest) -> tuple[Sequence[Message], ModelRoute]:
@@ -92,7 +92,7 @@ def suggest_from_proto(request: pb.SuggestQuestionsRequest) -> ModelRoute:
     """
     v = Violations()
     check_text(v, request.question, "question", MAX_QUESTION_BYTES)
-    v.require(len(request.passages) > 0, "passages", "must hold at least one passage")
+    v.require(len(request.passages) > 0, "passages", "must contain at least one passage")
     _check_passages(v, request.passages)
     request.count = request.count if request.HasField("count") else 3
     v.require(1 <= request.count <= 10, "count", "must be between 1 and 10")
@@ -124,7 +124,7 @@ def assess_from_proto(request: pb.AssessRequest) -> ModelRoute:
     """
     v = Violations()
     _check_question(v, request.question)
-    if v.require(bool(request.answer.strip()), "answer", "must hold more than white space"):
+    if v.require(bool(request.answer.strip()), "answer", "must contain more than white space"):
         check_text(v, request.answer, "answer", MAX_ANSWER_BYTES)
     _check_passages(v, request.passages)
     route = _route_from_proto(v, request)
@@ -140,7 +140,7 @@ def relevance_from_proto(request: pb.JudgeRelevanceRequest) -> ModelRoute:
     """
     v = Violations()
     _check_question(v, request.question)
-    v.require(len(request.passages) > 0, "passages", "must hold at least one passage")
+    v.require(len(request.passages) > 0, "passages", "must contain at least one passage")
     _check_passages(v, request.passages, MAX_JUDGED)
     route = _route_from_proto(v, request)
     v.raise_if_any()
@@ -158,7 +158,7 @@ def rewrite_from_proto(request: pb.RewriteRequest) -> tuple[Sequence[Message], M
     _check_question(v, request.question)
     history = _history_from_proto(v, request.history)
     if request.kind == pb.REWRITE_KIND_CONDENSE:
-        v.require(len(request.history) > 0, "history", "must hold a message: there is nothing to condense")
+        v.require(len(request.history) > 0, "history", "must contain a message: there is nothing to condense")
     route = _route_from_proto(v, request)
     v.raise_if_any()
     return history, route
@@ -174,7 +174,7 @@ def table_query_from_proto(request: pb.FillTableQueryRequest) -> ModelRoute:
     _check_question(v, request.question)
     v.require(1 <= len(request.tables) <= MAX_TABLES, "tables", f"must be 1 to {MAX_TABLES}")
     for index, each in enumerate(request.tables[:MAX_TABLES]):
-        v.require(len(each.table.columns) > 0, f"tables[{index}].table.columns", "must hold at least one column")
+        v.require(len(each.table.columns) > 0, f"tables[{index}].table.columns", "must contain at least one column")
     v.require(find_time_zone(request.time_zone) is not None, "time_zone", "must be an IANA name such as Europe/Berlin")
     route = _route_from_proto(v, request)
     v.raise_if_any()
@@ -188,7 +188,7 @@ def enrich_from_proto(request: pb.EnrichRequest) -> ModelRoute:
         InvalidArgument: Names every field that is wrong.
     """
     v = Violations()
-    if v.require(bool(request.text.strip()), "text", "must hold more than white space"):
+    if v.require(bool(request.text.strip()), "text", "must contain more than white space"):
         check_text(v, request.text, "text", MAX_ENRICHED_BYTES)
     for field, longest in (("title", MAX_TITLE), ("url", MAX_URL)):
         value: str = getattr(request, field)
@@ -216,9 +216,9 @@ def check_verify(request: pb.VerifyRequest) -> None:
         InvalidArgument: Names every field that is wrong.
     """
     v = Violations()
-    if v.require(bool(request.answer.strip()), "answer", "must hold more than white space"):
+    if v.require(bool(request.answer.strip()), "answer", "must contain more than white space"):
         check_text(v, request.answer, "answer", MAX_VERIFIED_BYTES)
-    v.require(len(request.passages) > 0, "passages", "must hold at least one passage")
+    v.require(len(request.passages) > 0, "passages", "must contain at least one passage")
     fits = sum(len(passage.text.encode()) for passage in request.passages) <= MAX_VERIFIED_PASSAGES_BYTES
     v.require(fits, "passages", f"must be at most {MAX_VERIFIED_PASSAGES_BYTES:,} bytes of UTF-8 in all")
     _check_passages(v, request.passages, MAX_VERIFIED_PASSAGES, identified=False)
@@ -286,7 +286,7 @@ def _history_from_proto(v: Violations, history: Sequence[pb.Message]) -> list[Me
 
 
 def _complete_policy(v: Violations, policy: pb.AnswerPolicy) -> None:
-    """Checks a policy and fills in what its fields mean where they are left out."""
+    """Checks a policy and fills in the defaults of missing fields."""
     _check_name(v, policy.answer_language, "policy.answer_language")
     sentence = policy.not_found_sentence
     one_line = len(sentence) <= MAX_SENTENCE and sentence.isprintable() and (not sentence or bool(sentence.strip()))
@@ -306,7 +306,7 @@ def _complete_policy(v: Violations, policy: pb.AnswerPolicy) -> None:
 
 
 def _check_question(v: Violations, question: str) -> None:
-    if v.require(bool(question.strip()), "question", "must hold more than white space"):
+    if v.require(bool(question.strip()), "question", "must contain more than white space"):
         check_text(v, question, "question", MAX_QUESTION_BYTES)
 
 
@@ -332,7 +332,7 @@ def _check_passages(
         if identified:
             v.require(passage.chunk_id > 0, f"{at}.chunk_id", "must be positive")
             v.require(passage.document_id > 0, f"{at}.document_id", "must be positive")
-        v.require(bool(passage.text.strip()), f"{at}.text", "must hold more than white space")
+        v.require(bool(passage.text.strip()), f"{at}.text", "must contain more than white space")
         for name in ("text", "title", "file_name", "section", "type", "url", "place_label"):
             check_text(v, getattr(passage, name), f"{at}.{name}")
         if passage.HasField("similarity"):

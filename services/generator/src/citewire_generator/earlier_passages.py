@@ -19,25 +19,25 @@ from citewire_generator.prompts import ask
 from citewire_ledger import Price
 
 MOST_TOKENS: Final = 24_000
-"""Of the passages of earlier questions together."""
+"""Maximum tokens of all earlier questions' passages together."""
 _NUMBERED: Final = frozenset({pb.CONTEXT_FORMAT_NUMBERED, pb.CONTEXT_FORMAT_SOURCE_LABELS})
-"""Layouts whose blocks have numbers, and nothing else that depends on the question."""
+"""Layouts with numbered blocks that don't otherwise depend on the question."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptHistory:
-    """The earlier messages as they go into the prompt."""
+    """The earlier messages as placed in the prompt."""
 
     messages: tuple[Message, ...]
     placed: dict[PassageKey, Citation] = field(default_factory=dict[PassageKey, Citation])
     tokens: int = 0
-    """Of the passages in them."""
+    """Tokens of the passages in them."""
 
 
 def cache_price(model: ModelInfo, layout: pb.ContextFormat) -> Price | None:
-    """Returns the price by which passages stay or go.
+    """Returns the price that decides whether passages stay.
 
-    None: none stays, as blocks have no numbers, or cached tokens aren't cheaper as far as is known.
+    None means that none stays, because blocks have no numbers, or cached tokens aren't known to be cheaper.
     """
     price = model.price
     if not model.remote or price is None or layout not in _NUMBERED:
@@ -50,15 +50,15 @@ def keep_passages(
 ) -> KeptHistory:
     """Writes earlier questions with their passages, as they were asked.
 
-    Where all of them are too many, those of the oldest questions go, half of `most` at a time: each time the prompt's
-    beginning changes and nothing of it is cached, so that mustn't be at each question.
+    If there are too many, those of the oldest questions are dropped, half of `most` at a time: each time, the prompt's
+    beginning changes and nothing is cached, so this must not happen at every question.
 
     Args:
-        history: Oldest first; markers in answers have to be taken out elsewhere.
-        layout: How a block looks.
-        zone: The time zone of the days that the blocks name.
-        most: Tokens that the passages may take.
-        first: The first message whose passages are to stay.
+        history: Oldest first, with markers in answers already removed.
+        layout: The layout of a block.
+        zone: The time zone of dates in the blocks.
+        most: Maximum tokens of the passages.
+        first: The first message whose passages stay.
     """
     earlier = _place(history, layout, zone, first)
     sizes = [context.tokens for context in earlier[1]]
@@ -76,7 +76,7 @@ def keep_passages(
 def _place(
     history: Sequence[Message], layout: pb.ContextFormat, zone: tzinfo, first: int
 ) -> tuple[list[Message], list[Context], dict[PassageKey, Citation]]:
-    """Places the passages of all questions from the message `first` on."""
+    """Places the passages of all questions starting with the message `first`."""
     messages: list[Message] = []
     contexts: list[Context] = []
     placed: dict[PassageKey, Citation] = {}
@@ -85,6 +85,6 @@ def _place(
         contexts.append(context)
         if context.citations:
             placed |= {key_of(citation.passage): citation for citation in context.citations}
-            message = replace(message, content=ask(message.content, context))  # it is the same message, written out
+            message = replace(message, content=ask(message.content, context))  # the same message, with its passages
         messages.append(message)
     return messages, contexts, placed

@@ -37,24 +37,24 @@ TAKEN_OVER = {
     "PROVIDER_ADDRESS": "has an address that this server may not connect to",
     "CONTEXT_TOO_LONG": "found the prompt too long",
 }
-"""Reasons for which the next of a chain takes over, and how they are said. A budget that is spent is none: the next
-provider would cost too."""
+"""Reasons for which the next model of a chain takes over, and their wording. An exhausted budget isn't one, because the
+next provider would cost too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The first call is on the ledger, so no budget refuses it, and is being made."""
+    """The first call is in the ledger, so that no budget rejects it any more, and is being made."""
 
     chat_model: ChatModel
 
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """A model has begun to answer: from here on nobody takes over."""
+    """A model has begun to answer: from now on no other one takes over."""
 
     chat_model: ChatModel
     attempts: int
-    """Calls made to providers so far, this one included; none for a model in this process."""
+    """Calls made to providers so far, including this one; 0 for a model in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Ended:
 
     end: End
     usage: Usage
-    """What it reported, or our estimate."""
+    """Its reported usage, or our estimate."""
 
 
 EngineEvent = Admitted | Began | Delta | Ended | pb.Notice
@@ -71,18 +71,18 @@ EngineEvent = Admitted | Began | Delta | Ended | pb.Notice
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """What calls may take."""
+    """Limits of calls."""
 
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    """How often one provider is asked."""
+    """How often one provider is called."""
     first_token_seconds: float = 30.0
-    """Time of one provider until its first token, retries and their waits included."""
+    """Time limit for one provider's first token, including retries and their waits."""
     max_chars: int = 131_072
-    """Most code points of an answer; what goes on longer is cut there, as at the model's own limit."""
+    """Maximum code points of an answer; a longer one is cut there, as at the model's own limit."""
 
 
 class Work(ABC):
-    """What is to be done by one of a chain."""
+    """A task for one of the models in a chain."""
 
     chain: Chain
     purpose: Purpose
@@ -99,14 +99,14 @@ class Work(ABC):
 
     @abstractmethod
     def max_output_tokens(self, chat_model: ChatModel) -> int:
-        """Most tokens that the model may write."""
+        """Maximum tokens that the model may write."""
 
     def messages(self, chat_model: ChatModel) -> Sequence[Message]:
-        """What a model is told, for traces that hold content; () where it is no list of messages."""
+        """The prompt, for traces with content; () if it isn't a list of messages."""
         return ()
 
     def trim(self) -> bool:
-        """Shortens a prompt that was too long; False if that can't be done."""
+        """Shortens a prompt that was too long; False if that isn't possible."""
         return False
 
 
@@ -120,9 +120,9 @@ class Engine:
     """Makes calls.
 
     Args:
-        ledger: Keeps a row of each.
-        breakers: The process's.
-        limits: What calls may take.
+        ledger: Records each call.
+        breakers: The process's breakers.
+        limits: Limits of calls.
     """
 
     def __init__(
@@ -134,10 +134,10 @@ class Engine:
         self._limits = limits or CallLimits()
 
     async def run(self, work: Work) -> AsyncGenerator[EngineEvent, None]:
-        """Streams an answer: notices of who takes over, `Admitted` and `Began` once, text, `Ended`.
+        """Streams an answer: notices of takeovers, `Admitted` and `Began` once, text, `Ended`.
 
         Raises:
-            CitewireError: The last provider's, if none of the chain began; or that of the one which began.
+            CitewireError: That of the last provider if none of the chain began, or of the one that began.
         """
         tally = _Tally()
         position = 0
@@ -170,7 +170,7 @@ class Engine:
             deadline, retries = self._patience()
 
     def _patience(self) -> tuple[float, Retries]:
-        """Returns until when a model may give its first token, and the retries until then."""
+        """Returns a model's deadline for its first token, and the retries until then."""
         deadline = asyncio.get_running_loop().time() + self._limits.first_token_seconds
         return deadline, Retries(self._limits.retry, deadline=deadline)
 
@@ -214,7 +214,7 @@ class Engine:
             end = event
             if end is None:
                 raise Unavailable(
-                    "the model provider's stream broke off before its end", reason="PROVIDER_STREAM_BROKEN"
+                    "the model provider's stream was cut off before its end", reason="PROVIDER_STREAM_BROKEN"
                 )
             permit.succeeded()
             usage = call.settle(end.usage, end.finish_reason.value)
@@ -223,7 +223,7 @@ class Engine:
     async def _first(
         self, events: AsyncGenerator[Delta | End, None], chat_model: ChatModel, deadline: float | None
     ) -> Delta | End:
-        """Waits for the first event. Unlike the limits of a provider's client, this one is of all attempts together."""
+        """Waits for the first event. Unlike the limits of a provider's client, this one covers all attempts together."""
         try:
             async with asyncio.timeout_at(deadline):
                 event = await anext(events, None)
@@ -239,7 +239,7 @@ class Engine:
 
 
 def _cut(delta: Delta, room: int) -> Delta:
-    """A delta as it is, or as much of it as there is room for."""
+    """A delta, cut to the remaining room."""
     if len(delta) <= room:
         return delta
     texts: list[str] = []

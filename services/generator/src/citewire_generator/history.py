@@ -13,11 +13,11 @@ from citewire_generator.model import Message, Role
 from citewire_generator.tokens import MESSAGE_OVERHEAD, estimate_messages, estimate_tokens
 
 SHORTENED_TOKENS = 60
-"""Most tokens of a shortened message."""
+"""Maximum tokens of a shortened message."""
 LEAST_TOKENS = 8
-"""Fewest: less says nothing."""
+"""Minimum tokens of a shortened message: less is meaningless."""
 SHARE_OF_OLDER = 4
-"""What part of the budget is kept for shortened messages where not all fit whole: a quarter."""
+"""Divisor for the part of the budget reserved for shortened messages if not all fit whole: a quarter."""
 
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]|\n")
 _MARKER = re.compile(r"\s?\[(?:ref|source)s?[\s:#]{0,3}\d[^\]\n]{0,80}\]", re.IGNORECASE)
@@ -30,15 +30,15 @@ class FittedHistory:
     messages: tuple[Message, ...]
     """Oldest first."""
     tokens: int
-    """What they take."""
+    """Their tokens."""
     shortened: int = 0
-    """How many of them are."""
+    """How many of them are shortened."""
     dropped: int = 0
-    """How many are left out."""
+    """How many messages are left out."""
 
 
 def without_markers(message: Message) -> Message:
-    """Takes an earlier answer's markers out: they refer to other passages, and a model that sees them copies them."""
+    """Removes an earlier answer's markers: they refer to other passages, and models copy them."""
     if message.role is not Role.ASSISTANT:
         return message
     return replace(message, content=_MARKER.sub("", message.content))
@@ -71,12 +71,12 @@ def newest(history: Sequence[Message], tokens: int) -> tuple[Message, ...]:
             break
         first = index
     while first < len(history) and history[first].role is Role.TOOL:
-        first += 1  # a tool's result says nothing without its call, and providers refuse it
+        first += 1  # a tool's result is meaningless without its call, and providers reject it
     return tuple(history[first:])
 
 
 def _shortened(older: Sequence[Message], tokens: int) -> tuple[Message, ...]:
-    """As many of the latest of these as fit in few words."""
+    """As many of the latest of these as fit when shortened."""
     latest: list[Message] = []
     for message in reversed(older):
         if message.role is Role.TOOL or not message.content:
@@ -93,11 +93,11 @@ def _shortened(older: Sequence[Message], tokens: int) -> tuple[Message, ...]:
 
 
 def _beginning(text: str, tokens: int) -> str:
-    """A text's first sentences that fit, or else its first words."""
+    """The first sentences of a text that fit, or else its first words."""
     text = text.strip()
     if estimate_tokens(text) <= tokens:
         return text
-    # A token is at most four characters here, so what lies further on can't fit.
+    # A token has at most four characters here, so text further on can't fit.
     cut = text[: tokens * 4]
     while cut and estimate_tokens(f"{cut} …") > tokens:
         cut = cut[: len(cut) * 9 // 10]

@@ -27,19 +27,19 @@ if TYPE_CHECKING:  # it takes a while, and few requests need it
     from jsonschema.protocols import Validator
 
 MAX_DEPTH: Final = 60
-"""Of nesting, in schemas and answers; OpenAI takes 10 levels of objects."""
+"""Maximum nesting in schemas and answers; OpenAI allows 10 levels of objects."""
 MAX_PARTS: Final = 5_000
-"""Schemas in a schema; as many as OpenAI takes properties."""
+"""Maximum schemas in a schema; OpenAI's limit for properties."""
 MAX_VARIANTS: Final = 1_000
-"""Schemas in one list."""
+"""Maximum schemas in one list."""
 MAX_SECONDS: Final = 1.0
-"""Of computing, to look at a schema, or to compare an answer with one."""
+"""Seconds of CPU time to check a schema, or to validate an answer."""
 _MAX_CANDIDATES: Final = 16
-"""Texts of an answer that may be its JSON."""
+"""Maximum candidates for the JSON in an answer."""
 _MAX_PLACE: Final = 200
-"""Characters of a place in a message."""
+"""Maximum characters of a path in a message."""
 _FORMATS: Final = ("date", "email", "ipv4", "ipv6", "uuid")
-"""Formats that are checked; any other is what the model makes of it."""
+"""Formats that are validated; others are left to the model."""
 _UNTIL: ContextVar[float] = ContextVar("time of this thread until which schemas may be followed", default=math.inf)
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
 _SUBSCHEMAS: Final = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
@@ -60,36 +60,36 @@ _VOCABULARIES: Final = ("core", "applicator", "validation", "meta-data", "format
 
 
 class SchemaError(ValueError):
-    """A schema can't be followed; its text says why, and where."""
+    """A schema isn't supported; the text says why and where."""
 
 
 class NotJsonError(ValueError):
-    """An answer doesn't follow its schema; its text says how."""
+    """An answer doesn't follow its schema; the text says how."""
 
 
 class _TooLongError(Exception):
-    """The time to follow a schema is over."""
+    """Validation exceeded its time limit."""
 
 
 @functools.lru_cache(maxsize=16)
 def read_schema(schema_json: str, *, strict: bool = False) -> AnswerSchema:
-    """Returns what an answer has to follow; a request asks for the same several times. See `AnswerSchema`."""
+    """Returns a cached schema, because a request needs it several times. See `AnswerSchema`."""
     return AnswerSchema(schema_json, strict=strict)
 
 
 class AnswerSchema:
-    """What an answer in JSON has to follow.
+    """The schema of an answer in JSON.
 
     Args:
         schema_json: The schema, 2020-12; "" for any object.
-        strict: Whether each object of the schema must require all its properties and allow no others, as OpenAI has it.
+        strict: Whether each object of the schema must require all its properties and allow no others, as with OpenAI.
 
     Raises:
-        SchemaError: It is none, or can't be followed.
+        SchemaError: It is invalid or not supported.
     """
 
     def __init__(self, schema_json: str, *, strict: bool = False) -> None:
-        _standard()  # whose modules take a while to load, the first time
+        _standard()  # its modules take a while to load the first time
         self.schema: Mapping[str, Any] = {"type": "object"}
         parts: list[tuple[str, Mapping[str, Any]]] = []
         with _limited():
@@ -104,10 +104,10 @@ class AnswerSchema:
                 except _TooLongError:
                     raise SchemaError("takes too long to read") from None
         self.referred, self._validator = _validator(self.schema, parts)
-        """What references lead to."""
+        """The targets of references."""
 
     def read(self, text: str) -> str:
-        """Returns the JSON in a model's answer, in the model's own words: all of it, or what it put around is left out.
+        """Returns the JSON in a model's answer verbatim, without any surrounding text.
 
         Raises:
             NotJsonError: There is none, or it doesn't follow the schema.
@@ -140,7 +140,7 @@ class AnswerSchema:
 
 @contextmanager
 def _limited() -> Generator[None]:
-    """Has keywords raise `_TooLongError` when the time is over."""
+    """Makes keywords raise `_TooLongError` when the time limit is exceeded."""
     token = _UNTIL.set(time.thread_time() + MAX_SECONDS)
     try:
         yield
@@ -161,17 +161,17 @@ def _load_schema(text: str) -> Mapping[str, Any]:
     except json.JSONDecodeError as exc:
         raise SchemaError(f"isn't JSON: {exc.msg} at character {exc.pos}") from None
     except ValueError:
-        raise SchemaError("holds a number that JSON or this server doesn't take") from None
+        raise SchemaError("contains a number that JSON or this server doesn't allow") from None
     if not isinstance(schema, dict):
         raise SchemaError("must be a JSON object")
     schema = cast("dict[str, Any]", schema)
-    for name in ("$schema", "$id"):  # what generators of schemas write at the top, whatever it says
+    for name in ("$schema", "$id"):  # written at the top by schema generators; any value is allowed
         schema.pop(name, None)
     return schema
 
 
 def _parts(schema: object, path: str, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yields all subschemas with their places; each is checked before those in it are asked for."""
+    """Yields all subschemas with their paths; each is checked before those inside it."""
     if not isinstance(schema, Mapping):
         return
     if depth > MAX_DEPTH:
@@ -229,7 +229,7 @@ def _check_pattern(path: str, pattern: str) -> None:
         _matcher(pattern)
     except PatternError:
         raise SchemaError(
-            f"{path}: the pattern can't be matched in linear time: look-around and back-references aren't taken"
+            f"{path}: the pattern can't be matched in linear time: look-around and back-references aren't supported"
         ) from None
 
 
@@ -278,7 +278,7 @@ def _unique_items(validator: Any, unique: object, instance: Any, schema: object)
 
 
 def _multiple_of(validator: Any, divisor: object, instance: object, schema: object) -> Iterator[Exception]:  # noqa: ANN401 # untyped there
-    """By the digits that stand there: 19.99 is a multiple of 0.01, which of doubles isn't so."""
+    """Uses decimal digits: 19.99 is a multiple of 0.01, which isn't true for doubles."""
     del schema
     if not validator.is_type(instance, "number"):
         return
@@ -297,7 +297,7 @@ def _fault_of(message: str) -> Exception:
 
 
 def _hashable(value: Any) -> object:  # noqa: ANN401 # any value of JSON
-    """What is equal for equal values of JSON alone: numbers by their value, and true isn't 1."""
+    """Returns a key that is equal only for equal JSON values: numbers by their value, and true isn't 1."""
     if isinstance(value, list):
         return tuple(_hashable(item) for item in cast("list[Any]", value))
     if isinstance(value, dict):
@@ -307,7 +307,7 @@ def _hashable(value: Any) -> object:  # noqa: ANN401 # any value of JSON
 
 @functools.cache
 def _standard() -> Validator:
-    """The standard's rules for one schema; of those in it, that they are schemas at all."""
+    """The standard's rules for one schema; for nested ones, only that they are schemas."""
     from jsonschema_specifications import REGISTRY
 
     rules: dict[str, dict[str, Any]] = {"properties": {}, "$defs": {}}
@@ -323,7 +323,7 @@ def _standard() -> Validator:
 def _validator(
     schema: Mapping[str, Any], parts: list[tuple[str, Mapping[str, Any]]]
 ) -> tuple[Mapping[str, object], Validator]:
-    """Returns what the schema's references lead to, and what compares with it."""
+    """Returns the targets of the schema's references, and its validator."""
     from jsonschema import FormatChecker
     from referencing import Registry
     from referencing.exceptions import Unresolvable
@@ -339,7 +339,7 @@ def _validator(
             continue
         try:
             target = referred[reference] = resolver.lookup(reference).contents
-        except (Unresolvable, TypeError, ValueError):  # the last two: a place in a text, or an item that isn't a number
+        except (Unresolvable, TypeError, ValueError):  # the last two: an index into a text, or one that isn't a number
             raise SchemaError(f"{path}: `{reference[:_MAX_PLACE]}` doesn't resolve within the schema") from None
         if id(target) not in known and not isinstance(target, bool):
             raise SchemaError(f"{path}: `{reference[:_MAX_PLACE]}` doesn't point to a schema")
@@ -347,7 +347,7 @@ def _validator(
 
 
 def _candidates(text: str) -> Iterator[str]:
-    """Yields what may be the JSON: all of it, what stands in a code fence, what is between the outermost braces."""
+    """Yields candidates for the JSON: the whole text, the content of a code fence, and of the outermost braces."""
     yield text.strip()
     for fence in _FENCE.finditer(text):
         yield fence[1].strip()

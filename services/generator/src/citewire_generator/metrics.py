@@ -8,8 +8,8 @@ from citewire_kit.metrics import LabelGuard
 
 MARKERS = Counter(
     "citewire_generator_markers_total",
-    "Citation markers in answers: cited (numbers of the context, each once an answer), invalid (numbers that aren't in "
-    "it), removed (taken out).",
+    "Citation markers in answers: cited (valid numbers, each once per answer), invalid (numbers that aren't in the "
+    "context), removed.",
     ["outcome"],
 )
 CITED = MARKERS.labels("cited")
@@ -24,8 +24,8 @@ ANSWERS_NOT_FOUND = NOT_FOUND.labels("not_found")
 
 VERIFICATION_FAILURES = Counter(
     "citewire_generator_verification_failures_total",
-    "Answers or sentences whose citations were not verified, by cause: a fault of ours, too little time, or a limit; "
-    "the answer went on.",
+    "Answers or sentences whose citations were not verified, by cause: an internal error, a timeout, or a limit; "
+    "the answer continued.",
     ["cause"],
 )
 for _cause in ("fault", "time", "limit"):
@@ -33,8 +33,8 @@ for _cause in ("fault", "time", "limit"):
 
 JUDGEMENTS = Counter(
     "citewire_generator_judgements_total",
-    "Decisions, assessments, judgements of relevance, rewritings, table queries and enrichments by a model: whether it "
-    "gave one that could be read (judged) or the documented default stood in (fallback).",
+    "Decisions, assessments, judgements of relevance, rewritings, table queries and enrichments by a model: whether "
+    "its result was readable (judged) or the documented default was used (fallback).",
     ["purpose", "outcome"],
 )
 for _purpose in ("decision", "assessment", "relevance", "rewriting", "table_query", "enrichment"):
@@ -47,11 +47,11 @@ FAILOVERS = Counter(
     ["provider", "next_provider", "reason"],
 )
 RETRIES = Counter(
-    "citewire_generator_retries_total", "Calls that were made again to the same provider.", ["provider", "reason"]
+    "citewire_generator_retries_total", "Retries of calls to the same provider.", ["provider", "reason"]
 )
 TOKEN_GAP = Histogram(
     "citewire_generator_token_gap_seconds",
-    "Seconds between two arrivals of text from a provider, from the first one on; an arrival may bring several tokens.",
+    "Seconds between consecutive arrivals of text from a provider; an arrival may have several tokens.",
     ["provider", "model"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48),
 )
@@ -64,5 +64,5 @@ def _token_gaps(provider: str, model: str) -> Histogram:
 
 
 def token_gaps(provider: str, model: str) -> Histogram:
-    """The series of a model, looked up once: it is written to for every token."""
+    """The series of a model, looked up once because it is updated for every token."""
     return _token_gaps(provider, _models(model))

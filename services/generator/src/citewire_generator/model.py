@@ -10,16 +10,16 @@ from citewire_kit.enums import EnumMap
 from citewire_ledger import Price
 
 NOT_FOUND_SENTENCE = "I could not find this information in the uploaded documents."
-"""What an answer starts with if the passages don't answer; a policy may name another sentence."""
+"""The beginning of an answer if the passages don't answer; a policy may have a different sentence."""
 
 Event = (
     pb.Started | pb.TextDelta | pb.Notice | pb.VerifiedCitation | pb.UncitedSentence | pb.ToolCallDelta | pb.Completed
 )
-"""What an answer's stream consists of."""
+"""An element of an answer's stream."""
 
 
 class Role(StrEnum):
-    """Who said a message, as chat providers name it."""
+    """The role of a message, as named by chat providers."""
 
     SYSTEM = "system"
     USER = "user"
@@ -47,12 +47,12 @@ class Message:
     role: Role
     content: str
     tool_calls: tuple[pb.ToolCall, ...] = ()
-    """Of an assistant's message: what it called."""
+    """For an assistant's message: its tool calls."""
     tool_call_id: str = ""
-    """Of a tool's result: the call that it answers."""
+    """For a tool's result: the call that it answers."""
     images: tuple[pb.Image, ...] = ()
     passages: tuple[pb.Passage, ...] = ()
-    """Of a question in the history: those that stood with it."""
+    """For a question in the history: its passages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,28 +60,28 @@ class Citation:
     """A passage that was placed in the prompt."""
 
     number: int
-    """From 1; markers refer to it."""
+    """Number from 1, to which markers refer."""
     index: int
     """Its index in the request's passages."""
     passage: pb.Passage
     text: str
-    """What was placed: the passage's text, cut if it alone exceeded the budget, marker-like text defused."""
+    """The placed text: the passage's, cut if it alone exceeded the budget, with marker-like text defused."""
     label: int = 0
-    """Its number in the prompt, where earlier questions have passages there, too; 0: `number`."""
+    """Its number in the prompt, if earlier questions also have passages there; 0: `number`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens that a call spent."""
+    """Tokens used by a call."""
 
     prompt_tokens: int = 0
     cached_prompt_tokens: int = 0
-    """Those of the prompt that the provider read from its cache."""
+    """Prompt tokens that the provider read from its cache."""
     completion_tokens: int = 0
     estimated: bool = False
     """True if the provider didn't report them."""
     cache_write_prompt_tokens: int = 0
-    """Those of the prompt that it wrote to its cache, where it bills that."""
+    """Prompt tokens that it wrote to its cache, if it bills for that."""
 
     def to_proto(self) -> pb.TokenUsage:
         """Returns the message."""
@@ -96,12 +96,12 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Suggestions:
-    """Questions that passages answer."""
+    """Questions that passages can answer."""
 
     questions: Sequence[str] = ()
     usage: Usage = field(default_factory=Usage)
     fallback: bool = False
-    """Whether topics of the passages took the place of a model that could not be asked or suggested too few."""
+    """Whether they are based on topics of the passages, because no model was available or it suggested too few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +111,12 @@ class ModelInfo:
     provider: str
     name: str
     context_window: int = 0
-    """Tokens; 0: unknown, or without a limit."""
+    """In tokens; 0: unknown, or unlimited."""
     max_completion_tokens: int = 0
-    """Tokens; 0: unknown."""
+    """In tokens; 0: unknown."""
     remote: bool = True
     """False if it runs in this process and no text leaves it."""
     window_guessed: bool = False
-    """True if nobody said how large the window is: a prompt that fits our guess may still be too long."""
+    """True if the window is unknown: a prompt that fits our guess may still be too long."""
     price: Price | None = None
-    """None if it isn't known what it costs."""
+    """None if it is unknown."""

@@ -14,16 +14,16 @@ from citewire_verify.not_found import DECORATION, is_not_found, may_become_not_f
 from citewire_verify.text.sentences import LOOK_AHEAD, SENTENCE_END, ends_sentence
 
 MAX_HELD = 200
-"""Longest beginning, in code points, that is held back; a longer first sentence is shown as the model wrote it."""
+"""Longest beginning, in code points, that is held back; a longer first sentence is shown unchanged."""
 MAX_LINE = 2000
-"""Code points of a line after the sentence that are read."""
+"""Maximum code points read of a line after the sentence."""
 MAX_QUESTIONS = 3
-"""Most questions after the sentence."""
+"""Maximum number of questions after the sentence."""
 
 _ENDS = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\b[a-zA-Z])[.!?…](?=[\s\"'”’*_)\]\[【]|$)|[。！？]|\n")
 _WORD = re.compile(r"\w+")
 _RESEMBLANCE = 0.8
-"""Share of the sentence's words from which one that has no others is a paraphrase of it."""
+"""Share of the sentence's words from which a sentence with no other words is a paraphrase."""
 _LIST_ITEM = re.compile(r"^\s*(?:[-*+•–]|\(?\d{1,2}[.)])\s+(?=\S)")
 _INTRODUCED = re.compile(r"^[^?？؟:：]{1,80}[:：]\s*(?=[\"“«„]?[^\W\d_a-z])")
 _OFFERS = re.compile(
@@ -32,15 +32,15 @@ _OFFERS = re.compile(
     r"|te gustaría|puedo|vuoi|vuole|posso|deseja|quer que|gostaria|wil je|wilt u|kan ik)\b",
     re.IGNORECASE,
 )
-"""How a question begins that the model asks the reader."""
+"""Beginnings of questions that the model asks the reader."""
 
 
 class NotFoundGate:
-    """Watches the start of one answer, and what follows the sentence.
+    """Processes the start of one answer, and the text after the sentence.
 
     Args:
         sentence: The exact sentence that a not-found answer starts with.
-        paraphrases: Whether to look for paraphrases: not where the text is quoted from documents.
+        paraphrases: Whether to look for paraphrases; not if the text is quoted from documents.
     """
 
     def __init__(self, sentence: str, *, paraphrases: bool = True) -> None:
@@ -56,7 +56,7 @@ class NotFoundGate:
 
     @property
     def suggested_questions(self) -> int:
-        """How many questions follow the sentence."""
+        """Number of questions after the sentence."""
         return self._questions.count
 
     def feed(self, text: str) -> str:
@@ -67,7 +67,7 @@ class NotFoundGate:
         return self._decide(final=False)
 
     def finish(self) -> str:
-        """Returns what is still held: an answer so short that it ended before it was decided, or a last question."""
+        """Returns the text still held back: an answer that ended before the decision, or a last question."""
         decided = "" if self._held is None else self._decide(final=True)
         return decided + self._questions.finish()
 
@@ -83,20 +83,20 @@ class NotFoundGate:
         return self._release(held)
 
     def _exact_end(self, held: str, *, final: bool) -> int | None:
-        """Where the exact sentence ends, which may have several full stops; None if it isn't there."""
+        """The end of the exact sentence, which may have several full stops; None if it isn't there."""
         for match in _ENDS.finditer(held[: self._max_held]):
             if normalise_sentence(held[: match.end()]) == self._normal:
                 return match.end()
         return len(held) if final and normalise_sentence(held) == self._normal else None
 
     def _may_be_exact(self, held: str, *, final: bool) -> bool:
-        """Whether more text may complete the exact sentence, of which `held` is the beginning."""
+        """Whether `held` is a beginning of the exact sentence."""
         return not final and self._normal.startswith(normalise_sentence(held))
 
     def _sentence_end(self, held: str, *, final: bool) -> int | None:
-        """Where the first sentence ends; None if that isn't known yet.
+        """The end of the first sentence; None if it isn't known yet.
 
-        A point at the very end of what is held may belong to a number or an abbreviation: the next piece tells.
+        A full stop at the very end of the held text may belong to a number or an abbreviation: the next piece decides.
         """
         start = len(held) - len(held.lstrip(DECORATION))
         for match in _ENDS.finditer(held, start):
@@ -116,7 +116,7 @@ class NotFoundGate:
         return is_not_found(sentence) or self._resembles(sentence, so_far=False)
 
     def _resembles(self, text: str, *, so_far: bool) -> bool:
-        """Whether a sentence has the words of the policy's own, in whatever order, and no others."""
+        """Whether a sentence has the words of the policy's sentence, in any order, and no others."""
         words = _WORD.findall(normalise_sentence(text))
         if not so_far:
             return self._words.issuperset(words) and len(set(words)) >= _RESEMBLANCE * len(self._words)
@@ -133,10 +133,10 @@ class NotFoundGate:
 
 
 class QuestionList:
-    """Reads the questions out of what follows the not-found sentence, line by line, and lists them.
+    """Extracts the questions after the not-found sentence, line by line, as a list.
 
     Args:
-        most: How many at most.
+        most: Maximum number.
     """
 
     def __init__(self, most: int) -> None:
@@ -146,11 +146,11 @@ class QuestionList:
 
     @property
     def count(self) -> int:
-        """How many there are so far."""
+        """Number of questions so far."""
         return len(self._seen)
 
     def feed(self, text: str) -> str:
-        """Takes the next piece and returns the questions that are complete, as items of a list."""
+        """Takes the next piece and returns the completed questions as list items."""
         items: list[str] = []
         *lines, last = text.split("\n")
         for line in lines:
@@ -178,7 +178,7 @@ class QuestionList:
 
 
 def read_line(line: str) -> list[str]:
-    """Returns the questions of a line that a reader could ask; what the model asks the reader is none."""
+    """Returns the questions in a line that a reader could ask, without those that the model asks the reader."""
     item = _LIST_ITEM.match(line)
     text = line[item.end() :] if item else line
     questions: list[str] = []

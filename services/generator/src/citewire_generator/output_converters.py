@@ -28,17 +28,17 @@ _DETAILS: Final = ("auto", "low", "high")
 
 
 def check_text(v: Violations, text: str, field: str, max_bytes: int | None = None) -> None:
-    """Checks that a text can be kept, and isn't too long."""
-    v.require("\0" not in text, field, "must not hold NUL characters")
+    """Checks that a text can be stored and isn't too long."""
+    v.require("\0" not in text, field, "must not contain NUL characters")
     if max_bytes is not None and len(text) * 4 > max_bytes:
         v.require(len(text.encode()) <= max_bytes, field, f"must be at most {max_bytes:,} bytes of UTF-8")
 
 
 def check_output(v: Violations, request: pb.GenerateRequest) -> None:
-    """Checks format, tools, what followed the question, sampling and pictures, and completes the policy for them."""
+    """Checks format, tools, messages after the question, sampling and images, and completes the policy for them."""
     if request.HasField("format"):
         _check_format(v, request.format)
-        # Markers would stand in values; the citations of these are found by comparing them with the passages.
+        # Markers would be inside values; citations of values are found by comparing them with the passages.
         request.policy.marker_style = pb.MARKER_STYLE_REMOVE
         request.policy.verify_citations = True
     if request.HasField("tools"):
@@ -57,7 +57,7 @@ def check_message(v: Violations, message: pb.Message, at: str) -> None:
     v.require(something, f"{at}.content", "must not be empty")
     check_text(v, message.content, f"{at}.content")
     calls = not message.tool_calls or message.role == pb.ROLE_ASSISTANT
-    v.require(calls, f"{at}.tool_calls", "are the assistant's alone")
+    v.require(calls, f"{at}.tool_calls", "are only allowed for the assistant")
     for index, call in enumerate(message.tool_calls):
         v.require(bool(call.id), f"{at}.tool_calls[{index}].id", "is required")
         v.require(bool(_NAME.fullmatch(call.name)), f"{at}.tool_calls[{index}].name", _NAME_RULE)
@@ -68,7 +68,7 @@ def check_message(v: Violations, message: pb.Message, at: str) -> None:
         )
     answers = bool(message.tool_call_id) == (message.role == pb.ROLE_TOOL)
     v.require(answers, f"{at}.tool_call_id", "is required for the role tool, and has no meaning for others")
-    v.require(not message.images or message.role == pb.ROLE_USER, f"{at}.images", "are the user's alone")
+    v.require(not message.images or message.role == pb.ROLE_USER, f"{at}.images", "are only allowed for the user")
     _check_images(v, [(f"{at}.images[{index}]", image) for index, image in enumerate(message.images)])
 
 
@@ -91,7 +91,7 @@ def _check_tools(v: Violations, use: pb.ToolUse) -> None:
     for index, tool in enumerate(use.tools[:MAX_TOOLS]):
         at = f"tools.tools[{index}]"
         v.require(bool(_NAME.fullmatch(tool.name)), f"{at}.name", _NAME_RULE)
-        v.require(tool.name not in names[:index], f"{at}.name", "is an earlier tool's: each needs its own")
+        v.require(tool.name not in names[:index], f"{at}.name", "is the name of an earlier tool: each needs its own")
         check_text(v, tool.description, f"{at}.description", MAX_SCHEMA_BYTES)
         if tool.parameters_json:
             check_text(v, tool.parameters_json, f"{at}.parameters_json", MAX_SCHEMA_BYTES)
@@ -99,7 +99,7 @@ def _check_tools(v: Violations, use: pb.ToolUse) -> None:
     v.require(use.mode in pb.ToolMode.values(), "tools.mode", "isn't a value of its enum")
     if use.name:
         v.require(use.name in names, "tools.name", "must be the name of one of the tools")
-        v.require(use.mode == pb.TOOL_MODE_REQUIRED, "tools.name", "has a meaning with REQUIRED alone")
+        v.require(use.mode == pb.TOOL_MODE_REQUIRED, "tools.name", "only has a meaning with REQUIRED")
 
 
 def _check_continuation(v: Violations, messages: Sequence[pb.Message]) -> None:
@@ -114,9 +114,9 @@ def _check_continuation(v: Violations, messages: Sequence[pb.Message]) -> None:
         check_message(v, message, at)
         called |= {call.id for call in message.tool_calls}
         answers = message.role != pb.ROLE_TOOL or message.tool_call_id in called
-        v.require(answers, f"{at}.tool_call_id", "must be the id of a tool call before it")
+        v.require(answers, f"{at}.tool_call_id", "must be the id of an earlier tool call")
     last_is_result = not messages or messages[-1].role == pb.ROLE_TOOL
-    v.require(last_is_result, "continuation", "must end with what a tool gave back")
+    v.require(last_is_result, "continuation", "must end with a tool's result")
 
 
 def _check_sampling(v: Violations, sampling: pb.Sampling) -> None:
@@ -134,7 +134,7 @@ def _check_sampling(v: Violations, sampling: pb.Sampling) -> None:
 def _check_images(v: Violations, images: Sequence[tuple[str, pb.Image]]) -> None:
     for at, image in images[: MAX_IMAGES + 1]:
         known = image.url.startswith(("https://", "http://")) or _DATA_URL.fullmatch(image.url) is not None
-        rule = "must be an http(s) address or a data URL in base64 of a PNG, JPEG, GIF or WebP picture"
+        rule = "must be an http(s) address or a data URL in base64 of a PNG, JPEG, GIF or WebP image"
         v.require(known and len(image.url) <= MAX_IMAGE_BYTES, f"{at}.url", f"{rule}, at most 4 MiB")
         v.require(not image.detail or image.detail in _DETAILS, f"{at}.detail", f"must be one of {', '.join(_DETAILS)}")
 

@@ -16,7 +16,7 @@ from citewire_generator.model import Citation
 from citewire_generator.tokens import estimate_tokens
 
 MARGIN = 0.95
-"""Share of a model's window that is used: our counts are estimates."""
+"""Share of a model's window that is used, because our counts are estimates."""
 
 _MARKER_LIKE = re.compile(
     r"[\[【［〔]"
@@ -27,7 +27,7 @@ _MARKER_LIKE = re.compile(
 )
 _WIDE_REF, _WIDE_SOURCE = ("".join(f"[{char}{chr(ord(char) + 0xFEE0)}]" for char in word) for word in ("ref", "source"))
 _OPENED = re.compile(
-    # Whatever a marker could be read from (`markers.py`), with other text or brackets after its number, or no end.
+    # Anything that could be read as a marker (`markers.py`), with other text or brackets after its number, or no end.
     rf"[\[【［〔](?=[\s^]{{0,4}}(?:{_WIDE_REF}|{_WIDE_SOURCE})[sｓ]?[\s:：#＃=＝.．]{{0,8}}\d)",
     re.IGNORECASE,
 )
@@ -39,36 +39,36 @@ _TEMPLATE = re.compile(r"\[(?=/?INST\])|<(?=</?SYS>>)")
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What the context may take; None means without a limit."""
+    """Limits of the context; None means no limit."""
 
     chars: int | None = None
-    """Unicode code points, labels and line ends included."""
+    """Unicode code points, including labels and line ends."""
     tokens: int | None = None
-    """Tokens, by the passages' own counts or our estimate, labels included."""
+    """Tokens, by the passages' own counts or our estimate, including labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The passages as they go into the prompt."""
+    """The passages as placed in the prompt."""
 
     citations: tuple[Citation, ...]
     text: str
-    """The blocks, one after the other; empty if there are none."""
+    """The concatenated blocks; empty if there are none."""
     tokens: int
     """Our estimate."""
     notices: tuple[pb.Notice, ...]
     named: str = ""
-    """The labels of all of them, where passages of earlier questions are in the prompt, too."""
+    """The labels of all of them, if passages of earlier questions are also in the prompt."""
 
 
 PassageKey = tuple[int, str]
-"""What tells passages apart: chunk and text, as the text of a chunk may be another in a newer version."""
+"""Identity of a passage: chunk and text, because a chunk's text may differ in a newer version."""
 Placed = Mapping[PassageKey, Citation]
-"""What stands in the prompt already, with earlier questions."""
+"""Passages already in the prompt, with earlier questions."""
 
 
 def key_of(passage: pb.Passage) -> PassageKey:
-    """Returns what tells a passage from others."""
+    """Returns a passage's identity."""
     return passage.chunk_id, passage.text
 
 
@@ -83,13 +83,13 @@ def pack(
 
     Args:
         passages: Best first.
-        layout: How a block looks.
-        budget: What all blocks together may take; exactly as much still fits.
-        zone: The time zone of the days that the blocks name.
-        placed: What stands in the prompt already: it isn't placed again, and takes nothing. New labels follow its own.
+        layout: The layout of a block.
+        budget: Limits of all blocks together, inclusive.
+        zone: The time zone of dates in the blocks.
+        placed: Passages already in the prompt: they aren't placed again and take nothing. New labels follow theirs.
 
     Returns:
-        What was placed, and a notice for what was cut or left out.
+        The placed passages, and a notice about what was cut or left out.
     """
     citations: list[Citation] = []
     blocks: list[str] = []
@@ -130,7 +130,7 @@ def pack(
 
 
 def render(layout: pb.ContextFormat, number: int, passage: pb.Passage, text: str, zone: tzinfo = UTC) -> str:
-    """Lays one passage out as a block, its line ends and blank line included."""
+    """Formats one passage as a block, including line ends and the blank line."""
     if layout == pb.CONTEXT_FORMAT_PLAIN:
         return f"{text}\n\n"
     if layout == pb.CONTEXT_FORMAT_SOURCE_LABELS:
@@ -151,24 +151,24 @@ def _label(layout: pb.ContextFormat, label: int) -> str:
 
 
 def _origin(passage: pb.Passage, zone: tzinfo, *, kind: str) -> str:
-    """Says what the passage's document is, when it was saved and how it is labelled, as far as that is known."""
+    """Describes the passage's document: its kind, when it was saved and its labels, as far as known."""
     saved = f"{passage.saved_at.ToDatetime(UTC).astimezone(zone):%Y-%m-%d}" if passage.HasField("saved_at") else ""
     labels = (("kind", kind), ("category", passage.category), ("saved", saved), ("tags", ", ".join(passage.tags)))
     return "".join(f" | {name}: {_one_line(value)}" for name, value in labels if value)
 
 
 def source_ref(passage: pb.Passage) -> str:
-    """Names a passage's source: `file § section`, or the file alone if there is no section."""
+    """Names a passage's source: `file § section`, or only the file if there is no section."""
     name = _one_line(passage.file_name) or _name(passage)
     section = _one_line(passage.section)
     return f"{name} § {section}" if section else name
 
 
 def defuse(text: str) -> str:
-    """Takes the power from text of a document that looks like a marker, a label or a tag of our prompt.
+    """Defuses text of a document that looks like a marker, a label or a tag of our prompt.
 
-    A model that quotes such text can't mint a citation with it, and a passage can't pretend to end the passages or to
-    start another one. Each character is replaced by one other, so that lengths and offsets stay.
+    A model that quotes such text can't create a citation with it, and a passage can't pretend to end the passages or to
+    start another one. Each character is replaced by exactly one, so that lengths and offsets stay the same.
     """
     if "[" in text or any(bracket in text for bracket in _FULL_WIDTH):
         text = _OPENED.sub("(", _MARKER_LIKE.sub(_round_brackets, text))
@@ -179,7 +179,7 @@ def defuse(text: str) -> str:
 
 
 def _round_brackets(match: re.Match[str]) -> str:
-    """A bare number is a label only where a line starts; elsewhere it is an index or a footnote, and stays."""
+    """A bare number is a label only at the start of a line; elsewhere it is an index or a footnote, and stays."""
     inner = match.group(1)
     bracket = match.group()[0]
     starts_line = match.start() == 0 or match.string[match.start() - 1] == "\n"
@@ -205,7 +205,7 @@ def _cut(layout: pb.ContextFormat, passage: pb.Passage, text: str, budget: Budge
         cost = passage.token_count or estimate_tokens(text)
         if cost > room:
             keep = min(keep, len(text) * max(room, 0) // cost)
-            # The estimate isn't linear where scripts mix: what is kept may be the dense part.
+            # The estimate isn't linear for mixed scripts: the kept part may be the dense one.
             while keep > 0 and not passage.token_count and estimate_tokens(text[:keep]) > room:
                 keep = keep * 9 // 10
     return text[: max(keep, 0)]
@@ -239,5 +239,5 @@ def _name(passage: pb.Passage) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Names come from documents too: one line, and no marker in them."""
+    """Names also come from documents, so they must be one line without markers."""
     return " ".join(defuse(text).split())

@@ -25,7 +25,7 @@ from citewire_kit.time_zones import find_time_zone
 log = get_logger(__name__)
 
 ESTIMATE_FACTOR = 2
-"""How far a provider's count of a prompt's tokens may lie above our estimate."""
+"""How far a provider's token count may exceed our estimate."""
 
 
 class AnswerPlan:
@@ -34,8 +34,8 @@ class AnswerPlan:
     Args:
         request: The request; the converters have checked it and filled in its defaults.
         history: Its earlier messages, oldest first.
-        chain: The models that may answer. A fallback whose window doesn't even hold the question is left out.
-        default_limit: Completion tokens where the request doesn't say.
+        chain: The models that may answer. A fallback whose window is too small for the question is left out.
+        default_limit: Completion tokens if the request doesn't set them.
 
     Raises:
         InvalidArgument: The question doesn't fit the first model's window (`CONTEXT_TOO_LONG`).
@@ -54,7 +54,7 @@ class AnswerPlan:
         fitted = self._fit_history(room)
         if (
             fitted.shortened or fitted.dropped
-        ):  # with each question at another place: no prompt begins as the one before
+        ):  # which may move with each question, so that no prompt begins with the previous one
             self._cache_price = None
         self._apply(fitted.messages, None if room is None else room - fitted.tokens)
         self.notices: list[pb.Notice] = [
@@ -62,7 +62,7 @@ class AnswerPlan:
             *self._history_notices(fitted),
             *self.context.notices,
         ]
-        """What a user may want to know about the packing."""
+        """Notices about the packing for the user."""
 
     @property
     def expects_text(self) -> bool:
@@ -71,11 +71,11 @@ class AnswerPlan:
 
     @property
     def may_overflow(self) -> bool:
-        """Whether a provider may find the prompt too long: its window is a guess, or nearly full."""
+        """Whether a provider may reject the prompt as too long, because its window is a guess or nearly full."""
         return any(self._may_overflow(chat_model.model) for chat_model in self.chain)
 
     def task(self, chat_model: ChatModel) -> ChatTask:
-        """Returns what one of the chain is asked."""
+        """Returns the task for one model of the chain."""
         request = self._request
         return ChatTask(
             model=chat_model.model.name,
@@ -94,11 +94,11 @@ class AnswerPlan:
         )
 
     def settle(self) -> None:
-        """The citations were shown: the context stays as it is."""
+        """Fixes the context, because the citations were shown."""
         self._settled = True
 
     def trim(self) -> bool:
-        """Halves context and history, once; False if they must stay, or there is nothing to leave out."""
+        """Halves context and history, once; False if they are fixed, or there is nothing to leave out."""
         if self._settled or not (self.context.citations or self._history):
             return False
         self._settled = True
@@ -116,13 +116,13 @@ class AnswerPlan:
         return True
 
     def _apply(self, history: Sequence[Message], context_tokens: int | None) -> None:
-        """Packs the context into what is left (None: no window limits it), and builds the prompt."""
+        """Packs the context into the remaining room (None: no window limits it), and builds the prompt."""
         self._history = history
         earlier = self._earlier(history, context_tokens)
         self.context = self._pack(context_tokens, earlier)
         if earlier.placed and len(self.context.citations) < len(self._request.passages):
             alone = self._pack(context_tokens, KeptHistory(tuple(history)))
-            if len(alone.citations) > len(self.context.citations):  # keeping must not cost a passage that was found
+            if len(alone.citations) > len(self.context.citations):  # earlier passages must not displace a new one
                 earlier, self.context = KeptHistory(tuple(history)), alone
         self._reused = bool(earlier.placed)
         is_stable = self._cache_price is not None
@@ -131,7 +131,7 @@ class AnswerPlan:
         """Our estimate."""
 
     def _earlier(self, history: Sequence[Message], context_tokens: int | None) -> KeptHistory:
-        """The history with the passages of its questions, where that pays; they may take half of what is left."""
+        """The history with its questions' passages, if that saves money; they may take half of the remaining room."""
         request = self._request
         if self._cache_price is None:
             return KeptHistory(tuple(history))
@@ -142,7 +142,7 @@ class AnswerPlan:
         return keep_passages(history, request.policy.context_format, self._zone, most, first)
 
     def _pack(self, context_tokens: int | None, earlier: KeptHistory) -> Context:
-        """Packs the passages into what is left (None: no window limits it)."""
+        """Packs the passages into the remaining room (None: no window limits it)."""
         policy = self._request.policy
         budgets = [tokens for tokens in (policy.max_context_tokens or None, context_tokens) if tokens is not None]
         left = max(0, min(budgets) - earlier.tokens) if budgets else None
@@ -150,7 +150,7 @@ class AnswerPlan:
         return pack(self._request.passages, policy.context_format, budget, self._zone, earlier.placed)
 
     def _fitting(self, chain: Chain) -> tuple[Chain, int | None]:
-        """Those of the chain whose window holds the question, and the smallest room (tokens) that they leave."""
+        """The models whose window is large enough for the question, and the smallest room in tokens that they leave."""
         fixed = estimate_messages(message for message in build_messages(self._request, (), "\n") if message.content)
         fitting: list[ChatModel] = []
         rooms: list[int] = []
@@ -172,11 +172,11 @@ class AnswerPlan:
         return tuple(fitting), min(rooms, default=None)
 
     def _fit_history(self, room: int | None) -> FittedHistory:
-        """Shortens or leaves out the oldest messages where the policy's budget or the smallest window requires it."""
+        """Shortens or leaves out the oldest messages if the policy's budget or the smallest window requires it."""
         request = self._request
         budgets: list[int] = []
         if room is not None:
-            # Passages are what is asked about: history leaves them half of the room at least.
+            # Passages matter most: history leaves them at least half of the room.
             budgets.append(room // 2 if request.passages else room)
         if request.policy.max_history_tokens:
             rules = Message(Role.SYSTEM, system_prompt(request, has_passages=bool(request.passages)))

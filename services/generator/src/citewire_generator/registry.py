@@ -12,23 +12,23 @@ from citewire_kit.errors import NotFound, Unimplemented
 from citewire_remote.catalogue import Catalogue
 
 DEFAULT_WINDOW = 32_768
-"""Window of a model that nobody says anything about: most models of today have this much or more."""
+"""Window assumed for an unknown model: most current models have at least this much."""
 OLLAMA_WINDOW = 4096
-"""Window that an Ollama server gives to a model where nobody asks for more; a longer prompt loses its beginning."""
+"""Default window of an Ollama server's models; a longer prompt loses its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatModel:
-    """A model, and the provider that runs it."""
+    """A model and the provider that runs it."""
 
     provider: ChatProvider
     model: ModelInfo
     own: bool = False
-    """Whether it is a tenant provider's: with the tenant's key, at the tenant's cost."""
+    """Whether it belongs to a tenant provider: with the tenant's key, at the tenant's cost."""
 
     @property
     def title(self) -> str:
-        """The model as a request could name it."""
+        """The model's name in requests."""
         return f"{self.model.provider}/{self.model.name}"
 
 
@@ -36,19 +36,19 @@ Chain = tuple[ChatModel, ...]
 """The models that may answer a request, in order; at least one."""
 
 Lease = Callable[[ProviderRef], AbstractAsyncContextManager[ChatModel]]
-"""Opens a provider of the current tenant; it stays open inside the block. Raises CitewireError if it can't be."""
+"""Opens one of the current tenant's providers for the duration of the block. Raises CitewireError."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRoute:
-    """Which model a request names, and which take over."""
+    """The model that a request selects, and its fallbacks."""
 
     model: str = ""
-    """One of the operator's; "" is the default."""
+    """One of the operator's models; "" for the default."""
     provider: ProviderRef | None = None
-    """A tenant provider; None: the operator's."""
+    """A tenant provider; None for the operator's."""
     fallbacks: Sequence[str | ProviderRef] = ()
-    """Empty: the operator's chain, or nobody where `provider` is set."""
+    """Empty for the operator's chain, or for none if `provider` is set."""
 
 
 class Registry:
@@ -56,8 +56,8 @@ class Registry:
 
     Args:
         providers: The default first.
-        fallbacks: Names of the models that take over where a request names no chain of its own, in this order.
-        lease: Opens tenant providers; None: this process takes none.
+        fallbacks: Names of the models that take over, in this order, if a request has no chain of its own.
+        lease: Opens tenant providers; None if this process supports none.
 
     Raises:
         NotFound: A fallback isn't one of the providers' models.
@@ -71,11 +71,11 @@ class Registry:
         self._providers = tuple(providers)
         self._lease = lease
         self.fallbacks = tuple(self.find(name) for name in fallbacks)
-        """The models that take over where a request names none."""
+        """The default fallbacks."""
 
     @property
     def default(self) -> ChatModel:
-        """What answers where a request names no model."""
+        """The default model."""
         provider = self._providers[0]
         return ChatModel(provider, provider.models[0])
 
@@ -84,10 +84,10 @@ class Registry:
         return [model for provider in self._providers for model in provider.models]
 
     def find(self, name: str) -> ChatModel:
-        """Finds the model that a request names: `model`, `provider/model`, or "" for the default.
+        """Finds the model that a request selects: `model`, `provider/model`, or "" for the default.
 
         Raises:
-            NotFound: There is no such model; the error lists those that there are.
+            NotFound: There is no such model; the error lists the existing ones.
         """
         if not name:
             return self.default
@@ -104,8 +104,8 @@ class Registry:
     async def open_chain(self, route: ModelRoute) -> AsyncGenerator[Chain]:
         """Opens the models of a route, each once.
 
-        A tenant provider is followed only by what the request names: the operator's chain would cost the operator, and
-        show text to providers that the tenant didn't choose.
+        A tenant provider's fallbacks are only those in the request: the operator's chain would cost the operator, and
+        send text to providers that the tenant didn't choose.
 
         Raises:
             NotFound: It names a model that isn't offered.
@@ -133,10 +133,10 @@ def describe_model(catalogue: Catalogue, provider: str, name: str, window: int |
     """Describes a model.
 
     Args:
-        catalogue: What is known.
+        catalogue: The catalogue of models.
         provider: The provider's kind.
-        name: The model, as the provider names it.
-        window: Its window in tokens where the operator says so: that counts, whatever the catalogue says.
+        name: The provider's name for the model.
+        window: Its window in tokens, if set by the operator, which overrides the catalogue.
     """
     known = catalogue.find(provider, name)
     stated = window or (known.context_window if known else 0)

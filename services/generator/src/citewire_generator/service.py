@@ -27,11 +27,11 @@ from citewire_ledger import Purpose
 log = get_logger(__name__)
 
 SUGGESTION_TOKENS = 64
-"""Most tokens of one suggested question."""
+"""Maximum tokens of one suggested question."""
 MIN_SUGGESTIONS = 2
-"""Questions of a model, below which topics of the passages are added."""
+"""Number of a model's questions below which questions from the passages' topics are added."""
 SUGGESTION_MARGIN_SECONDS = 0.5
-"""What is left of the caller's time for questions from topics where the model takes too long."""
+"""Part of the caller's time reserved for questions from topics, if the model takes too long."""
 
 
 class Generator:
@@ -40,7 +40,7 @@ class Generator:
     Args:
         registry: The models.
         engine: Makes the calls.
-        max_completion_tokens: Of an answer whose request doesn't say.
+        max_completion_tokens: Limit of an answer if the request doesn't set one.
     """
 
     def __init__(self, registry: Registry, engine: Engine | None = None, max_completion_tokens: int = 2048) -> None:
@@ -57,13 +57,13 @@ class Generator:
     ) -> AsyncGenerator[Event, None]:
         """Streams an answer: `Started`, notices and text, `Completed`.
 
-        `Started` says what is cited, so it comes as soon as nothing can change that any more and no budget refuses the
-        call: before the provider's first word, or with it where a provider may still find the prompt too long.
+        `Started` contains the citations, so it is sent as soon as these can't change any more and no budget rejects
+        the call: before the provider's first word, or with it if a provider may still reject the prompt as too long.
 
         Closing the generator stops the provider.
 
         Args:
-            request: As the converters completed it.
+            request: The request, completed by the converters.
             history: The earlier messages, oldest first.
             route: The models that may answer.
 
@@ -93,7 +93,7 @@ class Generator:
                         break
                     for texts in slices_of(event.texts):
                         if work_done > SLICE:
-                            await asyncio.sleep(0)  # others go on, however the provider cut its text
+                            await asyncio.sleep(0)  # yields to others, however the provider split its text
                             work_done = 0
                         work_done += DELTA_COST + sum(map(len, texts))
                         if shown := text.feed(texts):
@@ -110,7 +110,7 @@ class Generator:
                 for message in await text.verify():
                     yield message
                 raise
-            # A text was read on its way; JSON is read now, which may take a second.
+            # Text was processed as it arrived; JSON is processed now, which may take a second.
             in_json = isinstance(text, StructuredAnswer)
             if rest := await in_turn(text.finish, ended.end) if in_json else text.finish(ended.end):
                 yield pb.TextDelta(texts=[rest])
@@ -119,7 +119,7 @@ class Generator:
             yield _completed(plan, began, text, ended)
 
     async def suggest(self, request: pb.SuggestQuestionsRequest, route: ModelRoute | None = None) -> Suggestions:
-        """Suggests questions that the passages answer; where no model can be asked in time, from their topics.
+        """Suggests questions that the passages can answer; without a model in time, from their topics.
 
         Raises:
             CitewireError: There is no such model.
@@ -140,7 +140,7 @@ class Generator:
         return suggestions
 
     async def _ask_for_suggestions(self, work: "_SuggestionWork") -> Suggestions:
-        """What a model suggests; nothing, if none can be asked within the caller's time."""
+        """A model's suggestions; nothing if none responds within the caller's time."""
         left = deadline.remaining()
         scope = asyncio.timeout(None if left is None else max(left - SUGGESTION_MARGIN_SECONDS, 0.0))
         try:
@@ -168,7 +168,7 @@ class Generator:
 
 
 class _Opening:
-    """What is sent before the first token: `Started` once its citations are settled, and notices after it."""
+    """Events before the first token: `Started` once its citations are fixed, followed by notices."""
 
     def __init__(self, plan: AnswerPlan) -> None:
         self._plan = plan
@@ -177,7 +177,7 @@ class _Opening:
         self.began: Began | None = None
 
     def feed(self, event: EngineEvent) -> Sequence[Event]:
-        """Takes what the engine says and returns what is sent now."""
+        """Takes an engine event and returns the events to send now."""
         if isinstance(event, pb.Notice):
             if self._started:
                 return (event,)
@@ -201,7 +201,7 @@ class _Opening:
 
 
 class _AnswerWork(Work):
-    """An answer, as the engine sees it."""
+    """An answer as an engine task."""
 
     purpose = Purpose.GENERATION
 
@@ -227,7 +227,7 @@ class _AnswerWork(Work):
 
 
 class _SuggestionWork(Work):
-    """Suggested questions: one event, which is the end."""
+    """Suggested questions as an engine task: one event, which is the end."""
 
     purpose = Purpose.SUGGESTIONS
 
@@ -236,7 +236,7 @@ class _SuggestionWork(Work):
         self.chain = chain
         self.suggestions = Suggestions()
         self.by_rule = False
-        """Whether what suggested is no language model."""
+        """Whether the suggestions don't come from a language model."""
 
     async def stream(self, chat_model: ChatModel) -> AsyncGenerator[Delta | End, None]:
         self.by_rule = not chat_model.model.remote

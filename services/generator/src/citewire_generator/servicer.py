@@ -23,7 +23,7 @@ from citewire_remote.tenant_providers import Vault
 
 SERVICE_NAME = "citewire.generator.v1.GeneratorService"
 DIALECT = "grpc"
-"""What the streams' metrics call this wire format."""
+"""Name of this wire format in the streams' metrics."""
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"  # generic only in the type stubs
 
@@ -50,7 +50,7 @@ class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
     ) -> AsyncGenerator[pb.GenerateResponse, None]:
         with track_stream(DIALECT):
             read = converters.generate_from_proto
-            has_schema = bool(request.format.schema_json)  # which may take a second to read
+            has_schema = bool(request.format.schema_json)  # reading it may take a second
             history, route = await in_turn(read, request) if has_schema else read(request)
             async with aclosing(self._generator.generate(request, history, route)) as events:
                 async for event in events:

@@ -25,7 +25,7 @@ class ConfiguredProvider:
     """One of the operator's providers."""
 
     kind: str
-    """The adapter for it."""
+    """Its adapter."""
     api_base: str
     """Its address; "" is the kind's own."""
     api_key: str = field(repr=False)
@@ -33,7 +33,7 @@ class ConfiguredProvider:
     models: tuple[str, ...]
     """Its models, the default first."""
     context_window: int | None = None
-    """Of all its models, in tokens; None leaves it to the catalogue."""
+    """Window of all its models in tokens; None for the catalogue's values."""
 
 
 class GeneratorSettings(TenantProviderSettings, LedgerSettings, CallerLimitSettings):
@@ -48,30 +48,30 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, CallerLimitSetti
     """Port of the metrics server."""
 
     provider: ProviderKind = "extractive"
-    """Who answers where a request names no model. `extractive` quotes, without a language model, and no text leaves
-    the machine; it is always offered beside the others. Any of the others is offered if it is configured below."""
+    """The default provider. `extractive` quotes, without a language model, and no text leaves the machine; it is always
+    offered in addition to the others. Each of the others is offered if it is configured below."""
 
     fallbacks: str = Field(default="", max_length=1000)
-    """Models that take over, in this order, where a provider fails before its first token: `provider/model` or a
-    model's name, divided by commas. Empty by default: nobody sees text whom the operator didn't name."""
+    """Models that take over, in this order, if a provider fails before its first token: `provider/model` or a model's
+    name, separated by commas. Empty by default, so that no provider gets text without the operator's choice."""
 
     anthropic_api_key: SecretStr | None = None
     """Anthropic's key; with it, its models are offered."""
 
     anthropic_api_base: ApiBase = ""
-    """Another address for Anthropic's API, such as a proxy's."""
+    """Alternative address for Anthropic's API, such as a proxy's."""
 
     anthropic_model: str = Field(default=_MODELS["anthropic"], max_length=200)
     """Its default model."""
 
     anthropic_more_models: str = ""
-    """Its further models, divided by commas; a request may name any of them."""
+    """Its further models, separated by commas; requests may select any of them."""
 
     openai_api_key: SecretStr | None = None
     """OpenAI's key; with it, its models are offered."""
 
     openai_api_base: ApiBase = ""
-    """Another address for OpenAI's API."""
+    """Alternative address for OpenAI's API."""
 
     openai_model: str = Field(default=_MODELS["openai"], max_length=200)
     """Its default model."""
@@ -89,8 +89,8 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, CallerLimitSetti
     """Its further models."""
 
     ollama_context_window: int | None = Field(default=None, ge=1024)
-    """Window in tokens that the Ollama server gives its models (its OLLAMA_CONTEXT_LENGTH). Unset, 4096 is assumed,
-    Ollama's own default: it cuts off the beginning of a longer prompt, without an error."""
+    """Window in tokens of the Ollama server's models (its OLLAMA_CONTEXT_LENGTH). Unset means 4096, Ollama's default.
+    Ollama cuts off the beginning of a longer prompt without an error."""
 
     api_base: ApiBase = ""
     """Base URL of the `openai-compatible` provider; normalised to end in `/v1`. With a model, it is offered."""
@@ -99,65 +99,65 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, CallerLimitSetti
     """Its key, sent as a bearer token; unset sends none (vLLM)."""
 
     model: str = Field(default="", max_length=200)
-    """Its default model, as the provider names it."""
+    """Its default model, by the provider's name."""
 
     more_models: str = ""
     """Its further models."""
 
     context_window: int | None = Field(default=None, ge=1024)
-    """Window of its models in tokens: what is packed stays below it. Unset, the catalogue's, or else 32,768 is assumed:
-    most models of today have this much or more."""
+    """Window of its models in tokens, which limits prompts. Unset means the catalogue's value, or else 32,768, because
+    most current models have at least this much."""
 
     catalogue: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_CATALOGUE"))
-    """File with windows, limits and prices of models, over those that are known; see docs/explanation/generator.md."""
+    """File with windows, limits and prices of models that override the catalogue; see docs/explanation/generator.md."""
 
     max_completion_tokens: int = Field(default=2048, ge=1, le=32_768)
-    """Completion tokens of an answer whose request doesn't say: a long answer, and no endless one."""
+    """Default limit of completion tokens: enough for a long answer, but not for an endless one."""
 
     max_answer_chars: int = Field(default=131_072, ge=1_000, le=1_048_576)
-    """Characters of an answer, whatever its provider sends: it is cut there."""
+    """Maximum characters of an answer, at which it is cut, whatever its provider sends."""
 
     connect_seconds: float = Field(default=10, gt=0)
-    """Time to connect to a provider."""
+    """Time limit for connecting to a provider."""
 
     first_token_seconds: float = Field(default=30, gt=0)
-    """Time of one provider until its first token, retries included; a model that has to be loaded first takes long."""
+    """Time limit for a provider's first token, including retries; a model that has to be loaded first takes long."""
 
     between_tokens_seconds: float = Field(default=20, gt=0)
-    """Time between tokens."""
+    """Maximum time between tokens."""
 
     total_seconds: float = Field(default=300, gt=0)
-    """Time of a whole answer."""
+    """Time limit of a whole answer."""
 
     judge_seconds: float = Field(default=10, gt=0)
-    """Time of a decision, an assessment or a rewriting, retries included; then its documented default stands in."""
+    """Time limit of a decision, assessment or rewriting, including retries; then the documented default is used."""
 
     enrich_seconds: float = Field(default=60, gt=0)
-    """Time of describing a document at ingest, retries included: nobody waits for it."""
+    """Time limit for describing a document at ingest, including retries: nobody is waiting for it."""
 
     enrich_tokens: int = Field(default=4000, ge=200)
-    """Tokens of a document's text, as we estimate them, that a model reads to describe it."""
+    """Estimated tokens of a document's text that a model reads to describe it."""
 
     attempts: int = Field(default=3, ge=1, le=10)
-    """Calls to one provider at most, before its first token, the first call included."""
+    """Maximum calls to one provider before its first token, including the first."""
 
     retry_seconds: float = Field(default=0.5, ge=0)
-    """Longest wait before the second call; it doubles with each further one. The wait itself is random below that."""
+    """Maximum wait before the second call; it doubles with each further one. The actual wait is random below that."""
 
     retry_after_seconds: float = Field(default=15, ge=0)
-    """Longest `retry-after` of a provider that is waited for; one that asks for more counts as failed."""
+    """Longest `retry-after` that is honoured; a provider that asks for more counts as failed."""
 
     breaker_failures: int = Field(default=5, ge=1)
-    """Failures in a row after which a provider (with its key) is left alone."""
+    """Consecutive failures after which a provider (with its key) isn't called for a while."""
 
     breaker_seconds: float = Field(default=10, gt=0)
-    """How long, the first time; then one call looks whether it works again."""
+    """Length of that pause in seconds, the first time; then a test call checks whether it works again."""
 
     max_concurrent: int = Field(default=512, ge=1)
-    """Calls handled at once; one more is refused at once. A core relays about 200 streams of 50 tokens a second."""
+    """Maximum concurrent calls; further ones are rejected at once. A core relays about 200 streams at 50 tokens/s."""
 
     stream_window: bool = False
-    """Whether the server's receive window is tiny too; it delays large requests. See docs/explanation/generator.md."""
+    """Whether the server's receive window is tiny too, which delays large requests: docs/explanation/generator.md."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -205,14 +205,14 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, CallerLimitSetti
         )
 
     def call_limits(self) -> CallLimits:
-        """Returns how often a provider is asked."""
+        """Returns how often a provider is called."""
         retry = RetryPolicy(
             attempts=self.attempts, first_seconds=self.retry_seconds, most_retry_after=self.retry_after_seconds
         )
         return CallLimits(retry, self.first_token_seconds, self.max_answer_chars)
 
     def breaker_policy(self) -> BreakerPolicy:
-        """Returns when a provider is left alone."""
+        """Returns when a provider isn't called for a while."""
         return BreakerPolicy(failures=self.breaker_failures, open_seconds=self.breaker_seconds)
 
 

@@ -25,9 +25,9 @@ log = get_logger(__name__)
 _DECODER: Final = JSONDecoder()
 _TOKEN = re.compile(r'[\s:,]*(?:([\[{])|([\]}])|(")|([^\s:,\[\]{}"]+))')
 MAX_POINTER: Final = 1_000
-"""Characters of a pointer; a longer one is "": there may be as many as the answer has values."""
+"""Maximum characters of a pointer; longer ones are "", because there may be as many as the answer has values."""
 _FEW_WORDS: Final = 4
-"""Words below which a text says something together with its name alone."""
+"""Number of words below which a text is only meaningful together with its name."""
 
 
 class StructuredAnswer:
@@ -35,7 +35,7 @@ class StructuredAnswer:
 
     Args:
         request: The request, which has a format.
-        citations: What the answer may cite.
+        citations: The citations that the answer may use.
     """
 
     def __init__(self, request: pb.GenerateRequest, citations: Sequence[Citation]) -> None:
@@ -44,20 +44,20 @@ class StructuredAnswer:
         self._texts: list[str] = []
         self._pointers: dict[int, str] = {}
         self.markers = MarkerFilter(MarkerStyle.NONE, len(citations), bare=False, remove_invalid=False)
-        """There are none in JSON: counts of zero."""
+        """Always zero, because JSON contains no markers."""
         self.sentences: Sequence[Sentence] = ()
         self.not_found = False
         self.suggested_questions = 0
         self.refusal = ""
-        """Why there is no JSON; "" if there is, or if the answer was cut before its end."""
+        """Why there is no JSON; "" if there is, or if the answer was cut off."""
 
     def feed(self, texts: Sequence[str]) -> list[str]:
-        """Takes a delta's texts; none is sent yet."""
+        """Takes a delta's texts; nothing is sent yet."""
         self._texts += texts
         return []
 
     def finish(self, end: End) -> str:
-        """Returns the answer, or what there is of one that was cut at a limit."""
+        """Returns the answer, or the beginning of one that was cut at a limit."""
         text = "".join(self._texts)
         if end.finish_reason in {FinishReason.LENGTH, FinishReason.TOOL_CALLS}:
             return text
@@ -69,17 +69,17 @@ class StructuredAnswer:
             answer = self._schema.read(text)
         except NotJsonError as exc:
             log.warning("answer_not_in_format", problem=str(exc), chars=len(text))
-            self.refusal = f"The model's answer didn't have the form that was asked for: {exc}."
+            self.refusal = f"The model's answer didn't have the requested form: {exc}."
             return ""
         self.sentences = self._sentences(answer)
         return answer
 
     def abort(self) -> str:
-        """The answer broke off: part of a JSON text is of no use."""
+        """Called if the answer was cut off. Returns nothing, because part of a JSON text is useless."""
         return ""
 
     async def verify(self) -> list[pb.VerifiedCitation | pb.UncitedSentence]:
-        """Verifies the sentences of the values; what is cited says where in the JSON it stands."""
+        """Verifies the sentences of the values; citations include their position in the JSON."""
         sentences, self.sentences = self.sentences, ()
         results = await self._verifier.verify(sentences)
         for result in results:
@@ -104,7 +104,7 @@ class StructuredAnswer:
 def scalars(text: str) -> Iterator[tuple[str, int, int, object]]:
     """Yields the texts and numbers of a valid JSON text: pointer, span in code points without quotes, and value."""
     path: list[str | int] = []
-    above: list[str | None] = []  # of each container, its pointer
+    above: list[str | None] = []  # pointers of the containers
     place = 0
     name_next = False
     while (token := _TOKEN.match(text, place)) is not None:
@@ -134,7 +134,7 @@ def scalars(text: str) -> Iterator[tuple[str, int, int, object]]:
 
 
 def _pointer(above: Sequence[str | None], path: Sequence[str | int]) -> str | None:
-    """The pointer of what is read now; None if it is too long."""
+    """The pointer of the current value; None if it is too long."""
     if not path:
         return ""
     container = above[-1]
@@ -144,13 +144,13 @@ def _pointer(above: Sequence[str | None], path: Sequence[str | int]) -> str | No
 
 
 def _words(pointer: str, name: str) -> str:
-    """A value's name as words; that of the list where it stands in one."""
+    """A value's name in words; in a list, the list's name."""
     names = [part for part in pointer.split("/") if part and not part.isdigit()]
     return re.sub(r"(?<=[a-z])(?=[A-Z])|[_-]+", " ", names[-1] if names else name)
 
 
 def _segmented(value: str, start: int, end: int) -> list[Sentence]:
-    """The sentences of a text; all of it as one where escapes move its characters."""
+    """The sentences of a text; one for the whole text if escapes shift its characters."""
     if end - start != len(value):
         return [Sentence(start, end, value, SentenceKind.TEXT, ())]
     segmenter = Segmenter()

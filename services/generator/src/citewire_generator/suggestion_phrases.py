@@ -9,10 +9,10 @@ from citewire_verify.text.terms import normalise
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """How a language asks."""
+    """A language's phrases."""
 
     heading: str
-    """Of questions to ask instead; empty: as the caller has it."""
+    """Heading for questions to ask instead; empty for the caller's."""
     inside: str
     """Asks what is said about `{topic}` in the document `{where}`."""
     about: str
@@ -118,5 +118,5 @@ def language_code(name: str) -> str | None:
 
 
 def phrases_of(code: str | None) -> Phrases:
-    """Returns how a language asks; as English does, if it isn't known."""
+    """Returns a language's phrases; English ones if it is unknown."""
     return PHRASES.get(code or "", PHRASES["en"])

@@ -23,15 +23,15 @@ from citewire_verify.text.terms import Term, content_keys, terms
 MAX_QUESTION = 200
 """Longest suggested question in code points."""
 MAX_READ = 12
-"""Passages whose topics are looked at."""
+"""Maximum number of passages whose topics are considered."""
 MAX_TRIED = 24
-"""Topics for which it is checked that the passages answer."""
+"""Maximum number of topics checked for whether the passages answer."""
 ENOUGH = 2
-"""Questions for which single words are taken as topics too, if there is nothing better."""
+"""Number of questions up to which single words are also used as topics."""
 MAX_TOPIC = 80
-"""Longest topic of a question that isn't checked, in code points."""
+"""Longest topic of an unchecked question, in code points."""
 _MAX_CHARS = 2000
-"""Code points of a passage that are read for such topics."""
+"""Maximum code points of a passage read for such topics."""
 
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 _BULLET = re.compile(r"^\s*(?:[-*+•]|\(?\d{1,2}[.)]|[Qq]\d{0,2}[:.])\s*")
@@ -55,9 +55,9 @@ def read_questions(text: str, count: int, *, avoid: str = "") -> tuple[str, ...]
     """Reads a model's questions: a JSON list (fenced, or inside an object), or lines with or without bullets.
 
     Args:
-        text: What the model wrote.
-        count: How many at most.
-        avoid: A question that isn't repeated.
+        text: The model's text.
+        count: Maximum number.
+        avoid: A question that must not be repeated.
     """
     fenced = _FENCE.search(text)
     body = fenced.group(1) if fenced else text
@@ -66,7 +66,7 @@ def read_questions(text: str, count: int, *, avoid: str = "") -> tuple[str, ...]
 
 
 def clean_question(line: str) -> str:
-    """Returns the question that a line is, without bullet, quotation marks and emphasis; empty if it is none."""
+    """Returns a line's question without bullet, quotation marks and emphasis; empty if it isn't a question."""
     line = " ".join(_BULLET.sub("", line).split()).strip(_QUOTES).rstrip(",").strip(_QUOTES)
     return line if line.endswith(("?", "？", "؟")) and len(line) <= MAX_QUESTION else ""
 
@@ -74,15 +74,15 @@ def clean_question(line: str) -> str:
 def suggest_from_passages(
     passages: Sequence[pb.Passage], count: int, *, avoid: str = "", language: str = ""
 ) -> tuple[str, ...]:
-    """Makes questions from what passages are about: their sections, the names and the terms that recur.
+    """Builds questions from the passages' topics: sections, names and recurring terms.
 
-    Each is checked the way an answer would be: none is suggested that the passages wouldn't answer.
+    Each is checked like an answer, so that only questions that the passages can answer are suggested.
 
     Args:
         passages: Best first.
-        count: How many at most; fewer if the passages hold fewer topics.
+        count: Maximum number; fewer if the passages have fewer topics.
         avoid: The question that found no answer: its own topic isn't suggested.
-        language: Name or code; empty, or one that isn't known, means the passages'.
+        language: Name or code; empty or unknown means the passages' language.
     """
     read = passages[:MAX_READ]
     code = language_code(language) if language else None
@@ -110,13 +110,13 @@ def suggest_from_passages(
 def name_topics(
     passages: Sequence[pb.Passage], count: int, *, avoid: Sequence[str], language: str = ""
 ) -> tuple[str, ...]:
-    """Makes questions from sections, titles, names and frequent words, without checking whether the passages answer.
+    """Builds questions from sections, titles, names and frequent words, without checking whether the passages answer.
 
     Args:
         passages: Best first.
-        count: How many at most; fewer if there are fewer topics.
-        avoid: Questions whose topics aren't suggested, above all the one that found no answer.
-        language: Name or code; English if it isn't known.
+        count: Maximum number; fewer if there are fewer topics.
+        avoid: Questions whose topics aren't suggested, in particular the one that found no answer.
+        language: Name or code; English if it is unknown.
     """
     phrases, avoided = phrases_of(language_code(language)), [question.casefold() for question in avoid]
     questions: dict[str, str] = {}
@@ -133,7 +133,7 @@ def name_topics(
 
 
 def _named(passages: Sequence[pb.Passage], phrases: Phrases) -> Iterable[tuple[str, str]]:
-    """How to ask, and about what: sections first, for their author named them."""
+    """Phrases with their topics: sections first, because the author named them."""
     titles = [_tidy(passage.title or passage.file_name) for passage in passages]
     yield from ((phrases.about, _tidy(passage.section.rsplit(" > ", 1)[-1])) for passage in passages)
     yield from ((phrases.what, title) for title in titles)
@@ -150,13 +150,13 @@ class _Topic:
     text: str
     where: str = ""
     weak: bool = False
-    """A single word: only where there is little else."""
+    """A single word, used only if there is little else."""
 
 
 def _topics(passages: Sequence[pb.Passage]) -> list[_Topic]:
-    """Sections first, for their author named them; then names and recurring pairs of words; then single words.
+    """Sections first, because the author named them; then names and recurring pairs of words; then single words.
 
-    What a program is about is what its parts are called. Its words count only where there is nothing but programs.
+    A program's topics are the names of its parts. Its words only count if all passages are programs.
     """
     several = len({passage.document_id for passage in passages}) > 1
     topics: dict[str, _Topic] = {}
@@ -181,7 +181,7 @@ def _topics(passages: Sequence[pb.Passage]) -> list[_Topic]:
 
 
 def _names(text: str) -> Iterable[str]:
-    """Runs of up to four words that are written like names, and names of one longer word."""
+    """Runs of up to four words written like names, and names of one longer word."""
     run: list[Term] = []
     for term in [*terms(text), None]:
         capital = term is not None and not term.stop and text[term.start].isupper()
@@ -189,14 +189,14 @@ def _names(text: str) -> Iterable[str]:
         if term is not None and capital and joined and len(run) < 4:
             run.append(term)
             continue
-        # A capital alone may only start a sentence.
+        # A single capitalised word may just begin a sentence.
         if len(run) > 1 or (run and run[0].name and run[0].end - run[0].start >= 4):
             yield text[run[0].start : run[-1].end]
         run = [term] if term is not None and capital else []
 
 
 def _pairs(text: str) -> Iterable[str]:
-    """Two topic words next to one another that recur in the text."""
+    """Pairs of adjacent topic words that recur in the text."""
     text_terms = terms(text)
     counts: Counter[tuple[str, str]] = Counter()
     spelled: dict[tuple[str, str], str] = {}
@@ -212,7 +212,7 @@ def _pairs(text: str) -> Iterable[str]:
 
 
 def _words(texts: Sequence[str], without: Set[str] = frozenset()) -> list[str]:
-    """Single topic words: frequent, long and capitalised ones first. Of scripts without spaces, runs of characters."""
+    """Single topic words: frequent, long and capitalised ones first. In scripts without spaces, runs of characters."""
     counts: Counter[str] = Counter()
     spelled: dict[str, str] = {}
     for text in texts:
@@ -281,8 +281,8 @@ def _compared(text: str) -> str:
 
 
 def question_about(topic: str, where: str, language: str) -> str:
-    """Asks what is said about a topic, in a document if `where` names one."""
+    """Returns a question about a topic, in a document if `where` names one."""
     phrases = phrases_of(language)
-    # Not by `format`: what it is about may hold braces.
+    # Not with `format`, because topics may contain braces.
     asked = phrases.inside.replace("{where}", where) if where else phrases.about
     return asked.replace("{topic}", topic)

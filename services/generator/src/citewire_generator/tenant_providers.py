@@ -18,18 +18,18 @@ TEST_TOKENS = 16
 _QUESTION = (Message(Role.USER, "Reply with the word OK."),)
 
 BuildProvider = Callable[[TenantProvider, ModelInfo], ChatProvider]
-"""Makes the client of a tenant provider; the egress policy guards its connections."""
+"""Creates the client of a tenant provider; the egress policy guards its connections."""
 
 DescribeModel = Callable[[str, str], ModelInfo]
-"""Returns what is known of a provider's model."""
+"""Returns the description of a provider's model."""
 
 
 class TenantChatProviders:
-    """Opens and tests.
+    """Opens and tests tenants' providers.
 
     Args:
         vault: Opens sealed providers.
-        build: Makes clients.
+        build: Creates clients.
         describe: Describes models.
         engine: Makes the test calls, without retries.
     """
@@ -46,7 +46,7 @@ class TenantChatProviders:
 
     @asynccontextmanager
     async def lease(self, provider: ProviderRef | TenantProvider) -> AsyncGenerator[ChatModel]:
-        """Opens one of the current tenant's providers; it stays open inside the block.
+        """Opens one of the current tenant's providers for the duration of the block.
 
         Raises:
             CitewireError: It isn't the tenant's, or can't be opened here.
@@ -71,7 +71,7 @@ class TenantChatProviders:
 
 
 class _TestCall(Work):
-    """A few tokens from one model."""
+    """A test task: a few tokens from one model."""
 
     purpose = Purpose.PROVIDER_TEST
 

@@ -8,7 +8,7 @@ from citewire_kit.token_estimate import MESSAGE_OVERHEAD as MESSAGE_OVERHEAD
 from citewire_kit.token_estimate import estimate_tokens as estimate_tokens
 
 IMAGE_TOKENS = 1200
-"""Tokens of an image: between 85 and 1,600, by its size and the provider."""
+"""Estimated tokens of an image; the actual number is 85 to 1,600, depending on its size and the provider."""
 
 
 def estimate_messages(messages: Iterable[Message]) -> int:

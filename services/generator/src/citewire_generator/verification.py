@@ -32,12 +32,12 @@ from citewire_verify import (
 log = get_logger(__name__)
 
 IN_LOOP = 400
-"""Code points that are compared in the event loop, some milliseconds' work; more are in a thread, so that other answers
-go on."""
+"""Code points that are compared in the event loop, a few milliseconds of work; more are compared in a thread, so that
+other answers continue."""
 MAX_RESULTS = 500
-"""Verified citations and uncited sentences of one answer: a hostile model can't make megabytes of few words."""
+"""Maximum verified citations and uncited sentences of one answer, so that a hostile model can't cause megabytes."""
 MAX_SECONDS = 10.0
-"""For one sentence, the wait for its turn included; what follows of the answer is then not verified either."""
+"""Time limit for one sentence, including the wait for its turn; after it, the rest of the answer isn't verified."""
 MARKER_STYLES = EnumMap(MarkerStyle, pb.MarkerStyle, unspecified=MarkerStyle.NONE)
 _VERDICTS = EnumMap(Verdict, pb.Verdict)
 
@@ -46,9 +46,9 @@ class AnswerVerifier:
     """Verifies one answer while it is sent.
 
     Args:
-        policy: What is asked of the answer.
-        citations: What it may cite.
-        known: Sentences that are the server's own and state nothing.
+        policy: The answer's policy.
+        citations: The citations that it may use.
+        known: The server's own sentences, which state no facts.
     """
 
     def __init__(self, policy: pb.AnswerPolicy, citations: Sequence[Citation], known: Sequence[str] = ()) -> None:
@@ -61,9 +61,9 @@ class AnswerVerifier:
             known=(policy.not_found_sentence, *known),
         )
         self._segments = True
-        """Whether sentences can be told; after a fault of the segmenter, markers alone are."""
+        """Whether segmentation works; after a failure, only markers are reported."""
         self._pending: list[Marker] = []
-        """Markers whose sentences aren't complete: after a fault nobody else knows of them."""
+        """Markers whose sentences aren't complete, kept for a failure of the segmenter."""
         self._late = False
         self._ended = False
         self._results = 0
@@ -83,7 +83,7 @@ class AnswerVerifier:
         return sentences
 
     def finish(self, *, broken: bool = False) -> list[Sentence]:
-        """Returns the sentences that are left where the answer ends, or where it broke off."""
+        """Returns the remaining sentences when the answer ends or is cut off."""
         self._ended = True
         try:
             return self._verifier.finish(broken=broken) if self._segments else []
@@ -93,7 +93,7 @@ class AnswerVerifier:
     async def verify(
         self, sentences: Sequence[Sentence], *, uncited: bool = True
     ) -> list[pb.VerifiedCitation | pb.UncitedSentence]:
-        """Verifies complete sentences; `uncited` is False where nothing is to be cited."""
+        """Verifies complete sentences; `uncited` is False if nothing needs a citation."""
         results: list[VerifiedCitation | UncitedSentence] = []
         for sentence in sentences:
             if self._left_out or self._results + max(1, len(sentence.numbers)) > MAX_RESULTS:
@@ -107,7 +107,7 @@ class AnswerVerifier:
         return [_citation(result) if isinstance(result, VerifiedCitation) else _uncited(result) for result in results]
 
     async def _verify(self, sentence: Sentence, *, uncited: bool) -> Sequence[VerifiedCitation | UncitedSentence]:
-        """Verifies a sentence, and lets others go on before the next one."""
+        """Verifies a sentence, and yields to others before the next one."""
         if self._late or not self._segments:
             return self._verifier.unverified(sentence, uncited=uncited)
         if len(sentence.numbers) > MAX_CITED:
@@ -126,7 +126,7 @@ class AnswerVerifier:
         return self._verifier.unverified(sentence, uncited=uncited)
 
     def _leave_out(self, sentence: Sentence) -> None:
-        """Remembers a sentence beyond what is verified of one answer."""
+        """Records a sentence beyond the limit of verified ones."""
         if self._left_out is None:
             _count_failure("limit", "results of an answer")
             self._left_out = _LeftOut(sentence.start)
@@ -144,7 +144,7 @@ class AnswerVerifier:
 
 
 class _LeftOut:
-    """What isn't verified of an answer whose results are too many: one citation for each number stands for it."""
+    """The unverified rest of an answer with too many results, represented by one citation per number."""
 
     def __init__(self, start: int) -> None:
         self._start = self._end = start
@@ -156,12 +156,12 @@ class _LeftOut:
         self._numbers.update(dict.fromkeys(sentence.numbers))
 
     def as_sentence(self) -> Sentence:
-        """All of it, with the numbers that it cites."""
+        """The whole rest, with the numbers that it cites."""
         return Sentence(self._start, self._end, "", SentenceKind.TEXT, tuple(self._numbers))
 
 
 async def verify_answer(request: pb.VerifyRequest) -> pb.VerifyResponse:
-    """Verifies a whole answer in a thread, so that other calls go on; it ends after a sentence if it is cancelled."""
+    """Verifies a whole answer in a thread, so that other calls continue; if cancelled, it ends after a sentence."""
     passages = [_passage(passage) for passage in request.passages]
     style = MARKER_STYLES.from_proto(request.marker_style) or MarkerStyle.NONE
     left = threading.Event()
@@ -185,7 +185,7 @@ async def verify_answer(request: pb.VerifyRequest) -> pb.VerifyResponse:
 
 
 def _passage(passage: pb.Passage, chars: int | None = None) -> Passage:
-    """A passage as the verifier reads it: its first `chars` code points, and its headings."""
+    """A passage for the verifier: its first `chars` code points, and its headings."""
     headings = (passage.title, passage.section, passage.file_name, passage.place_label)
     return Passage(passage.text[:chars], "\n".join(headings))
 
@@ -209,6 +209,6 @@ def _uncited(sentence: UncitedSentence) -> pb.UncitedSentence:
 
 
 def _count_failure(cause: str, what: str) -> None:
-    """Counts what can't be verified; within an `except` the log has the error."""
+    """Counts a failure; within an `except` the error is logged."""
     metrics.VERIFICATION_FAILURES.labels(cause).inc()
     log.warning("verification_failed", cause=cause, what=what, exc_info=True)

@@ -15,11 +15,11 @@ from citewire_generator.json_schemas import MAX_DEPTH, AnswerSchema, NotJsonErro
 MAIN_NAMES: Final = frozenset(
     {"answer", "text", "response", "content", "result", "message", "reply", "quote", "summary", "value", "output"}
 )
-"""Names of a value that is the answer itself."""
+"""Names of values that are the answer itself."""
 _MAX_ASKED: Final = 24
-"""Values that are looked for one by one; each takes as long as an answer."""
+"""Maximum number of values searched for individually, each of which takes as long as an answer."""
 _MAX_STEPS: Final = 2_000
-"""Schemas that are gone through: variants in variants double with each level."""
+"""Maximum number of schemas visited, because nested variants double with each level."""
 _NUMBER = re.compile(r"(?<![\w.,-])-?\d{1,15}(?:\.\d{1,9})?(?![\w-]|[.,]\d)")
 _DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
 _WORD_LIMITS = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\W]+")
@@ -27,7 +27,7 @@ _WORD_LIMITS = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\W]+")
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """What the passages say to a question; "" if they don't answer it."""
+    """Returns the passages' answer to a question; "" if there is none."""
 
     text: str
 
@@ -50,8 +50,8 @@ def fill(schema_json: str, question: str, ask: Callable[[str], Quotation]) -> Fi
 
     Args:
         schema_json: The schema; "" for any object.
-        question: The question, which the passages answer.
-        ask: Finds what the passages say to a question.
+        question: The question, which the passages can answer.
+        ask: Returns the passages' answer to a question.
     """
     schema = read_schema(schema_json)
     root: Mapping[str, Any] = schema.schema if schema_json else {"properties": {"answer": {"type": "string"}}}
@@ -63,14 +63,14 @@ def fill(schema_json: str, question: str, ask: Callable[[str], Quotation]) -> Fi
     except _TooLargeError:
         reason = "the schema has too many ways to be filled"
     except NotJsonError as exc:
-        reason = f"what the documents say doesn't fit: {exc}"
+        reason = f"the documents' answer doesn't fit: {exc}"
     return Filled(
-        refusal=f"Without a language model answers are quotations: {reason}. Allow null there, or ask a model."
+        refusal=f"Without a language model answers are quotations: {reason}. Allow null there, or use a model."
     )
 
 
 class _TooLargeError(Exception):
-    """A schema would be gone through for too long."""
+    """A schema would take too many steps."""
 
 
 class _Filler:
@@ -88,8 +88,8 @@ class _Filler:
         """Returns a value for a part of the schema.
 
         Raises:
-            _UnfillableError: There is none that isn't guessed.
-            _TooLargeError: There were more than `_MAX_STEPS`.
+            _UnfillableError: There is none without guessing.
+            _TooLargeError: It takes more than `_MAX_STEPS`.
         """
         self._steps += 1
         if self._steps > _MAX_STEPS:
@@ -127,7 +127,7 @@ class _Filler:
         raise _UnfillableError(path, kind)
 
     def _first_of(self, variants: Sequence[Any], path: str, depth: int) -> object:
-        """The first variant that can be filled; null last."""
+        """The first variant that can be filled, with null as the last resort."""
         failure: _UnfillableError | None = None
         for variant in sorted(variants, key=_is_null):
             try:
@@ -186,7 +186,7 @@ class _Filler:
         return _only(named, path, "one of several")
 
     def _quotation(self, schema: Mapping[str, Any], path: str) -> str:
-        """What the passages say to a value: the answer itself, or what they say to its name and description."""
+        """The quotation for a value: the answer itself, or the answer to its name and description."""
         names = [name for name in path.split("/") if name and not name.isdigit()]
         if not names or names[-1].casefold() in MAIN_NAMES or self._asked >= _MAX_ASKED:
             return self._main
@@ -204,7 +204,7 @@ def _is_null(variant: object) -> bool:
 
 
 def _only(values: Sequence[str], path: str, what: str) -> str:
-    """The only one of some values."""
+    """The value, if there is exactly one."""
     different = set(values)
     if len(different) != 1:
         raise _UnfillableError(path, what)

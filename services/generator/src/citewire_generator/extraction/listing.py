@@ -11,9 +11,9 @@ from citewire_verify.text.sentences import UnitKind, split_units
 from citewire_verify.text.terms import content_keys
 
 MAX_SHOWN: Final = 240
-"""Code points of a document's beginning that are shown."""
+"""Code points shown of a document's beginning."""
 _COVERED: Final = 0.5
-"""Share of the topic's words that a document must have."""
+"""Share of the topic's words that a document must contain."""
 
 
 def list_items(citations: Sequence[Citation], listing: pb.ItemListing) -> list[tuple[Citation, str]]:
@@ -21,10 +21,10 @@ def list_items(citations: Sequence[Citation], listing: pb.ItemListing) -> list[t
 
     Args:
         citations: The packed passages.
-        listing: What is wanted. A topic leaves those that don't speak of it out.
+        listing: The requested list. A topic excludes documents that don't mention it.
 
     Returns:
-        Title and beginning of each, word for word; empty if no document speaks of the topic.
+        Title and beginning of each, verbatim; empty if no document mentions the topic.
     """
     first: dict[int, Citation] = {}
     words: dict[int, set[str]] = {}
@@ -52,7 +52,7 @@ def _saved(passage: pb.Passage) -> float:
 
 
 def _line(citation: Citation) -> str:
-    """Title and first sentence, the title once."""
+    """Title and first sentence, without repeating the title."""
     passage, text = citation.passage, citation.text
     title = " ".join(defuse(passage.title or passage.file_name).split())
     units = [unit for unit in split_units(text) if unit.kind is not UnitKind.HEADING]

@@ -66,7 +66,7 @@ _NO_SUPERLATIVES: Final = words_of("""
 
 
 def is_opposed(asked: frozenset[str], words: frozenset[str]) -> bool:
-    """Whether one of the question's words is missing, and its opposite is there.
+    """Whether one of the question's words is missing while its opposite is there.
 
     Args:
         asked: Keys of all words of the question.
@@ -80,14 +80,14 @@ def is_opposed(asked: frozenset[str], words: frozenset[str]) -> bool:
 
 
 def is_extreme(word: str) -> bool:
-    """Whether a normalised word narrows a claim to one, to all, to none or to an end of a scale."""
+    """Whether a normalised word narrows a claim to one, all, none or the end of a scale."""
     return word in _EXTREMES or (
         word.endswith("est") and len(word) >= _SHORTEST_SUPERLATIVE and word not in _NO_SUPERLATIVES
     )
 
 
 def _turned(key: str) -> Iterator[str]:
-    """A word without its prefix of negation, and with each."""
+    """A word without its negating prefix, and with each of these."""
     for prefix in _PREFIXES:
         if key.startswith(prefix) and len(key) - len(prefix) > 3:
             yield key[len(prefix) :]

@@ -12,7 +12,7 @@ from citewire_verify.text.terms import Term, normalise, stem, terms
 
 
 class AnswerKind(Enum):
-    """What an answer has to hold, as far as the question's words tell."""
+    """What an answer must contain, as far as the question's words show."""
 
     ANY = auto()
     PERSON = auto()
@@ -76,7 +76,7 @@ _FRAME_WORDS = words_of("""
     dokument dokumente dokumenten documento documentos documenti documenten
 """)
 _FRAME_KEYS = frozenset(stem(word) for word in _FRAME_WORDS)
-"""Words that say what kind of thing is asked for; the passage rarely repeats them."""
+"""Words for the kind of thing asked for, which passages rarely repeat."""
 _NEGATION = re.compile(
     r"(?<!\w)(?:not|never|no|nor|neither|without|cannot|none|nicht|kein\w*|nie|ne|pas|jamais|sans|nunca|sin|non|mai|senza"
     r"|nao|não|sem|niet|geen)(?!\w)|n['’]t\b",
@@ -89,29 +89,29 @@ _YEAR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, read."""
+    """A parsed question."""
 
     keys: tuple[str, ...]
     """Topic words, distinct, in order."""
     weights: dict[str, float]
-    """How much each word says about the topic before any passage is seen, 0–1."""
+    """How informative each word is before any passage is seen, 0–1."""
     names: frozenset[str]
-    """Those written like names."""
+    """Words written like names."""
     numbers: frozenset[str]
-    """Those that are numbers."""
+    """Words that are numbers."""
     pairs: tuple[tuple[str, str], ...]
-    """Topic words that follow one another, with nothing but stop words between."""
+    """Consecutive topic words, with only stop words between."""
     kind: AnswerKind
     every: frozenset[str]
-    """All words, stop words too."""
+    """All words, including stop words."""
     negated: bool
-    """Whether it asks for what is not."""
+    """Whether it is negated."""
     extremes: frozenset[str]
-    """Words that narrow it to one, to all, to none or to an end of a scale."""
+    """Words that narrow it to one, all, none or the end of a scale."""
 
 
 def read_question(text: str) -> Question:
-    """Reads a question. One that has only stop words keeps them as its topic."""
+    """Parses a question. If it has only stop words, these are its topic."""
     all_terms = terms(text)
     content = [term for term in all_terms if not term.stop] or all_terms
     keys = tuple(dict.fromkeys(term.key for term in content))
@@ -129,7 +129,7 @@ def read_question(text: str) -> Question:
 
 
 def _names(text: str, content: list[Term]) -> frozenset[str]:
-    """Words written like names; in German every noun is, so there only acronyms count."""
+    """Words written like names; in German only acronyms, because every noun is capitalised."""
     german = detect_language(text) == "de"
     return frozenset(
         term.key
@@ -139,12 +139,12 @@ def _names(text: str, content: list[Term]) -> frozenset[str]:
 
 
 def is_negated(text: str) -> bool:
-    """Whether a text says that something is not."""
+    """Whether a text contains a negation."""
     return _NEGATION.search(text) is not None
 
 
 def holds_kind(kind: AnswerKind, question: Question, text: str, unit_terms: list[Term]) -> bool:
-    """Whether a text holds something of the kind that is asked for, which the question didn't already say."""
+    """Whether a text contains something of the requested kind that isn't already in the question."""
     new = [term for term in unit_terms if term.key not in question.every]
     match kind:
         case AnswerKind.ANY:

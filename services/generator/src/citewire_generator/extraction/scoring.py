@@ -16,12 +16,12 @@ from citewire_verify.text.terms import Term, terms
 
 UNIT_FEATURES = (
     "coverage",  # share of the question's words in the unit, by weight
-    "coverage_near",  # the same, with the unit before it and the headings
-    "coverage_source",  # the same for the whole passage
+    "coverage_near",  # with the previous unit and the headings
+    "coverage_source",  # in the whole passage
     "pairs",  # share of the question's neighbouring words that are near one another in the unit
-    "kind",  # 1 if the unit holds the kind of thing that is asked for, ½ if that isn't known
-    "names",  # share of the question's names and numbers in the unit, what is before it, and the headings
-    "novelty",  # how much the unit says that the question doesn't
+    "kind",  # 1 if the unit contains the kind of thing asked for, ½ if unknown
+    "names",  # share of the question's names and numbers in the unit, the previous one, and the headings
+    "novelty",  # how much of the unit isn't in the question
     "length",  # logarithm of the number of words
     "similarity",  # the passage's cosine similarity to the question
     "first",  # 1 for a passage's first unit, ½ for its second, …
@@ -30,26 +30,26 @@ ANSWER_FEATURES = (
     "similarity",  # of the most similar passage
     "similarity_best",  # of the best unit's passage
     "coverage",  # of the best unit, as are the next three
-    "coverage_near",  # only where no similarity is known: else it would speak against an answer
+    "coverage_near",  # only if no similarity is known; otherwise it would count against an answer
     "pairs",
     "kind",
-    "negation",  # 1 if the question asks for what is not, and the unit has no negation
-    "names_missing",  # share of the question's names and numbers that no passage holds
+    "negation",  # 1 if the question is negated and the unit isn't
+    "names_missing",  # share of the question's names and numbers in no passage
     "numbers_missing",  # 1 if a number of the question is neither in the unit nor in its headings
     "opposed",  # 1 if the best unit's passage has the opposite of a word of the question, and not the word
     "extreme_missing",  # 1 if the question is about the only, the first, the largest …, and that passage isn't
 )
 _NEAR = 4
-"""Words apart that still count as neighbours."""
+"""Maximum distance of neighbouring words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A passage as it is scored."""
+    """A passage prepared for scoring."""
 
     text: str
     headings: str = ""
-    """Title, file name and section: what its units are about without saying so."""
+    """Title, file name and section, to which its units implicitly refer."""
     similarity: float | None = None
     code: bool = False
 
@@ -62,14 +62,14 @@ class Candidate:
     """Index of its passage."""
     unit: Unit
     order: int
-    """Its place among the passage's units."""
+    """Its position among the passage's units."""
     keys: frozenset[str]
     features: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """All candidates of some passages, and what is known about the passages as a whole."""
+    """All candidates of some passages, and data about the passages as a whole."""
 
     question: Question
     sources: tuple[Source, ...]
@@ -130,7 +130,7 @@ def rank(scored: Scored, unit: Linear) -> list[tuple[float, Candidate]]:
 
 
 def answer_features(scored: Scored, best: Candidate) -> tuple[float, ...]:
-    """What speaks for the passages' answering the question, in the order of `ANSWER_FEATURES`."""
+    """Features for deciding whether the passages answer the question, in the order of `ANSWER_FEATURES`."""
     question, every = scored.question, scored.keys
     source, whole = scored.sources[best.source], scored.wholes[best.source]
     near = best.keys | scored.heads[best.source]
@@ -152,12 +152,12 @@ def answer_features(scored: Scored, best: Candidate) -> tuple[float, ...]:
 
 
 def answerable(scored: Scored, best: Candidate, weights: Weights) -> float:
-    """How much speaks for an answer, 0–1, on the scale of `AnswerPolicy.answerable_threshold`; ½ is the threshold."""
+    """The score for an answer, 0–1, on the scale of `AnswerPolicy.answerable_threshold`; ½ is the threshold."""
     return 1 / (1 + math.exp(-max(-30.0, min(30.0, answer_score(scored, best, weights)))))
 
 
 def answer_score(scored: Scored, best: Candidate, weights: Weights) -> float:
-    """The same as log-odds, with 0 as the threshold: below it, the passages don't answer the question."""
+    """The score as log-odds, with 0 as the threshold: below it, the passages don't answer the question."""
     features = answer_features(scored, best)
     if any(source.similarity is not None for source in scored.sources):
         return weights.answer.score(features) - weights.answer_threshold
@@ -173,7 +173,7 @@ def _read(source: Source) -> list[_ReadUnit]:
 
 
 def _idf(question: Question, read: list[list[_ReadUnit]], heads: list[frozenset[str]]) -> dict[str, float]:
-    """Weighs the question's words, 1 in all: the rarer in these units, the more; one that none holds weighs most."""
+    """Weights the question's words, with a sum of 1: the rarer in these units, the more, and most if in none."""
     units = sum(len(units) for units in read)
     weights: dict[str, float] = {}
     for key in question.keys:

@@ -30,20 +30,20 @@ class Weights:
     """All constants."""
 
     unit: Linear
-    """Log-odds that a unit holds the answer, over `scoring.UNIT_FEATURES`."""
+    """Log-odds that a unit contains the answer, over `scoring.UNIT_FEATURES`."""
     unit_margin: float
-    """A further unit is quoted if its score is at most this much below the best one's."""
+    """Another unit is quoted if its score is at most this much below the best one's."""
     answer: Linear
     """Log-odds that the passages answer, over `scoring.ANSWER_FEATURES`."""
     answer_threshold: float
     answer_lexical: Linear
-    """The same where no similarity is known: its weight for it is 0."""
+    """The same if no similarity is known, with a weight of 0 for it."""
     answer_lexical_threshold: float
 
 
 @cache
 def load_weights() -> Weights:
-    """Reads the constants that ship with the package."""
+    """Reads the package's constants."""
     raw = json.loads(resources.files("citewire_generator.extraction").joinpath("weights.json").read_text("utf-8"))
     return parse_weights(cast("dict[str, object]", raw))
 

@@ -22,14 +22,14 @@ from citewire_kit.telemetry import get_logger
 
 PROVIDER: Final = "anthropic"
 MAX_TOKENS: Final = 2048
-"""Completion tokens of a task that names no limit: the API wants one."""
+"""Completion tokens of a task without a limit, because the API requires one."""
 
 CACHED_FROM: Final = 1024
-"""Fewest tokens of a prefix that is marked for the cache. Some models want up to 4096, and then ignore the mark."""
+"""Minimum tokens of a prefix marked for the cache. Some models require up to 4096, and ignore the mark below that."""
 
 _CACHE: Final = {"cache_control": {"type": "ephemeral"}}
 _EFFORTS: Final = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
-"""What the API calls the efforts; "none" isn't one of its words, but of another field."""
+"""The API's names for efforts; "none" is expressed by another field."""
 _TOOL_CHOICES: Final = {
     pb.TOOL_MODE_UNSPECIFIED: "auto",
     pb.TOOL_MODE_AUTO: "auto",
@@ -41,7 +41,7 @@ log = get_logger(__name__)
 
 
 class Turn(TypedDict):
-    """A message as the API takes it."""
+    """A message in the API's form."""
 
     role: str
     content: list[dict[str, object]]
@@ -103,11 +103,11 @@ class AnthropicMessages(RemoteChat):
 
 
 def _prompt(messages: Sequence[Message], *, reused: bool) -> tuple[list[dict[str, object]], list[Turn]]:
-    """Divides system prompt and conversation, and marks what may come again for the cache.
+    """Splits system prompt and conversation, and marks repeated parts for the cache.
 
-    Those are the rules and, where the next prompt begins with this one, all of it: the API finds the mark of the prompt
-    before by itself, if no more than 20 blocks lie between. Elsewhere it is the conversation up to the question:
-    that carries passages that hardly ever come again, and writing to the cache costs a quarter more than reading.
+    These are the rules and, if the next prompt begins with this one, the whole prompt: the API finds the previous
+    prompt's mark by itself, if there are no more than 20 blocks in between. Otherwise it is the conversation before the
+    question, because the question's passages hardly ever repeat, and writing to the cache costs a quarter more.
     """
     rules = [message for message in messages if message.role is Role.SYSTEM and message.content]
     system = [block for message in rules for block in _blocks(message)]
@@ -122,7 +122,7 @@ def _prompt(messages: Sequence[Message], *, reused: bool) -> tuple[list[dict[str
 
 
 def _before_the_question(talk: Sequence[Message]) -> int:
-    """How many messages stand before the last that is the user's."""
+    """Number of messages before the last user message."""
     return max((place for place, message in enumerate(talk) if message.role is Role.USER), default=0)
 
 
@@ -132,7 +132,7 @@ def _turn(message: Message) -> Turn:
 
 
 def _joined(turns: Sequence[Turn]) -> list[Turn]:
-    """The results of calls that were made together have to stand in one turn."""
+    """Joins the results of parallel calls, which must be in one turn."""
     joined: list[Turn] = []
     for turn in turns:
         if joined and _is_result(turn) and _is_result(joined[-1]):
@@ -176,9 +176,9 @@ def _output_config(json_schema: Mapping[str, object] | None, task: ChatTask) -> 
 
 
 def _without_limits(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema without what the API refuses, such as limits of numbers; None if it can't be said at all.
+    """The schema without parts that the API rejects, such as limits of numbers; None if it can't be expressed.
 
-    The prompt says all of it, and the answer is checked against all of it.
+    The prompt contains the whole schema, and the answer is validated against it.
     """
     try:
         return anthropic.transform_schema(schema)

@@ -55,7 +55,7 @@ class AnthropicStream(AnswerReader):
 
     def _block(self, index: object, block: Mapping[str, object], texts: list[str]) -> None:
         if block.get("type") == "tool_use":
-            # A stream's block begins with an empty input; a whole answer's has all of it.
+            # In a stream, a block begins with an empty input; in a whole answer, it is complete.
             given = block.get("input") or ""
             self._tool_call(index, call_id=block.get("id"), name=block.get("name"), arguments=given)
             return
@@ -68,7 +68,7 @@ class AnthropicStream(AnswerReader):
         if delta.get("type") == "input_json_delta" and index in self._calls:
             self._tool_call(index, arguments=delta.get("partial_json"))
         elif delta.get("type") != "text_delta":
-            self.progress += 1  # thinking, a citation: the model works
+            self.progress += 1  # thinking or a citation: the model is working
         elif isinstance(text, str) and text:
             self._text(text, texts)
 
@@ -80,7 +80,7 @@ class AnthropicStream(AnswerReader):
         if "output_tokens" in usage:
             read, written = self._counts.get("cache_read_input_tokens", 0), self._counts.get(_INPUTS[2], 0)
             self.usage = Usage(
-                # Anthropic counts what it read from its cache, and wrote to it, apart from the rest of the prompt.
+                # Anthropic counts tokens read from its cache and written to it separately from the rest of the prompt.
                 prompt_tokens=self._counts.get("input_tokens", 0) + read + written,
                 cached_prompt_tokens=read,
                 cache_write_prompt_tokens=written,
@@ -88,5 +88,5 @@ class AnthropicStream(AnswerReader):
             )
 
     def _count(self, usage: Mapping[str, object]) -> None:
-        """Counts of the prompt; the end's, where it says them again, are the ones that are billed."""
+        """Counts of the prompt; if the end repeats them, those are billed."""
         self._counts |= {name: count_of(usage[name]) for name in _INPUTS if usage.get(name) is not None}

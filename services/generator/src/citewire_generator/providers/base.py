@@ -14,7 +14,7 @@ from citewire_remote.failures import stream_broken
 
 
 class Feature(StrEnum):
-    """What some providers have and others don't, by the request's field."""
+    """Features that not all providers support, by the request's field."""
 
     TOOLS = "tools"
     IMAGES = "images"
@@ -31,8 +31,8 @@ class Feature(StrEnum):
 class ChatTask:
     """One answer to write.
 
-    A language model reads `messages`; a provider without one reads the question and the passages that the
-    messages were made of.
+    A language model reads `messages`; a provider without one reads the question and the passages from which the
+    messages were built.
     """
 
     model: str
@@ -43,34 +43,34 @@ class ChatTask:
     max_completion_tokens: int | None = None
     temperature: float | None = None
     listing: pb.ItemListing | None = None
-    """The list of documents that the question wants; None if it wants none."""
+    """The list of documents that the question asks for; None if it doesn't."""
     format: pb.AnswerFormat | None = None
-    """The JSON that the answer is to be; None if it is text."""
+    """The JSON format of the answer; None for text."""
     tools: pb.ToolUse | None = None
-    """What the model may call; None if there is nothing."""
+    """The tools that the model may call; None for none."""
     sampling: pb.Sampling = field(default_factory=pb.Sampling)
     cache_key: str = ""
-    """The same for all prompts of a conversation; "" if it has none."""
+    """Cache key shared by all prompts of a conversation; "" for none."""
     reused: bool = False
     """Whether the next prompt of the conversation begins with this one, and the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What has arrived since the last event: texts in order, none of them empty, and pieces of tool calls."""
+    """New data since the last event: texts in order, none of them empty, and pieces of tool calls."""
 
     texts: tuple[str, ...]
     tool_calls: tuple[pb.ToolCallDelta, ...] = ()
 
     def __len__(self) -> int:
-        """Code points of all of it; a piece of a call that has none counts as one."""
+        """Total code points; a piece of a call without any counts as one."""
         calls = sum(max(1, len(call.id) + len(call.name) + len(call.arguments)) for call in self.tool_calls)
         return sum(map(len, self.texts)) + calls
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The provider's own end of the stream. A stream that stops without one is an error of the provider's."""
+    """The provider's own end of the stream. A stream that stops without one is a provider error."""
 
     finish_reason: FinishReason
     usage: Usage | None = None
@@ -78,9 +78,9 @@ class End:
     not_found: bool = False
     """True if the provider knows that it found no answer."""
     answerable_score: float | None = None
-    """How much speaks for the passages' answering the question, 0–1; None if the provider doesn't tell."""
+    """Score for the passages answering the question, 0–1; None if the provider has none."""
     refusal: str = ""
-    """Why there is no answer in the format that was asked for, if the provider knows."""
+    """Why there is no answer in the requested format, if the provider knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +95,19 @@ class Completion:
 class ChatProvider(ABC):
     """Writes answers.
 
-    Implementations raise `citewire_kit.errors` whose text holds nothing of the provider's. Closing the generator that
-    `stream` returns stops the work behind it at once, a remote call's socket included.
+    Implementations raise `citewire_kit.errors`, whose texts contain none of the provider's. Closing the generator
+    returned by `stream` stops the work at once, including a remote call's socket.
     """
 
     takes_temperature: ClassVar[bool] = False
     """Whether a task's temperature has an effect."""
     takes: ClassVar[frozenset[Feature]] = frozenset()
-    """What of a task it can do beyond text for text; what it can't, a request is refused for by name."""
+    """Supported features beyond plain text; requests for others are rejected by name."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """The provider's name, as requests and metrics spell it."""
+        """The provider's name in requests and metrics."""
 
     @property
     @abstractmethod
@@ -116,7 +116,7 @@ class ChatProvider(ABC):
 
     @property
     def remote(self) -> bool:
-        """Whether text leaves this process: then a call counts as an attempt."""
+        """Whether text leaves this process, so that a call counts as an attempt."""
         return any(model.remote for model in self.models)
 
     @abstractmethod
@@ -128,8 +128,8 @@ class ChatProvider(ABC):
 
         Args:
             task: The answer to write.
-            json_schema: JSON schema of an object that the answer is to be. A provider that can't keep its model to one
-                ignores it: the caller checks what it gets.
+            json_schema: JSON schema of the answer, an object. A provider that can't enforce it ignores it, so the
+                caller has to validate the answer.
         """
         del json_schema
         texts: list[str] = []
@@ -142,8 +142,8 @@ class ChatProvider(ABC):
 
     @abstractmethod
     async def suggest(self, request: pb.SuggestQuestionsRequest, model: str) -> Suggestions:
-        """Suggests questions that the passages answer."""
+        """Suggests questions that the passages can answer."""
 
     async def close(self) -> None:
-        """Frees what the provider holds."""
+        """Releases the provider's resources."""
         return

@@ -27,20 +27,20 @@ from citewire_verify.text.terms import normalise, words
 PROVIDER: Final = "extractive"
 MODEL: Final = "extractive"
 MAX_QUOTES: Final = 3
-"""Units that are quoted at most."""
+"""Maximum number of quoted units."""
 MAX_READ: Final = 40
-"""Passages that are read closely; of more, those that share most words with the question."""
+"""Maximum number of passages read closely: those that share most words with the question."""
 NO_GENERAL_KNOWLEDGE: Final = (
     "No language model is set up here: answers are quotations. Ask about something that your documents say."
 )
-"""The answer where a question needs general knowledge, which a quotation has none of."""
+"""The answer if a question needs general knowledge, which quotations don't have."""
 THRESHOLD: Final = 0.5
-"""Score below which nothing is found, unless the policy has another: the scale is made so."""
+"""Score below which nothing is found, unless the policy overrides it: the scale is defined so."""
 SUGGESTED: Final = 3
 _BATCH: Final = 8
-"""Words in a message after the first: one would cost a message each, and nothing makes us wait."""
+"""Words per message after the first, because one message per word would be expensive."""
 _SAME: Final = 0.8
-"""Share of common words from which two units say the same: chunks overlap, and documents repeat themselves."""
+"""Share of common words from which two units are duplicates: chunks overlap, and documents repeat themselves."""
 _WORD = re.compile(r"\S+\s*|\s+")
 _END_OF_LINE = re.compile(r"$", re.MULTILINE)
 _ENDS: Final = tuple(".!?…:;。！？।॥۔؟" + "\"'”’»)]")
@@ -48,22 +48,22 @@ _ENDS: Final = tuple(".!?…:;。！？।॥۔؟" + "\"'”’»)]")
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """An answer, whole."""
+    """A complete answer."""
 
     text: str
     answered: bool
     score: float | None = None
-    """How much speaks for the passages' answering the question, 0–1; None where there was nothing to read."""
+    """Score for the passages answering the question, 0–1; None if there was nothing to read."""
 
 
 class Extractive(ChatProvider):
-    """Quotes."""
+    """A provider that quotes the passages."""
 
     def __init__(self, weights: Weights | None = None) -> None:
         self._weights = weights or load_weights()
 
     takes: ClassVar[frozenset[Feature]] = frozenset({Feature.SEED, Feature.STOP})
-    """The same question has the same answer, whatever the seed."""
+    """A seed is accepted, because the same question always has the same answer."""
 
     @property
     def name(self) -> str:
@@ -72,12 +72,12 @@ class Extractive(ChatProvider):
 
     @property
     def models(self) -> tuple[ModelInfo, ...]:
-        """One, of the same name; it has no window and no limit."""
+        """One model of the same name, without a window and limit."""
         return (ModelInfo(PROVIDER, MODEL, remote=False),)
 
     async def stream(self, task: ChatTask) -> AsyncGenerator[Delta | End, None]:
-        """Streams the answer word by word, as fast as it is taken."""
-        # In a thread: a thousand passages take a while, and other streams go on meanwhile.
+        """Streams the answer word by word, as fast as it is read."""
+        # In a thread, because a thousand passages take a while, and other streams must continue.
         if task.format is not None:
             filled = await in_turn(_fill, task, self._weights)
             if filled.text:
@@ -112,7 +112,7 @@ def quote(
     weights: Weights,
     listing: pb.ItemListing | None = None,
 ) -> Quoted:
-    """Answers a question by quoting from the packed passages, or by listing their documents, where it wants that."""
+    """Answers a question by quoting from the packed passages, or by listing their documents if it asks for that."""
     if policy.grounding == pb.GROUNDING_OPEN and not citations:
         return Quoted(NO_GENERAL_KNOWLEDGE, answered=True)
     if listing is not None and (items := list_items(citations, listing)):
@@ -156,14 +156,14 @@ def _fill(task: ChatTask, weights: Weights) -> _Formatted:
 
 
 def _until(text: str, stops: Sequence[str]) -> str:
-    """The text before the first of some texts that end it."""
+    """The text before the first stop text."""
     return text[: min((text.find(stop) for stop in stops if stop in text), default=len(text))]
 
 
 def _shortlist(question: str, citations: tuple[Citation, ...]) -> list[Citation]:
     if len(citations) <= MAX_READ:
         return list(citations)
-    # Beginnings of words, so that most forms of a word are found without taking each text apart.
+    # Beginnings of words, so that most forms of a word are found without tokenising each text.
     beginnings = {normalise(word)[:5] for word in words(question) if len(word) > 2}
 
     def fits(citation: Citation) -> float:
@@ -182,7 +182,7 @@ def _source(citation: Citation) -> Source:
 
 
 def _choose(ranked: list[tuple[float, Candidate]], weights: Weights) -> list[Candidate]:
-    """The best unit, and those close behind it that say something else; passages by their best unit, then in order."""
+    """The best unit, and others close to it that aren't duplicates, ordered by passage, then by position."""
     quoted: list[Candidate] = []
     for score, candidate in ranked:
         if len(quoted) == MAX_QUOTES or score < ranked[0][0] - weights.unit_margin:
@@ -199,7 +199,7 @@ def _same(keys: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def _compose(scored: Scored, quoted: list[Candidate], read: list[Citation], style: pb.MarkerStyle) -> str:
-    """Sentences that follow one another make a paragraph; a row or a piece of code stands alone."""
+    """Consecutive sentences form a paragraph; a row or a piece of code is separate."""
     blocks: list[str] = []
     in_paragraph = False
     for candidate in quoted:
@@ -209,13 +209,13 @@ def _compose(scored: Scored, quoted: list[Candidate], read: list[Citation], styl
         shown = _shown(text, kind)
         ends = shown.endswith(_ENDS)
         if marker:
-            # A marker covers the item that it stands in: a row's has one in each.
+            # A marker applies to its line: each line of a row gets one.
             shown = f"{shown}\n{marker}" if kind is UnitKind.CODE else _END_OF_LINE.sub(f" {marker}", shown)
         if kind is UnitKind.SENTENCE and in_paragraph:
             blocks[-1] += f" {shown}"
         else:
             blocks.append(shown)
-        # What ends in no full stop, such as a heading, would run into the next sentence.
+        # Text without a full stop, such as a heading, would run into the next sentence.
         in_paragraph = kind is UnitKind.SENTENCE and ends
     return "\n\n".join(blocks)
 
@@ -248,7 +248,7 @@ def _not_found(question: str, citations: tuple[Citation, ...], policy: pb.Answer
 
 
 def _within(texts: list[str], max_tokens: int | None) -> int:
-    """How many words fit into a limit of tokens."""
+    """The number of words that fit into a token limit."""
     if max_tokens is None:
         return len(texts)
     chars = 0
@@ -260,6 +260,6 @@ def _within(texts: list[str], max_tokens: int | None) -> int:
 
 
 def _batches(count: int) -> list[tuple[int, int]]:
-    """The first word alone, so that it comes at once; the others in small groups."""
+    """The first word alone, so that it is sent at once; the others in small groups."""
     starts = [0, *range(1, count, _BATCH)]
     return [(start, min(end, count)) for start, end in zip(starts, [*starts[1:], count], strict=True) if start < count]

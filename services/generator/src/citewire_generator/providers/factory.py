@@ -24,7 +24,7 @@ _BASES: Final = {
     "openai": "https://api.openai.com/v1",
     "openai-responses": "https://api.openai.com/v1",
 }
-"""Addresses of those that have one."""
+"""Addresses of kinds that have one."""
 
 
 def build_chat_provider(
@@ -42,9 +42,9 @@ def build_chat_provider(
         kind: `anthropic`, `openai`, `openai-responses`, `ollama` or `openai-compatible`.
         api_base: Base URL that ends in `/v1`; "" for the kind's own.
         api_key: Its key; "" if it needs none.
-        models: What it offers, the default first.
+        models: Its models, the default first.
         limits: Time limits.
-        connector: Makes the connections; None for one that may go anywhere.
+        connector: Makes the connections; None for one without restrictions.
     """
     return load_adapter(kind)(
         open_session(limits, connector),
@@ -57,10 +57,10 @@ def build_chat_provider(
 
 
 def load_adapter(kind: str) -> type[AnthropicMessages] | type[OpenAiCompatible]:
-    """Imports what speaks to a kind of provider; where calls are served, in a thread: it takes a second or more.
+    """Imports a kind's adapter. While calls are served, run it in a thread: it takes a second or more.
 
     Args:
-        kind: As `build_chat_provider` takes it.
+        kind: As for `build_chat_provider`.
     """
     if kind == "anthropic":
         from citewire_generator.providers.anthropic_messages import AnthropicMessages

@@ -32,11 +32,11 @@ class OllamaStream(AnswerReader):
             self._text(text, texts)
         elif message.get("thinking") or event.get("thinking"):
             self.progress += 1
-        for call in as_list(message.get("tool_calls")):  # each comes whole, and without an id
+        for call in as_list(message.get("tool_calls")):  # each is complete and has no id
             function = as_mapping(as_mapping(call).get("function"))
             self._tool_call(object(), name=function.get("name"), arguments=function.get("arguments"))
         if event.get("done") is True:
-            # Servers of 2024 gave no reason.
+            # Servers from 2024 sent no reason.
             self._finish = self._named(event.get("done_reason") or "", _FINISH)
             self.progress += 1
             self.done = True

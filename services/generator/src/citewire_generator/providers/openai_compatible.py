@@ -21,7 +21,7 @@ PROVIDER: Final = "openai-compatible"
 SCHEMA_NAME: Final = "answer"
 _ROUTES_BY_KEY: Final = frozenset({"openai", "openai-responses"})
 _MAX_KEY: Final = 64
-"""Characters of a key that OpenAI takes."""
+"""Maximum characters of a key that OpenAI accepts."""
 _TOOL_CHOICES: Final = {
     pb.TOOL_MODE_UNSPECIFIED: "auto",
     pb.TOOL_MODE_AUTO: "auto",
@@ -60,7 +60,7 @@ class OpenAiCompatible(RemoteChat):
         if stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         if task.max_completion_tokens is not None:
-            # OpenAI's newer models refuse the old name, and most other servers don't know the new one.
+            # OpenAI's newer models reject the old name, and most other servers don't know the new one.
             limit = "max_completion_tokens" if self.name == "openai" else "max_tokens"
             body[limit] = task.max_completion_tokens
         if task.temperature is not None:
@@ -77,7 +77,7 @@ class OpenAiCompatible(RemoteChat):
         return await self._sdk.post("/chat/completions", cast_to=httpx2.Response, body=body, options=options)
 
     def cache_fields(self, task: ChatTask) -> dict[str, object]:
-        """What has OpenAI send the prompts of a conversation to one cache; other servers may refuse the field."""
+        """Field that makes OpenAI route a conversation's prompts to one cache; other servers may reject it."""
         if not task.cache_key or self.name not in _ROUTES_BY_KEY:
             return {}
         key = task.cache_key
@@ -112,7 +112,7 @@ def _image(image: pb.Image) -> dict[str, object]:
 
 
 def response_format(answer_format: pb.AnswerFormat) -> dict[str, Any]:
-    """What `response_format` is."""
+    """The value of `response_format`."""
     if not answer_format.schema_json:
         return {"type": "json_object"}
     schema: dict[str, object] = {
@@ -134,7 +134,7 @@ def _tools(use: pb.ToolUse) -> dict[str, object]:
 
 
 def tool_choice(use: pb.ToolUse) -> str:
-    """Whether tools are called, where none is named."""
+    """Whether tools are called, if none is named."""
     return _TOOL_CHOICES[use.mode]
 
 
@@ -151,5 +151,5 @@ def tool_function(tool: pb.Tool) -> dict[str, object]:
 
 
 def _sampling(sampling: pb.Sampling) -> dict[str, object]:
-    """What was set of it, by OpenAI's names, which are ours."""
+    """The sampling settings that are set, by OpenAI's names, which are ours too."""
     return {field.name: list(value) if field.name == "stop" else value for field, value in sampling.ListFields()}

@@ -22,11 +22,11 @@ from citewire_generator.providers.responses_stream import ResponsesStream
 
 PROVIDER: Final = "openai-responses"
 _LEAST_TOKENS: Final = 16
-"""The API refuses a lower limit of an answer."""
+"""The API rejects a lower limit for an answer."""
 
 
 class OpenAiResponses(OpenAiCompatible):
-    """Streams answers from one base URL; nothing is kept there."""
+    """Streams answers from one base URL; nothing is stored there."""
 
     takes: ClassVar[frozenset[Feature]] = frozenset(
         {Feature.TOOLS, Feature.IMAGES, Feature.TOP_P, Feature.REASONING_EFFORT, Feature.VERBOSITY}
@@ -73,7 +73,7 @@ class OpenAiResponses(OpenAiCompatible):
 
 
 def _items(message: Message) -> list[dict[str, object]]:
-    """A message as items: each tool call, and what it gave back, is one of its own."""
+    """A message as items: each tool call and each result is a separate item."""
     if message.tool_call_id:
         return [{"type": "function_call_output", "call_id": message.tool_call_id, "output": message.content}]
     items: list[dict[str, object]] = []
@@ -93,7 +93,7 @@ def _image(image: pb.Image) -> dict[str, object]:
 
 
 def _text(task: ChatTask) -> dict[str, object]:
-    """What the answer looks like."""
+    """The format of the answer."""
     text: dict[str, object] = {}
     if task.format is not None:
         wire = response_format(task.format)
@@ -105,7 +105,7 @@ def _text(task: ChatTask) -> dict[str, object]:
 
 
 def _tools(use: pb.ToolUse) -> dict[str, object]:
-    """Tools and how they are chosen: what stands in `function` elsewhere stands beside the type here."""
+    """Tools and their choice. Members of `function` elsewhere are on the same level as the type here."""
     tools = [{"type": "function", "strict": False, **tool_function(tool)} for tool in use.tools]
     choice = {"type": "function", "name": use.name} if use.name else tool_choice(use)
     body: dict[str, object] = {"tools": tools, "tool_choice": choice}

@@ -76,7 +76,7 @@ class OpenAiStream(AnswerReader):
             self.progress += 1
 
     def _call(self, place: int, call: Mapping[str, object]) -> None:
-        """Takes a piece of a tool call; servers that send calls whole leave out their index."""
+        """Adds a piece of a tool call; servers that send complete calls leave out their index."""
         function, call_id = as_mapping(call.get("function")), call.get("id")
         index = call.get("index")
         named = call_id if isinstance(call_id, str) and call_id else None
@@ -85,7 +85,7 @@ class OpenAiStream(AnswerReader):
 
     def _read_usage(self, event: Mapping[str, object]) -> None:
         if not event.get("usage") and not event.get("x_groq"):
-            return  # most events: there is one for each token
+            return  # most events: there is one per token
         usage = as_mapping(event.get("usage")) or as_mapping(as_mapping(event.get("x_groq")).get("usage"))
         if "prompt_tokens" not in usage and "completion_tokens" not in usage:
             return
@@ -99,7 +99,7 @@ class OpenAiStream(AnswerReader):
 
 
 def _content(content: object) -> str:
-    """Content is a string, or a list of typed parts."""
+    """Reads content, a string or a list of typed parts."""
     if isinstance(content, str):
         return content
     parts = [as_mapping(part).get("text") for part in as_list(content) if as_mapping(part).get("type") == "text"]

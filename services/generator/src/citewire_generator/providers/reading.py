@@ -30,7 +30,7 @@ class Decoder(Protocol):
         ...
 
     def finish(self) -> list[bytes]:
-        """Returns what the stream's end left incomplete."""
+        """Returns data left incomplete by the end of the stream."""
         ...
 
 
@@ -39,7 +39,7 @@ class AnswerReader(ABC):
 
     Args:
         provider: The provider's name, for errors.
-        redact: Keeps its key and address out of the log.
+        redact: Removes its key and address from logged text.
     """
 
     decoder: ClassVar[type[Decoder]] = SseDecoder
@@ -56,11 +56,11 @@ class AnswerReader(ABC):
         self.done = False
         """Whether the stream's last event was read."""
         self.usage: Usage | None = None
-        """What the provider reported, the last report if there are several."""
+        """The usage reported by the provider; the last one if there are several."""
         self._calls: dict[object, int] = {}
         self._pieces: list[pb.ToolCallDelta] = []
         self.progress = 0
-        """Events so far that carry text, reasoning or an end; comments and empty ones don't count."""
+        """Number of events so far with text, reasoning or an end; comments and empty ones don't count."""
 
     @property
     def finished(self) -> bool:
@@ -80,7 +80,7 @@ class AnswerReader(ABC):
         Texts before an error are returned, and the error is raised by the next call, or by `check`.
 
         Raises:
-            CitewireError: The stream carries an error, or can't be understood.
+            CitewireError: The stream contains an error, or is malformed.
         """
         self.check()
         texts: list[str] = []
@@ -94,12 +94,12 @@ class AnswerReader(ABC):
         return texts
 
     def check(self) -> None:
-        """Raises the error that came after the texts that `feed` returned last, if there was one."""
+        """Raises the error that followed the texts last returned by `feed`, if there was one."""
         if self._failure is not None:
             raise self._failure
 
     def finish(self) -> list[str]:
-        """Notes the end of the body.
+        """Ends the body.
 
         Raises:
             Unavailable: The answer hadn't ended.
@@ -118,10 +118,10 @@ class AnswerReader(ABC):
         return texts
 
     def whole(self, body: bytes) -> list[str]:
-        """Reads an answer that came in one piece.
+        """Reads an answer in one piece.
 
         Raises:
-            CitewireError: It carries an error, or isn't an answer.
+            CitewireError: It contains an error, or isn't an answer.
         """
         texts: list[str] = []
         self._whole(_object(body), texts)
@@ -131,7 +131,7 @@ class AnswerReader(ABC):
         return texts
 
     def take_tool_calls(self) -> tuple[pb.ToolCallDelta, ...]:
-        """Returns the pieces of tool calls that were read since it was asked last."""
+        """Returns the pieces of tool calls read since the last call."""
         pieces, self._pieces = tuple(self._pieces), []
         return pieces
 
@@ -149,20 +149,20 @@ class AnswerReader(ABC):
             self._event(_object(stripped), texts)
 
     def _text(self, text: str, texts: list[str]) -> None:
-        """Takes text of the answer."""
+        """Adds text of the answer."""
         text = self._whole_characters(text)
         if text:
             texts.append(text)
         self.progress += 1
 
     def _tool_call(self, key: object, *, call_id: object = "", name: object = "", arguments: object = "") -> None:
-        """Takes a piece of a tool call.
+        """Adds a piece of a tool call.
 
         Args:
-            key: What tells it from the answer's other calls.
-            call_id: Its id; where a server gives none, it gets one.
-            name: The tool's.
-            arguments: What follows of its arguments; as an object where a server sends them whole.
+            key: Identifies it among the answer's calls.
+            call_id: Its id; generated if the server sends none.
+            name: The tool's name.
+            arguments: The next piece of its arguments; an object if the server sends them complete.
         """
         piece = pb.ToolCallDelta(arguments=_arguments(arguments))
         if key not in self._calls:
@@ -176,7 +176,7 @@ class AnswerReader(ABC):
         self.progress += 1
 
     def _whole_characters(self, text: str) -> str:
-        """Joins the halves of a character that a server divided between two events; a lone half is replaced."""
+        """Joins the halves of a character that a server split between two events; a lone half is replaced."""
         if not self._high and text.isascii():
             return text
         text = self._high + text
@@ -190,7 +190,7 @@ class AnswerReader(ABC):
         return scrubbed(text)
 
     def _named(self, reason: object, known: Mapping[str, FinishReason]) -> FinishReason:
-        """What a provider's word for an end means; a word that we don't know is an end all the same."""
+        """Returns the meaning of a provider's finish reason; an unknown one is still an end."""
         name = reason if isinstance(reason, str) else ""
         if name not in known:
             log.warning("provider_finish_reason_unknown", provider=self._provider, finish_reason=name[:40])
@@ -203,7 +203,7 @@ class AnswerReader(ABC):
 
 
 def scrubbed(text: str) -> str:
-    """Joins the halves of characters, and replaces those that stand alone: no message can carry them."""
+    """Joins the halves of characters, and replaces lone ones, which messages can't contain."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -214,7 +214,7 @@ def text_in(event: Mapping[str, object], name: str) -> str:
 
 
 def place_in(event: Mapping[str, object], name: str) -> int | None:
-    """A number in an event that tells parts of an answer apart; None for anything else."""
+    """The index of a part of an answer in an event; None for anything else."""
     value = event.get(name)
     return value if isinstance(value, int) else None
 

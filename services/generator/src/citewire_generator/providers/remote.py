@@ -41,42 +41,42 @@ if TYPE_CHECKING:  # each adapter imports its own SDK, see `factory`
 log = get_logger(__name__)
 
 MAX_WHOLE_BODY: Final = 1024 * 1024
-"""Bytes of an answer in one piece. As JSON it takes up to twenty times as much memory."""
+"""Maximum bytes of an answer in one piece, which as parsed JSON takes up to twenty times as much memory."""
 EOF_GRACE: Final = 0.05
-"""Seconds to wait for the body's end after the stream's, so that the connection can serve again."""
+"""Seconds to wait for the body's end after the stream's, so that the connection can be reused."""
 _SUGGESTION_CHARS: Final = 24_000
 _USER_AGENT: Final = f"citewire/{version('citewire-generator')}"
 
 
 _PART = 8192
-"""Bytes of a stream that are read in one go: a hundred events or two, a millisecond's work."""
+"""Bytes of a stream read at once: one or two hundred events, a millisecond of work."""
 
 
 class SdkErrors(NamedTuple):
-    """What an SDK raises."""
+    """The exceptions of an SDK."""
 
     status: type[openai.APIStatusError] | type[anthropic.APIStatusError]
-    """The provider answered with an error's status."""
+    """The provider responded with an error status."""
     connection: type[Exception]
-    """It didn't answer."""
+    """It didn't respond."""
 
 
 class RemoteChat(ChatProvider):
     """Streams answers from one address.
 
     Args:
-        session: Made by `open_session`; closed by `close`.
+        session: Created by `open_session`; closed by `close`.
         api_base: Base URL that ends in `/v1`.
         api_key: Sent as a bearer token; None sends none (Ollama, vLLM without one).
-        models: What it offers, the default first.
+        models: Its models, the default first.
         limits: Time limits.
-        name: The provider's name; a protocol is one, those who speak it are many.
+        name: The provider's name, because several providers share a protocol.
     """
 
     provider: ClassVar[str]
-    """The name of one that has no other."""
+    """The default name."""
     sdk_errors: ClassVar[SdkErrors]
-    """Those of the SDK that `send` calls."""
+    """The exceptions of the SDK that `send` calls."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class RemoteChat(ChatProvider):
 
     @property
     def name(self) -> str:
-        """The name it was given."""
+        """Its given name."""
         return self._name
 
     @property
@@ -108,13 +108,13 @@ class RemoteChat(ChatProvider):
 
     @abstractmethod
     def open_sdk(self, api_base: str, key: str, client: httpx2.AsyncClient) -> None:
-        """Makes the client of the provider's SDK; `key` is "" where there is none."""
+        """Creates the client of the provider's SDK; `key` is "" if there is none."""
 
     @abstractmethod
     async def send(
         self, task: ChatTask, *, stream: bool, json_schema: Mapping[str, object] | None = None
     ) -> httpx2.Response:
-        """Makes the SDK's call. It returns when the answer's head has come, and raises the SDK's errors."""
+        """Makes the SDK's call. It returns when the response's head has arrived, and raises the SDK's errors."""
 
     @abstractmethod
     def reader(self, content_type: str) -> AnswerReader:
@@ -124,7 +124,7 @@ class RemoteChat(ChatProvider):
         """Streams one completion.
 
         Raises:
-            CitewireError: One of `failures`, whatever went wrong.
+            CitewireError: One of `failures`.
         """
         watch = StallWatch(self._limits, self._name)
         response = await self._open(self.send(task, stream=True), watch)
@@ -147,7 +147,7 @@ class RemoteChat(ChatProvider):
                     break
                 for start in range(0, len(chunk) or 1, _PART):
                     if start:
-                        await asyncio.sleep(0)  # others go on: a burst may hold thousands of events
+                        await asyncio.sleep(0)  # yields to others: a burst may have thousands of events
                     texts = reader.feed(chunk[start : start + _PART]) if chunk else reader.finish()
                     if reader.progress > seen:
                         watch.progressed(finished=reader.finished)
@@ -161,11 +161,11 @@ class RemoteChat(ChatProvider):
             yield End(calls.finish_reason, reader.usage)
         finally:
             watch.close()
-            # Closes the socket at once unless the body was read to its end; what is left must not cost tokens.
+            # Closes the socket at once unless the body was read to its end, so that the rest costs no tokens.
             response.close()
 
     async def complete(self, task: ChatTask, *, json_schema: Mapping[str, object] | None = None) -> Completion:
-        """See `ChatProvider.complete`: one answer in one piece, which the provider keeps to the schema."""
+        """See `ChatProvider.complete`: one answer in one piece, for which the provider enforces the schema."""
         scope = asyncio.timeout(self._limits.whole)
         try:
             async with scope:
@@ -184,7 +184,7 @@ class RemoteChat(ChatProvider):
         return Completion(text, reader.usage or estimate_usage(task.messages, text), reader.finish_reason)
 
     async def suggest(self, request: pb.SuggestQuestionsRequest, model: str) -> Suggestions:
-        """Asks the model for questions."""
+        """Requests questions from the model."""
         messages = build_suggestion_messages(request, _SUGGESTION_CHARS)
         task = ChatTask(model=model, messages=messages, max_completion_tokens=64 * request.count, temperature=0.3)
         parts: list[str] = []
@@ -210,7 +210,7 @@ class RemoteChat(ChatProvider):
         *,
         seconds: float | None = None,
     ) -> aiohttp.ClientResponse | End:
-        """Makes the call, and waits for the answer's head."""
+        """Makes the call, and waits for the response's head."""
         limits = self._limits
         scope = asyncio.timeout(min(limits.first_token, limits.whole) if seconds is None else seconds)
         watch.waiting()
@@ -236,7 +236,7 @@ class RemoteChat(ChatProvider):
         return unreachable(self._name)
 
     async def _read(self, response: aiohttp.ClientResponse, watch: StallWatch, *, ended: bool) -> bytes | None:
-        """Reads what has arrived; b"" at the body's end; None if the answer had ended and nothing more came."""
+        """Reads available data; b"" at the body's end; None if the answer had ended and nothing else arrived."""
         watch.waiting()
         try:
             chunk = await read_some(response)
@@ -261,7 +261,7 @@ class RemoteChat(ChatProvider):
         return bytes(body)
 
     def _refused(self, response: httpx2.Response) -> End:
-        """Turns an error status into an error, or into the end that it is where a filter refused the prompt."""
+        """Turns an error status into an error, or into an end if a filter rejected the prompt."""
         provider_error = read_error(response.content)
         log.warning(
             "provider_refused",
@@ -275,7 +275,7 @@ class RemoteChat(ChatProvider):
 
 
 class _ToolCalls:
-    """Puts a reader's texts and tool calls into deltas. Calls that nobody can answer are left out."""
+    """Puts a reader's texts and tool calls into deltas. Calls without requested tools are left out."""
 
     def __init__(self, reader: AnswerReader, *, takes_calls: bool) -> None:
         self._reader = reader
@@ -283,14 +283,14 @@ class _ToolCalls:
         self._called = False
 
     def delta(self, texts: Sequence[str]) -> Delta | None:
-        """What has arrived; None if nothing has."""
+        """The available data; None if there is none."""
         calls = self._reader.take_tool_calls() if self._takes_calls else ()
         self._called = self._called or bool(calls)
         return Delta(tuple(texts), calls) if texts or calls else None
 
     @property
     def finish_reason(self) -> FinishReason:
-        """Why the answer ended; some servers say that it simply stopped where it called tools."""
+        """Why the answer ended; some servers report a plain stop after tool calls."""
         reason = self._reader.finish_reason
         if reason not in {FinishReason.STOP, FinishReason.TOOL_CALLS}:
             return reason
@@ -302,7 +302,7 @@ def open_session(limits: TimeLimits, connector: aiohttp.BaseConnector | None = N
 
     Args:
         limits: Time limits.
-        connector: Makes the connections; None for one that may go anywhere.
+        connector: Makes the connections; None for one without restrictions.
     """
     return aiohttp.ClientSession(
         connector=connector or aiohttp.TCPConnector(limit=0, ttl_dns_cache=10),
@@ -312,29 +312,29 @@ def open_session(limits: TimeLimits, connector: aiohttp.BaseConnector | None = N
 
 
 def http_client(session: aiohttp.ClientSession) -> httpx2.AsyncClient:
-    """The HTTP client that an SDK gets. It holds nothing of its own that would have to be closed."""
+    """The HTTP client for an SDK. It has no resources of its own that would have to be closed."""
     return httpx2.AsyncClient(transport=AiohttpTransport(session), timeout=None, trust_env=False)  # see TimeLimits
 
 
 def call_headers(authorization: str | openai.Omit | anthropic.Omit, *, stream: bool) -> dict[str, Any]:
-    """Headers of a call. Said outright, they are ours whatever the environment says.
+    """Headers of a call. Being explicit, they override those from the environment.
 
     Args:
-        authorization: The header's value, or the SDK's word for none.
-        stream: Whether a stream is wanted.
+        authorization: The header's value, or the SDK's placeholder for none.
+        stream: Whether to request a stream.
     """
     return {
         "Accept": "text/event-stream" if stream else "application/json",
         "Accept-Encoding": "identity",
         "Authorization": authorization,
         "User-Agent": _USER_AGENT,
-        # The SDKs' own word for: leave the body alone. It isn't sent.
+        # The SDKs' own header for not reading the body. It isn't sent.
         "X-Stainless-Raw-Response": "stream",
     }
 
 
 def estimate_usage(messages: tuple[Message, ...], answer: str) -> Usage:
-    """Our estimate, where a provider reported no usage."""
+    """Our estimate, if a provider reported no usage."""
     return Usage(prompt_tokens=estimate_messages(messages), completion_tokens=estimate_tokens(answer), estimated=True)
 
 

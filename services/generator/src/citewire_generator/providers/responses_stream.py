@@ -35,10 +35,10 @@ class ResponsesStream(AnswerReader):
         elif kind in _ENDS:
             self._end(as_mapping(event.get("response")))
         elif kind == "error" or event.get("error"):
-            # The error's members stand in the event itself, or in one of their own.
+            # The error's members are in the event itself, or in a member `error`.
             self._raise(event if event.get("error") else {"error": event})
         elif kind.endswith(".delta"):
-            self.progress += 1  # reasoning, a tool's input: the model works
+            self.progress += 1  # reasoning or a tool's input: the model is working
 
     def _whole(self, answer: Mapping[str, object], texts: list[str]) -> None:
         if not answer.get("status"):
@@ -61,7 +61,7 @@ class ResponsesStream(AnswerReader):
             self._text(text, texts)
 
     def _call(self, index: object, item: Mapping[str, object]) -> None:
-        """Takes the beginning of a tool call, or in a whole answer all of it."""
+        """Adds the beginning of a tool call, or in a whole answer all of it."""
         if item.get("type") == "function_call":
             arguments = item.get("arguments")
             self._tool_call(index, call_id=item.get("call_id"), name=item.get("name"), arguments=arguments)

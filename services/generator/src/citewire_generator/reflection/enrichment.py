@@ -31,12 +31,12 @@ from citewire_verify.text.stop_words import STOP_WORDS_BY_LANGUAGE
 from citewire_verify.text.terms import normalise, words
 
 OUTPUT_TOKENS: Final = 1024
-"""Most tokens of an answer. The object takes two hundred; some models think first, and that counts."""
+"""Maximum tokens of an answer. The object takes two hundred, but thinking counts as well."""
 MAX_SUMMARY: Final = 1_000
 MAX_LABEL: Final = 40
 MAX_TAGS: Final = 8
 TOLD_LABELS: Final = 40
-"""Labels of a kind that the model is told of: the most frequent."""
+"""Maximum labels of a kind in the prompt: the most frequent ones."""
 
 _FIELDS: Final[Mapping[int, tuple[str, str]]] = {
     pb.ENRICHMENT_FIELD_SUMMARY: (
@@ -56,7 +56,7 @@ _TRIMMED: Final = "\"'“”«»`#*_.,;: \t"
 _OTHER_SCRIPTS: Final = frozenset({"ru", "el", "ar", "hi", "ko", "hy", "ta", "he", "th"})
 _HAN: Final = frozenset({"zh", "ja"})
 _LEAST_ENGLISH: Final = 4
-"""English function words from which a summary is surely English."""
+"""Number of English function words from which a summary is certainly English."""
 
 _SYSTEM: Final = """\
 You describe a document that somebody saved, so that they find it again. You don't talk to anybody.
@@ -77,8 +77,8 @@ class Enricher:
     Args:
         registry: The models.
         engine: Makes the calls.
-        seconds: Time of a description, retries and those that take over included.
-        text_tokens: Tokens of a document's text that a model reads, as we estimate them.
+        seconds: Time limit of a description, including retries and takeovers.
+        text_tokens: Estimated tokens of a document's text that a model reads.
     """
 
     def __init__(self, registry: Registry, engine: Engine, *, seconds: float, text_tokens: int) -> None:
@@ -92,7 +92,7 @@ class Enricher:
         """Describes a document.
 
         Raises:
-            CitewireError: There is no such model, no model of the chain answered, or the call isn't paid for.
+            CitewireError: There is no such model, no model of the chain answered, or a budget is used up.
         """
         async with self._registry.open_chain(route or ModelRoute()) as chain:
             work = Judgement(
@@ -112,7 +112,7 @@ class Enricher:
         return response
 
     async def _run(self, work: Judgement) -> tuple[Usage, ChatModel]:
-        """Returns what was spent, and the model that answered."""
+        """Returns the usage, and the model that answered."""
         usage, chat_model = Usage(), work.chain[0]
         left = deadline.remaining()
         seconds = self._seconds if left is None else min(self._seconds, left)
@@ -134,7 +134,7 @@ class Enricher:
 
 
 def enrichment_prompt(request: pb.EnrichRequest, chain: Chain, text_tokens: int) -> Prompt:
-    """Asks for a description. The text is cut to so many tokens, or to what the chain's smallest window leaves."""
+    """Builds the prompt. The text is cut to the token limit, or to the room in the chain's smallest window."""
     asked = [_FIELDS[number] for number in request.fields]
     system = _SYSTEM.format(fields="\n".join(f"- `{name}`: {meaning}." for name, meaning in asked))
     known = {
@@ -168,7 +168,7 @@ def enrichment_prompt(request: pb.EnrichRequest, chain: Chain, text_tokens: int)
 
 
 def read_enrichment(answer: Mapping[str, object], request: pb.EnrichRequest) -> pb.EnrichResponse:
-    """Reads what a model answered: only what was asked for, and of that only what is valid."""
+    """Reads a model's answer: only the requested fields, and only valid values."""
     labels = request.labels
     response = pb.EnrichResponse()
     if pb.ENRICHMENT_FIELD_SUMMARY in request.fields:
@@ -195,7 +195,7 @@ def _tags(value: object, known: Sequence[str]) -> Iterator[str]:
 
 
 def _label(value: object, known: Sequence[str]) -> str:
-    """A label on one line, as the library spells it if it has it; "" if it is none."""
+    """A label on one line, in the library's spelling if it has it; "" if it is invalid."""
     if not isinstance(value, str) or len(value) > MAX_LABEL * 2:
         return ""
     label = _one_line(value).strip(_TRIMMED)
@@ -206,7 +206,7 @@ def _label(value: object, known: Sequence[str]) -> str:
 
 
 def _summary(value: object, text: str) -> str:
-    """A summary in the script of the text; "" if it isn't one. What is too long ends with a sentence, or a word."""
+    """A summary in the script of the text, or "". A longer one is cut at the end of a sentence or word."""
     if not isinstance(value, str):
         return ""
     summary = "".join(character for character in _one_line(value) if character.isprintable())
@@ -218,7 +218,7 @@ def _summary(value: object, text: str) -> str:
 
 
 def _same_language(summary: str, text: str) -> bool:
-    """Whether a summary may be in its text's language, as far as script and English function words tell."""
+    """Whether a summary may be in its text's language, judging by script and English function words."""
     of_summary, of_text = detect_language(summary), detect_language(text)
     if of_text in _HAN or of_summary in _HAN:
         return of_text in _HAN and of_summary in _HAN

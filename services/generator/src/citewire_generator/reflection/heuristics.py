@@ -18,9 +18,9 @@ from citewire_verify.text.small_talk import is_small_talk
 from citewire_verify.text.terms import content_keys
 
 SUPPORT = 0.8
-"""Share of a sentence's topic words that one passage has to hold."""
+"""Share of a sentence's topic words that one passage must contain."""
 LEAST_UTILITY = 0.5
-"""Utility of an answer that holds none of the question's topic words: it says something, perhaps in other words."""
+"""Utility of an answer without any of the question's topic words: it may answer in other words."""
 
 _ARITHMETIC = re.compile(
     r"(?P<asked>what is|what's|calculate|compute|was ist|combien font)?(?P<sum>[\d\s.,+\-*/x×÷^()%=]{3,200})\??"
@@ -42,7 +42,7 @@ def decide(question: str) -> pb.DecideResponse:
 
 
 def assess(question: str, answer: str, passages: Sequence[pb.Passage]) -> pb.AssessResponse:
-    """Says how well passages support an answer, by the words that they share."""
+    """Assesses how well passages support an answer, by shared words."""
     sentences = [text for match in _SENTENCE.finditer(_MARKER.sub("", answer)) if (text := match.group().strip())]
     if not sentences or is_not_found(f"{sentences[0]}."):
         return pb.AssessResponse(supported=True, utility=0.0, usage=pb.TokenUsage(), heuristic=True)
@@ -56,7 +56,7 @@ def assess(question: str, answer: str, passages: Sequence[pb.Passage]) -> pb.Ass
 
 
 def condense(question: str, history: Sequence[Message]) -> pb.RewriteResponse:
-    """Adds the topic of the questions before to one that can't be understood without them; others stay as they are."""
+    """Adds the topic of earlier questions to a follow-up; other questions stay unchanged."""
     earlier = [message.content for message in history if message.role is Role.USER]
     text = question
     if earlier and is_follow_up(question, "\n".join(earlier)) and (named := topics(question, earlier)):
@@ -65,12 +65,12 @@ def condense(question: str, history: Sequence[Message]) -> pb.RewriteResponse:
 
 
 def hypothesise(question: str) -> pb.RewriteResponse:
-    """There is no passage without a model that writes one: the question stands for itself."""
+    """Returns the question itself, because only a model can write a passage."""
     return pb.RewriteResponse(text=question, fallback=True, usage=pb.TokenUsage(), heuristic=True)
 
 
 def _is_arithmetic(message: str) -> bool:
-    """Whether a message asks for a sum; a number, a date or a range alone may be what something is called."""
+    """Whether a message asks for arithmetic; a number, a date or a range alone may be a name."""
     match = _ARITHMETIC.fullmatch(message)
     if match is None or _OPERATION.search(match["sum"]) is None or _DATE.search(match["sum"]):
         return False

@@ -18,11 +18,11 @@ from citewire_ledger import Purpose
 log = get_logger(__name__)
 
 PlainModels: TypeAlias = WeakKeyDictionary[ChatProvider, set[str]]
-"""Models that take no schema, or no temperature."""
+"""Models that don't support a schema or a temperature."""
 
 
 class Judgement(Work):
-    """A judgement, as the engine sees it. A provider without a language model is left to the rules."""
+    """A judgement as an engine task. For a provider without a language model, rules are used."""
 
     def __init__(self, chain: Chain, purpose: Purpose, prompt: Prompt, plain: PlainModels) -> None:
         self.chain = chain
@@ -32,7 +32,7 @@ class Judgement(Work):
         self.text: str | None = None
 
     async def stream(self, chat_model: ChatModel) -> AsyncGenerator[Delta | End, None]:
-        """Asks a model, and keeps what it wrote in `text`; None stays there of one that is no language model."""
+        """Calls a model and stores its reply in `text`, which stays None for a provider without a language model."""
         self.text = None
         if not chat_model.model.remote:
             yield End(FinishReason.STOP, Usage())
@@ -52,11 +52,11 @@ class Judgement(Work):
         return self._prompt.messages
 
     async def _complete(self, chat_model: ChatModel) -> Completion:
-        """Asks one model: with a schema at temperature 0, or without, where it refuses that.
+        """Calls one model: with a schema at temperature 0, or without both if it rejects them.
 
-        A provider doesn't say in a way that could be relied on whether it is the schema or the temperature that its
-        model doesn't take, so a refused request is made once more without them, as a part of the same attempt: what
-        was refused isn't billed. That the model is so is remembered once it has worked.
+        Providers don't report reliably whether a model rejects the schema or the temperature, so a rejected request is
+        repeated without both, as part of the same attempt: rejected requests aren't billed. Once that has worked, it
+        is remembered for the model.
         """
         plain = ChatTask(
             model=chat_model.model.name,
@@ -78,5 +78,5 @@ class Judgement(Work):
         return completion
 
     def max_output_tokens(self, chat_model: ChatModel) -> int:
-        """What the prompt allows, or the model if that is less."""
+        """The prompt's limit, or the model's if that is lower."""
         return min(self._prompt.max_tokens, chat_model.model.max_completion_tokens or self._prompt.max_tokens)

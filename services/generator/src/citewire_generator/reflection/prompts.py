@@ -13,21 +13,21 @@ from citewire_generator.registry import Chain
 from citewire_generator.tokens import estimate_messages, estimate_tokens
 
 JUDGEMENT_TOKENS = 512
-"""Most tokens of a judgement. The object takes fifty; some models think first, and that counts."""
+"""Maximum tokens of a judgement. The object takes fifty, but thinking counts as well."""
 CONDENSED_TOKENS = 256
 PASSAGE_TOKENS = 384
 QUESTION_TOKENS = 1_000
-"""Most tokens of a question that a judgement reads: its beginning and its end."""
+"""Maximum tokens of a question in a judgement: its beginning and end."""
 TURN_TOKENS = 250
-"""Most tokens of an earlier message that a condensation reads."""
+"""Maximum tokens of an earlier message in a condensation."""
 FRAME_TOKENS = 32
-"""What tags and line ends around the parts of a prompt take."""
+"""Tokens of tags and line ends around the parts of a prompt."""
 JUDGED_TOKENS = 500
-"""Most tokens of a passage that is judged for its relevance."""
+"""Maximum tokens of a passage that is judged for its relevance."""
 NUMBER_TOKENS = 4
-"""What a passage's number takes in such a judgement."""
+"""Tokens of a passage's number in such a judgement."""
 HISTORY_TOKENS = 2_000
-"""Most tokens of all of them: a follow-up refers to what was said last."""
+"""Maximum tokens of all of them, because a follow-up refers to the latest messages."""
 
 _TAG = re.compile(r"<(?=/?(?:message|answer|conversation|question|document|labels|origin|tables)\b)", re.IGNORECASE)
 _MARKER_NUMBER = re.compile(r"\[(?:ref:|SOURCE )(\d{1,4})\]")
@@ -102,14 +102,14 @@ Reply with the passage and nothing else."""
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked."""
+    """A prompt for a model."""
 
     messages: tuple[Message, ...]
     """The prompt."""
     max_tokens: int
     """Most tokens that it may write."""
     json_schema: Mapping[str, object] | None = None
-    """What it is to write, where that is an object."""
+    """The schema of its reply, if that is an object."""
 
 
 def decision_prompt(question: str) -> Prompt:
@@ -120,7 +120,7 @@ def decision_prompt(question: str) -> Prompt:
 
 
 def assessment_prompt(request: pb.AssessRequest, chain: Chain) -> Prompt:
-    """Asks how good an answer is. The passages share the smallest window of the chain with it, cited ones first."""
+    """Asks how good an answer is. Passages, cited ones first, get the rest of the chain's smallest window."""
     question = tagged("question", shorten(request.question, QUESTION_TOKENS))
     room = _room(chain, _ASSESS, question, JUDGEMENT_TOKENS)
     answer = request.answer if room is None else shorten(request.answer, room // 2)
@@ -137,7 +137,7 @@ def assessment_prompt(request: pb.AssessRequest, chain: Chain) -> Prompt:
 
 
 def relevance_prompt(request: pb.JudgeRelevanceRequest, chain: Chain) -> tuple[Prompt, int]:
-    """Asks which passages have to do with a question; returns also how many fit the chain's smallest window."""
+    """Asks which passages are relevant to a question; also returns how many fit the chain's smallest window."""
     question = tagged("question", shorten(request.question, QUESTION_TOKENS))
     tokens = JUDGEMENT_TOKENS + NUMBER_TOKENS * len(request.passages)
     blocks = _blocks(request.passages, frozenset(), _room(chain, _RELEVANCE, question, tokens), JUDGED_TOKENS)
@@ -146,7 +146,7 @@ def relevance_prompt(request: pb.JudgeRelevanceRequest, chain: Chain) -> tuple[P
 
 
 def condensation_prompt(question: str, history: Sequence[Message]) -> Prompt:
-    """Asks for a follow-up in words that need no history."""
+    """Asks for a standalone version of a follow-up."""
     lines: list[str] = []
     left = HISTORY_TOKENS
     for message in reversed(history):
@@ -168,7 +168,7 @@ def passage_prompt(question: str) -> Prompt:
 
 
 def tagged(tag: str, text: str) -> str:
-    """Text of others between tags of ours, which it can't close."""
+    """Puts foreign text between our tags, which it can't close."""
     return f"<{tag}>\n{_inside(text)}\n</{tag}>"
 
 
@@ -178,13 +178,13 @@ def make_prompt(system: str, user: str, max_tokens: int, schema: Mapping[str, ob
 
 
 def shorten(text: str, tokens: int) -> str:
-    """Leaves out the middle of a text that is estimated at more than so many tokens."""
+    """Leaves out the middle of a text whose estimate exceeds a token limit."""
     cost = estimate_tokens(text)
     if cost <= tokens:
         return text
     keep = len(text)
     while keep > 0 and cost > tokens:
-        # The estimate isn't linear where scripts mix: a few rounds come close from above.
+        # The estimate isn't linear for mixed scripts: a few iterations approach the limit from above.
         keep = min(keep - 1, keep * tokens // cost)
         shortened = _without_middle(text, keep)
         cost = estimate_tokens(shortened)
@@ -199,7 +199,7 @@ def _without_middle(text: str, keep: int) -> str:
 
 
 def _room(chain: Chain, system: str, user: str, answer_tokens: int) -> int | None:
-    """Tokens that the smallest window of a chain leaves beside what is said anyway; None if no window is known."""
+    """Tokens left in a chain's smallest window besides the fixed parts; None if no window is known."""
     windows = [window for chat_model in chain if (window := chat_model.model.context_window)]
     if not windows:
         return None
@@ -210,13 +210,13 @@ def _room(chain: Chain, system: str, user: str, answer_tokens: int) -> int | Non
 def _blocks(
     passages: Sequence[pb.Passage], first: Set[int], tokens: int | None, most: int | None = None
 ) -> dict[int, str]:
-    """The passages that fit, in their order and by their numbers; the `first` ones go before the others.
+    """The passages that fit, in order and by number; the `first` ones take precedence.
 
     Args:
-        passages: All of them.
+        passages: All passages.
         first: Numbers, from 1.
-        tokens: Of all that fit together; None: as many as they have.
-        most: Of each, the heading aside; None: whole.
+        tokens: Maximum tokens of all together; None for no limit.
+        most: Maximum tokens of each, without the heading; None for no limit.
     """
     numbers = sorted(range(1, len(passages) + 1), key=lambda number: (number not in first, number))
     blocks: dict[int, str] = {}
@@ -233,7 +233,7 @@ def _blocks(
 
 
 def _inside(text: str) -> str:
-    """Text of others can't close our tags."""
+    """Prevents foreign text from closing our tags."""
     return _TAG.sub("‹", text)
 
 

@@ -14,13 +14,13 @@ from typing import cast
 MAX_REASON = 300
 """Longest reason in code points."""
 MAX_CONDENSED = 2_000
-"""Longest condensed question in code points: a longer one is no question."""
+"""Longest condensed question in code points; anything longer isn't a question."""
 MAX_PASSAGE = 4_000
-"""Longest hypothetical passage in code points; what is longer is cut."""
+"""Longest hypothetical passage in code points; a longer one is cut."""
 MAX_READ = 65_536
-"""Code points of a model's text that are read."""
+"""Maximum code points read of a model's text."""
 MAX_OBJECTS = 64
-"""Openings of objects that are tried."""
+"""Maximum number of opening braces that are tried."""
 
 _THOUGHTS_END = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
 _FENCE = re.compile(r"^\s*```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```\s*$", re.DOTALL)
@@ -72,7 +72,7 @@ def objects_of(text: str) -> Iterator[Mapping[str, object]]:
 
 
 def read_relevance(text: str, passages: int) -> frozenset[int] | None:
-    """Reads `{relevant}`, numbers of passages from 1; None if it isn't there, or if none of them is a passage's."""
+    """Reads `{relevant}`, passage numbers from 1; None if it isn't there, or if all numbers are invalid."""
     for answer in objects_of(text):
         numbers = answer.get("relevant")
         if not isinstance(numbers, list):
@@ -84,7 +84,7 @@ def read_relevance(text: str, passages: int) -> frozenset[int] | None:
 
 
 def read_condensed(text: str) -> str:
-    """Reads a question that stands alone, on one line; "" if there is none."""
+    """Reads a standalone question on one line; "" if there is none."""
     question = _one_line(_LABEL.sub("", _bare(text))).strip(_QUOTES)
     return question if len(question) <= MAX_CONDENSED else ""
 
@@ -111,7 +111,7 @@ def _number(value: object) -> float | None:
 
 
 def _after_thoughts(text: str) -> str:
-    """What follows the thinking that some models put between tags before they answer."""
+    """The text after thinking, which some models put between tags before they answer."""
     start = 0
     for match in _THOUGHTS_END.finditer(text, 0, MAX_READ):
         start = match.end()

@@ -47,11 +47,11 @@ from citewire_ledger import Purpose
 log = get_logger(__name__)
 
 SECONDS = 10.0
-"""Time of a judgement, retries and those that take over included."""
+"""Time limit of a judgement, including retries and takeovers."""
 FALLBACK_UTILITY = 0.7
-"""Utility of an answer that couldn't be assessed; such a one counts as supported."""
+"""Utility of an answer that couldn't be assessed, which counts as supported."""
 MARGIN_SECONDS = 0.25
-"""How long before the caller's deadline the fallback is given: after it nobody would hear it."""
+"""How long before the caller's deadline the fallback is returned, so that it still arrives."""
 
 _FAILED = "The model could not be asked{}, so the saved content is searched."
 _LATE = "The model did not decide in time{}, so the saved content is searched."
@@ -64,31 +64,31 @@ R = TypeVar("R", pb.DecideResponse, pb.AssessResponse, pb.RewriteResponse, pb.Fi
 
 @dataclass(frozen=True, slots=True)
 class _Reply:
-    """What a model replied."""
+    """A model's reply."""
 
     text: str | None
-    """What the model wrote; None if it failed, or if it isn't a language model."""
+    """The model's text; None if it failed, or if it isn't a language model."""
     usage: Usage = field(default_factory=Usage)
-    """Tokens spent."""
+    """Tokens used."""
     by_rule: bool = False
-    """Whether it isn't one."""
+    """Whether it isn't a language model."""
     failure: pb.JudgementFailure | None = None
     """The provider that failed, if any."""
 
     @property
     def at_fault(self) -> str:
-        """Who failed, as an addition to a sentence; "" if nobody did."""
+        """The failed provider, as an addition to a sentence; "" for none."""
         failure = self.failure
         return "" if failure is None else f" ({failure.provider}, model {failure.model})"
 
 
 class Reflector:
-    """Decides, assesses, judges relevance, rewrites, reads questions as queries of tables.
+    """Decides, assesses, judges relevance, rewrites, and writes table queries.
 
     Args:
         registry: The models.
         engine: Makes the calls.
-        seconds: Time of a judgement.
+        seconds: Time limit of a judgement.
     """
 
     def __init__(self, registry: Registry, engine: Engine | None = None, seconds: float = SECONDS) -> None:
@@ -98,7 +98,7 @@ class Reflector:
         self._plain: PlainModels = WeakKeyDictionary()
 
     async def decide(self, request: pb.DecideRequest, route: ModelRoute | None = None) -> pb.DecideResponse:
-        """Decides whether a question needs retrieval; it does where that can't be found out.
+        """Decides whether a question needs retrieval, by default that it does.
 
         Raises:
             CitewireError: There is no such model, or the call isn't paid for.
@@ -124,7 +124,7 @@ class Reflector:
         return pb.DecideResponse(needs_retrieval=needed, reason=reason or _NO_REASON, usage=usage)
 
     async def assess(self, request: pb.AssessRequest, route: ModelRoute | None = None) -> pb.AssessResponse:
-        """Judges an answer; it counts as supported, of utility 0.7, where that can't be found out.
+        """Assesses an answer, by default as supported with a utility of 0.7.
 
         Raises:
             CitewireError: There is no such model, or the call isn't paid for.
@@ -145,7 +145,7 @@ class Reflector:
     async def judge_relevance(
         self, request: pb.JudgeRelevanceRequest, route: ModelRoute | None = None
     ) -> pb.JudgeRelevanceResponse:
-        """Judges which passages have nothing to do with a question; none where that can't be found out.
+        """Judges which passages are irrelevant to a question, by default none.
 
         Raises:
             CitewireError: There is no such model, or the call isn't paid for.
@@ -166,10 +166,10 @@ class Reflector:
     async def rewrite(
         self, request: pb.RewriteRequest, history: Sequence[Message] = (), route: ModelRoute | None = None
     ) -> pb.RewriteResponse:
-        """Says a question in other words; it stays as it is where they can't be had.
+        """Rewrites a question, which by default stays unchanged.
 
         Args:
-            request: As the converters checked it.
+            request: The request, checked by the converters.
             history: Its earlier messages, oldest first.
             route: The models that may rewrite it.
 
@@ -194,7 +194,7 @@ class Reflector:
     async def fill_table_query(
         self, request: pb.FillTableQueryRequest, route: ModelRoute | None = None
     ) -> pb.FillTableQueryResponse:
-        """Reads a question as a query of one of some tables; none where no valid one is written.
+        """Writes a query of one of the tables for a question, by default none.
 
         Raises:
             CitewireError: There is no such model, or the call isn't paid for.
@@ -213,7 +213,7 @@ class Reflector:
         )
 
     async def _ask(self, chain: Chain, purpose: Purpose, prompt: Prompt) -> _Reply:
-        """Asks the models of a chain, within the time of a judgement and of the caller."""
+        """Calls the models of a chain, within the time limits of a judgement and of the caller."""
         work = Judgement(chain, purpose, prompt, self._plain)
         usage, failures = Usage(), list[pb.JudgementFailure]()
         left = deadline.remaining()
@@ -224,7 +224,7 @@ class Reflector:
                 async for event in events:
                     if isinstance(event, Ended):
                         usage = event.usage
-                    elif isinstance(event, pb.Notice):  # the next of the chain takes over
+                    elif isinstance(event, pb.Notice):  # the next model of the chain takes over
                         failures.append(_failure(chain[len(failures)]))
         except TimeoutError:
             if not scope.expired():
@@ -242,7 +242,7 @@ class Reflector:
 
 
 def _with_failure(response: R, reply: _Reply) -> R:
-    """A rule's response, and whose failure left it to the rule."""
+    """A rule's response, and the failure because of which the rule was used."""
     if reply.failure is not None:
         response.failure.CopyFrom(reply.failure)
     return response

@@ -27,11 +27,11 @@ from citewire_generator.tokens import estimate_messages
 from citewire_kit.enums import enum_number, enum_text
 
 OUTPUT_TOKENS: Final = 1024
-"""Most tokens of an answer. The object takes a hundred; some models think first, and that counts."""
+"""Maximum tokens of an answer. The object takes a hundred, but thinking counts as well."""
 TABLES_TOKENS: Final = 4_000
-"""Most tokens of the tables' descriptions."""
+"""Maximum tokens of the tables' descriptions."""
 _MOST_COLUMNS: Final = 60
-"""Columns of a table that are described."""
+"""Maximum described columns of a table."""
 _MOST_SAMPLES: Final = 3
 _SAMPLE_CHARS: Final = 40
 
@@ -83,7 +83,7 @@ class _Order(_Strict):
 
 
 class _Query(_Strict):
-    """What a model writes."""
+    """A model's reply."""
 
     table: Annotated[StrictInt, Field(ge=0)]
     filters: Annotated[list[_Filter], Field(max_length=50)]
@@ -94,7 +94,7 @@ class _Query(_Strict):
 
 
 def table_query_prompt(request: pb.FillTableQueryRequest, chain: Chain, today: date) -> Prompt:
-    """Asks for a query. The tables' descriptions are cut to what the chain's smallest window leaves."""
+    """Asks for a query. The tables' descriptions are cut to the room in the chain's smallest window."""
     system = _SYSTEM.format(today=today.isoformat())
     question = tagged("question", shorten(request.question, QUESTION_TOKENS))
     room = TABLES_TOKENS
@@ -110,10 +110,10 @@ def table_query_prompt(request: pb.FillTableQueryRequest, chain: Chain, today: d
 def read_table_query(
     text: str, tables: Sequence[table_pb2.TableInReach]
 ) -> tuple[int, table_pb2.TableQuery | None] | None:
-    """Reads what a model wrote: a table from 1 and its query, 0 where it is none; None if it isn't what was asked for.
+    """Reads a model's reply: a table from 1 and its query, 0 for none; None if it is invalid.
 
-    Every column must be one of the table's, and be computed with; a query computes something. One that fits several of
-    the tables is none: nothing tells which is meant.
+    All columns must belong to the table, and the query must compute something. A query that fits several of the tables
+    counts as none, because it is ambiguous.
     """
     for answer in objects_of(text):
         try:
@@ -172,7 +172,7 @@ def _described(number: int, each: table_pb2.TableInReach) -> str:
 
 
 def _schema(tables: Sequence[table_pb2.TableInReach]) -> Mapping[str, object]:
-    """What a model is to write; each member is required, as some providers have it."""
+    """The schema of the reply; all members are required, because some providers demand it."""
     names = sorted({column.name for each in tables for column in each.table.columns[:_MOST_COLUMNS]})
     column: dict[str, Any] = {"type": "string", "enum": ["", *names]}
     part: dict[str, Any] = {"type": "string", "enum": ["", "year", "quarter", "month", "day", "year_month"]}
