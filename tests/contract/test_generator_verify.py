@@ -85,14 +85,14 @@ async def test_brackets_in_code_are_no_markers() -> None:
 
 async def test_what_is_wrong_is_named() -> None:
     assert await refuse(pb.VerifyRequest(answer=" \n")) == [
-        "answer: must hold more than white space",
-        "passages: must hold at least one passage",
+        "answer: must contain more than white space",
+        "passages: must contain at least one passage",
     ]
     long = pb.VerifyRequest(answer="a" * 131_073, passages=[pb.Passage(text=" "), pb.Passage(text="ok", url="\0")])
     assert await refuse(long) == [
         "answer: must be at most 131,072 bytes of UTF-8",
-        "passages[0].text: must hold more than white space",
-        "passages[1].url: must not hold NUL characters",
+        "passages[0].text: must contain more than white space",
+        "passages[1].url: must not contain NUL characters",
     ]
     many = pb.VerifyRequest(answer="ok", passages=[pb.Passage(text="ok")] * 1001, marker_style=99)  # pyright: ignore[reportArgumentType] # not a value
     assert await refuse(many) == ["passages: must be at most 1000", "marker_style: isn't a value of its enum"]

@@ -226,7 +226,7 @@ async def test_anthropics_client_gets_errors_of_its_own_kinds(
             marks=pytest.mark.client(
                 "openai",
                 "Chat completions, `logprobs`",
-                refused="logprobs: must be false or absent: no provider's are passed on",
+                refused="logprobs: must be false or absent: those of providers aren't passed on",
             ),
         ),
         pytest.param(
@@ -349,7 +349,7 @@ async def test_openais_responses_are_refused_with_what_to_do(
             marks=pytest.mark.client(
                 "anthropic",
                 "`document` blocks",
-                refused="a block of type document can't be read: bring it as search_result, or add it to the library",
+                refused="a block of type document can't be read: send it as search_result, or add it to the library",
             ),
         ),
         pytest.param(
@@ -364,7 +364,7 @@ async def test_openais_responses_are_refused_with_what_to_do(
             marks=pytest.mark.client(
                 "anthropic",
                 "`image` blocks",
-                refused="a block of type image can't be read: ask for pictures with POST /v1/chat/completions",
+                refused="a block of type image can't be read: send images with POST /v1/chat/completions",
             ),
         ),
     ],
