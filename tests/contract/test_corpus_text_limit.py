@@ -20,6 +20,6 @@ async def test_too_much_text_is_refused_before_it_is_stored(me: Caller, owner: p
     with pytest.raises(CitewireError) as refused:
         await me.upload(pb.UploadHeader(file_name="big.txt"), b"word " * 20_001)
     assert (refused.value.code, refused.value.reason) == (Code.RESOURCE_EXHAUSTED, "TOO_LARGE")
-    assert refused.value.message == "the file holds more than 100,000 characters of text: split it"
+    assert refused.value.message == "the file has more than 100,000 characters of text: split it"
     assert_nothing_stored(owner)
     assert (await me.upload(pb.UploadHeader(file_name="fits.txt"), b"word " * 20_000)).document_id > 0

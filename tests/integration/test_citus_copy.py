@@ -329,7 +329,7 @@ async def test_what_stands_in_the_way_is_named(pair: DatabasePair, plain_databas
     async with copying(pair.plain, pair.citus) as current:
         with pytest.raises(CopyError, match="migrations of the two differ"):
             await switch(current)
-    with pytest.raises(ClusterError, match="is no superuser"):
+    with pytest.raises(ClusterError, match="isn't a superuser"):
         async with Side.open(pair.plain.dsn("citewire_corpus"), "the source", "X"):
             pass
 

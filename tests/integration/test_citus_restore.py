@@ -251,7 +251,7 @@ async def test_a_point_that_would_not_be_restored_is_refused(backup: Backup, lib
 
     async with Cluster.open(library.owner_dsn, print) as cluster:
         for name in ("", "a b", "x" * 64):
-            with pytest.raises(ClusterError, match="is no name of a point"):
+            with pytest.raises(ClusterError, match="isn't a valid name of a point"):
                 await make_restore_point(cluster, name, {})
         with pytest.raises(ClusterError, match=r"citus\.recover_2pc_interval.* must be -1"):
             await readdress(cluster, {})
@@ -264,7 +264,7 @@ async def test_a_point_that_would_not_be_restored_is_refused(backup: Backup, lib
                 await make_restore_point(cluster, "p", {})
             # An archive that is full or away is told, as the point can't be restored yet.
             archive("false")
-            late = f"{worker.socket_dir}:5432: the point is made, but its archive hasn't got"
+            late = f"{worker.socket_dir}:5432: the point exists, but the required"
             with pytest.raises(ClusterError, match=late):
                 await make_restore_point(cluster, "late", {}, wait_seconds=2)
             await archives(cluster, ["on", "on", "fails"])

@@ -164,7 +164,7 @@ def why_unreadable(head: bytes, *, images: bool = False) -> str:
     if _looks_like_utf16(head):
         return ""
     binary = b"\0" in head or len(_CONTROL.findall(head)) > _CONTROL_SHARE * max(len(head), 100)
-    return "it holds binary data" if binary else ""
+    return "it contains binary data" if binary else ""
 
 
 @cache

@@ -77,8 +77,8 @@ def test_content_decides_and_not_the_name(tmp_path: Path) -> None:
     binary = {
         "a.md": (b"\x89PNG\r\n\x1a\n\0", "it is a PNG image"),
         "b.txt": (b"7z\xbc\xaf\x27\x1c\0", "it is a 7z archive"),
-        "c.py": (bytes(range(256)), "it holds binary data"),
-        "d.csv": (b"\x01\x02\x03\x04" * 50, "it holds binary data"),
+        "c.py": (bytes(range(256)), "it contains binary data"),
+        "d.csv": (b"\x01\x02\x03\x04" * 50, "it contains binary data"),
     }
     for name, (content, _) in binary.items():
         (folder / name).write_bytes(content)

@@ -217,7 +217,7 @@ class NodeGuard:
         if silent is None or silent:
             log.warning("nodes_silent", nodes=silent)
             raise Unavailable(
-                "this needs all nodes of the database, and one doesn't respond",
+                "this needs all nodes of the database, and one doesn't answer",
                 reason="DATABASE_UNAVAILABLE",
                 retry_after=AGAIN_SECONDS,
             )

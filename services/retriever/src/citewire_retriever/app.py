@@ -49,9 +49,9 @@ from citewire_retriever.tuning import SearchTuning
 log = get_logger(__name__)
 
 _PING_SECONDS: Final = 1.0
-"""A database that doesn't answer within this is away."""
+"""Time after which a database that doesn't respond counts as unreachable."""
 _READ_FILES: Final = 1000
-"""Files after which the process is replaced that forks the processes which read them."""
+"""Number of files after which the fork server is replaced."""
 
 
 async def serve(settings: RetrieverSettings) -> None:
@@ -60,14 +60,14 @@ async def serve(settings: RetrieverSettings) -> None:
 
 
 async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServer:
-    """Starts the server; health says SERVING while the database answers.
+    """Starts the server; health reports SERVING while the database responds.
 
     Args:
-        stack: Takes what must be closed.
+        stack: Receives everything that must be closed.
         settings: The process's settings.
 
     Raises:
-        StartupError: An address is taken, or the connection string is malformed.
+        StartupError: An address is in use, or the connection string is malformed.
     """
     metrics_server = start_metrics_server(settings)
     init_limits(Measure.STORED_BYTES)
@@ -111,7 +111,7 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
 
 
 def _receiver(settings: RetrieverSettings) -> Receiver:
-    """Receives files, and fetches those that uploads name by address."""
+    """Builds the receiver of files, which also fetches uploads by URL."""
     limits = FetchLimits(settings.upload_max_bytes, settings.fetch_seconds)
     return Receiver(
         ReceivingLimits(
@@ -125,7 +125,7 @@ def _receiver(settings: RetrieverSettings) -> Receiver:
 
 
 async def _open_locator(stack: AsyncExitStack, settings: RetrieverSettings, content: PostgresContent) -> Locator:
-    """Finds quotes in originals."""
+    """Builds the locator of quotes in originals."""
     processes = settings.locate_processes
     rules = _rules(settings, seconds=settings.locate_seconds, memory_mib=settings.locate_memory_mib)
     sandbox, folder = await _open_sandbox(stack, settings, rules, processes)
@@ -133,7 +133,7 @@ async def _open_locator(stack: AsyncExitStack, settings: RetrieverSettings, cont
 
 
 async def _open_tables(stack: AsyncExitStack, settings: RetrieverSettings, content: PostgresContent) -> TableReader:
-    """Computes over the tables of originals."""
+    """Builds the service for computing over tables of originals."""
     processes = settings.table_processes
     rules = _rules(settings, seconds=settings.table_seconds, memory_mib=settings.table_memory_mib)
     sandbox, folder = await _open_sandbox(stack, settings, replace(rules, tables=True), processes)
@@ -143,7 +143,7 @@ async def _open_tables(stack: AsyncExitStack, settings: RetrieverSettings, conte
 async def _open_sandbox(
     stack: AsyncExitStack, settings: RetrieverSettings, rules: SandboxRules, processes: int
 ) -> tuple[Sandbox, Path]:
-    """Reads originals in confined processes, started when the first is needed, and has a folder for them."""
+    """Builds the reader of originals in sandboxed processes, started on first use, with a folder for them."""
     sandbox = await stack.enter_async_context(Sandbox.open(rules, processes=processes, at_once=False))
     return sandbox, stack.enter_context(spool_folder(settings.spool_dir))
 
@@ -161,7 +161,7 @@ def _rules(settings: RetrieverSettings, *, seconds: float, memory_mib: int) -> S
 
 
 async def _start_sampling(stack: AsyncExitStack, settings: RetrieverSettings) -> RecallSampler | None:
-    """Measures recall beside the searches, on connections of its own; None if it is switched off."""
+    """Builds the background measurement of recall, with its own connections; None if it is disabled."""
     if not settings.recall_sample_rate:
         return None
     sampling = Sampling(
@@ -186,7 +186,7 @@ async def _start_sampling(stack: AsyncExitStack, settings: RetrieverSettings) ->
 
 
 async def _follow(retrieval: RetrievalService, server: GrpcServer, seconds: float) -> None:
-    """Keeps health what the database says."""
+    """Updates health according to the database."""
     serving: bool | None = None
     while True:
         try:

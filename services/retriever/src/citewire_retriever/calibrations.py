@@ -12,15 +12,15 @@ from citewire_retriever.model import Space, SpaceScale
 
 
 def built_in(space: Space) -> Calibration | None:
-    """Returns what comes with the server for a space's model; None: nobody measured it.
+    """Returns the built-in calibration for a space's model; None if there is none.
 
-    A model is known by its name, with or without an organisation in front (`org/name`), and its dimensions.
+    A model is identified by its name, with or without an organisation prefix (`org/name`), and its dimensions.
     """
     return _BUILT_IN.get((space.model.rpartition("/")[2], space.dimensions))
 
 
 def effective(space: Space, stored: Calibration | None, *, report: bool = False) -> Calibration | None:
-    """Returns what applies: what the organisation stored, as a whole, or else what comes with the server."""
+    """Returns the effective calibration: the organisation's, as a whole, or else the built-in one."""
     if stored is not None:
         return stored
     result = built_in(space)
@@ -34,7 +34,7 @@ def effective(space: Space, stored: Calibration | None, *, report: bool = False)
 
 
 def built_in_scale(space: Space) -> SpaceScale | None:
-    """Returns what similarities are in a space, until a worker has measured it for the organisation; None: unknown."""
+    """Returns a space's built-in scale, used until a worker has measured it for the organisation; None if unknown."""
     return _SCALES.get((space.model.rpartition("/")[2], space.dimensions))
 
 

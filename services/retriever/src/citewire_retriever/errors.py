@@ -7,29 +7,29 @@ from citewire_kit.errors import FailedPrecondition, NotFound, PermissionDenied
 from citewire_retriever.model import Scope, Space
 
 _MAX_NAMED: Final = 250
-"""Characters of ids that an error's metadata can carry."""
+"""Maximum characters of ids in an error's metadata."""
 
 
 def documents_not_found(document_ids: Sequence[int]) -> NotFound:
-    """Returns the one error for documents that don't exist and for those of other tenants, which names them."""
+    """Returns the common error for nonexistent documents and those of other tenants, which lists them."""
     return _not_found("document", document_ids, "DOCUMENT_NOT_FOUND")
 
 
 def scope_not_found(scope: Scope, unknown_ids: Sequence[int]) -> NotFound:
-    """Returns the error for what a scope names and the caller doesn't have; the id 0 stands for its collection."""
+    """Returns the error for parts of a scope that the caller doesn't have; the id 0 means its collection."""
     return collection_not_found(scope.collection) if 0 in unknown_ids else documents_not_found(unknown_ids)
 
 
 def collection_not_found(name: str) -> NotFound:
-    """Returns the one error for a collection that doesn't exist and for one of another tenant."""
+    """Returns the common error for a nonexistent collection and one of another tenant."""
     return NotFound(f"there is no collection {name!r}", reason="COLLECTION_NOT_FOUND", metadata={"collection": name})
 
 
 def access_missing(what: str, needed: str) -> PermissionDenied:
-    """Returns the error for what the caller may see, and not do.
+    """Returns the error for an action on something that the caller may only see.
 
     Args:
-        what: What may not be done, such as "change document 7".
+        what: The action, such as "change document 7".
         needed: The access that it needs: `write` or `manage`.
     """
     return PermissionDenied(
@@ -38,12 +38,12 @@ def access_missing(what: str, needed: str) -> PermissionDenied:
 
 
 def chunks_not_found(chunk_ids: Sequence[int]) -> NotFound:
-    """Returns the one error for chunks that don't exist and for those of other tenants, which names them."""
+    """Returns the common error for nonexistent chunks and those of other tenants, which lists them."""
     return _not_found("chunk", chunk_ids, "CHUNK_NOT_FOUND")
 
 
 def space_mismatch(current: Space) -> FailedPrecondition:
-    """Returns the error for a vector of a space that doesn't serve; its metadata gives the current one."""
+    """Returns the error for a vector of a space that isn't served; its metadata has the current one."""
     return FailedPrecondition(
         "the vector belongs to an embedding space that isn't served: embed the question again in the current one",
         reason="SPACE_MISMATCH",

@@ -55,28 +55,28 @@ OPERATORS: Final = EnumMap(Operator, pb.Operator)
 
 @dataclass(frozen=True, slots=True)
 class All:
-    """True if every member is; an empty one is true."""
+    """True if all members are true; also if it is empty."""
 
     members: tuple["Filter", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """True if at least one member is; an empty one is false."""
+    """True if at least one member is true; false if it is empty."""
 
     members: tuple["Filter", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """True if its member isn't."""
+    """True if its member is false."""
 
     member: "Filter"
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A comparison of one field. Make it with `comparison`, which checks it."""
+    """A comparison of one field. Create it with `comparison`, which checks it."""
 
     field: TextField | TimeField | Literal["tags", "id", "metadata"]
     path: tuple[str, ...]
@@ -90,7 +90,7 @@ Filter: TypeAlias = All | AnyOf | Not | Comparison
 
 
 def invalid_filter(where: str, message: str) -> InvalidArgument:
-    """Returns the error that says which part of a filter is wrong; `where` is its path, such as `filter.all[2]`."""
+    """Returns the error for an invalid part of a filter; `where` is its path, such as `filter.all[2]`."""
     return InvalidArgument(f"{where}: {message}", reason="INVALID_FILTER", violations=[FieldViolation(where, message)])
 
 
@@ -102,7 +102,7 @@ def filter_from_proto(where: str, message: pb.Filter) -> Filter:
         message: The filter.
 
     Raises:
-        InvalidArgument: It isn't of the grammar, or too large (reason `INVALID_FILTER`).
+        InvalidArgument: It is malformed or too large (reason `INVALID_FILTER`).
     """
     nodes = 0
 
@@ -121,29 +121,29 @@ def filter_from_proto(where: str, message: pb.Filter) -> Filter:
             )
             return All(read_members) if kind == "all" else AnyOf(read_members)
         if kind == "not":
-            # `not` is a word of Python's: the field has no attribute of that name.
+            # `not` is a keyword of Python, so the field has no such attribute.
             return Not(read(f"{at}.not", getattr(node, "not"), depth + 1))
         if kind == "comparison":
             op = OPERATORS.from_proto(node.comparison.op)
             if op is None:
                 raise invalid_filter(f"{at}.op", f"must be one of {', '.join(Operator)}")
             return comparison(at, node.comparison.field, op, _value(at, node.comparison.value))
-        raise invalid_filter(at, "must hold exactly one of all, any, not and a comparison")
+        raise invalid_filter(at, "must contain exactly one of all, any, not and a comparison")
 
     return read(where, message, 1)
 
 
 def comparison(where: str, field: str, op: Operator, value: Scalar | tuple[Scalar, ...] | None) -> Comparison:
-    """Makes a comparison.
+    """Creates a comparison.
 
     Args:
         where: Path of this part in the request, for errors.
         field: The field as the grammar names it, such as `title` or `metadata.author.name`.
         op: The operator.
-        value: What to compare with; a tuple if the request holds a list, None if it holds null or an object.
+        value: The value to compare with; a tuple for a list in the request, None for null or an object.
 
     Raises:
-        InvalidArgument: The comparison isn't of the grammar (reason `INVALID_FILTER`).
+        InvalidArgument: The comparison is malformed (reason `INVALID_FILTER`).
     """
     name, path = _field(where, field)
     values = _values(where, op, value)
@@ -214,15 +214,15 @@ def _values(where: str, op: Operator, value: Scalar | tuple[Scalar, ...] | None)
 
 def _no_odd_characters(where: str, text: str) -> None:
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise invalid_filter(where, "must hold neither NUL characters nor lone surrogates")
+        raise invalid_filter(where, "must contain neither NUL characters nor lone surrogates")
 
 
 _RFC3339: Final = re.compile(r"\d{4}-\d{2}-\d{2}([Tt ]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2}))?")
 
 
 def _time(where: str, text: str) -> str:
-    """Returns the moment in UTC with microseconds, as Postgres reads it."""
-    problem = "must be a date as RFC 3339 writes it, such as 2026-05-01T12:00:00Z or 2026-05-01"
+    """Returns the time in UTC with microseconds, in the form that Postgres reads."""
+    problem = "must be a date as in RFC 3339, such as 2026-05-01T12:00:00Z or 2026-05-01"
     if _RFC3339.fullmatch(text) is None:
         raise invalid_filter(f"{where}.value", problem)
     try:

@@ -5,26 +5,26 @@ from pathlib import PurePosixPath
 from typing import Final
 
 SEPARATOR = " > "
-"""Joins the headings of a section's path."""
+"""Separator between the headings of a section's path."""
 
 
 def heading(title: str, section: str) -> str:
     """Returns a document's title and, one line below, the headings of a section."""
-    # A document's first heading usually is its title, which the file's name may lead: once is enough.
+    # A document's first heading usually is its title, which may follow the file's name: it isn't repeated.
     names = [part for part in section.split(SEPARATOR) if part and not f": {title}".endswith(f": {part}")]
     return "\n".join(part for part in (title, SEPARATOR.join(names)) if part)
 
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _MOST_NAME: Final = 80
-"""Characters of a file's name that are taken."""
+"""Maximum characters used of a file's name."""
 
 
 def named(title: str, file_name: str) -> str:
-    """Returns a document's title, led by the words of its file's name if the title lacks a word of them.
+    """Returns a document's title, preceded by the words of its file's name if the title lacks any of them.
 
-    People find a file by its name: that of a report says company and year, where its title may be the authority's. A
-    name of numbers and signs alone says nothing.
+    People find a file by its name: a report's has company and year, while its title may be the authority's form. A name
+    of only numbers and signs is ignored.
     """
     stem = PurePosixPath(file_name.replace("\\", "/")).stem if "." in file_name.strip(".") else file_name
     words = _WORD.findall(stem)

@@ -22,18 +22,18 @@ SQL: Final = load_queries("citewire_retriever.citus", "queries.sql")
 _CONNECT_SECONDS: Final = 10
 _POLL_SECONDS: Final = 1.0
 _LOCK: Final = 7_205_181_034
-"""Advisory lock of whoever changes the cluster."""
+"""Advisory lock for changes of the cluster."""
 
 Connection = AsyncConnection[tuple[Any, ...]]
 Say = Callable[[str], None]
 
 
 class ClusterError(StartupError):
-    """What was asked for can't be done; the message says why, and what would help."""
+    """A request that can't be fulfilled; the message says why and what would help."""
 
 
 class NodeAddress(NamedTuple):
-    """Where a node is, as the coordinator and the other nodes reach it."""
+    """A node's address, as reachable from the coordinator and the other nodes."""
 
     host: str
     port: int
@@ -44,7 +44,7 @@ class NodeAddress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A server of the cluster, as the coordinator's catalogue has it."""
+    """A server of the cluster, according to the coordinator's catalogue."""
 
     node_id: int
     address: NodeAddress
@@ -55,10 +55,10 @@ class Node:
 
 
 def parse_address(text: str) -> NodeAddress:
-    """Reads HOST or HOST:PORT (5432 if none is given); an IPv6 address with a port stands in brackets.
+    """Reads HOST or HOST:PORT (5432 by default); an IPv6 address with a port must be in brackets.
 
     Raises:
-        ClusterError: The port is no port.
+        ClusterError: The port is invalid.
     """
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
@@ -73,7 +73,7 @@ def parse_address(text: str) -> NodeAddress:
 
 
 async def connect(dsn: str, what: str, *, wait_seconds: float = 0) -> Connection:
-    """Connects as the schema's owner, and waits so long for a server that doesn't answer yet.
+    """Connects as the schema's owner, waiting for a server that doesn't respond yet.
 
     Raises:
         ClusterError: It can't.
@@ -107,9 +107,9 @@ class Cluster:
 
         Args:
             dsn: Connection string of the schema's owner.
-            say: Gets what the operator should know.
-            empty: Whether it may be without our tables yet.
-            wait_seconds: Longest wait for a server that doesn't answer yet.
+            say: Receives messages for the operator.
+            empty: Whether it may still lack our tables.
+            wait_seconds: Maximum wait for a server that doesn't respond yet.
 
         Raises:
             ClusterError: It can't be reached, or isn't the coordinator of a cluster with our tables.
@@ -130,7 +130,7 @@ class Cluster:
         """Executes a named query.
 
         Raises:
-            ClusterError: The cluster refuses.
+            ClusterError: The cluster reports an error.
         """
         try:
             return await (await self.connection.execute(SQL[name], values)).fetchall()
@@ -138,7 +138,7 @@ class Cluster:
             raise ClusterError(describe_error(exc)) from exc
 
     async def require_nodes(self) -> None:
-        """Raises ClusterError if a node doesn't answer, or isn't set up for moves by logical replication."""
+        """Raises ClusterError if a node doesn't respond, or isn't set up for moves by logical replication."""
         names = {node.node_id: str(node.address) for node in await self.nodes()}
         for node_id, answers, result in await self.rows("node_details"):
             name = names.get(node_id, f"node {node_id}")
@@ -148,13 +148,13 @@ class Cluster:
 
     @asynccontextmanager
     async def alone(self) -> AsyncGenerator[None, None]:
-        """Waits until nobody else changes the cluster, such as an earlier command that was killed; and cleans up."""
+        """Waits for other changes of the cluster, such as those of a killed command, and cleans up."""
         told = False
         while not (
             await (await self.connection.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,))).fetchone() or (False,)
         )[0]:
             if not told:
-                self.say("another command changes the cluster; waiting for it")
+                self.say("another command is changing the cluster; waiting for it")
                 told = True
             await asyncio.sleep(_POLL_SECONDS)
         try:
@@ -166,7 +166,7 @@ class Cluster:
                 await self.connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
 
     async def with_progress(self, act: Awaitable[Any]) -> None:
-        """Waits for what moves or splits shards, and says how far it is."""
+        """Waits for running moves and splits of shards, and reports their progress."""
         watching = asyncio.create_task(self._watch())
         try:
             await act
@@ -187,7 +187,7 @@ class Cluster:
 
 
 def describe_move(row: tuple[Any, ...]) -> str:
-    """Says in words what a row of the query `moves` does."""
+    """Describes a row of the query `moves` in words."""
     operation, source, source_port, target, target_port, tables, size, done, status = row
     share = f", {min(100, 100 * done // size)} % of {size / 2**20:.0f} MiB" if size else ""
     where = f"{source}:{source_port} to {target}:{target_port}"
@@ -210,7 +210,7 @@ async def require_cluster(connection: Connection, *, empty: bool = False) -> Non
 
 
 async def add_node(cluster: Cluster, address: NodeAddress, *, wait_seconds: float = 0) -> bool:
-    """Adds a node; False if it is there already. It gets shards by `rebalance` or `move`.
+    """Adds a node; False if it already exists. It gets shards by `rebalance` or `move`.
 
     Raises:
         ClusterError: It can't be reached, or isn't set up as a node of this cluster.
@@ -228,13 +228,13 @@ async def add_node(cluster: Cluster, address: NodeAddress, *, wait_seconds: floa
 
 
 async def move(cluster: Cluster, org: str, to: NodeAddress | None, *, together: bool) -> bool:
-    """Gives an organisation a group of shards of its own, and moves that to a node; False if it is so already.
+    """Gives an organisation its own group of shards, and moves that to a node; False if nothing has to be done.
 
     Args:
-        cluster: Where.
-        org: Its id.
-        to: The node; None: where it is.
-        together: Move the group of shards as it is, with all organisations in it.
+        cluster: The cluster.
+        org: The organisation's id.
+        to: The node; None for the current one.
+        together: Move the existing group of shards, with all organisations in it.
 
     Raises:
         ClusterError: It can't be done.
@@ -280,12 +280,12 @@ async def _copies_identified(cluster: Cluster) -> AsyncGenerator[None, None]:
 
 
 async def rebalance(cluster: Cluster, strategy: str, *, wait: bool) -> bool:
-    """Spreads shards evenly over the nodes; False if they are. One that runs already is followed.
+    """Distributes shards evenly over the nodes; False if they already are. A running rebalance is followed.
 
     Args:
-        cluster: Where.
+        cluster: The cluster.
         strategy: `by_disk_size` or `by_shard_count`.
-        wait: Whether to follow it to its end; the coordinator goes on with it either way.
+        wait: Whether to follow it to its end; the coordinator continues either way.
 
     Raises:
         ClusterError: It can't be started, or failed.
@@ -304,7 +304,7 @@ async def rebalance(cluster: Cluster, strategy: str, *, wait: bool) -> bool:
 
 
 async def _follow(cluster: Cluster) -> None:
-    while (job := await _job(cluster)) is not None and job.runs:  # noqa: ASYNC110 # nobody tells us
+    while (job := await _job(cluster)) is not None and job.runs:  # noqa: ASYNC110 # nothing notifies us
         await asyncio.sleep(_POLL_SECONDS)
     if job is not None and job.state != "finished":
         tasks = await cluster.rows("failed_tasks", {"job_id": job.job_id})
@@ -344,7 +344,7 @@ async def _find(cluster: Cluster, org: str) -> _Place:
 
 
 async def _prepare_node(cluster: Cluster, address: NodeAddress, wait_seconds: float) -> None:
-    """Makes the extension on a new node, which Citus doesn't, and checks the node's settings."""
+    """Creates the extension on a new node, which Citus doesn't do, and checks the node's settings."""
     dsn = make_conninfo(cluster.dsn, host=address.host, hostaddr="", port=address.port)
     row = await (await cluster.connection.execute(SQL["engine"])).fetchone()
     version = row[0] if row else None
@@ -372,9 +372,9 @@ def _require_settings(name: str, details: Mapping[str, Any]) -> None:
             " Set it to logical, and restart the server"
         )
     if details["synchronous_commit"] == "off":
-        # A move waits for what is in the log, and copies what was flushed: measured, 0.24 s of commits were lost.
+        # A move waits for the log, but copies only what was flushed: 0.24 s of commits were lost in a measurement.
         raise ClusterError(
-            f"{name} has synchronous_commit = off: a move would lose what was committed last. Set it to on, and reload"
+            f"{name} has synchronous_commit = off: a move would lose the latest commits. Set it to on, and reload"
         )
     if not details["max_prepared_transactions"]:
         raise ClusterError(
@@ -383,6 +383,6 @@ def _require_settings(name: str, details: Mapping[str, Any]) -> None:
 
 
 def describe_error(exc: psycopg.Error) -> str:
-    """What the database says of an error, with its details."""
+    """The database's error message with its details."""
     parts = (exc.diag.message_primary or str(exc).strip(), exc.diag.message_detail, exc.diag.message_hint)
     return ". ".join(part for part in parts if part)

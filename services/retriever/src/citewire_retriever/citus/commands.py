@@ -43,10 +43,10 @@ class CopySettings(MigrateSettings):
 
 
 def add_cluster(commands: "Commands") -> None:
-    """Adds the command `cluster` and its own to a parser's commands."""
+    """Adds the command `cluster` and its subcommands to a parser's commands."""
     parser = commands.add_parser("cluster", help="manage the nodes of a Citus cluster, as the schema's owner")
     acts = parser.add_subparsers(dest="act", required=True)
-    status = acts.add_parser("status", help="nodes, their shares of organisations, and what is being moved")
+    status = acts.add_parser("status", help="nodes, their shares of organisations, and running moves")
     status.add_argument("--json", action="store_true", help="as one JSON object")
     acts.add_parser("watch", help="serve the status of the nodes as metrics until stopped")
     adding = acts.add_parser("add-node", help="add nodes; they get shards by `rebalance` or `move`")
@@ -59,7 +59,7 @@ def add_cluster(commands: "Commands") -> None:
     moving.add_argument("--to", metavar="HOST[:PORT]", required=True, help="the node")
     moving.add_argument("--together", action="store_true", help="together with the organisations that share its shards")
     pointing = acts.add_parser("restore-point", help="make a point to which all nodes can be restored together")
-    pointing.add_argument("name", metavar="NAME", help="as recovery_target_name takes it")
+    pointing.add_argument("name", metavar="NAME", help="as for recovery_target_name")
     pointing.add_argument(
         "--also",
         choices=("gateway", "ledger"),
@@ -132,7 +132,7 @@ async def _run(parsed: argparse.Namespace, dsn: str, wait_seconds: float) -> Non
 
 
 async def _add_nodes(dsn: str, addresses: Sequence[NodeAddress], wait_seconds: float) -> None:
-    """Adds them one after the other; a cluster has nodes before it has tables, so that `migrate` spreads these."""
+    """Adds nodes one after the other; a cluster needs nodes before its tables, which `migrate` distributes."""
     async with Cluster.open(dsn, _say, empty=True, wait_seconds=wait_seconds) as cluster:
         for address in addresses:
             if await add_node(cluster, address, wait_seconds=wait_seconds):
@@ -151,7 +151,7 @@ def _parse_pairs(texts: Sequence[str]) -> dict[NodeAddress, NodeAddress]:
     for text in texts:
         old, separator, new = text.partition("=")
         if not separator:
-            raise ClusterError(f"{text!r} is no pair of addresses: give OLD=NEW, each as HOST or HOST:PORT")
+            raise ClusterError(f"{text!r} isn't a pair of addresses: give OLD=NEW, each as HOST or HOST:PORT")
         pairs[parse_address(old)] = parse_address(new)
     return pairs
 

@@ -28,11 +28,11 @@ log = get_logger(__name__)
 PREFIX: Final = "CITEWIRE_RETRIEVER_"
 _PORT_SETTING: Final = "CITEWIRE_CLUSTER_METRICS_PORT"
 _LOOK_SECONDS: Final = 60.0
-"""A look that takes longer is given up, as nothing would be known meanwhile."""
+"""Time limit of a query, after which it is given up."""
 
 
 class WatchSettings(MigrateSettings):
-    """Settings of `cluster watch`: the owner's, and where the metrics are."""
+    """Settings of `cluster watch`: the owner's connection, and the address of the metrics."""
 
     model_config = settings_config(PREFIX)
 
@@ -43,12 +43,12 @@ class WatchSettings(MigrateSettings):
     """Port of the metrics server; 0 takes a free one (tests)."""
 
     watch_seconds: float = Field(default=30.0, gt=0, validation_alias=AliasChoices("CITEWIRE_CLUSTER_WATCH_SECONDS"))
-    """Seconds between two looks. Each asks every shard of one small table."""
+    """Seconds between two queries. Each reads every shard of one small table."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """A gauge of each node; None where it isn't known."""
+    """A gauge per node; None if unknown."""
 
     name: str
     says: str
@@ -68,28 +68,28 @@ def _behind(node: NodeStatus) -> float | None:
 
 
 _OF_NODES: Final = (
-    _Series("up", "Whether the node answers and is active.", lambda node: node.answers and node.active),
+    _Series("up", "Whether the node responds and is active.", lambda node: node.answers and node.active),
     _Series("shard_groups", "Groups of shards on the node.", lambda node: node.shard_groups),
     _Series("organisations", "Organisations on the node that have published something.", lambda n: n.organisations),
     _Series("chunks", "Chunks on the node.", lambda node: node.chunks),
     _Series("bytes", "Bytes of the shards on the node.", lambda node: node.bytes),
     _Series("standbys", "Standby servers that stream from the node.", lambda node: _known(node, _streaming(node))),
-    _Series("standby_behind_bytes", "What the farthest of them lacks of the node's log.", _behind),
+    _Series("standby_behind_bytes", "How many bytes the slowest of them is behind.", _behind),
     _Series("stuck_transactions", "Prepared for more than a minute.", lambda n: _known(n, n.stuck_transactions)),
     _Series("durable", "Whether the node flushes what it commits; if not, a move loses commits.", lambda n: n.durable),
     _Series(
         "archive_fails",
-        "Whether the node's log could not be archived at the last attempt; none where it isn't archived.",
+        "Whether the last attempt to archive the node's log failed; none if it isn't archived.",
         lambda node: None if node.archive in (None, "off") else node.archive == "fails",
     ),
 )
 _OF_THE_WHOLE: Final = (
-    ("up", "Whether the coordinator answered at the last look."),
-    ("skew", "Chunks of the fullest node by those of the mean; none while a node is away."),
+    ("up", "Whether the coordinator answered the last query."),
+    ("skew", "Chunks of the fullest node divided by the mean; none while a node is unreachable."),
     ("largest_organisation_chunks", "Chunks of the largest organisation."),
     ("moves", "Groups of shards that are being moved or split."),
     ("rebalance_failed", "Whether the last rebalance failed."),
-    ("looked_timestamp_seconds", "When the cluster was looked at last with success."),
+    ("looked_timestamp_seconds", "Time of the last successful query."),
 )
 NAMES: Final = frozenset(
     {f"citewire_cluster_node_{series.name}" for series in _OF_NODES}
@@ -99,7 +99,7 @@ NAMES: Final = frozenset(
 
 
 class ClusterCollector(Collector):
-    """The last look, as series; a node that was taken away has none any more."""
+    """The last result as series; removed nodes have none any more."""
 
     def __init__(self) -> None:
         self._status: ClusterStatus | None = None
@@ -107,17 +107,17 @@ class ClusterCollector(Collector):
         self._looked = 0.0
 
     def take(self, status: ClusterStatus | None) -> None:
-        """Takes a look; None: the coordinator didn't answer, and what was seen of nodes is old."""
+        """Sets the result; None if the coordinator didn't answer, so that nodes' values are outdated."""
         self._status, self._answers = status, status is not None
         if status is not None:
             self._looked = time.time()
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Nothing: the registry needn't ask for names when this is registered."""
+        """Returns nothing, so that the registry doesn't collect at registration."""
         return ()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The series of the last look."""
+        """The series of the last result."""
         values = {"up": float(self._answers), "looked_timestamp_seconds": self._looked, **_whole(self._status)}
         for name, says in _OF_THE_WHOLE:
             family = GaugeMetricFamily(f"citewire_cluster_{name}", says)
@@ -135,10 +135,10 @@ class ClusterCollector(Collector):
 
 
 async def watch(settings: WatchSettings, stop: asyncio.Event) -> None:
-    """Looks at the cluster every so often until `stop` is set, and serves what it saw.
+    """Queries the cluster periodically until `stop` is set, and serves the results.
 
     Raises:
-        StartupError: The port can't be had.
+        StartupError: The port isn't available.
     """
     collector = ClusterCollector()
     REGISTRY.register(collector)
@@ -156,7 +156,7 @@ async def watch(settings: WatchSettings, stop: asyncio.Event) -> None:
 
 
 async def watch_until_signal(settings: WatchSettings) -> None:
-    """Watches until the process is told to end."""
+    """Watches until the process is stopped."""
     await watch(settings, stop_signal())
 
 

@@ -29,9 +29,9 @@ _QUIET: Final = (
     "citus.defer_shard_delete_interval",
     "citus.background_task_queue_interval",
 )
-"""What a coordinator does to its nodes by itself, every so often; -1: never."""
+"""Settings for what a coordinator does to its nodes periodically; -1 means never."""
 _RESTORING: Final = (*_QUIET, "restore_command", "recovery_target_name", "recovery_target_action")
-"""What `restore.sh` sets in `postgresql.auto.conf`."""
+"""Settings that `restore.sh` writes to `postgresql.auto.conf`."""
 _POLL_SECONDS: Final = 0.2
 _TRIES: Final = 20
 _AGAIN_SECONDS: Final = 0.5
@@ -39,36 +39,36 @@ _AGAIN_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class RestorePoint:
-    """A point that is in the log of every server, and the archive that holds it."""
+    """A point in every server's log, with the archived files that contain it."""
 
     name: str
     pause: float
     """Seconds for which writers waited."""
     files: Mapping[str, str]
-    """By server: the last file of its log that a restore to this point reads."""
+    """The last log file that a restore to this point reads, by server."""
 
 
 async def make_restore_point(
     cluster: Cluster, name: str, others: Mapping[str, str], *, wait_seconds: float = 300
 ) -> RestorePoint:
-    """Makes a point to which all nodes can be restored, and waits until their archives hold it.
+    """Creates a point to which all nodes can be restored, and waits until it is in their archives.
 
-    What was acknowledged before this was called is in it, and nothing that begins after it has returned. A transaction
-    that is on a node and in the coordinator's queue is in it whole, or not at all.
+    It includes everything acknowledged before this was called, and nothing that begins after it returns. A transaction
+    on a node and in the coordinator's queue is included completely or not at all.
 
     Args:
-        cluster: Where.
-        name: Of the point, as `recovery_target_name` takes it; never one that was taken before.
-        others: Connection strings of Postgres servers besides the cluster, by name, such as that of the conversations.
-            They get the point first: what they tell of documents is then in the cluster's.
-        wait_seconds: Longest wait for the archives, and for shards that are being moved.
+        cluster: The cluster.
+        name: The point's name, as for `recovery_target_name`; must not have been used before.
+        others: Connection strings of other Postgres servers by name, such as that of the conversations. They get the
+            point first, so that documents to which they refer are in the cluster's.
+        wait_seconds: Maximum wait for the archives, and for running moves of shards.
 
     Raises:
-        ClusterError: The name is taken for none, a server doesn't archive its log or can't be reached, or an archive
-            doesn't get it.
+        ClusterError: The name is invalid, a server doesn't archive its log or can't be reached, or an archive doesn't
+            receive it.
     """
     if not _NAME.fullmatch(name):
-        raise ClusterError(f"{name!r} is no name of a point: up to 63 letters, digits, '.', '_' and '-'")
+        raise ClusterError(f"{name!r} isn't a valid name of a point: up to 63 letters, digits, '.', '_' and '-'")
     async with cluster.alone(), _servers(cluster, await cluster.nodes(), others) as servers:
         for server, connection in servers.items():
             await _require_archive(server, connection)
@@ -84,26 +84,26 @@ async def make_restore_point(
 
 
 async def readdress(cluster: Cluster, addresses: Mapping[NodeAddress, NodeAddress]) -> int:
-    """Tells a restored cluster where its nodes are now, and ends what was prepared on them.
+    """Updates the node addresses of a restored cluster, and ends prepared transactions on the nodes.
 
-    Until then its coordinator knows the nodes that were backed up, which may be alive: it must have been started with
-    what would change them switched off (`restore.sh` does that), and gets it back at the end.
+    Until then its coordinator has the addresses of the nodes that were backed up, which may be running. It must have
+    been started with settings that prevent changes to them (`restore.sh` does that), which are reset at the end.
 
     Args:
         cluster: The restored coordinator.
-        addresses: Each node's address at the time of the backup, and now. Those that are the same may be left out.
+        addresses: Each node's address at the time of the backup, and now. Unchanged ones may be left out.
 
     Returns:
-        How many transactions were prepared on a node, and are ended now.
+        The number of prepared transactions that were ended.
 
     Raises:
-        ClusterError: A node isn't restored yet, is another, or can't be reached.
+        ClusterError: A node isn't restored yet, is a different one, or can't be reached.
     """
     nodes = await cluster.nodes()
     known = {node.address for node in nodes}
     for old, new in addresses.items():
-        if old not in known and new not in known:  # run again, it was told some already
-            raise ClusterError(f"{old} is no node of this cluster: {', '.join(str(node.address) for node in nodes)}")
+        if old not in known and new not in known:  # in a repeated run, some are already updated
+            raise ClusterError(f"{old} isn't a node of this cluster: {', '.join(str(node.address) for node in nodes)}")
     await _require_quiet(cluster)
     moved = {node: addresses.get(node.address, node.address) for node in nodes}
     async with AsyncExitStack() as stack:
@@ -123,7 +123,7 @@ async def readdress(cluster: Cluster, addresses: Mapping[NodeAddress, NodeAddres
 
 
 async def _forget_restoring(connection: Connection) -> None:
-    """Takes back what a server was told for being restored."""
+    """Resets the settings for restoring a server."""
     for setting in _RESTORING:
         await connection.execute(sql.SQL("ALTER SYSTEM RESET {}").format(sql.Identifier(*setting.split("."))))
     await connection.execute(SQL["reload"])
@@ -133,7 +133,7 @@ async def _forget_restoring(connection: Connection) -> None:
 async def _servers(
     cluster: Cluster, nodes: list[Node], others: Mapping[str, str]
 ) -> AsyncGenerator[dict[str, Connection], None]:
-    """A connection to each server, by its name; that of the cluster stays free for what is done on it meanwhile."""
+    """Connections to all servers by name, separate from the cluster's own, which stays free for other work."""
     async with AsyncExitStack() as stack:
         servers: dict[str, Connection] = {}
         for name, dsn in others.items():
@@ -169,20 +169,20 @@ async def _require_archive(server: str, connection: Connection) -> None:
 
 
 async def _wait_for_moves(cluster: Cluster, wait_seconds: float) -> None:
-    """Waits for moves: a copy that isn't whole would be restored with a subscription to the server it comes from."""
+    """Waits for moves, because an incomplete copy would be restored with a subscription to its source."""
     deadline = time.monotonic() + wait_seconds
     while (await cluster.rows("moving"))[0][0]:
         if time.monotonic() > deadline:
             raise ClusterError(
-                "shards are being moved, and no point is made meanwhile: try again when `cluster status` shows no move"
+                "no point can be created while shards are being moved: try again when `cluster status` shows no move"
             )
         await asyncio.sleep(_POLL_SECONDS)
 
 
 async def _make(cluster: Cluster, name: str) -> float:
-    """Makes the point while nobody writes what stays on the coordinator; returns how long writers waited.
+    """Creates the point while writes to the coordinator's tables are blocked; returns how long writers waited.
 
-    A transaction commits on its node first, and then on the coordinator: the lock waits until none is between.
+    A transaction commits on its node first, then on the coordinator: the lock waits until none is in between.
     """
     for _ in range(_TRIES):
         began = time.monotonic()
@@ -194,16 +194,16 @@ async def _make(cluster: Cluster, name: str) -> float:
         except psycopg.errors.LockNotAvailable:
             await asyncio.sleep(_AGAIN_SECONDS)
         except psycopg.Error as exc:
-            # A server stops at the first point of a name: one that is on some nodes only must not be met again.
+            # A server stops at the first point with a name, so one that exists on only some nodes must not be reused.
             raise ClusterError(f"{describe_error(exc)}. Take another name when you try again") from exc
         else:
             return time.monotonic() - began
-    raise ClusterError("the queue is never free: a transaction that wrote to it doesn't end")
+    raise ClusterError("the queue never becomes free: a transaction that wrote to it doesn't end")
 
 
 async def _finish_file(server: str, connection: Connection) -> str:
-    """Ends the file of the log that the point is in, so that it is archived now; returns its name."""
-    await _ask(server, connection, "write_to_log")  # without anything new in it the next statement does nothing
+    """Ends the log file with the point, so that it is archived now; returns its name."""
+    await _ask(server, connection, "write_to_log")  # without new data, the next statement would do nothing
     return (await _ask(server, connection, "finish_file"))[0]
 
 
@@ -214,12 +214,12 @@ async def _wait_for_archive(server: str, connection: Connection, file: str, dead
             return
         if time.monotonic() > deadline:
             why = f"its archive_command fails for {failure}" if failure else f"the last file in it is {last}"
-            raise ClusterError(f"{server}: the point is made, but its archive hasn't got {file}, which it needs: {why}")
+            raise ClusterError(f"{server}: the point exists, but the required {file} isn't in its archive: {why}")
         await asyncio.sleep(_POLL_SECONDS)
 
 
 async def _require_quiet(cluster: Cluster) -> None:
-    """Raises ClusterError where the coordinator might already be changing the nodes that were backed up."""
+    """Raises ClusterError if the coordinator might already be changing the nodes that were backed up."""
     loud = [row[0] for row in await cluster.rows("loud_settings", {"names": list(_QUIET)})]
     if loud:
         raise ClusterError(
@@ -232,6 +232,6 @@ async def _require_quiet(cluster: Cluster) -> None:
 async def _require_restored(connection: Connection, node: Node, address: NodeAddress) -> None:
     recovering, group = await _ask(str(address), connection, "restored")
     if recovering:
-        raise ClusterError(f"{address} is still being restored: wait until it takes writes")
+        raise ClusterError(f"{address} is still being restored: wait until it accepts writes")
     if group != node.group:
         raise ClusterError(f"{address} is group {group} of its cluster, and {node.address} was group {node.group}")

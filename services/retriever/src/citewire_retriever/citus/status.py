@@ -20,21 +20,21 @@ class NodeStatus:
     answers: bool
     active: bool
     shard_groups: int
-    """Groups of shards: one of each table, which move together."""
+    """Number of groups of shards: one shard of each table, which move together."""
     organisations: int | None
-    """That have published something; None: the node doesn't answer."""
+    """Organisations that have published something; None if the node doesn't respond."""
     chunks: int | None
     share: float | None
-    """Of all chunks on nodes that answer, 0 to 1."""
+    """Share of all chunks on responding nodes, 0 to 1."""
     bytes: int | None
     replicas: list[dict[str, Any]]
-    """Standby servers, as the node sees them: name, state, behind_bytes."""
+    """Standby servers, according to the node: name, state, behind_bytes."""
     stuck_transactions: int
-    """Prepared for more than a minute: the coordinator ends them when it can."""
+    """Transactions prepared for more than a minute; the coordinator ends them when it can."""
     durable: bool | None
-    """Whether it flushes what it commits (`synchronous_commit`); where it doesn't, a move loses commits."""
+    """Whether it flushes commits (`synchronous_commit`); if not, a move loses some."""
     archive: str | None
-    """Of its log: `on`, `off`, or `fails`, as the last attempt did."""
+    """Archiving of its log: `on`, `off`, or `fails` if the last attempt failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +45,28 @@ class OrganisationStatus:
     chunks: int
     node: str
     alone: bool
-    """Whether it has a group of shards of its own."""
+    """Whether it has its own group of shards."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """The whole."""
+    """The state of the cluster."""
 
     nodes: list[NodeStatus]
     organisations: int
     skew: float | None
-    """Chunks of the fullest node by those of the mean: 1 is even. None: there are none, or a node doesn't answer."""
+    """Chunks of the fullest node divided by the mean: 1 is even. None if there are none, or a node doesn't respond."""
     largest: list[OrganisationStatus]
     moves: list[dict[str, Any]]
     rebalance: dict[str, Any] | None
-    """The last one: job_id, state and Citus's details."""
+    """The last rebalance: job_id, state and Citus's details."""
 
     def to_json(self) -> str:
-        """As one JSON object."""
+        """Returns it as one JSON object."""
         return json.dumps(asdict(self), indent=2)
 
     def to_lines(self) -> Iterator[str]:
-        """As a table for people."""
+        """Formats it as a table."""
         yield f"{'NODE':40} {'STATE':10} {'GROUPS':>6} {'ORGS':>7} {'CHUNKS':>11} {'SHARE':>6} {'MiB':>8}"
         for node in self.nodes:
             state = "away" if not node.answers else "ready" if node.active else "inactive"
@@ -88,11 +88,11 @@ class ClusterStatus:
 
 
 async def read_status(cluster: Cluster) -> ClusterStatus:
-    """Asks all nodes; those that don't answer are told as such."""
+    """Queries all nodes; those that don't respond are marked."""
     nodes = await cluster.nodes()
     details = {row[0]: row[2] if row[1] else None for row in await cluster.rows("node_details")}
     shards = await cluster.rows("shard_organisations")
-    # A view of Citus that warns of nodes that are away, and leaves them out.
+    # A view of Citus that warns about unreachable nodes and leaves them out.
     sizes = {NodeAddress(row[0], row[1]): int(row[2]) for row in await cluster.rows("node_bytes")}
     alone = {row[0] for row in await cluster.rows("alone")}
     by_node: dict[NodeAddress, list[dict[str, Any] | None]] = defaultdict(list)

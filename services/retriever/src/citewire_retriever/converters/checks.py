@@ -22,18 +22,18 @@ from citewire_retriever.service.metadata import MAX_URL, is_web_address
 MAX_TITLE: Final = 500
 MAX_FILE_NAME: Final = 255
 MAX_FILE_PATH: Final = 1000
-"""A file name with the folders above it."""
+"""Maximum length of a file name with its folders."""
 MAX_COLLECTION: Final = 128
 MAX_TAGS: Final = 50
 MAX_TAG: Final = 64
 MAX_READERS: Final = 200
 MAX_METADATA_BYTES: Final = 64 * 1024
 MAX_DIMENSIONS: Final = 4096
-_ODD: Final = "must hold neither NUL characters nor lone surrogates"
+_ODD: Final = "must contain neither NUL characters nor lone surrogates"
 
 
 def is_storable(text: str) -> bool:
-    """Says whether Postgres can hold the text: no NUL character, no lone surrogate."""
+    """Says whether Postgres can store the text: no NUL character, no lone surrogate."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -47,12 +47,12 @@ def check_text(violations: Violations, field: str, text: str, *, longest: int, n
 
 
 def check_title(violations: Violations, field: str, title: str, *, needed: bool = False) -> str:
-    """Checks a title; one of white space alone is none."""
+    """Checks a title; only white space counts as empty."""
     return check_text(violations, field, title, longest=MAX_TITLE, needed=needed).strip()
 
 
 def check_url(violations: Violations, field: str, url: str) -> str:
-    """Checks where an original lives; "" is nowhere. Clients make links of it, so that it mustn't be a script."""
+    """Checks an original's URL, which may be empty. Clients turn it into links, so it must not be a script."""
     if is_storable(url) and len(url) <= MAX_URL:
         violations.require(not url or is_web_address(url), field, "must be an http or https URL, or empty")
     return check_text(violations, field, url, longest=MAX_URL)
@@ -73,7 +73,7 @@ def check_type(violations: Violations, field: str, kind: str, *, needed: bool = 
 
 
 def check_file_name(violations: Violations, field: str, name: str, *, needed: bool = True) -> str:
-    """Checks a file name, which may be a path: relative, and without a way out of its folder."""
+    """Checks a file name, which may be a relative path that stays inside its folder."""
     if not name and not needed:
         return ""
     check_text(violations, field, name, longest=MAX_FILE_PATH, needed=True)
@@ -85,7 +85,7 @@ def check_file_name(violations: Violations, field: str, name: str, *, needed: bo
 
 
 def check_tags(violations: Violations, field: str, tags: Sequence[str]) -> tuple[str, ...]:
-    """Checks tags, and returns them in their order, each once."""
+    """Checks tags, and returns them in order without duplicates."""
     violations.require(len(tags) <= MAX_TAGS, field, f"must be at most {MAX_TAGS} tags")
     for number, tag in enumerate(tags[:MAX_TAGS]):
         check_text(violations, f"{field}[{number}]", tag, longest=MAX_TAG, needed=True)
@@ -93,7 +93,7 @@ def check_tags(violations: Violations, field: str, tags: Sequence[str]) -> tuple
 
 
 def check_readers(violations: Violations, field: str, readers: Sequence[str]) -> tuple[str, ...]:
-    """Checks subjects who may read a document, and returns each once."""
+    """Checks the subjects who may read a document, and returns them without duplicates."""
     violations.require(len(readers) <= MAX_READERS, field, f"must be at most {MAX_READERS} subjects")
     for number, reader in enumerate(readers[:MAX_READERS]):
         check_subject(violations, f"{field}[{number}]", reader)
@@ -101,7 +101,7 @@ def check_readers(violations: Violations, field: str, readers: Sequence[str]) ->
 
 
 def check_subject(violations: Violations, field: str, subject: str) -> str:
-    """Checks who is granted something."""
+    """Checks the subject of a grant."""
     kind, _, name = subject.partition(":")
     proper = is_token(name) if kind == "user" else kind == "group" and is_group(name)
     violations.require(subject == "everyone" or proper, field, "must be user:ID, group:NAME or everyone")
@@ -109,9 +109,9 @@ def check_subject(violations: Violations, field: str, subject: str) -> str:
 
 
 def readers_of_acl(violations: Violations, field: str, acl: JsonValue) -> tuple[str, ...]:
-    """Reads who may read a document as its source says: an object of `users`, `groups` and `everyone`."""
+    """Reads a document's readers from its source: an object of `users`, `groups` and `everyone`."""
     if not isinstance(acl, dict) or not acl.keys() <= {"users", "groups", "everyone"}:
-        violations.add(field, "must be an object of users, groups and everyone, whose readers the document gets")
+        violations.add(field, "must be an object of users, groups and everyone")
         return ()
     everyone = acl.get("everyone", False)
     violations.require(isinstance(everyone, bool), f"{field}.everyone", "must be true or false")
@@ -122,12 +122,12 @@ def readers_of_acl(violations: Violations, field: str, acl: JsonValue) -> tuple[
             violations.add(f"{field}.{kind}s", "must be a list of names")
             return ()
         readers += [f"{kind}:{name}" for name in names]
-    violations.require(bool(readers), field, "must name a user or a group, or say everyone")
+    violations.require(bool(readers), field, "must contain a user, a group or everyone")
     return check_readers(violations, field, readers)
 
 
 def check_metadata(violations: Violations, field: str, struct: Struct) -> JsonObject:
-    """Checks metadata: what JSON and Postgres can hold, at most 64 KiB of it, and not too deep for any answer."""
+    """Checks metadata: valid in JSON and Postgres, at most 64 KiB, and not nested too deeply for responses."""
     results: dict[str, JsonValue] = {}
     try:
         results = _from_struct(field, struct)
@@ -153,19 +153,19 @@ def check_id(violations: Violations, field: str, number: int) -> int:
 def read_moment(
     violations: Violations, message: Message, field: Literal["as_of", "valid_from", "valid_until"], where: str = ""
 ) -> datetime | None:
-    """Reads a moment; None if it isn't set. `where` stands before the field's name in errors."""
+    """Reads a time; None if it isn't set. `where` precedes the field's name in errors."""
     if not message.HasField(field):
         return None
     timestamp: Timestamp = getattr(message, field)
     try:
         return timestamp.ToDatetime(UTC)
     except (ValueError, OverflowError):
-        violations.add(where + field, "must be a moment of the years 1 to 9999")
+        violations.add(where + field, "must be a time in the years 1 to 9999")
         return None
 
 
 def read_validity(violations: Violations, message: Scope | ListDocumentsRequest, where: str = "") -> Validity:
-    """Reads which documents are found by their validity."""
+    """Reads the filter for documents' validity."""
     as_of = read_moment(violations, message, "as_of", where)
     violations.require(as_of is None or not message.any_validity, f"{where}any_validity", "can't be given with as_of")
     return Validity(as_of, message.any_validity)

@@ -38,7 +38,7 @@ _NAME: Final = "must be 1-128 characters of A-Z a-z 0-9 _ . : @ -"
 _MAX_REQUEST_ID: Final = 128
 _MAX_VERSION: Final = (1 << 31) - 1
 MAX_SPAN: Final = 8000
-"""Code points of a span that is located."""
+"""Maximum length in code points of a span to locate."""
 _MAX_SEARCHED: Final = 200
 _MAX_GRANTS: Final = 1000
 _CHANGEABLE: Final = ("title", "url", "tags", "metadata", "collection", "readers", "file_name", *VALIDITY)
@@ -48,7 +48,7 @@ def upload_from_proto(message: pb.UploadDocumentRequest) -> NewContent:
     """Reads an upload's first message.
 
     Raises:
-        InvalidArgument: It isn't a header, or fields are wrong.
+        InvalidArgument: It isn't a header, or fields are invalid.
     """
     if message.WhichOneof("part") != "header":
         raise _invalid("header", "must come first, before any data")
@@ -83,15 +83,15 @@ async def data_from_proto(messages: AsyncIterator[pb.UploadDocumentRequest]) -> 
 
 
 async def no_data_from_proto(messages: AsyncIterator[pb.UploadDocumentRequest]) -> None:
-    """Reads to the end of an upload whose file is fetched. Raises `InvalidArgument` if anything comes."""
+    """Reads to the end of an upload with a URL. Raises `InvalidArgument` if there is data."""
     async for _ in messages:
-        raise _invalid("source_url", "must be empty where data follows")
+        raise _invalid("source_url", "must be empty if data follows")
 
 
 def text_from_proto(message: pb.PutDocumentRequest) -> tuple[NewContent, str]:
-    """Reads typed text, and what is known of it."""
+    """Reads a text with its description."""
     violations = Violations()
-    violations.require(is_storable(message.content), "content", "must hold no NUL characters")
+    violations.require(is_storable(message.content), "content", "must not contain NUL characters")
     metadata = check_metadata(violations, "metadata", message.metadata) if message.HasField("metadata") else None
     content = NewContent(
         document_id=_optional_id(violations, message),
@@ -124,7 +124,7 @@ def check_version(
     violations: Violations,
     request: pb.DownloadDocumentRequest | pb.LocateSpanRequest | ListTablesRequest | QueryTableRequest,
 ) -> tuple[int, int | None]:
-    """Checks and returns a document's id, and the version that is wanted, if one is named."""
+    """Checks and returns a document's id, and the requested version, if any."""
     document_id = check_id(violations, "document_id", request.document_id)
     version = request.version if request.HasField("version") else None
     violations.require((version or 0) <= _MAX_VERSION, "version", f"must be at most {_MAX_VERSION}")
@@ -132,7 +132,7 @@ def check_version(
 
 
 def download_from_proto(request: pb.DownloadDocumentRequest) -> tuple[int, int | None]:
-    """Reads a document's id and the version that is wanted, if one is named."""
+    """Reads a document's id and the requested version, if any."""
     violations = Violations()
     document_id, version = check_version(violations, request)
     violations.raise_if_any()
@@ -140,7 +140,7 @@ def download_from_proto(request: pb.DownloadDocumentRequest) -> tuple[int, int |
 
 
 def span_from_proto(request: pb.LocateSpanRequest) -> tuple[int, int | None, int, int]:
-    """Reads a document's id, the version that is wanted, if one is named, and a span of its text."""
+    """Reads a document's id, the requested version, if any, and a span of its text."""
     violations = Violations()
     document_id, version = check_version(violations, request)
     length = request.char_end - request.char_start
@@ -159,7 +159,7 @@ def required_name(name: str, field: str = "name") -> str:
 
 
 def collection_update_from_proto(message: pb.UpdateCollectionRequest) -> tuple[str, str | None, bool | None]:
-    """Reads which collection changes, its new name, and whether its documents are enriched; None: stays."""
+    """Reads a collection's name, its new name, and whether its documents are enriched; None for no change."""
     enrich = message.enrich if message.HasField("enrich") else None
     new_name = message.new_name or None
     if new_name is not None or enrich is None:
@@ -176,7 +176,7 @@ def page_size_from_proto(page_size: int) -> int:
 
 
 def query_from_proto(message: pb.ListDocumentsRequest) -> DocumentQuery:
-    """Reads which documents a list shows."""
+    """Reads the filters of a list of documents."""
     violations = Violations()
     violations.require(message.status in pb.DocumentStatus.values(), "status", "isn't a known status")
     check_collection(violations, "collection", message.collection)
@@ -197,7 +197,7 @@ def query_from_proto(message: pb.ListDocumentsRequest) -> DocumentQuery:
 
 
 def name_part_from_proto(message: pb.ListCollectionsRequest) -> str:
-    """Reads what the names of the collections must contain, and checks after which they come."""
+    """Reads the search text for names of collections, and checks the page token."""
     violations = Violations()
     check_text(violations, "after", message.after, longest=MAX_COLLECTION)
     part = check_text(violations, "q", message.q, longest=_MAX_SEARCHED)
@@ -206,7 +206,7 @@ def name_part_from_proto(message: pb.ListCollectionsRequest) -> str:
 
 
 def changes_from_proto(message: pb.UpdateDocumentRequest) -> tuple[int, Changes]:
-    """Reads which document changes, and how."""
+    """Reads the changes of a document."""
     violations = Violations()
     document, paths = message.document, set(message.update_mask.paths)
     check_id(violations, "document.document_id", document.document_id)
@@ -235,7 +235,7 @@ def changes_from_proto(message: pb.UpdateDocumentRequest) -> tuple[int, Changes]
 
 
 def grants_from_proto(message: pb.SetCollectionGrantsRequest) -> tuple[str, list[tuple[str, str]]]:
-    """Reads a collection's name and its new grants: subjects, each once, and what each may do."""
+    """Reads a collection's name and its new grants, with one access per subject."""
     violations = Violations()
     check_collection(violations, "name", message.name, needed=True)
     violations.require(len(message.grants) <= _MAX_GRANTS, "grants", f"must be at most {_MAX_GRANTS}")
@@ -243,7 +243,7 @@ def grants_from_proto(message: pb.SetCollectionGrantsRequest) -> tuple[str, list
     for number, grant in enumerate(message.grants[:_MAX_GRANTS]):
         field = f"grants[{number}]"
         check_subject(violations, f"{field}.subject", grant.subject)
-        violations.require(grant.subject not in granted, f"{field}.subject", "is granted something already")
+        violations.require(grant.subject not in granted, f"{field}.subject", "already has a grant")
         known = grant.access != pb.ACCESS_UNSPECIFIED and grant.access in pb.Access.values()
         violations.require(known, f"{field}.access", "must be read, write or manage")
         granted[grant.subject] = enum_text(pb.Access, grant.access) if known else ""
@@ -265,14 +265,14 @@ def original_to_proto(original: Original) -> pb.DownloadHeader:
 def _readers(
     violations: Violations, message: pb.UploadHeader | pb.PutDocumentRequest, metadata: JsonObject | None
 ) -> tuple[str, ...] | None:
-    """Reads who may read new content: those that are named, else those that its source names, else whoever may."""
+    """Reads new content's readers: those in the request, else those of its source, else no restriction."""
     if message.readers:
         return check_readers(violations, "readers", message.readers)
     return _acl(violations, "metadata", metadata)
 
 
 def _bounds(violations: Violations, message: pb.UploadHeader | pb.PutDocumentRequest) -> dict[str, datetime | None]:
-    """Reads from when, and until when, new content is found."""
+    """Reads the validity of new content."""
     return {bound: read_moment(violations, message, bound) for bound in VALIDITY}
 
 
@@ -292,7 +292,7 @@ def _invalid(field: str, message: str) -> InvalidArgument:
 
 
 def erased_from_proto(message: pb.ListErasedDocumentsRequest) -> list[int]:
-    """Reads which deleted documents are to be forgotten."""
+    """Reads the deleted documents to forget."""
     violations = Violations()
     ids = message.forget_document_ids
     violations.require(len(ids) <= MAX_ERASED, "forget_document_ids", f"must be at most {MAX_ERASED} ids")
@@ -303,7 +303,7 @@ def erased_from_proto(message: pb.ListErasedDocumentsRequest) -> list[int]:
 
 
 def owner_from_proto(message: pb.EraseOwnerRequest) -> tuple[str, str, str]:
-    """Reads whose documents are to be erased, whose they are then, and what stands in place of the name."""
+    """Reads the user whose documents to erase, the successor, and the replacement for the name."""
     violations = Violations()
     violations.require(not message.user_id or is_token(message.user_id), "user_id", _NAME)
     violations.require(is_token(message.name), "name", _NAME)
@@ -314,14 +314,14 @@ def owner_from_proto(message: pb.EraseOwnerRequest) -> tuple[str, str, str]:
 
 
 def user_from_proto(message: pb.ExportUserRequest) -> str:
-    """Reads about whom an export is."""
+    """Reads the user of an export."""
     if not is_token(message.user_id):
         raise _invalid("user_id", _NAME)
     return message.user_id
 
 
 def days_from_proto(message: pb.EraseOldDocumentsRequest) -> int:
-    """Reads how many days documents are kept."""
+    """Reads the retention period in days."""
     if not 1 <= message.days <= _MAX_DAYS:
         raise _invalid("days", f"must be 1 to {_MAX_DAYS}")
     return message.days

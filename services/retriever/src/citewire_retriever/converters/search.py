@@ -29,9 +29,9 @@ MAX_DOCUMENTS_FOUND: Final = 1000
 MAX_QUERY_BYTES: Final = 32 * 1024
 _DEFAULT_TOP_K: Final = 10
 _METADATA_BYTES: Final = 4 * 1024 * 1024
-"""Of documents' metadata in one message; gRPC's messages hold 16 MiB."""
+"""Maximum bytes of metadata in one message; gRPC's messages have up to 16 MiB."""
 _CHUNKS_A_MESSAGE: Final = 500
-"""Of one item in long context."""
+"""Maximum bytes of metadata of one item in long context."""
 
 
 def scope_from_proto(message: pb.Scope) -> Scope:
@@ -66,7 +66,7 @@ def scope_from_proto(message: pb.Scope) -> Scope:
 
 
 def plan_from_proto(message: pb.PlanRequest) -> tuple[Scope, Strategy, int | None, str, tzinfo]:
-    """Reads scope, strategy, budget, the question if the scope is to be narrowed by it, and its time zone."""
+    """Reads scope, strategy, budget, the question if filters are derived from it, and its time zone."""
     violations = Violations()
     strategy = STRATEGIES.from_proto(message.strategy)
     violations.require(strategy is not None, "strategy", "must be SEMANTIC or LIBRARY")
@@ -165,7 +165,7 @@ def document_ids_from_proto(message: pb.FindDocumentsRequest) -> list[int]:
 
 
 def context_to_proto(part: Sequence[pb.Chunk] | pb.ScopeCounts) -> Iterator[pb.GetContextResponse]:
-    """Writes a document, a very large one in several messages, or the counts that end the stream."""
+    """Writes a document, split into several messages if it is very large, or the counts at the end of the stream."""
     if isinstance(part, pb.ScopeCounts):
         yield pb.GetContextResponse(counts=part)
         return
@@ -176,7 +176,7 @@ def context_to_proto(part: Sequence[pb.Chunk] | pb.ScopeCounts) -> Iterator[pb.G
 
 
 def limit_metadata(chunks: Iterable[pb.Chunk]) -> None:
-    """Removes metadata where that of all chunks together leaves no room in the message."""
+    """Removes metadata if that of all chunks together is too large for the message."""
     room = _METADATA_BYTES
     for chunk in chunks:
         if chunk.HasField("metadata"):
@@ -195,7 +195,7 @@ def _check_vector(raw: bytes, dimensions: int) -> None:
         raise _invalid_vector(f"must be {4 * dimensions} bytes for {dimensions} dimensions, it is {len(raw)}")
     vector = np.frombuffer(raw, dtype="<f4")
     if not np.isfinite(vector).all():
-        raise _invalid_vector("must hold finite values only")
+        raise _invalid_vector("must contain only finite values")
     if not vector.any():
         raise _invalid_vector("must not be all zero: it has no direction")
 

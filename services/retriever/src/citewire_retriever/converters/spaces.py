@@ -20,7 +20,7 @@ def required_space(message: common_pb2.EmbeddingSpace) -> Space:
 
 
 def calibration_from_proto(message: pb.SetCalibrationRequest) -> tuple[Space, Calibration | None]:
-    """Reads a space and what its scores mean. Raises `InvalidArgument` that names each wrong field."""
+    """Reads a space and its calibration. Raises `InvalidArgument` that names each invalid field."""
     violations = Violations()
     space = check_space(violations, "space", space_from_proto(message.space))
     calibration = message.calibration
@@ -30,7 +30,7 @@ def calibration_from_proto(message: pb.SetCalibrationRequest) -> tuple[Space, Ca
     try:
         calibration.measured_at.ToDatetime(UTC)
     except (ValueError, OverflowError):
-        violations.add("calibration.measured_at", "must be a moment from the year 1 to 9999")
+        violations.add("calibration.measured_at", "must be a time in the years 1 to 9999")
     check_metadata(violations, "calibration.report", calibration.report)
     violations.raise_if_any()
     return space, calibration if message.HasField("calibration") else None

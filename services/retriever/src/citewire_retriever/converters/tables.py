@@ -23,7 +23,7 @@ _NO_VALUE: Final = frozenset({pb.TABLE_OPERATOR_EMPTY, pb.TABLE_OPERATOR_FILLED}
 
 
 def tables_from_proto(request: pb.ListTablesRequest) -> tuple[int, int | None]:
-    """Reads a document's id and the version that is wanted, if one is named."""
+    """Reads a document's id and the requested version, if any."""
     violations = Violations()
     result = check_version(violations, request)
     violations.raise_if_any()
@@ -31,7 +31,7 @@ def tables_from_proto(request: pb.ListTablesRequest) -> tuple[int, int | None]:
 
 
 def table_query_from_proto(request: pb.QueryTableRequest) -> tuple[int, int | None, pb.TableQuery]:
-    """Reads a document's id, the version that is wanted, if one is named, and a query."""
+    """Reads a document's id, the requested version, if any, and a query."""
     violations = Violations()
     document_id, version = check_version(violations, request)
     violations.require(request.HasField("query"), "query", "is required")
@@ -61,7 +61,7 @@ def _check_query(violations: Violations, query: pb.TableQuery) -> None:
 
 
 def table_question_from_proto(request: pb.AnswerFromTablesRequest) -> tuple[str, list[int], date]:
-    """Reads a question, the documents that may answer it, and which day it is for who asks."""
+    """Reads a question, the documents that may answer it, and the caller's current day."""
     violations = Violations()
     check_text(violations, "question", request.question, longest=_MOST_QUESTION, needed=True)
     count = len(request.document_ids)
@@ -94,7 +94,7 @@ def _check_name(violations: Violations, field: str, name: str) -> None:
 
 
 def _check_enum(violations: Violations, field: str, value: int, known: Sequence[int]) -> None:
-    violations.require(value in known, field, "must be one of the values that the contract has")
+    violations.require(value in known, field, "must be one of the contract's values")
 
 
 def _check_filter(violations: Violations, field: str, each: pb.TableFilter) -> None:

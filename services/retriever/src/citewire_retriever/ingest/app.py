@@ -39,7 +39,7 @@ def main() -> None:
 
 
 async def work_until_signal(settings: WorkerSettings) -> None:
-    """Works until the process is told to end."""
+    """Works until the process is stopped."""
     stop = stop_signal()
     async with AsyncExitStack() as stack:
         metrics_server = telemetry.start_metrics_server(settings)
@@ -55,7 +55,7 @@ async def work(settings: WorkerSettings, stop: asyncio.Event) -> None:
         await probes.start()
         stack.push_async_callback(probes.stop)
         dsn = settings.dsn.get_secret_value()
-        # A job holds at most one connection at a time; claims, leases and measurements need some of their own.
+        # A job holds at most one connection at a time; claims, leases and measurements need some as well.
         most = settings.concurrency + settings.enrich_concurrency + 5
         pool = await open_pool(dsn, max_size=most, name="citewire-worker")
         stack.push_async_callback(pool.close)

@@ -16,28 +16,28 @@ _MAX_BATCH_BYTES: Final = 768 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Chunks that are stored together."""
+    """Chunks stored together."""
 
     chunks: list[Chunk]
     live: list[int | None]
-    """Of each the chunk of the live version that was embedded as it is, if there is one."""
+    """For each, the chunk of the live version with the same embedding input, if there is one."""
     texts: list[str]
-    """What is embedded for the others."""
+    """The texts to embed for the others."""
 
     @classmethod
     def of(cls, chunks: list[Chunk], live: Mapping[bytes, int]) -> "Batch":
-        """Divides chunks into those to embed and those that the live version has."""
+        """Splits chunks into those to embed and those that the live version already has."""
         known = [live.get(input_hash(each)) if live else None for each in chunks]
         texts = [embedding_input(c.header, c.text) for c, earlier in zip(chunks, known, strict=True) if earlier is None]
         return cls(chunks, known, texts)
 
     def merged(self, vectors: Iterable[Float32]) -> list[Float32 | int]:
-        """Of each chunk its vector, or the chunk that has it."""
+        """For each chunk its vector, or the chunk that has it."""
         fresh = iter(vectors)
         return [next(fresh) if earlier is None else earlier for earlier in self.live]
 
     def count(self, turn: Turn) -> None:
-        """Counts what was embedded, and what needn't be."""
+        """Counts embedded and reused chunks."""
         fresh = [c.token_count for c, earlier in zip(self.chunks, self.live, strict=True) if earlier is None]
         metrics.CHUNKS.inc(len(fresh))
         metrics.REUSED.inc(len(self.chunks) - len(fresh))
@@ -45,12 +45,12 @@ class Batch:
 
 
 def batches_of(chunks: Sequence[Chunk], most: int) -> list[list[Chunk]]:
-    """Returns chunks in groups of at most so many."""
+    """Returns chunks in groups of limited size."""
     return _groups(chunks, lambda each: embedding_input(each.header, each.text), most)
 
 
 def grouped(texts: Sequence[str]) -> list[list[str]]:
-    """Returns texts in groups."""
+    """Returns texts in groups of limited size."""
     return _groups(texts, str, len(texts))
 
 

@@ -24,19 +24,19 @@ class SoughtText:
     page: int
     """From 1."""
     text: str
-    """As it is stored."""
+    """The stored text."""
     before: str = ""
-    """What is stored before it: tells apart what a page says twice."""
+    """The stored text before it, which distinguishes repeated texts on a page."""
     after: str = ""
-    """What is stored after it."""
+    """The stored text after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageBoxes:
-    """Where a text is on a page as it is shown, cropped and rotated."""
+    """A text's position on a page as displayed, cropped and rotated."""
 
     width: float
-    """Of the page, in points."""
+    """Size of the page in points."""
     height: float
     boxes: tuple[Box, ...]
     """One per line, in reading order; none if the text isn't found there."""

@@ -26,7 +26,7 @@ def column_number(letters: str) -> int:
 
 
 def cover(ranges: Iterable[str]) -> str:
-    """The smallest range that holds some others."""
+    """The smallest range that contains the given ones."""
     corners = [corner for cells in ranges for corner in _CORNER.findall(cells)]
     columns, rows = [column_number(letters) for letters, _ in corners], [int(row) for _, row in corners]
     first, last = (f"{column_name(end(columns))}{end(rows)}" for end in (min, max))

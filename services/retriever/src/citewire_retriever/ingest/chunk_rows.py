@@ -12,7 +12,7 @@ from citewire_retriever.store.vectors import sparse_vector
 
 
 def chunk_columns(chunks: Sequence[Chunk]) -> dict[str, list[Any]]:
-    """Returns the values of the query `insert_chunks`, a list for each column."""
+    """Returns the values for the query `insert_chunks`, one list per column."""
     return {
         "indices": [chunk.index for chunk in chunks],
         "texts": [chunk.text for chunk in chunks],
@@ -29,7 +29,7 @@ def chunk_columns(chunks: Sequence[Chunk]) -> dict[str, list[Any]]:
 
 
 def chunk_terms(chunks: Sequence[Chunk], ids: Mapping[int, int]) -> dict[str, list[Any]]:
-    """Returns the values of the query `insert_terms`; `ids` are those that the chunks got, by index."""
+    """Returns the values for the query `insert_terms`; `ids` are the chunks' ids by index."""
     texts = [embedding_input(chunk.header, chunk.text) for chunk in chunks]
     return {
         "chunk_ids": [ids[chunk.index] for chunk in chunks],

@@ -21,18 +21,18 @@ from citewire_retriever.ingest.places import PlacedParts, whole
 
 _CHARS_PER_TOKEN = 16
 _LEAST_ROOM = 8
-_JOIN_TOKENS = 2  # what a tokenizer may make of the line end between header and text
+_JOIN_TOKENS = 2  # for the line end between header and text
 
 
 async def chunk(document: ParsedDocument, title: str, rules: ChunkRules, count: TokenCounter) -> list[Chunk]:
     """Cuts a document.
 
-    A chunk never holds parts of two pages, headed sections or top-level definitions, nor rows of a table beside other
-    text. Small parts of a section, or rows, are put together up to their target; what is too long for the window is cut
-    at its best places (members, paragraphs, sentences, lines, words), and only then some sentences are repeated.
+    A chunk never contains parts of two pages, headed sections or top-level definitions, nor rows of a table with other
+    text. Small parts of a section, or rows, are combined up to their target. Parts too long for the window are cut at
+    the best places (members, paragraphs, sentences, lines, words), and only then some sentences are repeated.
 
     Args:
-        document: What a parser made of the file.
+        document: The parsed file.
         title: The document's title, which is embedded with every chunk.
         rules: Sizes.
         count: Counts tokens, many texts at a time.
@@ -47,14 +47,14 @@ async def chunk(document: ParsedDocument, title: str, rules: ChunkRules, count: 
 
 
 def check_chunks(chunks: int, most: int) -> None:
-    """Raises IngestError(TOO_LARGE) if a document becomes more chunks than it may."""
+    """Raises IngestError(TOO_LARGE) if a document has too many chunks."""
     if chunks > most:
         raise IngestError(IngestCode.TOO_LARGE, f"The document becomes more than {most:,} passages: split it.")
 
 
 @dataclass(slots=True)
 class _Cut:
-    """A chunk to be: pieces first to last of a group, which are neighbours in its source."""
+    """A future chunk: pieces first to last of a group, which are neighbours in its source."""
 
     group: Group
     start: int
@@ -82,7 +82,7 @@ class _Chunker:
         return await asyncio.to_thread(self._finish, cuts)
 
     async def _fit(self, groups: list[Group]) -> None:
-        """Cuts until every piece fits its group's room. Counts all that is open at a time: the counter is remote."""
+        """Cuts until every piece fits its group's room. Counts all open pieces at once, as the counter is remote."""
         unfit = groups
         while unfit:
             await self._measure_headers(unfit)
@@ -91,7 +91,7 @@ class _Chunker:
             self._check(sum(1 for _ in leaves(groups)))
 
     def _divide(self, groups: list[Group]) -> list[Group]:
-        """Cuts what is too long, and returns the groups that must be measured again."""
+        """Cuts pieces that are too long, and returns the groups that must be measured again."""
         again: list[Group] = []
         for each in groups:
             if all(self._fits(each, piece) for piece in each.pieces):
@@ -121,11 +121,11 @@ class _Chunker:
         return Sizes(target, each.room, self._most_chars(each), self.rules.overlap_tokens)
 
     def _most_chars(self, each: Group) -> int:
-        """A bound in characters too: a tokenizer may take a megabyte without a space for one unknown word."""
+        """Also limits characters, because a tokenizer may treat a megabyte without spaces as one unknown word."""
         return each.room * _CHARS_PER_TOKEN
 
     async def _measure_pieces(self, groups: list[Group]) -> None:
-        """Counts the pieces that aren't counted yet. What is surely too long isn't worth counting."""
+        """Counts pieces that haven't been counted. Pieces that are certainly too long aren't counted."""
         open_pieces = [
             (each, piece)
             for each in groups
@@ -137,7 +137,7 @@ class _Chunker:
             piece.tokens = tokens
 
     async def _measure_headers(self, groups: list[Group]) -> None:
-        """Finds title and section of each group, shortened to their share of the window, and the room that is left."""
+        """Determines each group's title and section, shortened to their share of the window, and the remaining room."""
         unmeasured = (section for each in groups for section in each.sections if section not in self.headers)
         sections = list(dict.fromkeys(unmeasured))
         budget = int(self.rules.max_tokens * self.rules.header_share)
@@ -159,7 +159,7 @@ class _Chunker:
         return heading(self.title, section)
 
     async def _pack(self, groups: list[Group]) -> list[_Cut]:
-        """Puts pieces together, and checks the whole: joined texts can have more tokens than their parts."""
+        """Combines pieces, and checks the result, because joined texts can have more tokens than their parts."""
         cuts: dict[int, list[_Cut]] = {}
         open_groups: list[tuple[int, Group]] = list(enumerate(groups))
         while open_groups:
@@ -176,7 +176,7 @@ class _Chunker:
         cuts: dict[int, list[_Cut]] = {}
         for index, each in groups:
             spans = pack(each.pieces, self._sizes(each))
-            # A heading too long to stand with its text needs no chunk of its own if it leads the section's path.
+            # A heading too long to be with its text needs no chunk of its own if the section's path begins with it.
             cuts[index] = [
                 _Cut(each, span.start, span.end)
                 for span in spans
@@ -217,7 +217,7 @@ class _Chunker:
 
 
 def _shrink(each: Group, cuts: list[_Cut]) -> bool:
-    """Makes a group's room smaller if a joined text is too long; says whether it must be packed again."""
+    """Reduces a group's room if a joined text is too long; says whether it must be packed again."""
     excess = max((cut.tokens for cut in cuts), default=0) - each.room
     if excess <= 0 or each.room <= _LEAST_ROOM:
         return False
@@ -226,7 +226,7 @@ def _shrink(each: Group, cuts: list[_Cut]) -> bool:
 
 
 def _shortened(header: str, share: float) -> str:
-    """The beginning of a header, at most this share of it and less than all of it, up to the end of a word."""
+    """The beginning of a header, at most this share of it and never all of it, up to the end of a word."""
     most = max(0, min(len(header) - 1, int(len(header) * share)))
     short = header[:most]
     return (short.rpartition(" ")[0] or short).rstrip(" >\n")

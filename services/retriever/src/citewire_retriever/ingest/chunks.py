@@ -9,27 +9,27 @@ from citewire.common.v1.place_pb2 import Place
 from citewire_retriever.ingest.places import Parts
 
 TokenCounter = Callable[[Sequence[str]], Awaitable[list[int]]]
-"""Counts the tokens of each text as the embedding model sees it, special tokens excluded; an empty text has 0."""
+"""Counts each text's tokens for the embedding model, without special tokens; an empty text has 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkRules:
-    """How large chunks become, in tokens of the embedding model, special tokens excluded."""
+    """Sizes of chunks, in tokens of the embedding model, without special tokens."""
 
     max_tokens: int
-    """What the model takes of title, section and text together. Nothing longer is ever made."""
+    """The model's window for title, section and text together, which no chunk exceeds."""
     target_tokens: int = 160
-    """Where a chunk of small parts is closed. A part (paragraph, row, definition) that is larger, but fits the window,
+    """Size at which a chunk of small parts is closed. A larger part (paragraph, row, definition) that fits the window
     stays whole.
     """
     row_tokens: int = 24
-    """Where a chunk of small rows of a table is closed."""
+    """Size at which a chunk of small table rows is closed."""
     overlap_tokens: int = 32
-    """How much of the sentences before a cut is repeated behind it."""
+    """How much of the sentences before a cut is repeated after it."""
     header_share: float = 0.25
-    """Share of the window that title and section may take; what is longer is shortened."""
+    """Maximum share of the window for title and section, which are shortened to it."""
     max_chunks: int = 1_000_000
-    """Chunks of one document; more is an error."""
+    """Maximum number of chunks of one document; more is an error."""
 
     def __post_init__(self) -> None:
         if self.max_tokens < 16:
@@ -40,7 +40,7 @@ class ChunkRules:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a document that is found and cited as one."""
+    """A piece of a document that is found and cited as a unit."""
 
     index: int
     """Its order in the version, from 0."""
@@ -55,7 +55,7 @@ class Chunk:
     section: str
     """Heading path, or path of names in source code, joined by ``SEPARATOR``; empty if there is none."""
     place: Place
-    """Where it stands in the original; its first line is that of the definition if one starts here."""
+    """Its place in the original; the first line is that of the definition if one starts here."""
     char_start: int
     """Start in the stored text, in code points."""
     char_end: int
@@ -63,16 +63,16 @@ class Chunk:
     verbatim: bool
     """Whether the text is the stored text between char_start and char_end."""
     header: str
-    """What is embedded before the text, by `embedding_input`; shortened to its share of the window."""
+    """The header embedded before the text, see `embedding_input`; shortened to its share of the window."""
     places: Parts = ()
-    """Places of its parts, where they are several and the text holds them; empty if all of it has the one place."""
+    """Places of its parts, if there are several; empty if all of it has one place."""
 
 
 def embedding_input(header: str, text: str) -> str:
-    """What is embedded for a chunk: the document's title and section above the text."""
+    """The text to embed for a chunk: the document's title and section above the text."""
     return f"{header}\n{text}" if header else text
 
 
 def input_hash(chunk: Chunk) -> bytes:
-    """Tells what is embedded for a chunk from all else that may be: 16 bytes."""
+    """A hash of a chunk's embedding input: 16 bytes."""
     return hashlib.sha256(embedding_input(chunk.header, chunk.text).encode()).digest()[:16]

@@ -13,39 +13,39 @@ _BLANK = re.compile(r"\n[^\S\n]*\n")
 
 @dataclass(slots=True)
 class Piece:
-    """A part of a group's source text that isn't cut (any more)."""
+    """A part of a group's source text."""
 
     start: int
-    """Where it starts in the source."""
+    """Its start in the source."""
     end: int
     """Where it ends, exclusive."""
     kind: BlockKind
-    """The kind of the block that it comes from; says how it can be cut."""
+    """The kind of its block, which determines how it can be cut."""
     step: int = 0
-    """How many of the kind's ways to cut have been used up."""
+    """How many of the kind's ways to cut have been tried."""
     cut: int = -1
-    """Number of the structure that was cut to give it, or -1 if it is whole. Only neighbours of one structure overlap.
+    """Number of the structure from which it was cut, or -1 if it is whole. Only neighbours of one structure overlap.
     """
     sentence: bool = False
     """Whether it is a sentence, which may be repeated as overlap."""
     children: tuple[Block, ...] = ()
-    """Parts that a list is cut into first."""
+    """Parts into which a list is cut first."""
     tokens: int = -1
     """Its tokens; -1 if they aren't counted yet."""
 
 
 def divide(source: str, piece: Piece, parts: int, cut: int) -> list[Piece]:
-    """Cuts a piece at the best places that are left for its kind.
+    """Cuts a piece at the best remaining places for its kind.
 
     Args:
-        source: The text that spans point into.
-        piece: What is too long.
-        parts: How many pieces it must at least become, where it is cut anywhere (the last way).
-        cut: Number for a structure that is cut now.
+        source: The text to which spans refer.
+        piece: The piece that is too long.
+        parts: Minimum number of pieces if it is cut at any place (the last way).
+        cut: Number for the structure that is cut now.
 
     Returns:
-        Two pieces or more, in order; they hold everything but white space. A piece of one character can't be cut and
-        is given back alone.
+        Two or more pieces, in order, with everything except white space. A piece of one character can't be cut and is
+        returned alone.
     """
     ways = _WAYS.get(piece.kind, _PROSE)
     for step in range(piece.step, len(ways)):
@@ -64,7 +64,7 @@ def divide(source: str, piece: Piece, parts: int, cut: int) -> list[Piece]:
 
 
 def _children(source: str, piece: Piece) -> Spans:
-    """The children's spans, and what lies between them."""
+    """The children's spans, and the text between them."""
     spans: Spans = []
     position = piece.start
     for child in piece.children:
@@ -97,7 +97,7 @@ def _lines(source: str, start: int, end: int) -> Spans:
 
 
 def _anywhere(source: str, start: int, end: int, parts: int) -> Spans:
-    """About equal parts, between words if a word ends near enough."""
+    """Approximately equal parts, between words if one ends close enough."""
     spans: Spans = []
     size = max(1, -(-(end - start) // parts))
     position = start
@@ -118,7 +118,7 @@ def _append(spans: Spans, source: str, start: int, end: int, *, keep_indent: boo
     if not stripped:
         return
     lead = len(text) - len(text.lstrip())
-    if keep_indent:  # the indentation of a line of code is part of it, empty lines above aren't
+    if keep_indent:  # a line of code includes its indentation, but not the empty lines above
         lead = text.rfind("\n", 0, lead) + 1
     spans.append((start + lead, start + len(text.rstrip())))
 

@@ -11,7 +11,7 @@ from citewire_retriever.ingest.encodings import guess_single_byte, guess_wide
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 
 _BOMS: tuple[tuple[bytes, str], ...] = (
-    # UTF-32's little-endian mark starts with UTF-16's, so it is looked for first.
+    # UTF-32's little-endian mark starts with UTF-16's, so it is checked first.
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -22,24 +22,24 @@ _SAMPLE = 65_536
 _PIECE = 1024 * 1024
 _GUESSED = 16_384
 _HEAD = 1_024
-# What XML, HTML, and editors say near a file's beginning, such as `encoding="koi8-r"` or `coding: latin-1`.
+# Declarations of XML, HTML and editors near a file's beginning, such as `encoding="koi8-r"` or `coding: latin-1`.
 _DECLARED = re.compile(rb"""(?:encoding|charset|coding)\s{0,4}[=:]\s{0,4}["']?([\w.:-]{2,40})""", re.I)
 _ISO_2022_JP = re.compile(rb"\x1b\$(?:[@B]|\(D)")
 _STRAY = re.compile(r"[\udc80-\udcff]")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _STRAYS_SHARE = 4
 _WESTERN = {0xDC00 + byte: bytes([byte]).decode("cp1252", "replace") for byte in range(0x80, 0x100)}
-"""What bytes are that aren't UTF-8, as `surrogateescape` reads them."""
-# Codecs of names and literals. Nobody's files are in them, and some take very long.
+"""Bytes that aren't UTF-8, as read by `surrogateescape`."""
+# Codecs of names and literals. No file uses them, and some take very long.
 _NO_CHARSETS = frozenset({"punycode", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs", "oem"})
-# Control characters that no text file has a use for. Tab, LF, FF and CR are not among them.
+# Control characters without a use in text files, which excludes tab, LF, FF and CR.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _CONTROLS = re.compile(f"{_CONTROL.pattern}+")
 _MAX_CONTROL_SHARE = 0.01
 _INSIDE_WORDS = "\u2019\u00ad\u2013\u2014\u00b7"  # apostrophe, hyphens, dashes, the Catalan dot
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]{0,30}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,500}(?:\x07|\x1b\\))")
-"""What colours a terminal's output, in logs."""
+"""Escape sequences for colours of a terminal, in logs."""
 
 
 def decode(data: bytes, *, what: str = "file") -> str:
@@ -47,7 +47,7 @@ def decode(data: bytes, *, what: str = "file") -> str:
 
     Args:
         data: The whole file.
-        what: The thing to name in the error's text.
+        what: The name for the error's text.
 
     Returns:
         Text as `clean` leaves it.
@@ -59,13 +59,13 @@ def decode(data: bytes, *, what: str = "file") -> str:
     if text is None or _is_binary(text):
         raise IngestError(
             IngestCode.UNSUPPORTED_FORMAT,
-            f"The {what} holds binary data, not text in a known encoding: save it as UTF-8 text.",
+            f"The {what} contains binary data, not text in a known encoding: save it as UTF-8 text.",
         )
     return clean(text)
 
 
 def is_utf8(data: bytes | mmap) -> bool:
-    """Whether a text file is surely in UTF-8, as `decode` would find; without all of it in memory."""
+    """Whether a text file is certainly UTF-8 according to `decode`, without having all of it in memory."""
     head = data[:_SAMPLE]
     if any(head.startswith(mark) for mark, name in _BOMS if name != "utf-8-sig") or b"\0" in head:
         return False
@@ -82,17 +82,17 @@ def is_utf8(data: bytes | mmap) -> bool:
 
 
 def decode_as(data: bytes, encoding: str) -> str | None:
-    """Decodes text whose encoding is declared; None if that isn't a known one, or the bytes aren't text in it."""
+    """Decodes text with a declared encoding; None if that is unknown, or the bytes aren't text in it."""
     try:
         name = codecs.lookup(encoding).name
         text = data.decode(name) if name not in _NO_CHARSETS else None
-    except (LookupError, ValueError):  # also codecs that aren't of texts
+    except (LookupError, ValueError):  # including codecs that aren't for text
         return None
     return None if text is None or _is_binary(text) else clean(text)
 
 
 def clean(text: str) -> str:
-    """Makes text storable: line ends as LF; no byte order mark, no control characters (NUL), no lone surrogates."""
+    """Makes text storable: LF as line end; no byte order mark, no control characters (NUL), no lone surrogates."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = text.removeprefix("\ufeff")
@@ -127,7 +127,7 @@ def _decode_raw(data: bytes) -> str | None:
 
 
 def _utf16_without_mark(data: bytes) -> str | None:
-    """UTF-16 text in a mostly Latin script has a zero in every second byte, and hardly any in between.
+    """UTF-16 text in a mostly Latin script has a zero in every second byte, and few in between.
 
     In other scripts only its spaces, line ends and digits have one.
     """
@@ -163,7 +163,7 @@ def _decode_single_byte(data: bytes) -> str | None:
 
 
 def _mostly_utf8(data: bytes) -> str | None:
-    """UTF-8 text into which some lines in the commonest other encoding were pasted."""
+    """UTF-8 text into which lines in the most common other encoding were pasted."""
     text = data.decode("utf-8", "surrogateescape")
     strays = len(_STRAY.findall(text))
     beyond = len(_BEYOND_ASCII.findall(text)) - strays
@@ -171,10 +171,10 @@ def _mostly_utf8(data: bytes) -> str | None:
 
 
 def _looks_western(text: str) -> bool:
-    """Whether cp1252 gives believable words.
+    """Whether cp1252 gives plausible words.
 
-    A guess over few bytes is worse than the commonest encoding; other encodings betray themselves by words made of
-    accented letters only (Cyrillic, Greek) or by signs in the middle of words (Central European).
+    A guess from few bytes is worse than the most common encoding. Other encodings show as words with only accented
+    letters (Cyrillic, Greek) or signs in the middle of words (Central European).
     """
     letters = accented = odd = 0
     for before, char, after in zip(" " + text, text, text[1:] + " ", strict=False):

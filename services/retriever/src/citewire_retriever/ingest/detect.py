@@ -36,7 +36,7 @@ from citewire_retriever.ingest.kinds import (
 from citewire_retriever.ingest.unread import OLE, refuse_binary, refuse_noise, refuse_package
 
 HEAD_BYTES = 65_536
-"""How much of a file is looked at to find its format."""
+"""How much of a file is used to detect its format."""
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _MESSAGE_STREAM = "__properties_version1.0".encode("utf-16-le")
 _OLD_OFFICE = {
@@ -45,9 +45,9 @@ _OLD_OFFICE = {
     ".ppt": ("an old PowerPoint presentation", ".pptx"), ".pps": ("an old PowerPoint presentation", ".pptx"),
 }  # fmt: skip
 _OLE_STREAMS = {"WordDocument": ".doc", "Workbook": ".xls", "PowerPoint Document": ".ppt"}
-"""Names of streams that tell what an OLE file is; today's Office writes such files only to encrypt others."""
+"""Names of streams that identify an OLE file's kind; current Office versions only write such files for encryption."""
 _OLDEST_EXCEL = (b"\x09\x00\x04\x00", b"\x09\x02\x06\x00", b"\x09\x04\x06\x00")
-"""The record that workbooks of Excel 2 to 4 begin with: they are no OLE files."""
+"""The first record of workbooks of Excel 2 to 4, which aren't OLE files."""
 LANGUAGES = {
     "python": (".py", ".pyi", ".pyw"),
     "javascript": (".js", ".mjs", ".cjs", ".jsx"),
@@ -62,7 +62,7 @@ LANGUAGES = {
     "ruby": (".rb",),
     "php": (".php",),
     "bash": (".sh", ".bash"),
-    # No grammar: cut by indentation.
+    # Without a grammar: cut by indentation.
     "kotlin": (".kt", ".kts"),
     "swift": (".swift",),
     "scala": (".scala",),
@@ -96,9 +96,9 @@ _IMAGES = ((b"\x89PNG\r\n\x1a\n", PNG), (b"\xff\xd8\xff", JPEG), (b"II*\x00", TI
 _WEBP = re.compile(rb"RIFF.{4}WEBP", re.S)
 _TAR_MARK = slice(257, 262)
 _MEMBER = re.compile(rb"PK\x03\x04(?=.{22}(..)..(.{0,99}))", re.S)
-"""A member's header in a ZIP archive: the length of its name, and the name with what follows."""
+"""A member's header in a ZIP archive: the length of its name, the name and the rest."""
 _STATED = re.compile(rb"PK\x03\x04.{26}mimetype(application/[a-z0-9.+-]{1,99}?)(?=PK|[^a-z0-9.+-])", re.S)
-"""The media type that OpenDocument files and EPUBs begin with."""
+"""The media type at the beginning of OpenDocument files and EPUBs."""
 _CARDS = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,100}BEGIN:(VCARD|VCALENDAR)\s", re.I)
 _MAILBOX = re.compile(rb"From \S{1,300} [^\r\n]{0,40}\d\d:\d\d[^\r\n]{0,40}\r?\n[A-Za-z][\w-]{0,60}:")
 _HEADER = re.compile(rb"[A-Za-z][\w-]{0,60}:")
@@ -112,12 +112,12 @@ _HTML_START = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """What a file is."""
+    """A file's detected format."""
 
     format: Format
     """The parser to use."""
     media_type: str
-    """The media type by content and name, whatever the client said."""
+    """The media type by content and name, regardless of the client's."""
     language: str = ""
     """Programming language of source code; empty otherwise."""
 
@@ -128,7 +128,7 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
     Args:
         head: Its first 64 KiB, or all of it if it is shorter.
         file_name: Its name; empty for text that wasn't a file.
-        media_type: What the client believes; used only where content and name don't tell.
+        media_type: The client's; only used if content and name aren't conclusive.
 
     Raises:
         IngestError: EMPTY, CORRUPT (named as a PDF or package and isn't one), PASSWORD_REQUIRED, UNSUPPORTED_FORMAT.
@@ -155,7 +155,7 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
     if suffix == ".rtf":
         raise IngestError(IngestCode.CORRUPT, "The file is named .rtf but isn't RTF.")
     if suffix in OUTLOOK.suffixes:
-        raise IngestError(IngestCode.CORRUPT, "The file is named .msg but isn't a message of Outlook.")
+        raise IngestError(IngestCode.CORRUPT, "The file is named .msg but isn't an Outlook message.")
     by_name = BY_SUFFIX.get(suffix)
     language = _SUFFIX_LANGUAGE.get(suffix) or _FILE_LANGUAGE.get(name)
     refuse_noise(head, is_named=by_name is not None or language is not None)
@@ -166,7 +166,7 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
     if by_name is not None:
         return _detected(by_name)
     if suffix in XLS.suffixes and b"\t" in head.partition(b"\n")[0]:
-        return _detected(BY_SUFFIX[".tsv"])  # what many programs call a workbook
+        return _detected(BY_SUFFIX[".tsv"])  # many programs name these like workbooks
     if _XML.match(head):
         return _detected(BY_SUFFIX[".xml"])
     if _is_mail(head):
@@ -175,7 +175,7 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
 
 
 def _package(head: bytes, suffix: str, media_type: str) -> Kind | None:
-    """The kind of a ZIP package: by its parts, else by its name where nothing speaks against that."""
+    """The kind of a ZIP package: by its parts, or else by its name if nothing contradicts it."""
     named = BY_SUFFIX.get(suffix) or BY_MEDIA_TYPE.get(media_type.partition(";")[0].strip().lower())
     if named is not None and named.format not in PACKAGES:
         named = None
@@ -225,7 +225,7 @@ def _is_mail(head: bytes) -> bool:
 
 
 def _is_xls(head: bytes, suffix: str) -> bool:
-    """Whether an OLE file is an old workbook, and none that is encrypted or in a document of another kind."""
+    """Whether an OLE file is an old workbook, unencrypted and not part of another kind of document."""
     streams = [old for name, old in _OLE_STREAMS.items() if name.encode("utf-16-le") in head]
     if _ENCRYPTED in head or (streams and ".xls" not in streams):
         return False
@@ -233,7 +233,7 @@ def _is_xls(head: bytes, suffix: str) -> bool:
 
 
 def _refuse_ole(head: bytes, suffix: str, named: Kind | None) -> None:
-    """Says which old Office document a file is, or that it is a newer one behind a password."""
+    """Returns the error for an old Office document, or for a newer one with a password."""
     stream = next((old for name, old in _OLE_STREAMS.items() if name.encode("utf-16-le") in head), None)
     if stream is None and (named is not None or _ENCRYPTED in head):
         raise IngestError(
@@ -253,13 +253,13 @@ def _how_to_convert(kind: str, newer: str) -> str:
 
 def _refuse_binary(head: bytes) -> None:
     if head.startswith(_OLDEST_EXCEL):
-        kind = "a workbook of before Excel 5"
+        kind = "a workbook from before Excel 5"
         raise IngestError(IngestCode.UNSUPPORTED_FORMAT, _how_to_convert(kind, ".xlsx"))
     refuse_binary(head)
 
 
 def _by_media_type(head: bytes, media_type: str) -> Detected:
-    """A name that says nothing: the client's media type, then a shebang line, else plain text."""
+    """For an inconclusive name: the client's media type, then a shebang line, else plain text."""
     if media_type == "application/pdf":
         raise IngestError(IngestCode.CORRUPT, "The file was sent as a PDF but isn't one.")
     if media_type in _MEDIA_LANGUAGE:

@@ -10,7 +10,7 @@ from citewire_retriever.ingest.errors import IngestCode, IngestError
 
 
 class Format(StrEnum):
-    """The formats that are read."""
+    """The supported formats."""
 
     MARKDOWN = "markdown"
     TEXT = "text"
@@ -39,22 +39,22 @@ class Format(StrEnum):
 
 
 class BlockKind(StrEnum):
-    """What a block is; decides where it may be cut and what it may share a chunk with."""
+    """A block's kind, which determines where it may be cut and what it may share a chunk with."""
 
     HEADING = "heading"
-    """Opens a section of its level. Its words belong to the first chunk of the section."""
+    """Opens a section of its level. Its text belongs to the first chunk of the section."""
     PARAGRAPH = "paragraph"
-    """Prose. Cut between sentences if it must be."""
+    """Prose, cut between sentences if necessary."""
     LIST = "list"
     """A list; its children are its items."""
     CODE = "code"
-    """Lines that are cut only between lines."""
+    """Lines, cut only between lines."""
     DEFINITION = "definition"
     """A definition of source code. Never shares a chunk; its children are its members."""
     ROW = "row"
-    """A table row. Shares a chunk with other rows only."""
+    """A table row. Shares a chunk only with other rows."""
     TABLE = "table"
-    """A table under one header: its children are its rows, its label names their columns and ends their path."""
+    """A table with one header: its children are its rows; its label names their columns and is last in their path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class Block:
     """One piece of a document."""
 
     kind: BlockKind
-    """What it is."""
+    """Its kind."""
     start: int
-    """Where it starts in the stored text, in code points."""
+    """Its start in the stored text, in code points."""
     end: int
     """Where it ends, exclusive."""
     level: int = 0
@@ -72,75 +72,75 @@ class Block:
     label: str = ""
     """A heading's plain text, or a definition's name."""
     place: Place = field(default_factory=Place)
-    """Where it stands in the file; empty if the format has no places. The first line of a definition is that of its
+    """Its place in the file; empty if the format has no places. The first line of a definition is that of its
     decorators, not of the comments above them.
     """
     text: str | None = None
-    """The row as ``column: value`` pairs where the stored text has another form (a Markdown table); None where the
-    stored text between start and end is the text.
+    """The row as ``column: value`` pairs if the stored text has another form (a Markdown table); None if the stored
+    text between start and end is the text.
     """
     children: tuple["Block", ...] = ()
-    """Parts in order, for a list or a definition; they needn't cover all of it."""
+    """Parts of a list or definition in order, which may not cover all of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SheetPosition:
-    """How far a table that is read part by part was read."""
+    """The position in a table that is read in parts."""
 
     offset: int = 0
-    """Where its next record starts, in bytes."""
+    """Offset of the next record in bytes."""
     row: int = 0
-    """The last row that was read."""
+    """Number of the last row read."""
     delimiter: str = ","
     quoted: bool = True
-    """Whether quotes stand around cells, and aren't mere signs."""
+    """Whether cells may be quoted; otherwise quotes are ordinary characters."""
     names: tuple[str, ...] | None = None
-    """The columns' names, empty if they have none; None if the header is still to come."""
+    """The columns' names, empty if they have none; None if the header hasn't been read."""
     quote: str = '"'
-    """The sign around cells."""
+    """The quote character."""
     escape: str = ""
-    """The sign before a quote that is one of a cell's own, beside one that is doubled; empty: none."""
+    """The escape character for quotes inside cells, in addition to doubling; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """A file's text and structure, or those of a part of a long table."""
+    """Text and structure of a file, or of a part of a long table."""
 
     format: Format
-    """How it was read."""
+    """Its format."""
     media_type: str
     """Its media type by content and name."""
     text: str
-    """The stored text that every span points into. For Markdown, plain text and source code it is the file (decoded,
-    line ends as LF); for the others it is rendered by the parser.
+    """The stored text to which all spans refer. For Markdown, plain text and source code it is the file (decoded, with
+    LF as line end); for other formats it is rendered by the parser.
     """
     blocks: tuple[Block, ...]
-    """In order of the text, not overlapping; every word of the text is in one."""
+    """Blocks in order of the text, without overlap; every word of the text is in one."""
     title: str | None = None
-    """Found in the document; None if it names none."""
+    """Title from the document; None if it has none."""
     pages: int | None = None
     """Number of pages; None if the format has none."""
     has_lines: bool = False
     """Whether lines of the text are lines of the file."""
     following: SheetPosition | None = None
-    """Where the next part of a long table starts; None if this is all of the file, or its last part."""
+    """Start of the next part of a long table; None if this is the whole file or its last part."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParseLimits:
-    """Bounds on what one file may become."""
+    """Limits for one file."""
 
     max_chars: int = 32_000_000
-    """Code points of stored text."""
+    """Maximum code points of stored text."""
     max_pages: int = 10_000
-    """Pages of a PDF."""
+    """Maximum pages of a PDF."""
     max_blocks: int = 500_000
-    """Blocks of any kind (rows of a sheet above all)."""
+    """Maximum blocks of any kind (mainly rows of a sheet)."""
 
 
 @dataclass(slots=True)
 class TextBuilder:
-    """Renders stored text piece by piece, for formats whose file isn't text, and keeps to the limits."""
+    """Renders stored text piece by piece, for formats that aren't text, and enforces the limits."""
 
     limits: ParseLimits
     blocks: list[Block] = field(default_factory=list[Block])
@@ -160,7 +160,7 @@ class TextBuilder:
         return start, self._length
 
     def add(self, block: Block) -> None:
-        """Appends a block that points at what was written."""
+        """Appends a block for a written span."""
         self.blocks.append(block)
         check_blocks(len(self.blocks), self.limits)
 
@@ -170,14 +170,14 @@ class TextBuilder:
 
 
 def too_much_text(limits: ParseLimits) -> IngestError:
-    """The error for a document whose text passes the limit."""
+    """The error for a document whose text exceeds the limit."""
     return IngestError(
-        IngestCode.TOO_LARGE, f"The document holds more than {limits.max_chars:,} characters of text: split it."
+        IngestCode.TOO_LARGE, f"The document has more than {limits.max_chars:,} characters of text: split it."
     )
 
 
 def check_blocks(count: int, limits: ParseLimits) -> None:
-    """Raises IngestError(TOO_LARGE) if a document has more blocks than it may."""
+    """Raises IngestError(TOO_LARGE) if a document has too many blocks."""
     if count > limits.max_blocks:
         raise IngestError(
             IngestCode.TOO_LARGE,
@@ -186,7 +186,7 @@ def check_blocks(count: int, limits: ParseLimits) -> None:
 
 
 class LineIndex:
-    """Finds the line of an offset: lines are counted from 1 and end at LF, as editors count them."""
+    """Finds the line of an offset: lines are counted from 1 and end at LF, as in editors."""
 
     def __init__(self, text: str) -> None:
         self.starts = [0]
@@ -196,5 +196,5 @@ class LineIndex:
             position = text.find("\n", position + 1)
 
     def line_of(self, offset: int) -> int:
-        """The line, from 1, that holds the offset."""
+        """The line of the offset, from 1."""
         return bisect_right(self.starts, offset)

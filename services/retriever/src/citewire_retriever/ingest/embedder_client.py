@@ -19,39 +19,39 @@ MAX_INPUTS = 256
 MAX_BYTES = 1024 * 1024
 _COUNT_SECONDS = 30.0
 _AHEAD = 4
-"""Batches that are sent before they are answered: more than the embedder works on, and few that can't be stopped."""
+"""Batches in flight: more than the embedder works on, but few, because they can't be stopped."""
 
 _SERVICE = "citewire.embedder.v1.EmbedderService"
 
 
 class GrpcEmbedder:
-    """The embedding model, wherever it runs. Raises `citewire_kit.errors.CitewireError`."""
+    """The embedding model. Raises `citewire_kit.errors.CitewireError`."""
 
     def __init__(self, channel: grpc.aio.Channel, *, batch_seconds: float) -> None:
         """Takes an open channel.
 
         Args:
             channel: To the embedder.
-            batch_seconds: Longest that one batch may take, waiting for the embedder's turn included.
+            batch_seconds: Maximum duration of one batch, including the wait for the embedder.
         """
         self._stub = embedder_pb2_grpc.EmbedderServiceStub(channel)
         self._batch_seconds = batch_seconds
         client.init_client([_SERVICE])
 
     async def window(self, model: str, own: OwnEmbedding | None = None) -> ModelWindow:
-        """What a model takes, or a tenant's own provider; an empty name is the default model."""
+        """Returns the window of a model or a tenant's own provider; an empty name means the default model."""
         request = pb.CountTokensRequest(inputs=[""], model=model, provider=_ref(own))
         response = await client.unary(self._stub.CountTokens, request, timeout=_COUNT_SECONDS)
         return ModelWindow(_space(response.space), response.max_input_tokens - response.special_tokens, own)
 
     async def count(self, window: ModelWindow, texts: Sequence[str]) -> list[int]:
-        """Counts tokens, special ones excluded. Any number of texts."""
+        """Counts tokens, without special ones, of any number of texts."""
         counts: list[int] = []
         for batch in batches(texts, most=MAX_INPUTS):
             request = pb.CountTokensRequest(inputs=batch, model=_model(window), provider=_ref(window.own))
             response = await client.unary(self._stub.CountTokens, request, timeout=_COUNT_SECONDS)
             if len(response.counts) != len(batch):
-                raise DataLoss("the embedder counted other texts than it was sent", reason="INTERNAL")
+                raise DataLoss("the embedder counted a different number of texts", reason="INTERNAL")
             counts += response.counts
         return counts
 
@@ -69,12 +69,12 @@ class GrpcEmbedder:
         Args:
             window: The model.
             batches: The texts.
-            truncate: Leave out the tail of a text that is longer than the model takes, instead of failing.
+            truncate: Cut texts that are longer than the window, instead of failing.
             purpose: Whether they are documents or questions.
-            stop: Once set, no further batch is sent; those that were are still answered.
+            stop: Once set, no further batch is sent; results of sent ones are still returned.
 
         Raises:
-            CitewireError: The call failed, or the model's space isn't this one any more (`FailedPrecondition`).
+            CitewireError: The call failed, or the model now has a different space (`FailedPrecondition`).
         """
         space, sent, ahead = window.space, list[int](), asyncio.Semaphore(_AHEAD)
         calling = client.bidi(
@@ -86,7 +86,7 @@ class GrpcEmbedder:
         async with aclosing(calling) as responses:
             async for response in responses:
                 if answered == len(sent) or response.batch_id != answered:
-                    raise DataLoss("the embedder answered another batch than it was sent", reason="INTERNAL")
+                    raise DataLoss("the embedder's response doesn't match its batch", reason="INTERNAL")
                 yield _vectors(space, response.batch, len(batches[answered]))
                 answered += 1
                 ahead.release()
@@ -95,7 +95,7 @@ class GrpcEmbedder:
 
 
 def batches(texts: Iterable[str], *, most: int, most_bytes: int = MAX_BYTES) -> list[list[str]]:
-    """Groups texts, in order, so that each group fits one request. A text above the limit has a group of its own."""
+    """Groups texts, in order, so that each group fits one request. A text above the limit gets its own group."""
     groups: list[list[str]] = []
     size = 0
     for text in texts:
@@ -130,7 +130,7 @@ async def _requests(
 
 
 def _model(window: ModelWindow) -> str:
-    """A space's name is that of one of the embedder's own models; a tenant's provider names its model itself."""
+    """A space's model is one of the embedder's own; a tenant's provider specifies its model itself."""
     return "" if window.own else window.space.model
 
 

@@ -27,7 +27,7 @@ def too_large(limit_bytes: int) -> ResourceExhausted:
 def too_much_text(limit_chars: int) -> ResourceExhausted:
     """Returns the error for a file with more text than a document may have."""
     return ResourceExhausted(
-        f"the file holds more than {limit_chars:,} characters of text: split it",
+        f"the file has more than {limit_chars:,} characters of text: split it",
         reason="TOO_LARGE",
         metadata={"limit_chars": str(limit_chars)},
     )

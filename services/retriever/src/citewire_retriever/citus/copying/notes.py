@@ -13,14 +13,14 @@ from citewire_kit.queries import Query
 from citewire_retriever.citus.copying.side import SQL, CopyError, Side, Table
 
 _LOCK_MS: Final = 400
-"""Longest wait for a table's lock: calls wait behind one that waits."""
+"""Maximum wait for a table's lock, because other calls queue behind the waiting session."""
 _TRIES: Final = 100
 _PAUSE_SECONDS: Final = 0.2
 REFUSAL: Final = "this database was copied: it is no longer written to"
 OLD, NEW = sql.SQL("OLD"), sql.SQL("NEW")
 
 Key = tuple[Any, ...]
-"""Values of a table's key beside org_id."""
+"""Values of a table's key other than org_id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,35 +28,35 @@ class Notes:
     """Notes of an organisation that were read together."""
 
     keys: Mapping[str, set[Key]]
-    """By table."""
+    """Keys by table."""
     ids: tuple[list[Any], ...]
-    """Of the notes, by the table that they are in."""
+    """Ids of the notes, by the table that contains them."""
 
     def __len__(self) -> int:
         return sum(map(len, self.ids))
 
 
 def notes_of(side: Side, table: Table) -> sql.Identifier:
-    """Where changes of a table are noted."""
+    """Returns the table that records the changes of a table."""
     local = side.spread and not table.on_nodes
     return sql.Identifier("citewire_copy", "local_changes" if local else "changes")
 
 
 def key_text(table: Table, row: sql.SQL) -> sql.Composed:
-    """An expression: the key of a row as text, which `parse_key` reads."""
+    """An expression for the key of a row as text, which `parse_key` reads."""
     columns = [sql.SQL("{}.{}").format(row, sql.Identifier(column)) for column in table.key]
     return sql.SQL("jsonb_build_array({})::text").format(sql.SQL(", ").join(columns))
 
 
 def parse_key(text: str) -> Key:
-    """Reads what `key_text` makes."""
+    """Reads a key written by `key_text`."""
     return tuple(json.loads(text))
 
 
 async def start_noting(side: Side, tables: Iterable[Table]) -> None:
-    """Notes changes of these tables from now on.
+    """Records changes of these tables from now on.
 
-    What is committed after a trigger is there is noted: nobody writes to the table while it is made.
+    Everything committed after a trigger exists is recorded, because nobody can write to the table while it is created.
     """
     noting = {row[0] for row in await side.rows(SQL["noting_tables"])}
     for table in tables:
@@ -69,7 +69,7 @@ async def start_noting(side: Side, tables: Iterable[Table]) -> None:
 
 
 async def refuse(side: Side, tables: Iterable[Table]) -> None:
-    """Makes the noting triggers refuse every change, in the transaction that the caller has open."""
+    """Makes the recording triggers reject every change, in the caller's open transaction."""
     bodies = [
         _function(side, table, sql.SQL("RAISE read_only_sql_transaction USING MESSAGE = {};").format(REFUSAL))
         for table in tables
@@ -78,23 +78,23 @@ async def refuse(side: Side, tables: Iterable[Table]) -> None:
 
 
 async def drop_triggers(side: Side) -> None:
-    """Neither notes nor refuses changes any more."""
+    """Stops recording and rejecting changes."""
     for (name,) in await side.rows(SQL["noting_tables"]):
         drop = sql.SQL("DROP TRIGGER IF EXISTS note_for_copy ON {}").format(sql.Identifier("corpus", name))
         await change_schema(side, [drop])
 
 
 async def forget_all(side: Side) -> None:
-    """Removes the triggers and all else that a copy made, but rows of `corpus`."""
+    """Removes the triggers and everything else that a copy created, except rows of `corpus`."""
     await drop_triggers(side)
     await change_schema(side, [SQL["forget"]])
 
 
 async def change_schema(side: Side, statements: Iterable[Query]) -> None:
-    """Executes statements in one transaction; again and again, where tables are in use.
+    """Executes statements in one transaction, retrying while tables are in use.
 
     Raises:
-        CopyError: They were in use each time.
+        CopyError: They were in use at each attempt.
     """
     for _ in range(_TRIES):
         try:
@@ -112,7 +112,7 @@ async def change_schema(side: Side, statements: Iterable[Query]) -> None:
 
 
 async def changed_organisations(side: Side) -> dict[str, int]:
-    """Organisations with notes, and how many those are."""
+    """Organisations with notes, and the number of notes."""
     counts: dict[str, int] = {}
     for notes in _note_tables(side):
         query = sql.SQL("SELECT org_id, count(*) FROM {} GROUP BY org_id").format(notes)
@@ -135,7 +135,7 @@ async def read_notes(side: Side, org: str) -> Notes:
 
 
 async def forget_notes(side: Side, org: str, notes: Notes) -> None:
-    """Forgets notes of what was copied; later ones of the same rows stay."""
+    """Deletes the notes of copied rows; later notes of the same rows stay."""
     for table, ids in zip(_note_tables(side), notes.ids, strict=True):
         if ids:
             query = sql.SQL("DELETE FROM {} WHERE org_id = %s AND note_id = ANY (%s::uuid[])").format(table)
@@ -148,7 +148,7 @@ def _note_tables(side: Side) -> list[sql.Identifier]:
 
 
 def _noting(side: Side, table: Table) -> sql.Composed:
-    """The function of a table's trigger. A key that changes is noted before and after."""
+    """The function of a table's trigger. If a key changes, the old and the new one are recorded."""
     note = sql.SQL("INSERT INTO {} (org_id, note_id, table_name, key) VALUES ({}.org_id, gen_random_uuid(), {}, {});")
     notes = notes_of(side, table)
     name = sql.Literal(table.name)
@@ -172,7 +172,7 @@ def _noting(side: Side, table: Table) -> sql.Composed:
 
 
 def _function(side: Side, table: Table, body: sql.Composed) -> sql.Composed:
-    """As the owner: who changes a row needn't be allowed to write notes."""
+    """Runs as the owner, because the role that changes a row needn't be allowed to write notes."""
     nested = sql.SQL("SET citus.allow_nested_distributed_execution = on" if side.spread else "")
     return sql.SQL("""
         CREATE OR REPLACE FUNCTION {name}() RETURNS trigger

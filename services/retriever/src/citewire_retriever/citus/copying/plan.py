@@ -18,23 +18,23 @@ class TablePlan:
     organisations: int
     rows: int
     bytes: int
-    """With indexes."""
+    """Including indexes."""
     copied: int
-    """Organisations of which the target has it already."""
+    """Number of organisations that the target already has."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyPlan:
-    """The whole."""
+    """The plan of a copy."""
 
     tables: list[TablePlan]
     organisations: int
     changes: int
-    """Noted, and not copied yet."""
+    """Recorded changes that haven't been copied yet."""
     obstacles: list[str]
 
     def to_lines(self) -> Iterator[str]:
-        """As a table for people."""
+        """Formats it as a table."""
         yield f"{'TABLE':24} {'ORGS':>7} {'COPIED':>7} {'ROWS':>12} {'MiB':>9}"
         for table in self.tables:
             counts = f"{table.organisations:>7} {table.copied:>7} {table.rows:>12}"
@@ -50,7 +50,7 @@ class CopyPlan:
 
 
 async def read_plan(copying: Copying) -> CopyPlan:
-    """Asks both databases, and changes nothing."""
+    """Queries both databases without changing anything."""
     source = copying.source
     state, other = await source.state(), await copying.target.state()
     copied: dict[str, int] = {}

@@ -31,7 +31,7 @@ _SAY_SECONDS: Final = 2.0
 _TRIES: Final = 5
 _ROUNDS: Final = 1000
 _SHORT_SECONDS: Final = 0.5
-"""A round of changes that takes no longer leaves few for the switch."""
+"""Maximum duration of a round of changes after which few are left for the switch."""
 
 
 class Copying:
@@ -42,7 +42,7 @@ class Copying:
         self.target: Final = target
         self.say: Final = say
         self.tables: dict[str, Table] = {}
-        """Of the source, whose changes are noted."""
+        """The source's tables, whose changes are recorded."""
 
     @staticmethod
     @asynccontextmanager
@@ -50,7 +50,7 @@ class Copying:
         """Connects to both databases.
 
         Raises:
-            CopyError: One can't be reached or used, or another command copies from or into it.
+            CopyError: One can't be reached or used, or another command is copying from or into it.
         """
         async with (
             Side.open(source_dsn, "the source", FROM) as source,
@@ -61,11 +61,11 @@ class Copying:
                 raise CopyError(f"{FROM} and {TO} name the same database")
             for side in (source, target):
                 if not await side.lock():
-                    raise CopyError(f"another command copies from or into {side.what}: wait for it, or end it")
+                    raise CopyError(f"another command is copying from or into {side.what}: wait for it, or end it")
             yield Copying(source, target, say)
 
     async def obstacles(self) -> list[str]:
-        """What stands in the way; a copy may begin if nothing does."""
+        """The obstacles to a copy, which may begin if there are none."""
         obstacles: list[str] = []
         if await self.source.rows(SQL["migrations"]) != await self.target.rows(SQL["migrations"]):
             obstacles.append("the migrations of the two differ: run `python -m citewire_retriever migrate` on both")
@@ -89,7 +89,7 @@ class Copying:
         return obstacles
 
     async def run(self) -> int:
-        """Copies all that isn't copied yet, catches up with changes, and compares everything; returns the rows.
+        """Copies everything that isn't copied yet, catches up with changes, and compares everything; returns the rows.
 
         Raises:
             CopyError: Something stands in the way, or the target isn't like the source.
@@ -98,7 +98,7 @@ class Copying:
         return await self.compare(again=True)
 
     async def copy(self) -> None:
-        """Copies all that isn't copied yet, and catches up with changes.
+        """Copies everything that isn't copied yet, and catches up with changes.
 
         Raises:
             CopyError: Something stands in the way.
@@ -124,10 +124,10 @@ class Copying:
         other = await self.target.state()
         if other is None or other.part == "retired":
             if other is not None:
-                # Nobody writes there, as its roles stay read-only: there is nothing to refuse any more.
+                # Nobody writes there, because its roles stay read-only, so there is nothing to reject any more.
                 await drop_triggers(self.target)
             await change_schema(self.target, await self._first_steps(copy_id, was_empty=other is None))
-        # Before anything else: whoever connects must not take it for the one to write to.
+        # Before anything else, so that new connections don't write to it.
         await self.target.close_to_services()
         await self.target.end_sessions()
         definition = (await self.source.rows(SQL["hidden_id"]))[0][0]
@@ -135,7 +135,7 @@ class Copying:
             await self.target.run(definition.encode())
 
     async def _first_steps(self, copy_id: str, *, was_empty: bool) -> list[Query]:
-        """Statements by which the target becomes one."""
+        """Statements that mark the target as such."""
         hidden_id = (await self.target.rows(SQL["hidden_id"]))[0][0]
         spaces = [row[0] for row in await self.target.rows(SQL["spaces"])]
         return [
@@ -149,10 +149,10 @@ class Copying:
         ]
 
     async def catch_up(self) -> None:
-        """Copies what isn't copied yet and then what changes, until little changes while that is done.
+        """Copies everything that isn't copied yet, then changes, until few changes occur meanwhile.
 
         Raises:
-            CopyError: Changes come faster than they can be copied.
+            CopyError: Changes arrive faster than they can be copied.
         """
         for _ in range(_ROUNDS):
             started = time.monotonic()
@@ -167,10 +167,10 @@ class Copying:
         raise CopyError("changes come faster than they can be copied: try again when less is written")
 
     async def follow_tables(self) -> bool:
-        """Makes the target's tables those of the source, with the vectors of new spaces, and notes their changes.
+        """Creates the source's tables at the target, with the vectors of new spaces, and records their changes.
 
         Returns:
-            Whether there are tables that weren't followed by this command before.
+            Whether there are tables that this command didn't record before.
 
         Raises:
             CopyError: Tables differ.
@@ -178,7 +178,7 @@ class Copying:
         tables = await self.source.tables()
         if tables.keys() == self.tables.keys():
             return False
-        # Noted first, then copied: what is written in between is in both.
+        # Recorded first, then copied: rows written in between are in both.
         await start_noting(self.source, tables.values())
         known = {row[0] for row in await self.target.rows(SQL["spaces"])}
         for space_id, model, revision, dimensions, created_at in await self.source.rows(SQL["spaces"]):
@@ -195,7 +195,7 @@ class Copying:
         self.tables = tables
         return True
 
-    async def _copy_pairs(self, new: bool) -> None:  # whether there may be any
+    async def _copy_pairs(self, new: bool) -> None:  # whether there may be new pairs
         if not new:
             return
         copied = {(table, org) for table, org, _ in await self.target.rows(SQL["copied"])}
@@ -210,7 +210,7 @@ class Copying:
         await build_graphs(self.target, self.say)
 
     async def _pairs(self) -> list[tuple[str, Table]]:
-        """Organisations and tables in which either side has rows, organisation by organisation."""
+        """Pairs of organisation and table in which either side has rows, by organisation."""
         pairs: set[tuple[str, str]] = set()
         for table in self.tables.values():
             orgs = await self.source.organisations(table) | await self.target.organisations(table)
@@ -218,14 +218,14 @@ class Copying:
         return [(org, self.tables[name]) for org, name in sorted(pairs)]
 
     async def copy_noted(self) -> int:
-        """Copies the rows that are noted now; returns how many notes there were."""
+        """Copies the currently recorded rows; returns the number of notes."""
         total = 0
         for org in await changed_organisations(self.source):
             total += await self._copy_noted_of(org)
         return total
 
     async def _copy_noted_of(self, org: str) -> int:
-        """A row may change between its note, its copy and the comparison: it is noted again, and this tried again."""
+        """Retries if a row changes between its note, its copy and the comparison, because it is then recorded again."""
         for attempt in range(_TRIES):
             try:
                 async with self.source.transaction(snapshot=True):
@@ -240,13 +240,13 @@ class Copying:
         raise AssertionError("the last attempt ended the loop")
 
     async def compare(self, *, again: bool) -> int:
-        """Compares organisation by organisation and table by table; returns the rows that are alike.
+        """Compares organisation by organisation and table by table; returns the number of equal rows.
 
         Args:
-            again: Also what was compared before.
+            again: Whether to repeat earlier comparisons.
 
         Raises:
-            DifferenceError: They differ. What does is copied anew by the next run.
+            DifferenceError: They differ. The next run copies the differing rows again.
         """
         checked = {(table, org) for table, org, done in await self.target.rows(SQL["copied"]) if done and not again}
         pairs = [pair for pair in await self._pairs() if (pair[1].name, pair[0]) not in checked]

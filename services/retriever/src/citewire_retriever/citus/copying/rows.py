@@ -11,19 +11,19 @@ from citewire_retriever.citus.copying.notes import Key, Notes, key_text, notes_o
 from citewire_retriever.citus.copying.side import SQL, CopyError, Side, Table
 
 _KEYS: Final = 500
-"""In one statement."""
+"""Number of rows per statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What rows are told by: how many, and the sum of their hashes."""
+    """A summary of rows: their number and the sum of their hashes."""
 
     rows: int
     hashes: int
 
 
 class DifferenceError(CopyError):
-    """Rows of the target aren't those of the source."""
+    """Rows of the target differ from those of the source."""
 
     def __init__(self, table: Table, org: str, source: Content, target: Content) -> None:
         how = "other content" if source.rows == target.rows else f"{target.rows} of them"
@@ -35,9 +35,9 @@ class DifferenceError(CopyError):
 
 
 async def copy_pair(source: Side, target: Side, table: Table, org: str) -> int:
-    """Copies an organisation's rows of a table in place of what the target has, and notes that there; returns how many.
+    """Replaces an organisation's rows of a table at the target, and records this there; returns their number.
 
-    In one transaction: a copy that is killed has copied all of them or none.
+    In one transaction, so that a killed copy has copied all of them or none.
     """
     async with target.transaction(without_triggers=True):
         await target.run(sql.SQL("DELETE FROM {} WHERE {}").format(table.identifier, _where(org)))
@@ -47,16 +47,16 @@ async def copy_pair(source: Side, target: Side, table: Table, org: str) -> int:
 
 
 async def copy_changes(source: Side, target: Side, tables: dict[str, Table], org: str, notes: Notes) -> None:
-    """Makes rows of the target what they are at the source now: each is replaced, or deleted. And compares them.
+    """Replaces or deletes rows of the target according to the source's current state, and compares them.
 
-    In the transaction that the caller has open at the source.
+    Runs in the caller's open transaction at the source.
 
     Raises:
-        DifferenceError: The target has something else afterwards.
-        UniqueViolation: A row of the target that isn't among these is in the way.
+        DifferenceError: The target differs afterwards.
+        UniqueViolation: Another row of the target conflicts.
     """
     async with target.transaction(without_triggers=True):
-        # All deletions first: a name that has moved from row to row is free then.
+        # All deletions first, so that a name that moved from one row to another is free.
         for name, keys in notes.keys.items():
             for condition in _conditions(tables[name], org, keys):
                 await target.run(sql.SQL("DELETE FROM {} AS t WHERE {}").format(tables[name].identifier, condition))
@@ -70,12 +70,12 @@ async def copy_changes(source: Side, target: Side, tables: dict[str, Table], org
 
 
 async def compare_pair(source: Side, target: Side, table: Table, org: str) -> Content:
-    """Compares an organisation's rows of a table, but those that are noted: these are compared as they are copied.
+    """Compares an organisation's rows of a table, except recorded ones, which are compared when they are copied.
 
     Raises:
         DifferenceError: They differ.
     """
-    # In one statement, and so of one moment: which rows are noted, and what the others are.
+    # In one statement, and so in one snapshot: the recorded rows, and the content of the others.
     query = sql.SQL("""
         WITH noted AS MATERIALIZED (
             SELECT DISTINCT c.key FROM {notes} c WHERE c.org_id = {org} AND c.table_name = {name}
@@ -105,7 +105,7 @@ async def compare_pair(source: Side, target: Side, table: Table, org: str) -> Co
 
 
 async def _copy(source: Side, target: Side, table: Table, condition: sql.Composed) -> int:
-    """Streams rows: a table needn't fit into memory."""
+    """Streams rows, because a table may not fit into memory."""
     columns = table.column_list
     reading = sql.SQL("COPY (SELECT {} FROM {} AS t WHERE {}) TO STDOUT (FORMAT binary)").format(
         columns, table.identifier, condition
@@ -127,7 +127,7 @@ async def _content(side: Side, table: Table, condition: sql.Composed) -> Content
 
 
 def _hash(table: Table) -> sql.Composed:
-    """Of a row's text, as `Side.transaction` sets it: 64 bits, which find an accident and not an attack."""
+    """A 64-bit hash of a row's text (see `Side.transaction`), which detects accidents but not attacks."""
     columns = [sql.SQL("t.{}").format(sql.Identifier(column)) for column in table.columns]
     return sql.SQL("hashtextextended(ROW({})::text, 0)").format(sql.SQL(", ").join(columns))
 
@@ -137,12 +137,12 @@ def _where(org: str) -> sql.Composed:
 
 
 def _conditions(table: Table, org: str, keys: set[Key]) -> Iterator[sql.Composed]:
-    """Conditions of the rows with these keys, of some at a time."""
+    """Conditions for the rows with these keys, some at a time."""
     if not table.key:
         yield _where(org)
         return
     columns = sql.SQL(", ").join(sql.SQL("t.{}").format(sql.Identifier(column)) for column in table.key)
-    # In one order, in which two would lock rows.
+    # In a fixed order, so that two sessions lock rows in the same order.
     remaining = iter(sorted(keys))
     while batch := list(islice(remaining, _KEYS)):
         values = sql.SQL(", ").join(sql.SQL("({})").format(sql.SQL(", ").join(map(sql.Literal, key))) for key in batch)

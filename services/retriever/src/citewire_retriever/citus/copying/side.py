@@ -16,12 +16,12 @@ from citewire_retriever.citus.cluster import ClusterError, Connection, connect, 
 Values = Sequence[Any] | Mapping[str, Any] | None
 SQL: Final = load_queries("citewire_retriever.citus.copying", "queries.sql")
 ROLES: Final = ("citewire_corpus", "citewire_worker")
-"""Who writes: the services' roles."""
+"""The services' roles, which write."""
 _LOCK: Final = 7_205_181_035
-"""Advisory lock of whoever copies from or into a database."""
+"""Advisory lock for copying from or into a database."""
 _LOCK_TRIES: Final = 15
 _LOCK_SECONDS: Final = 0.2
-# What a row's text depends on. On all nodes: a node makes the text of its own rows.
+# The settings that affect a row's text. Set on all nodes, because each node writes the text of its own rows.
 _SETTINGS: Final = (
     "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = 'postgres';"
     " SET LOCAL extra_float_digits = 1; SET LOCAL bytea_output = 'hex'; SET LOCAL statement_timeout = 0"
@@ -30,18 +30,18 @@ _EVERYWHERE: Final = "SET LOCAL citus.propagate_set_commands = 'local'"
 
 
 class CopyError(ClusterError):
-    """The copy can't go on; the message says why, and what would help."""
+    """The copy can't continue; the message says why and what would help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of `corpus` that holds rows of organisations."""
+    """A table of `corpus` with rows of organisations."""
 
     name: str
     columns: tuple[str, ...]
-    """Those that are stored as they are given."""
+    """Columns that aren't generated."""
     key: tuple[str, ...]
-    """Columns of the primary key beside org_id; none where an organisation has one row."""
+    """Columns of the primary key other than org_id; none if an organisation has one row."""
     on_nodes: bool
     """Whether it is distributed."""
 
@@ -52,18 +52,18 @@ class Table:
 
     @property
     def column_list(self) -> sql.Composed:
-        """Its columns, with commas."""
+        """Its columns, separated by commas."""
         return sql.SQL(", ").join(map(sql.Identifier, self.columns))
 
 
 @dataclass(frozen=True, slots=True)
 class CopyState:
-    """What a database remembers of a copy."""
+    """A database's record of a copy."""
 
     part: str
     """`source`, `target`, or `retired`: it was copied and switched away from."""
     copy_id: str
-    """The same in both databases."""
+    """Id of the copy, the same in both databases."""
 
 
 class Side:
@@ -88,12 +88,12 @@ class Side:
             variable: The environment variable that holds the string, for errors.
 
         Raises:
-            CopyError: It can't be reached, isn't set up, or the role may not do what a copy needs; or a
-                statement in the block fails.
+            CopyError: It can't be reached or isn't set up, the role lacks rights, or a statement in the block
+                fails.
         """
         connection = await connect(dsn, f"{what} ({variable})")
         async with connection:
-            connection.prepare_threshold = None  # several statements at once can't be prepared
+            connection.prepare_threshold = None  # multiple statements can't be prepared
             row = await (await connection.execute(cluster.SQL["engine"])).fetchone()
             version, schema = row or (None, False)
             if not schema:
@@ -103,32 +103,32 @@ class Side:
             row = await (await connection.execute(SQL["superuser"])).fetchone()
             if row is None or not row[0]:
                 raise CopyError(
-                    f"{what}'s role ({variable}) is no superuser: a copy reads all organisations, and writes without"
+                    f"{what}'s role ({variable}) isn't a superuser: a copy reads all organisations, and writes without"
                     " triggers"
                 )
             try:
                 yield Side(what, connection, spread=version is not None)
             except psycopg.Error as exc:
                 why = cluster.describe_error(exc)
-                raise CopyError(f"the copy broke off, and goes on when it is run again: {why}") from exc
+                raise CopyError(f"the copy was interrupted, and continues when it is run again: {why}") from exc
 
     async def rows(self, query: Query, values: Values = None) -> list[tuple[Any, ...]]:
         """Executes a statement, and returns its rows."""
         return await (await self.connection.execute(query, values)).fetchall()
 
     async def run(self, query: Query, values: Values = None) -> int:
-        """Executes a statement, and returns how many rows it was about."""
+        """Executes a statement, and returns the number of affected rows."""
         return (await self.connection.execute(query, values)).rowcount
 
     @asynccontextmanager
     async def transaction(
         self, *, snapshot: bool = False, without_triggers: bool = False
     ) -> AsyncGenerator[None, None]:
-        """Opens a transaction in which rows are written as text alike in both databases.
+        """Opens a transaction in which rows have the same text in both databases.
 
         Args:
             snapshot: One snapshot for all statements.
-            without_triggers: Rows are taken as they are given: no trigger counts them, and no key is checked.
+            without_triggers: Rows are stored as given, without triggers and foreign key checks.
         """
         async with self.connection.transaction():
             parts = ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"] if snapshot else []
@@ -141,7 +141,7 @@ class Side:
             yield
 
     async def tables(self) -> dict[str, Table]:
-        """Tables with rows of organisations, by name, in the order of names."""
+        """Tables with rows of organisations, in alphabetical order."""
         distributed: set[str] = set()
         shards: set[str] = set()
         if self.spread:
@@ -160,21 +160,21 @@ class Side:
         return {row[0] for row in await self.rows(sql.SQL(SQL[query]).format(table=table.identifier))}
 
     async def state(self) -> CopyState | None:
-        """What the database remembers of a copy; None: nothing."""
+        """The database's record of a copy; None if there is none."""
         if (await self.rows(SQL["remembers"]))[0][0] is None:
             return None
         rows = await self.rows(SQL["state"])
         return CopyState(rows[0][0], str(rows[0][1])) if rows else None
 
     async def has_rows(self, tables: Sequence[Table]) -> str | None:
-        """The name of a table that isn't empty; None: all are."""
+        """The name of a table that isn't empty; None if all are empty."""
         for table in tables:
             if await self.rows(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(table.identifier)):
                 return table.name
         return None
 
     async def close_to_services(self) -> None:
-        """Makes new sessions of the services read-only, as `target_session_attrs=read-write` passes them over."""
+        """Makes new sessions of the services read-only, so that `target_session_attrs=read-write` skips this server."""
         await self._set_roles(sql.SQL("SET default_transaction_read_only = on"))
 
     async def open_to_services(self) -> None:
@@ -182,11 +182,11 @@ class Side:
         await self._set_roles(sql.SQL("RESET default_transaction_read_only"))
 
     async def end_sessions(self) -> None:
-        """Ends the services' sessions; they connect again, and are told what the database is now."""
+        """Ends the services' sessions, which then connect again and notice the change."""
         await self.rows(SQL["end_sessions"], {"roles": list(ROLES)})
 
     async def _set_roles(self, change: sql.SQL) -> None:
-        """In the transaction that the caller may have open. Of this database only; nodes aren't asked by services."""
+        """Runs in the caller's transaction, if any. Only for this database, because services don't connect to nodes."""
         name = sql.Identifier(self.connection.info.dbname)
         async with self.connection.transaction():
             if self.spread:
@@ -195,9 +195,9 @@ class Side:
                 await self.run(sql.SQL("ALTER ROLE {} IN DATABASE {} {}").format(sql.Identifier(role), name, change))
 
     async def lock(self) -> bool:
-        """Takes the lock of whoever copies, until the connection is closed; False if another keeps it.
+        """Takes the lock for copying until the connection is closed; False if another session holds it.
 
-        It waits a little: the session of a command that was killed lasts until the server has noticed.
+        It waits a little, because a killed command's session remains until the server notices.
         """
         for _ in range(_LOCK_TRIES):
             if (await self.rows("SELECT pg_try_advisory_lock(%s)", (_LOCK,)))[0][0]:

@@ -21,30 +21,30 @@ from citewire_retriever.citus.copying.rows import copy_changes
 from citewire_retriever.citus.copying.side import SQL, CopyError, Side
 
 PAUSE_SECONDS: Final = 1.3
-"""After that long the locks are given back: the rest of two seconds is for the commit and for new connections."""
+"""Time after which the locks are released: the rest of two seconds is for the commit and new connections."""
 _TRIES: Final = 20
 _PAUSE_BETWEEN_SECONDS: Final = 2.0
 _NUMBERS_AHEAD: Final = 1_000_000
-"""For rows that come until the switch."""
+"""Reserve in sequences for rows added before the switch."""
 
 
 class GivenBackError(Exception):
-    """The switch wasn't made in time; nothing has happened, and it may be tried again."""
+    """The switch didn't finish in time; nothing has changed, and it can be retried."""
 
 
 async def switch(copying: Copying, *, pause_seconds: float = PAUSE_SECONDS, tries: int = _TRIES) -> float | None:
-    """Copies and compares what isn't yet, and switches; returns for how long nobody could write.
+    """Copies and compares the rest, and switches; returns for how long nobody could write.
 
     Args:
         copying: The two databases.
-        pause_seconds: Longest time for which locks are held.
-        tries: How often it is tried.
+        pause_seconds: Maximum time for which locks are held.
+        tries: Maximum number of attempts.
 
     Returns:
-        Seconds from the first lock until services could write to the target; None: it was done before.
+        Seconds from the first lock until services could write to the target; None if it had already been done.
 
     Raises:
-        CopyError: Something stands in the way, the two differ, or it couldn't be done in time.
+        CopyError: Something stands in the way, the databases differ, or it couldn't be done in time.
     """
     state = await copying.source.state()
     if state is not None and state.part == "retired":
@@ -72,10 +72,10 @@ async def switch(copying: Copying, *, pause_seconds: float = PAUSE_SECONDS, trie
 
 
 async def _retire_source(copying: Copying, pause_seconds: float) -> None:
-    """Locks the source, copies the last changes, and commits that it is written to no more: the commit is the switch.
+    """Locks the source, copies the last changes, and commits that it rejects writes: the commit is the switch.
 
     Raises:
-        GivenBackError: It wasn't done in time.
+        GivenBackError: It didn't finish in time.
     """
     source = copying.source
     try:
@@ -95,7 +95,7 @@ async def _retire_source(copying: Copying, pause_seconds: float) -> None:
             await source.run(SQL["retire"])
             if limit.expired():
                 raise GivenBackError("it took too long")
-            limit.reschedule(None)  # what commits isn't broken off
+            limit.reschedule(None)  # a commit must not be interrupted
     except TimeoutError:
         raise GivenBackError(f"it took longer than {pause_seconds} s") from None
     except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
@@ -103,7 +103,7 @@ async def _retire_source(copying: Copying, pause_seconds: float) -> None:
 
 
 async def _lock(source: Side, names: list[str]) -> None:
-    """Keeps writers off, and lets readers be. It is this session that gives way to a deadlock, and autovacuum to it."""
+    """Blocks writers, but not readers. In a deadlock this session gives up, and autovacuum gives way to it."""
     if source.spread:
         await source.run("SET LOCAL citus.multi_shard_modify_mode = 'sequential'")
     await source.run("SET LOCAL deadlock_timeout = '100ms'; SET LOCAL lock_timeout = '1s'")
@@ -112,7 +112,7 @@ async def _lock(source: Side, names: list[str]) -> None:
 
 
 async def _copy_sequences(copying: Copying) -> None:
-    """The target goes on with ids where the source stops; with its own, where it is further."""
+    """Continues the source's sequences at the target, unless the target's are further ahead."""
     names = [row[0] for row in await copying.source.rows(SQL["sequences"])]
     reading = sql.SQL(" UNION ALL ").join(
         sql.SQL("SELECT {}, last_value, is_called FROM {}").format(name, sql.Identifier("corpus", name))
@@ -130,7 +130,7 @@ async def _copy_sequences(copying: Copying) -> None:
 
 
 async def _raise_node_numbers(target: Side) -> None:
-    """Copied rows may have numbers from the ranges that the target's nodes draw from: those of another cluster."""
+    """Adjusts the nodes' sequences, because rows from another cluster may have numbers from their ranges."""
     if not target.spread:
         return
     for group, number in await target.rows(SQL["node_numbers"]):
@@ -141,10 +141,10 @@ async def _raise_node_numbers(target: Side) -> None:
 
 
 async def _finish(copying: Copying) -> None:
-    """What follows the switch, also where it was killed before: the target is opened, and the source left."""
+    """Completes the switch, even one that was killed: opens the target, and leaves the source."""
     state, other = await copying.source.state(), await copying.target.state()
     if other is None and await copying.target.has_rows(list((await copying.target.tables()).values())):
-        return  # it was opened, and what the copy made there is gone
+        return  # it was opened, and the copy's objects there are gone
     if other is None or other.part != "target" or state is None or other.copy_id != state.copy_id:
         raise CopyError("the source was switched away from, and not to this target")
     await copying.target.open_to_services()
@@ -153,15 +153,15 @@ async def _finish(copying: Copying) -> None:
 
 
 async def give_up(source: Side, target: Side | None, say: Say) -> bool:
-    """Removes everything that a copy made, in both databases; False if there was nothing.
+    """Removes everything that a copy created, in both databases; False if there was nothing.
 
-    A target that was empty is so again. One that was switched away from before has lost what it had, and
+    A target that was empty is empty again. One that was switched away from before has lost its rows, and
     stays read-only for the services.
 
     Args:
-        source: Where services write.
-        target: None: it is gone, or is to be dropped as a whole.
-        say: Told what takes long.
+        source: The database to which services write.
+        target: None if it is gone, or will be dropped as a whole.
+        say: Receives messages about long operations.
 
     Raises:
         CopyError: The switch was made.
@@ -171,7 +171,7 @@ async def give_up(source: Side, target: Side | None, say: Say) -> bool:
     if state is not None and state.part != "source":
         raise CopyError(f"the source is {_PARTS[state.part]}: the way back is a copy in the other direction")
     if target is not None and other is not None and other.part == "target":
-        # It may be in use by now, if that copy has ended by a switch.
+        # It may be in use by now, if that copy ended with a switch.
         if state is None or state.copy_id != other.copy_id:
             raise CopyError("the target has rows of another copy: give that up from its own source")
         await _clear(target, say)

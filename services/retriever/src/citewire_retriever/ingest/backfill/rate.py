@@ -5,22 +5,22 @@ from time import monotonic
 
 
 class TokenRate:
-    """A limit on tokens a second, averaged: who has spent too much waits until the time has paid for it.
+    """An average limit on tokens per second: after spending too much, a caller waits until the time has compensated.
 
-    Nothing is saved up: after a pause, the rate is that of before.
+    Unused tokens aren't saved: after a pause, the rate is the same as before.
     """
 
     def __init__(self, tokens_per_second: float, clock: Callable[[], float] = monotonic) -> None:
-        """Takes the limit; 0 is none."""
+        """Sets the limit; 0 means none."""
         self._rate = tokens_per_second
         self._clock = clock
         self._paid_at = clock()
 
     def spend(self, tokens: int) -> None:
-        """Notes what was embedded."""
+        """Counts embedded tokens."""
         if self._rate > 0:
             self._paid_at = max(self._paid_at, self._clock()) + tokens / self._rate
 
     def wait_seconds(self) -> float:
-        """Seconds until more may be embedded; 0 if it may be now."""
+        """Seconds until more may be embedded; 0 for now."""
         return max(0.0, self._paid_at - self._clock())

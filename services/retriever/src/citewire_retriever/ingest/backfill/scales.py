@@ -26,32 +26,32 @@ from citewire_retriever.model import Space, SpaceScale
 log = get_logger(__name__)
 
 _LEAST_DEVIATION: Final = 1e-4
-"""Of a space in which all texts are alike nothing can be told."""
+"""Minimum deviation: in a space where all texts are similar, nothing can be determined."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleTexts:
-    """Questions, each with the text that answers it, in one language; no other of its texts has to do with it."""
+    """Questions in one language, each with the text that answers it; the other texts are unrelated to it."""
 
     questions: Sequence[str]
     passages: Sequence[str]
 
 
 class SpaceScales:
-    """Measures spaces in the background, and samples what libraries are about."""
+    """Measures spaces in the background, and samples libraries for their centroids."""
 
     def __init__(self, store: PostgresBackfillStore, embedder: GrpcEmbedder) -> None:
         self._store = store
         self._embedder = embedder
         self._measured: dict[Space, SpaceScale] = {}
-        """Of the operator's models: the same for all organisations."""
+        """Measured scales of the operator's models, which are the same for all organisations."""
 
     async def refresh(
         self, org_id: str, table: VectorTable, space: Space, find_window: Callable[[], Awaitable[ModelWindow]]
     ) -> None:
-        """Measures a space for an organisation unless it is done, and samples its library if that has changed.
+        """Measures a space for an organisation unless that is done, and samples its library if it has changed.
 
-        What can't be had now is tried again at the next look.
+        Failures are retried at the next round.
 
         Args:
             org_id: The organisation.
@@ -94,16 +94,16 @@ class SpaceScales:
 
 
 def scale_of(vectors: Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32]]]) -> SpaceScale:
-    """Returns the scale of the language in which the model tells related from unrelated texts best.
+    """Returns the scale of the language in which the model separates related from unrelated texts best.
 
-    A model that doesn't know a language finds all its texts alike: that says nothing about those that it knows.
+    A model that doesn't know a language finds all its texts similar, which says nothing about languages that it knows.
 
     Args:
-        vectors: By language: of the questions, and of the texts that answer them, in the same order; shape
+        vectors: By language, the vectors of the questions and of the texts that answer them, in the same order; shape
             (texts, dimensions), of any length.
 
     Returns:
-        With `related` about 0 if the model tells nothing apart.
+        The scale, with `related` about 0 if the model separates nothing.
     """
     scales: list[SpaceScale] = []
     for questions, passages in vectors.values():

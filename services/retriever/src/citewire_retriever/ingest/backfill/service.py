@@ -25,15 +25,15 @@ from citewire_retriever.model import Space
 log = get_logger(__name__)
 
 _SLICE_BATCHES: Final = 4
-"""Batches that one attempt embeds; then the job goes back, and an upload that came meanwhile is first."""
+"""Batches per attempt; then the job is queued again, so that an upload that arrived meanwhile goes first."""
 _TERMS_AT_ONCE: Final = 1000
-"""Chunks whose terms one attempt makes."""
+"""Chunks per attempt whose terms are computed."""
 _SOON_SECONDS: Final = 5.0
-"""When an organisation is looked through again of which not everything could be queued."""
+"""Delay before an organisation is checked again if not everything could be queued."""
 
 
 class Backfill:
-    """See the module. Holds nothing between two jobs but the rate."""
+    """See the module. The only state between two jobs is the rate."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Backfill:
         return self._rate.wait_seconds()
 
     async def survey(self) -> bool:
-        """Looks one organisation through that is due, and queues what lacks vectors or is to be enriched.
+        """Checks an organisation that is due, and queues versions that lack vectors or should be enriched.
 
         Returns:
             False if none was due.
@@ -82,20 +82,20 @@ class Backfill:
             log.info("backfill_queued", org_id=org_id, documents=queued, to_enrich=to_enrich)
             await self._store.come_back(org_id, min(_SOON_SECONDS, self._settings.backfill_seconds))
         if await self._store.is_waiting(org_id):
-            return True  # missing vectors come first, and other organisations don't wait for a model's answer
+            return True  # missing vectors come first, and other organisations don't wait for a model
         with use_tenant(Tenant(org_id, "backfill", "free")):
             for space, table in spaces:
                 await self._scales.refresh(org_id, table, space, partial(self._window, space, targets))
         return True
 
     async def embed(self, job: Job, turn: Turn) -> None:
-        """Makes the terms, and embeds a slice, of what a version lacks; if that wasn't all, the job is queued again.
+        """Computes a version's missing terms and some of its missing vectors; queues the job again if more remain.
 
-        One space's failure keeps no other from being filled.
+        A failure in one space doesn't affect the others.
 
         Raises:
             LeaseLostError: The job isn't ours any more, or the version isn't live.
-            CitewireError: A model can't be had now.
+            CitewireError: A model isn't available.
         """
         version = await self._store.incomplete_version(job)
         if version is None:
@@ -120,11 +120,11 @@ class Backfill:
         await self._store.end(job, further)
 
     async def give_up(self, job: Job) -> None:
-        """Ends a job without success. The version is taken up again later."""
+        """Ends a job without success. The version is queued again later."""
         await self._store.give_up(job)
 
     def _targets(self, targets: TargetSpaces) -> list[Space | str]:
-        """Spaces, and names of further models: the live space first, on it searches depend."""
+        """Spaces, and names of further models: the live space first, because searches depend on it."""
         spaces = [space for space in (targets.live, targets.following) if space is not None]
         return [*spaces, *(() if targets.only_own else self._settings.further_models())]
 
@@ -137,9 +137,9 @@ class Backfill:
         most: int,
         further: list[VectorTable],
     ) -> int:
-        """Embeds at most so many chunks of a version in one space; returns how many.
+        """Embeds a limited number of a version's chunks in one space; returns how many.
 
-        A further space that is filled whole is added to `further`.
+        A further space that is now complete is added to `further`.
         """
         targets = version.targets
         if isinstance(target, str):
@@ -173,7 +173,7 @@ class Backfill:
     ) -> None:
         texts = [embedding_input(heading(title, each.section), each.text) for each in chunks]
         first = 0
-        # What was cut for another model may be longer than this one takes: then its beginning is embedded.
+        # Chunks made for another model may be longer than this one's window: then their beginning is embedded.
         async with aclosing(self._embedder.embed(window, grouped(texts), truncate=True)) as answers:
             async for vectors in answers:
                 group = chunks[first : first + len(vectors)]
@@ -227,6 +227,6 @@ class Backfill:
 
 
 def _note_unserved(event: str, org_id: str, model: str, error: CitewireError) -> None:
-    """Says why a model's vectors wait. An embedder that is away or starting is asked again soon: that warns nobody."""
+    """Logs why a model's vectors wait. An unreachable embedder is retried soon, so this isn't a warning."""
     note = log.info if isinstance(error, Unavailable) else log.warning
     note(event, org_id=org_id, model=model, error=str(error))

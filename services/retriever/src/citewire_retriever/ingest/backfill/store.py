@@ -21,50 +21,50 @@ from citewire_retriever.store.vectors import sparse_vector
 
 _SQL: Final = load_queries("citewire_retriever.ingest.backfill", "queries.sql")
 _LONG_STATEMENT: Final = 300.0
-"""Seconds for looking through an organisation: it reads an index entry per chunk."""
+"""Time limit for checking an organisation, which reads an index entry per chunk."""
 _SAMPLE: Final = 4000
-"""Chunks that a library's centroid is made from, about; or all, if there are fewer."""
+"""Approximate number of chunks for a library's centroid; all, if there are fewer."""
 _LEAST_OF_COLLECTION: Final = 50
-"""Sampled chunks from which on a collection has a centroid of its own."""
+"""Minimum number of sampled chunks for a collection to have its own centroid."""
 _MOST_COLLECTIONS: Final = 200
-"""Collections of an organisation that have one, the largest."""
+"""Maximum number of an organisation's collections with a centroid, the largest ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetSpaces:
-    """The spaces in which an organisation's documents should have vectors, the further ones aside."""
+    """The spaces in which an organisation's documents should have vectors, without further ones."""
 
     live: Space | None
     """The live space; None before the first document."""
     following: Space | None
-    """The one that is being prepared, if any."""
+    """The space being prepared, if any."""
     own: OwnEmbedding | None
     """The organisation's own embedding provider (in a job's case, the user's first)."""
     only_own: bool
-    """Whether the organisation lets nobody but its own providers see its documents."""
+    """Whether only the organisation's own providers may see its documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class IncompleteVersion:
-    """A live version that is to be embedded where it isn't."""
+    """A live version with missing vectors."""
 
     title: str
-    """Its document's, as it is embedded: with its file's name."""
+    """Its document's title for embedding, with its file's name."""
     targets: TargetSpaces
-    """Where it should have vectors."""
+    """The spaces in which it should have vectors."""
 
 
 class PostgresBackfillStore:
-    """What lacks vectors, or terms. Raises as `PostgresJobStore` does."""
+    """Finds missing vectors and terms. Raises as `PostgresJobStore`."""
 
     def __init__(self, pool: Pool) -> None:
         """Takes the pool of the worker's role."""
         self._pool = pool
 
     async def take_due(self, again_seconds: float) -> str | None:
-        """Takes the organisation that is longest due to be looked through; None if none is.
+        """Claims the organisation whose check is most overdue; None if none is due.
 
-        No other worker gets it before `again_seconds` have passed, whatever becomes of this one.
+        No other worker gets it within `again_seconds`, even if this one fails.
         """
         async with shared(self._pool) as connection:
             cursor = await connection.execute(_SQL["take_due"], {"again_seconds": again_seconds})
@@ -72,12 +72,12 @@ class PostgresBackfillStore:
         return None if row is None else str(row[0])
 
     async def come_back(self, org_id: str, seconds: float) -> None:
-        """Makes an organisation due earlier."""
+        """Makes an organisation's check due earlier."""
         async with shared(self._pool) as connection:
             await connection.execute(_SQL["come_back"], {"org_id": org_id, "seconds": seconds})
 
     async def target_spaces(self, org_id: str) -> TargetSpaces:
-        """Reads where an organisation's documents should have vectors."""
+        """Reads the spaces in which an organisation's documents should have vectors."""
         tenant = _nobody(org_id)
         with refused():
             async with tenant_transaction(self._pool, tenant) as connection:
@@ -88,15 +88,15 @@ class PostgresBackfillStore:
     ) -> int:
         """Queues live versions that lack terms or a vector in one of the tables, newest first; returns how many.
 
-        A version whose job waits, runs, or has failed less than `again` seconds ago isn't queued again. For those of
-        the further tables, that goes for the jobs that follow an upload too.
+        A version whose job waits, runs, or failed less than `again` seconds ago isn't queued again. For further tables,
+        this also applies to the jobs of uploads.
 
         Args:
             org_id: The organisation.
-            tables: Of its live space, and of the one that is being prepared.
-            further: Of further spaces.
-            most: Jobs of the organisation that may wait at once.
-            again: Seconds.
+            tables: Tables of its live space and of the one being prepared.
+            further: Tables of further spaces.
+            most: Maximum number of the organisation's waiting jobs.
+            again: Pause after a failure in seconds.
         """
         queued = 0
         with refused():
@@ -115,14 +115,14 @@ class PostgresBackfillStore:
         return queued
 
     async def queue_enrichment(self, org_id: str, *, most: int) -> int:
-        """Queues live versions, at most so many, that their collections want enriched; returns how many."""
+        """Queues a limited number of live versions of collections with enrichment; returns how many."""
         with refused():
             async with tenant_transaction(self._pool, _nobody(org_id), statement_seconds=_LONG_STATEMENT) as connection:
                 values = {"org_id": org_id, "kind": "enrich", "most": most, "further": False}
                 return await _queue(connection, "not_enriched", values)
 
     async def is_waiting(self, org_id: str) -> bool:
-        """Whether backfill of the organisation waits or runs."""
+        """Whether a backfill of the organisation waits or runs."""
         with refused():
             async with tenant_transaction(self._pool, _nobody(org_id)) as connection:
                 row = await (await connection.execute(_SQL["waiting"], {"org_id": org_id})).fetchone()
@@ -136,14 +136,14 @@ class PostgresBackfillStore:
                 return (await connection.execute(_SQL["has_scale"], values)).rowcount == 1
 
     async def put_scale(self, org_id: str, table: VectorTable, scale: SpaceScale, texts_version: int) -> None:
-        """Stores what was measured."""
+        """Stores a measurement."""
         values = {"org_id": org_id, "space_id": table.space_id, "texts_version": texts_version}
         with refused():
             async with tenant_transaction(self._pool, _nobody(org_id)) as connection:
                 await connection.execute(_SQL["put_scale"], values | asdict(scale))
 
     async def sample_centroids(self, org_id: str, table: VectorTable) -> None:
-        """Makes the mean of the organisation's vectors anew, and of its collections', if its size has changed much."""
+        """Recomputes the centroids of the organisation and of its collections, if its size has changed much."""
         values: dict[str, Any] = {"org_id": org_id, "space_id": table.space_id}
         with refused():
             async with tenant_transaction(self._pool, _nobody(org_id), statement_seconds=_LONG_STATEMENT) as connection:
@@ -161,7 +161,7 @@ class PostgresBackfillStore:
                 await connection.execute(statement, values)
 
     async def incomplete_version(self, job: Job) -> IncompleteVersion | None:
-        """Reads a job's version; None if it isn't the live one any more."""
+        """Reads a job's version; None if it isn't live any more."""
         with refused():
             async with tenant_transaction(self._pool, job.tenant) as connection:
                 row = await (await connection.execute(_SQL["live_title"], _key(job))).fetchone()
@@ -169,7 +169,7 @@ class PostgresBackfillStore:
         return None if row is None else IncompleteVersion(named(row[0], row[1]), targets)
 
     async def add_terms(self, job: Job, title: str, most: int, turn: Turn) -> int:
-        """Stores and counts the terms of chunks that lack them, of at most so many; returns of how many.
+        """Stores and counts missing terms of a limited number of chunks; returns their number.
 
         Raises:
             LeaseLostError: The job isn't ours any more, or the version isn't live.
@@ -181,7 +181,7 @@ class PostgresBackfillStore:
         if not chunks:
             return 0
         texts = [embedding_input(heading(title, section), text) for _, section, text in chunks]
-        # Words take a quarter of a millisecond a chunk: beside the loop, and while no lock is held.
+        # Terms take a quarter of a millisecond per chunk, so they are computed in a thread, while no lock is held.
         terms = await turn.compute(lambda: [sparse_vector(weigh_chunk(text)).to_text() for text in texts])
         with refused():
             async with tenant_transaction(self._pool, job.tenant, statement_seconds=_LONG_STATEMENT) as connection:
@@ -198,7 +198,7 @@ class PostgresBackfillStore:
         return len(chunks)
 
     async def end(self, job: Job, further: Sequence[VectorTable]) -> None:
-        """Ends a job for good; from now on the organisation's searches may use these further spaces."""
+        """Ends a job successfully; from now on the organisation's searches may use these further spaces."""
         with refused():
             async with tenant_transaction(self._pool, job.tenant) as connection:
                 await connection.execute(_SQL["hold_version"], _key(job))
@@ -215,7 +215,7 @@ class PostgresBackfillStore:
 
 
 async def _queue(connection: Connection, which: str, values: dict[str, Any], **blanks: sql.Composable) -> int:
-    """Queues the versions that a statement finds and that nobody has queued; returns how many."""
+    """Queues the versions found by a statement that aren't queued yet; returns how many."""
     spread = is_spread(connection)
     if spread:
         row = await (await connection.execute(_SQL["jobs"], values)).fetchone()
@@ -241,13 +241,13 @@ async def _target_spaces(connection: Connection, tenant: Tenant, *, registered_o
 
 
 async def _written(connection: Connection, query: str, job: Job) -> None:
-    """Writes a job that is still this worker's; else the transaction is rolled back."""
+    """Writes a job, if it is still this worker's; otherwise the transaction is rolled back."""
     if (await connection.execute(_SQL[query], _key(job))).rowcount != 1:
         raise LeaseLostError
 
 
 def _nobody(org_id: str) -> Tenant:
-    """The organisation, on nobody's behalf."""
+    """The organisation as a tenant without a user."""
     return Tenant(org_id, "backfill", "free")
 
 

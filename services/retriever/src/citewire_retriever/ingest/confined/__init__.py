@@ -5,7 +5,7 @@ worker's side. Nothing here may import what starts a thread: a process with thre
 """
 
 NOT_LOCKED = 70
-"""Exit status of a process that couldn't lock itself in, and so read nothing."""
+"""Exit status of a process that couldn't lock itself in, and therefore read nothing."""
 
 TABLES = "tables"
-"""Argument of a fork server whose processes also compute over tables, which an optional package is loaded for."""
+"""Argument of a fork server whose processes also compute over tables, for which an optional package is loaded."""

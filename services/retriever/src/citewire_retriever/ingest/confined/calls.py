@@ -14,7 +14,7 @@ ALLOWED: Final[dict[str, tuple[int | None, int | None]]] = {
     "brk": (12, 214),
     "madvise": (28, 233),
     "mremap": (25, 216),
-    # Descriptors that are open: the file and the answer.
+    # Open descriptors: the file and the answer.
     "read": (0, 63),
     "write": (1, 64),
     "pread64": (17, 67),
@@ -23,7 +23,7 @@ ALLOWED: Final[dict[str, tuple[int | None, int | None]]] = {
     "lseek": (8, 62),
     "fstat": (5, 80),
     "close": (3, 57),
-    # Locks, time, chance, signals of its own.
+    # Locks, time, random numbers, its own signals.
     "futex": (202, 98),
     "sched_yield": (24, 124),
     "clock_gettime": (228, 113),
@@ -40,7 +40,7 @@ ALLOWED: Final[dict[str, tuple[int | None, int | None]]] = {
     "rt_sigreturn": (15, 139),
     "sigaltstack": (131, 132),
     "restart_syscall": (219, 128),
-    # Itself.
+    # The process itself.
     "getpid": (39, 172),
     "getppid": (110, 173),
     "gettid": (186, 178),
@@ -70,8 +70,8 @@ RUNNING: Final[dict[str, tuple[int | None, int | None]]] = {
     "getdents64": (217, 61),
     "sched_getaffinity": (204, 123),
 }
-"""What a process may do besides that becomes a program and loads its libraries: Landlock says which files these are. It
-could also ask how large a file is whose path it knows, which no lock hinders."""
+"""Additional calls of a process that becomes a program and loads its libraries, which Landlock limits to their files.
+It can also query the size of a file with a known path, which no lock prevents."""
 
 SIGNAL_ITSELF: Final[tuple[int | None, int | None]] = (234, 131)
 """`tgkill`, by which a process ends itself (`abort`); allowed if its first argument is the process's own id."""
@@ -98,7 +98,7 @@ REFUSED: Final[dict[str, tuple[int | None, int | None]]] = {
     "kill": (62, 129),
     "tkill": (200, 130),
 }
-"""Answered with EACCES: libraries try them in good faith, and go on without."""
+"""Answered with EACCES: libraries may try them, and continue without."""
 
 FATAL: Final[dict[str, tuple[int | None, int | None]]] = {
     "execve": (59, 221),
@@ -142,12 +142,12 @@ FATAL: Final[dict[str, tuple[int | None, int | None]]] = {
     "kexec_file_load": (320, 294),
     "reboot": (169, 142),
 }
-"""The process is killed with SIGSYS: only an attack does these."""
+"""The process is killed with SIGSYS: only attacks use these calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the kernel calls a machine's instructions, and where its numbers stand in the tables above."""
+    """The kernel's name for a machine's architecture, and the index of its numbers in the tables above."""
 
     audit: int
     """AUDIT_ARCH_* of linux/audit.h."""

@@ -10,7 +10,7 @@ _IF_EQUAL: Final = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
 _IF_AT_LEAST: Final = 0x35  # BPF_JMP | BPF_JGE | BPF_K
 _IF_ANY_BIT: Final = 0x45  # BPF_JMP | BPF_JSET | BPF_K
 _RETURN: Final = 0x06  # BPF_RET | BPF_K
-# Offsets in struct seccomp_data; the lower half of each argument comes first, as both machines are little-endian.
+# Offsets in struct seccomp_data; the lower half of each argument comes first, because both machines are little-endian.
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _ALLOW: Final = 0x7FFF0000
 _KILL_PROCESS: Final = 0x80000000
@@ -25,9 +25,9 @@ def filter_code(machine: Machine, pid: int, *, runs_program: bool = False) -> li
     """The filter's instructions.
 
     Args:
-        machine: Whose numbers system calls have.
-        pid: The process's own id, which is the only one that it may signal.
-        runs_program: Whether it becomes a program, which Landlock tells from others: that has files of its own to open.
+        machine: The machine, which determines the numbers of system calls.
+        pid: The process's own id, the only one that it may signal.
+        runs_program: Whether it becomes a program, which has its own files to open and is restricted by Landlock.
     """
     column = machine.column
     code: list[Instruction] = [
@@ -38,7 +38,7 @@ def filter_code(machine: Machine, pid: int, *, runs_program: bool = False) -> li
     ]
     if machine.first_foreign is not None:
         code += [(_IF_AT_LEAST, 0, 1, machine.first_foreign), (_RETURN, 0, 0, _KILL_PROCESS)]
-    if runs_program:  # the first rule for a call is the one that counts
+    if runs_program:  # the first rule for a call applies
         for pair in RUNNING.values():
             code += _case(pair[column], [(_RETURN, 0, 0, _ALLOW)])
     for pair in MAPPING.values():
@@ -52,7 +52,7 @@ def filter_code(machine: Machine, pid: int, *, runs_program: bool = False) -> li
 
 
 def _case(number: int | None, block: list[Instruction]) -> list[Instruction]:
-    """Runs a block, which returns, for one system call."""
+    """Instructions that run a block, which returns, for one system call."""
     return [] if number is None else [(_IF_EQUAL, 0, len(block), number), *block]
 
 

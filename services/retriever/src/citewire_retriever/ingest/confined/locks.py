@@ -35,8 +35,8 @@ _LANDLOCK_RESTRICT_SELF: Final = 446
 _PATH_BENEATH: Final = 1
 _EXECUTE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 2, 1 << 3
 _VERSION_QUERY: Final = 1
-# Since which version of its interface Landlock knows how many rights: over files and folders, over TCP ports, and over
-# what is outside of the process (abstract sockets, signals). Versions above these only add what we have no use for.
+# Number of rights by version of Landlock's interface: on files and folders, on TCP ports, and on objects outside the
+# process (abstract sockets, signals). Later versions only add rights that we don't need.
 _FILE_RIGHTS: Final = {1: 13, 2: 14, 3: 15, 5: 16}
 _TCP_RIGHTS: Final = {4: 2}
 _OUTSIDE_RIGHTS: Final = {6: 2}
@@ -48,15 +48,15 @@ _PROGRAM_DESCRIPTORS: Final = 64
 
 
 class NotLockedError(Exception):
-    """The kernel refused a lock."""
+    """The kernel rejected a lock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The one program that a process may become, and all that it may open then."""
+    """The only program that a process may become, and the files that it may then open."""
 
     executables: Sequence[str]
-    """The program, and what loads its libraries."""
+    """The program and the loader of its libraries."""
     libraries: Sequence[str]
     """Files that it loads."""
     folder: str
@@ -65,16 +65,16 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one process may use."""
+    """Limits of one process."""
 
     cpu_seconds: float
-    """Seconds of computing."""
+    """Seconds of CPU time."""
     memory_mib: int
-    """Address space."""
+    """Bytes of address space."""
 
 
 def hide() -> None:
-    """Keeps this process's memory and environment from other processes of its user, and from core dumps."""
+    """Hides this process's memory and environment from other processes of its user, and from core dumps."""
     if _LINUX:
         _prctl(_PR_SET_DUMPABLE, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -87,24 +87,24 @@ def end_with_parent() -> None:
 
 
 def lock_in(limits: Limits, program: Program | None = None) -> list[str]:
-    """Locks this process in for good. What it has open stays open; it can open, start and reach nothing else.
+    """Locks this process in permanently. Open files stay open; it can't open, start or reach anything else.
 
     Args:
-        limits: What it may use.
-        program: What it may become and open nevertheless.
+        limits: Its limits.
+        program: The program that it may become, with files that it may open.
 
     Returns:
         The locks that this kernel doesn't have (`LANDLOCK`, `SECCOMP`).
 
     Raises:
-        NotLockedError: It has a lock, and refuses it.
+        NotLockedError: The kernel has a lock, but rejects it.
     """
     hide()
     _limit(resource.RLIMIT_FSIZE, 0)
     seconds = math.ceil(limits.cpu_seconds)
     # The first signal can be caught; the second one, a second later, can't.
     _limit(resource.RLIMIT_CPU, seconds, seconds + 1)
-    if not _LINUX:  # elsewhere the kernel refuses further limits, or doesn't heed them
+    if not _LINUX:  # elsewhere the kernel rejects or ignores further limits
         return [LANDLOCK, SECCOMP]
     _limit(resource.RLIMIT_AS, limits.memory_mib * 1024 * 1024)
     _limit(resource.RLIMIT_NPROC, 0)
@@ -115,7 +115,7 @@ def lock_in(limits: Limits, program: Program | None = None) -> list[str]:
 
 
 def _limit(kind: int, soft: int, hard: int | None = None) -> None:
-    """Sets a limit; never above one that this process has already."""
+    """Sets a limit, never above an existing one of this process."""
     _, most = resource.getrlimit(kind)
     hard = soft if hard is None else hard
     hard = hard if most == resource.RLIM_INFINITY else min(hard, most)
@@ -123,12 +123,12 @@ def _limit(kind: int, soft: int, hard: int | None = None) -> None:
 
 
 def _landlock(program: Program | None) -> bool:
-    """Denies every right that this kernel's Landlock knows, but for a program's; False if it has none."""
+    """Denies all rights that this kernel's Landlock supports, except a program's; False if it has no Landlock."""
     version = _syscall(_LANDLOCK_CREATE_RULESET, 0, 0, _VERSION_QUERY)
     if version < 1:
         return False
     rights = [_rights(_FILE_RIGHTS, version)]
-    # The structure is as long as this version knows it.
+    # The structure has the length of this version.
     rights += [_rights(table, version) for table in (_TCP_RIGHTS, _OUTSIDE_RIGHTS) if version >= min(table)]
     attributes = ctypes.create_string_buffer(struct.pack(f"={len(rights)}Q", *rights), 8 * len(rights))
     ruleset = _syscall(_LANDLOCK_CREATE_RULESET, ctypes.addressof(attributes), len(attributes), 0)
@@ -149,7 +149,7 @@ def _landlock(program: Program | None) -> bool:
 
 
 def _grant(ruleset: int, path: str, access: int) -> None:
-    """Allows what is done with a file, or with all files of a folder."""
+    """Allows access to a file, or to all files of a folder."""
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     rule = ctypes.create_string_buffer(struct.pack("=Qi", access, descriptor), 12)
     if _syscall(_LANDLOCK_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.addressof(rule), 0) != 0:
@@ -158,12 +158,12 @@ def _grant(ruleset: int, path: str, access: int) -> None:
 
 
 def _rights(table: dict[int, int], version: int) -> int:
-    """All rights of a kind that a version knows, as a mask."""
+    """All rights of a kind that a version supports, as a mask."""
     return (1 << max(count for since, count in table.items() if since <= version)) - 1
 
 
 def _seccomp(*, runs_program: bool) -> bool:
-    """Lets only the listed system calls through; False if the kernel has no filters, or isn't a machine we know."""
+    """Allows only the listed system calls; False if the kernel has no filters, or the machine is unknown."""
     machine = MACHINES.get(platform.machine())
     if machine is None:
         return False

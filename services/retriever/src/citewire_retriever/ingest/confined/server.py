@@ -41,14 +41,14 @@ _MOST_BYTES: Final = 65_536
 _MOST_DESCRIPTORS: Final = 64
 _QUICK_SECONDS: Final = 0.25
 _NICE: Final = 5
-"""Added to the priority value of a process that has run for longer than _QUICK_SECONDS: somebody may wait for a short
-file, and a long one isn't to take the cores from those who answer."""
+"""Added to the nice value of a process that has run for longer than _QUICK_SECONDS: somebody may wait for a short
+file, and a long one must not take the cores away from servers."""
 _TRIAL: Final = Limits(cpu_seconds=10, memory_mib=4096)
 
 
 @dataclass(slots=True)
 class _Inbox:
-    """What came in and isn't used yet."""
+    """Received data that hasn't been processed."""
 
     lines: bytes = b""
     descriptors: list[int] = field(default_factory=list[int])
@@ -56,7 +56,7 @@ class _Inbox:
 
 def main() -> None:
     """Forks until the socket closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the worker's: it ends us when it is done with us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the worker handles Ctrl-C, and ends this process
     end_with_parent()
     _volunteer_for_the_oom_killer()
     hide()
@@ -66,7 +66,7 @@ def main() -> None:
     if TABLES in sys.argv:
         importlib.import_module(_TABLES).preload()
     gc.collect()
-    gc.freeze()  # what is loaded stays shared with the processes that are forked
+    gc.freeze()  # loaded objects stay shared with the forked processes
     if threading.active_count() != 1:
         raise RuntimeError("a library started a thread: forking isn't safe")
     with socket.socket(fileno=os.dup(_CONTROL)) as control:
@@ -81,9 +81,9 @@ class _Server:
         self.missing = missing
         self.inbox = _Inbox()
         self.running: dict[int, int] = {}
-        """Process by the number of the request."""
+        """Processes by request number."""
         self.quick: dict[int, float] = {}
-        """Until when processes, by the number of the request, have the priority of this one; the first ends first."""
+        """Until when processes, by request number, keep this one's priority; the earliest first."""
         self.nice = os.getpriority(os.PRIO_PROCESS, 0) + _NICE
         reader, self.waker = socket.socketpair()
         self.waker.setblocking(False)
@@ -105,17 +105,17 @@ class _Server:
             os.kill(process, signal.SIGKILL)
 
     def _slow_down(self) -> float | None:
-        """Lowers the priority of processes that aren't quick; returns the seconds until the next one's turn."""
+        """Lowers the priority of processes that aren't quick; returns the seconds until the next one is due."""
         for number, until in list(self.quick.items()):
             if (seconds := until - time.monotonic()) > 0:
                 return seconds
-            # Ours until we have reaped it, as above.
+            # Not reaped yet, as above.
             os.setpriority(os.PRIO_PROCESS, self.running[number], self.nice)
             del self.quick[number]
         return None
 
     def _receive(self) -> bool:
-        """Takes what came in; False if nothing will come any more."""
+        """Reads received data; False at the end."""
         data, descriptors, _, _ = socket.recv_fds(self.control, _MOST_BYTES, _MOST_DESCRIPTORS)
         if not data:
             return False
@@ -124,7 +124,7 @@ class _Server:
         for line in lines:
             message: dict[str, Any] = json.loads(line)
             if "kill" in message:
-                # Ours until we have reaped it: the number can't be another process's by now.
+                # Not reaped yet, so that the id can't belong to another process.
                 process = self.running.get(message["kill"])
                 if process is not None:
                     os.kill(process, signal.SIGKILL)
@@ -141,7 +141,7 @@ class _Server:
         process = os.fork()
         if process:
             return process
-        # From here on in the new process, which never returns.
+        # From here on, this is the new process, which never returns.
         status = 1
         try:
             end_with_parent()
@@ -152,7 +152,7 @@ class _Server:
             os._exit(status)
 
     def _reap(self) -> None:
-        """Reports the processes that have ended."""
+        """Reports ended processes."""
         for number, process in list(self.running.items()):
             ended, status, usage = os.wait4(process, os.WNOHANG)
             if ended:
@@ -170,17 +170,17 @@ def _be_reader(job: dict[str, Any], file: int, answer: int, missing: list[str]) 
     """Reads one file, locked in; returns the exit status."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    gc.disable()  # it lives for one file, and has a limit
-    # Mapped, not read: not a byte of it is touched yet.
+    gc.disable()  # it lives for only one file, and has a limit
+    # Mapped, not read: no byte of it is touched yet.
     size = os.fstat(file).st_size
     data = mmap.mmap(file, size, access=mmap.ACCESS_COPY) if size else b""
-    # Nothing of the server's stays open, its socket above all; nor does the file.
+    # None of the server's descriptors stay open, in particular not its socket; nor does the file.
     os.dup2(answer, _ANSWER)
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
     os.closerange(_ANSWER + 1, 65_536)
-    # It looks at the machine's files when it opens, of which there are none later.
+    # It reads the machine's files when it opens, which isn't possible later.
     database = importlib.import_module(_TABLES).connect() if "query" in job else None
     try:
         if lock_in(Limits(job["cpu_seconds"], job["memory_mib"])) != missing:
@@ -244,7 +244,7 @@ def _read(job: dict[str, Any], data: bytes | mmap.mmap, database: Any) -> dict[s
 
 
 def _image(job: dict[str, Any], data: bytes | mmap.mmap) -> bytes:
-    """A page as an image: a line of JSON that says its sizes, and its pixels. Nothing if it can't be drawn."""
+    """A page as an image: a line of JSON with its sizes, and its pixels. Nothing if it can't be drawn."""
     try:
         image = draw(data, job["page"])
     except (IngestError, MemoryError):
@@ -265,7 +265,7 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def _try_locks() -> list[str]:
-    """Locks a process in for a trial; returns the locks that this kernel lacks, or refuses."""
+    """Locks a process in as a trial; returns the locks that this kernel lacks or rejects."""
     reading, writing = os.pipe()
     process = os.fork()
     if not process:
@@ -280,7 +280,7 @@ def _try_locks() -> list[str]:
     answer = os.read(reading, 1024).decode()
     os.close(reading)
     os.waitpid(process, 0)
-    if not answer.endswith("."):  # it ended before it could say what is missing
+    if not answer.endswith("."):  # it ended before it could report what is missing
         return [LANDLOCK, SECCOMP]
     return [name for name in answer[:-1].split(",") if name]
 
@@ -294,16 +294,16 @@ def _can_open() -> bool:
 
 
 def _volunteer_for_the_oom_killer() -> None:
-    """Where memory runs out, a file's reader ends before the worker does."""
+    """If memory runs out, the kernel should kill a file's reader before the worker."""
     with contextlib.suppress(OSError), Path("/proc/self/oom_score_adj").open("w") as file:
         file.write("500")
 
 
 def _preload_encodings() -> None:
-    """Loads every codec: a process that is locked in can't, and which one a file needs is only found by reading it."""
+    """Loads all codecs, because a locked-in process can't, and the one needed is only known after reading a file."""
     encodings = importlib.import_module("encodings")
     for module in pkgutil.iter_modules(encodings.__path__):
-        with contextlib.suppress(ImportError):  # those of other systems
+        with contextlib.suppress(ImportError):  # codecs of other systems
             importlib.import_module(f"encodings.{module.name}")
 
 
