@@ -6,9 +6,7 @@ from prometheus_client import Counter, Histogram
 from citewire_gateway.profiles.builtin import PROFILES
 from citewire_kit.enums import enum_text
 
-CITATIONS = Counter(
-    "citewire_citations_total", "Verified citations, by verdict.", ["verdict", "profile"]
-)
+CITATIONS = Counter("citewire_citations_total", "Verified citations, by verdict.", ["verdict", "profile"])
 UNCITED_SENTENCES = Counter(
     "citewire_uncited_sentences_total", "Sentences that state facts and cite nothing.", ["profile"]
 )

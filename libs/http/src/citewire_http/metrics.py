@@ -8,9 +8,7 @@ REFUSED_CONNECTIONS = Counter(
     ["cause"],
 )
 
-SWEEPER_FAILURES = Counter(
-    "citewire_sweeper_failures_total", "Failed sweeper rounds, by their purpose.", ["round"]
-)
+SWEEPER_FAILURES = Counter("citewire_sweeper_failures_total", "Failed sweeper rounds, by their purpose.", ["round"])
 
 RUNS = Counter(
     "citewire_runs_total",

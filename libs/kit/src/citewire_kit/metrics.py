@@ -113,9 +113,7 @@ UNSIGNED_ACCEPTED = Gauge(
 UNSIGNED_CALLS = Counter("citewire_unsigned_calls_total", "Unsigned calls that were accepted.")
 
 STREAMS_IN_FLIGHT = Gauge("citewire_streams_in_flight", "Answers that are being streamed now.", ["dialect"])
-STREAMS_CANCELLED = Counter(
-    "citewire_streams_cancelled_total", "Streamed answers that were cut off.", ["cause"]
-)
+STREAMS_CANCELLED = Counter("citewire_streams_cancelled_total", "Streamed answers that were cut off.", ["cause"])
 STREAMS_BROKEN = Counter(
     "citewire_streams_broken_total",
     "Streamed answers that failed on our side after a status of 200, which request statuses don't show.",

@@ -223,7 +223,7 @@ class Engine:
     async def _first(
         self, events: AsyncGenerator[Delta | End, None], chat_model: ChatModel, deadline: float | None
     ) -> Delta | End:
-        """Waits for the first event. Unlike the limits of a provider's client, this one covers all attempts together."""
+        """Waits for the first event. Unlike the limits of a provider's client, this one covers all attempts."""
         try:
             async with asyncio.timeout_at(deadline):
                 event = await anext(events, None)

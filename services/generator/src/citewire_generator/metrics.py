@@ -46,9 +46,7 @@ FAILOVERS = Counter(
     "Answers that another provider took over before the first token, by who failed, who took over, and why.",
     ["provider", "next_provider", "reason"],
 )
-RETRIES = Counter(
-    "citewire_generator_retries_total", "Retries of calls to the same provider.", ["provider", "reason"]
-)
+RETRIES = Counter("citewire_generator_retries_total", "Retries of calls to the same provider.", ["provider", "reason"])
 TOKEN_GAP = Histogram(
     "citewire_generator_token_gap_seconds",
     "Seconds between consecutive arrivals of text from a provider; an arrival may have several tokens.",

@@ -24,9 +24,7 @@ class VectorStoreBody(RequestModel):
     """A new vector store: an empty collection, whose name is its id."""
 
     name: CollectionName
-    file_ids: Annotated[Any, only([], why="add files one by one, with vector_stores.files.create")] = (
-        absent()
-    )
+    file_ids: Annotated[Any, only([], why="add files one by one, with vector_stores.files.create")] = absent()
     metadata: Annotated[Any, only({}, why="a collection has none")] = absent()
     description: Annotated[Any, only("", why="a collection has none")] = absent()
     expires_after: Annotated[Any, only(why=_NO_EXPIRY)] = absent()

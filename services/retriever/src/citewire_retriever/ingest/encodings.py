@@ -32,7 +32,7 @@ _LATIN: Final = (
     ("cp850", "áéíñóúüÁÉÍÑÓÚ"),
     ("cp850", "åäöæøéÅÄÖÆØ"),
 )
-"""Encodings, and the letters that a language adds to ASCII; the first of equals wins."""
+"""Encodings, with the letters that a language adds to ASCII; of equals, the first wins."""
 _LOOKED_AT: Final = 2000
 _CYRILLIC: Final = ("cp1251", "koi8-u", "cp866", "iso8859-5")
 _FREQUENT: Final = frozenset("оеаинтсрвл")
@@ -45,14 +45,14 @@ _LEAST_KNOWN: Final = 0.97
 _WIDE: Final = ("utf-16-le", "utf-16-be")
 _PRINTED: Final = frozenset(b"\t\r\n" + bytes(range(0x20, 0x7F)))
 _MOST_PRINTED: Final = 0.85
-"""Share of bytes that are signs of ASCII: a text of such with some zeros reads well as Chinese, and is none."""
+"""Share of ASCII bytes above which a text with some zeros isn't UTF-16, although it could be read as Chinese."""
 _LEAST_OF_SCRIPT: Final = 0.9
-"""Share of a text's characters that are of its two most frequent scripts, or ASCII. Read in the wrong order of bytes, a
-text has characters of many."""
+"""Share of a text's characters in its two most frequent scripts, or ASCII. Read in the wrong byte order, a text has
+characters of many scripts."""
 
 
 def guess_wide(sample: bytes) -> str | None:
-    """Whether a text with zero bytes is UTF-16 without a mark: the byte order in which it is of one script."""
+    """The byte order of UTF-16 without a mark, in which a text with zero bytes is mostly in one script."""
     if sum(byte in _PRINTED for byte in sample) > _MOST_PRINTED * len(sample):
         return None
     best, share = max(((name, _of_one_script(sample, name)) for name in _WIDE), key=lambda each: each[1])
@@ -60,7 +60,7 @@ def guess_wide(sample: bytes) -> str | None:
 
 
 def guess_single_byte(sample: bytes) -> str | None:
-    """The encoding of a text in a Latin or Cyrillic script; None if it isn't sure."""
+    """The encoding of a text in a Latin or Cyrillic script; None if it isn't certain."""
     high = sum(byte > 127 for byte in sample)
     letters = high + sum(chr(byte).isalpha() for byte in sample if byte < 128)
     if not high:
@@ -77,7 +77,7 @@ def _of_one_script(sample: bytes, encoding: str) -> float:
     try:
         text = sample[: len(sample) & ~1].decode(encoding)
     except UnicodeDecodeError as error:
-        if error.start < len(sample) - 4:  # else a pair that the sample cuts
+        if error.start < len(sample) - 4:  # otherwise a pair that is cut by the end of the sample
             return 0.0
         text = sample[: error.start].decode(encoding)
     scripts = Counter(map(_script, text))
@@ -98,14 +98,14 @@ def _script(char: str) -> int:
 
 
 def _known(sample: bytes, encoding: str, letters: str) -> float:
-    """Which share of what isn't ASCII a language has."""
+    """Share of the characters beyond ASCII that belong to a language."""
     text = sample.decode(encoding, "replace")
     beyond = [char for char in text if not char.isascii()]
     return sum(char in letters or char in _SIGNS for char in beyond) / len(beyond)
 
 
 def _frequent(sample: bytes, encoding: str) -> float:
-    """Which share of the letters beyond ASCII is one of Cyrillic's most frequent, in lower case."""
+    """Share of the letters beyond ASCII that are among Cyrillic's most frequent, in lower case."""
     text = sample.decode(encoding, "replace")
     beyond = [char for char in text if not char.isascii() and unicodedata.category(char)[0] in "LCS"]
     return sum(char in _FREQUENT for char in beyond) / len(beyond) if beyond else 0.0

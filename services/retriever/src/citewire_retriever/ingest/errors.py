@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Final
 
 HOW_TO_HAVE_IT: Final = (
-    "The file holds no text, only images. Where Tesseract is installed beside the worker (on Debian: apt-get install "
-    "tesseract-ocr), its text is recognised; else run text recognition (OCR) on it first."
+    "The file contains no text, only images. If Tesseract is installed with the worker (on Debian: apt-get install "
+    "tesseract-ocr), its text is recognised; otherwise run text recognition (OCR) on it first."
 )
 
 
@@ -17,23 +17,23 @@ class IngestCode(StrEnum):
     """The codes, as they are stored with a failed version and shown to clients."""
 
     EMPTY = "EMPTY"
-    """No byte, or nothing but white space."""
+    """Empty, or only white space."""
     CORRUPT = "CORRUPT"
-    """Not a whole file of the format that it claims to be; also a file that crashes the parser."""
+    """Not a complete file of its format; also a file that crashes the parser."""
     PASSWORD_REQUIRED = "PASSWORD_REQUIRED"  # noqa: S105 - an error code, not a password
     """Encrypted, and the empty password doesn't open it."""
     NO_TEXT = "NO_TEXT"
     """A valid file without text, such as a scan."""
     UNSUPPORTED_FORMAT = "UNSUPPORTED_FORMAT"
-    """A format that isn't read, or binary content under a text file's name."""
+    """An unsupported format, or binary content with a text file's name."""
     TOO_LARGE = "TOO_LARGE"
     """More text, pages, rows or memory than the limits allow."""
     TIMEOUT = "TIMEOUT"
     """Reading took longer than the limit."""
     PROVIDER = "PROVIDER"
-    """The embedding provider can't be used: none is configured where an own one is demanded, or it refused."""
+    """The embedding provider can't be used: an own one is required but not configured, or it rejected the request."""
     INTERNAL = "INTERNAL"
-    """Every attempt failed for a reason of ours."""
+    """All attempts failed because of an internal error."""
 
 
 class IngestError(Exception):
@@ -44,8 +44,8 @@ class IngestError(Exception):
         self.code = code
         """What is wrong, for programs."""
         self.message = message
-        """What is wrong and what would be right, for people; never driver or library text."""
+        """What is wrong and how to fix it, for users; never driver or library text."""
 
     def __reduce__(self) -> tuple[type["IngestError"], tuple[IngestCode, str]]:
-        """Pickle by the constructor's arguments: exceptions otherwise replay ``args``, which hold the joined text."""
+        """Pickles by the constructor's arguments: exceptions otherwise use ``args``, which have the joined text."""
         return (type(self), (self.code, self.message))

@@ -7,9 +7,9 @@ from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.model import Job
 from citewire_retriever.ingest.settings import WorkerSettings
 
-# What a provider says until somebody changes its key, its address or its model: four minutes are enough to see it.
+# A provider's errors until somebody changes its key, address or model: four minutes are enough to be sure.
 _REFUSED: Final = frozenset({"PROVIDER_AUTH", "PROVIDER_REJECTED", "PROVIDER_SEAL", "PROVIDER_ADDRESS"})
-# What may pass by itself, however long it lasts. Everything else that an attempt raises is tried a few times only.
+# Errors that may be temporary, however long they last. All others are retried only a few times.
 _PASSING: Final = frozenset(
     {
         Code.UNAVAILABLE,
@@ -17,7 +17,7 @@ _PASSING: Final = frozenset(
         Code.DEADLINE_EXCEEDED,
         Code.ABORTED,
         Code.CANCELLED,
-        Code.NOT_FOUND,  # the embedder doesn't serve the model: someone must configure it
+        Code.NOT_FOUND,  # the embedder doesn't serve the model, which must be configured
         Code.FAILED_PRECONDITION,  # nor its revision
         Code.UNAUTHENTICATED,
     }
@@ -26,22 +26,22 @@ GIVEN_UP: Final = "The document couldn't be processed after several attempts. Tr
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether an error may pass by itself."""
+    """Whether an error may be temporary."""
     return isinstance(error, CitewireError) and error.code in _PASSING and error.reason not in _REFUSED
 
 
 def final_error(error: Exception) -> IngestError:
-    """What is said of a version that every attempt failed on: whose the reason is, and what a tenant can do."""
+    """The error for a version whose attempts all failed: whose fault it is, and what a tenant can do."""
     if isinstance(error, CitewireError) and error.reason.startswith("PROVIDER_"):
         return IngestError(IngestCode.PROVIDER, f"{error.message[:1].upper()}{error.message[1:]}.")
     return IngestError(IngestCode.INTERNAL, GIVEN_UP)
 
 
 def delay_seconds(job: Job, error: Exception, settings: WorkerSettings) -> float:
-    """How long a job waits for its next attempt."""
+    """How long a job waits before its next attempt."""
     doublings = min(job.attempt - 1, 30)
     delay = min(settings.retry_seconds_max, settings.retry_seconds * 2**doublings)
     if isinstance(error, CitewireError) and error.retry_after is not None:
         delay = max(delay, error.retry_after)
-    # Spread by id, so that what failed together doesn't come back together.
+    # Spread by id, so that jobs that failed together aren't retried together.
     return delay * (1 + (job.job_id % 16) / 64)

@@ -18,21 +18,21 @@ log = get_logger(__name__)
 
 ARGUMENTS = ("-I", "-X", "utf8", "-m", "citewire_retriever.ingest.confined.server")
 _ENVIRONMENT: Final = {"OPENBLAS_NUM_THREADS": "1"}
-"""numpy starts threads where it isn't told not to; a process with threads isn't forked safely."""
+"""Prevents numpy from starting threads, because a process with threads can't be forked safely."""
 _START_SECONDS: Final = 120
 _KILL_SECONDS: Final = 5
 _READ_BYTES: Final = 65_536
 
 
 class ServerLostError(Unavailable):
-    """The fork server ended, and with it every process that it had forked."""
+    """The fork server ended, and with it all processes that it had forked."""
 
     def __init__(self) -> None:
         super().__init__("the process that reads files was ended", reason="SERVICE_UNAVAILABLE")
 
 
 class AnswerTooLongError(Exception):
-    """A process wants to say more than it may."""
+    """A process's answer is too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ProcessEnd:
     status: int
     """Its exit status; a signal's number if negative."""
     cpu_seconds: float
-    """What it has computed."""
+    """Its CPU time in seconds."""
 
 
 class ForkServer:
@@ -55,27 +55,27 @@ class ForkServer:
         self._listening: asyncio.Task[None] | None = None
         self._ends: dict[int, asyncio.Future[ProcessEnd]] = {}
         self.ended = False
-        """Whether it is gone, or going."""
+        """Whether it has ended or is ending."""
         self.files = 0
-        """Files that it was given."""
+        """Number of files that it was given."""
         self.missing: tuple[str, ...] = ()
-        """The locks that its processes lack on this kernel."""
+        """The locks that this kernel doesn't support."""
 
     @classmethod
     async def open(cls, *options: str) -> "ForkServer":
         """Starts it, and waits until it can fork.
 
         Args:
-            *options: What it can do besides reading files: `TABLES`.
+            *options: Abilities besides reading files: `TABLES`.
 
         Raises:
-            ServerLostError: It ends before, or takes too long.
+            ServerLostError: It ends first, or takes too long.
         """
         control, theirs = socket.socketpair()
         control.setblocking(False)
         with theirs:
-            # Spawned, as this process has threads. No environment of ours, no descriptors: what we were told,
-            # its database's address above all, isn't for processes that read files.
+            # Spawned, because this process has threads. Without our environment and descriptors, so that processes that
+            # read files don't get our secrets, in particular the database's address.
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *ARGUMENTS,
@@ -101,11 +101,11 @@ class ForkServer:
 
     @property
     def idle(self) -> bool:
-        """Whether no process of it runs."""
+        """Whether none of its processes is running."""
         return not self._ends
 
     def start(self, job: dict[str, Any], file: int) -> "Reading":
-        """Has a process forked that reads a file. The caller must `close` what it gets.
+        """Forks a process that reads a file. The caller must `close` the result.
 
         Raises:
             ServerLostError: The server is gone.
@@ -126,7 +126,7 @@ class ForkServer:
         return Reading(self, number, reading)
 
     async def end(self, number: int) -> ProcessEnd | None:
-        """Kills a process if it runs, and waits for its end; None if the server ended, and the process with it."""
+        """Kills a process if it is running, and waits for its end; None if it ended with the server."""
         future = self._ends[number]
         try:
             if not future.done():
@@ -143,7 +143,7 @@ class ForkServer:
             self._ends.pop(number, None)
 
     async def ended_by_itself(self, number: int) -> ProcessEnd:
-        """Waits until a process ends. Raises ServerLostError: the server ended, and the process with it."""
+        """Waits until a process ends. Raises ServerLostError if the server ended, and the process with it."""
         return await asyncio.shield(self._ends[number])
 
     async def close(self) -> None:
@@ -162,7 +162,7 @@ class ForkServer:
             raise ServerLostError
         try:
             sent = socket.send_fds(self._control, [message], descriptors)
-        except OSError:  # gone; or its buffer is full, as it does nothing any more
+        except OSError:  # it has ended, or its buffer is full because it does nothing any more
             sent = 0
         if sent != len(message):
             self.ended = True
@@ -184,13 +184,13 @@ class ForkServer:
         for future in self._ends.values():
             if not future.done():
                 future.set_exception(ServerLostError())
-                future.exception()  # seen: whoever waits hears it, and nobody need wait
+                future.exception()  # marks it as retrieved, because there may be no waiter
 
     async def _next(self) -> dict[str, Any]:
-        """The next message.
+        """Returns the next message.
 
         Raises:
-            ServerLostError: None will come any more.
+            ServerLostError: There are no further messages.
         """
         loop = asyncio.get_running_loop()
         while b"\n" not in self._received:
@@ -214,10 +214,10 @@ class Reading:
         self._descriptor = descriptor
 
     async def answer(self, most_bytes: int) -> bytes | None:
-        """The process's answer; None if it ends without a whole one.
+        """The process's answer; None if it ends without a complete one.
 
         Raises:
-            AnswerTooLongError: It has one of more than so many bytes.
+            AnswerTooLongError: The answer exceeds the limit.
         """
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=_READ_BYTES * 16)
@@ -235,7 +235,7 @@ class Reading:
             transport.close()
 
     async def output(self, most_bytes: int) -> bytes | None:
-        """All that a program writes; None if it fails. Raises as `answer`."""
+        """A program's whole output; None if it fails. Raises as `answer`."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=_READ_BYTES * 16)
         pipe = os.fdopen(self._descriptor, "rb", buffering=0)
@@ -253,7 +253,7 @@ class Reading:
         return b"".join(parts) if (await self._server.ended_by_itself(self._number)).status == 0 else None
 
     async def close(self) -> ProcessEnd | None:
-        """Ends the process, whatever it does, and waits for its end; None if it ended with the server."""
+        """Kills the process and waits for its end; None if it ended with the server."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -22,14 +22,14 @@ _BETWEEN_ROWS = "\n\n"
 
 @dataclass(slots=True)
 class RenderedRows:
-    """Rows whose text isn't the stored text (a Markdown table's), one behind the other in a group's source."""
+    """Rows whose text isn't the stored text (a Markdown table's), concatenated in a group's source."""
 
     starts: list[int] = field(default_factory=list[int])
-    """Where each starts in the source."""
+    """The start of each in the source."""
     blocks: list[Block] = field(default_factory=list[Block])
 
     def within(self, start: int, end: int) -> tuple[tuple[int, int], Parts]:
-        """The span in the stored text of the rows that a part of the source has something of, and their places."""
+        """The span in the stored text of the rows that overlap a part of the source, and their places."""
         first, behind = bisect_right(self.starts, start) - 1, bisect_right(self.starts, end - 1)
         parts = tuple((max(0, self.starts[at] - start), self.blocks[at].place) for at in range(first, behind))
         return (self.blocks[first].start, self.blocks[behind - 1].end), parts
@@ -37,43 +37,43 @@ class RenderedRows:
 
 @dataclass(slots=True)
 class Group:
-    """Text that shares a page, a section, a definition and a table: chunks never hold parts of two groups."""
+    """Text that shares a page, a section, a definition and a table: chunks never contain parts of two groups."""
 
     source: str
-    """The text that the pieces point into: the stored text, or the rows' text."""
+    """The text to which the pieces refer: the stored text, or the rows' text."""
     pieces: list[Piece]
-    """In order."""
+    """The pieces in order."""
     section: str
-    """Path of headings or names; of a table, the names of its columns last."""
+    """Path of headings or names; for a table, the names of its columns are last."""
     place: Place = field(default_factory=Place)
-    """What its chunks share of a place; its first line is set where that isn't the line of the text."""
+    """The common part of its chunks' places; the first line is set if it isn't the line of the text."""
     columns: str = ""
-    """What a table's columns are called; the end of its section."""
+    """Names of a table's columns, which are the end of its section."""
     rows: RenderedRows | None = None
-    """The rows that the source is the text of; None if the source is the stored text."""
+    """The rows whose text is the source; None if the source is the stored text."""
     definition: Block | None = None
-    """The block, if the group is a definition that may be taken apart."""
+    """The block, if the group is a definition that may be split."""
     parts: list["Group"] = field(default_factory=list["Group"])
-    """The groups that it was taken apart into; the group itself then holds nothing."""
+    """The groups into which it was split; the group itself is then empty."""
     room: int = 0
-    """Tokens that a chunk's text may have; 0 until it is known."""
+    """Maximum tokens of a chunk's text; 0 until it is known."""
     header: str = ""
-    """What is embedded before the text."""
+    """The header embedded before the text."""
     header_tokens: int = 0
     """Its tokens."""
 
     @property
     def is_table(self) -> bool:
-        """Whether it is rows of a table."""
+        """Whether it consists of table rows."""
         return self.pieces[0].kind is BlockKind.ROW
 
     @property
     def sections(self) -> tuple[str, str]:
-        """The section, and the same without the names of columns."""
+        """The section, with and without the names of columns."""
         return self.section, self.section.removesuffix(self.columns).removesuffix(SEPARATOR)
 
     def section_of(self, start: int, end: int) -> str:
-        """The section of a part of the source: without the names of columns where the part has them itself."""
+        """The section of a part of the source, without the names of columns if the part contains them."""
         names_itself = bool(self.columns) and _words(self.columns) <= _words(self.source[start:end])
         return self.sections[names_itself]
 
@@ -81,17 +81,17 @@ class Group:
 def group(document: ParsedDocument) -> list[Group]:
     """Sorts a document's blocks into groups.
 
-    A heading starts a group; one without text of its own, right above a subsection or at the end of a page, has none:
-    its words lead the section path of what follows.
+    A heading starts a group. One without text, directly above a subsection or at the end of a page, has no group:
+    its words begin the section path of what follows.
     """
     groups = list(_groups(document))
     following: list[Group | None] = [*groups[1:], None]
-    # A document of signs only (emojis, rules) is still one.
+    # A document with only symbols (emojis, rules) is still a document.
     return [each for each, after in zip(groups, following, strict=False) if _says_something(each, after)] or groups
 
 
 def take_apart(outer: Group, text: str) -> list[Group]:
-    """The groups of a definition that is too long: its members, and what lies between them."""
+    """The groups of a definition that is too long: its members, and the code between them."""
     definition = outer.definition
     if definition is None or not definition.children:
         return []
@@ -100,7 +100,7 @@ def take_apart(outer: Group, text: str) -> list[Group]:
 
 
 def leaves(groups: list[Group]) -> Iterator[Group]:
-    """The groups that hold text, in order."""
+    """The groups with text, in order."""
     for each in groups:
         if each.parts:
             yield from leaves(each.parts)

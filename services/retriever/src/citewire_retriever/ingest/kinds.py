@@ -12,17 +12,17 @@ class Kind:
     """A kind of file."""
 
     name: str
-    """As messages list it; kinds may share one."""
+    """Its name in messages, which several kinds may share."""
     format: Format
     """The parser for it."""
     media_types: tuple[str, ...]
-    """The first is the document's; a client may also say one of the others."""
+    """Media types: the first is the document's; clients may also send one of the others."""
     suffixes: tuple[str, ...]
-    """Of file names, in lower case."""
+    """Suffixes of file names, in lower case."""
     may_be_html: bool = True
-    """Whether a file of such a name that starts as an HTML page is one."""
+    """Whether a file with such a name that starts like an HTML page is one."""
     member: bytes = b""
-    """How the name of a part begins that only such a ZIP package has; packages that say their media type need none."""
+    """Prefix of a part's name that only such a ZIP package has; packages with a media type need none."""
 
 
 _OOXML: Final = "application/vnd.openxmlformats-officedocument"
@@ -33,7 +33,7 @@ XLS: Final = Kind(
     "old Excel (XLS)", Format.OLD_WORKBOOK, ("application/vnd.ms-excel",), (".xls", ".xlt"), may_be_html=False
 )
 HAS_XLS: Final = find_spec("python_calamine") is not None
-"""Whether old workbooks are read here: by an optional package, `pip install 'citewire-retriever[xls]'`."""
+"""Whether old workbooks are supported here, by an optional package: `pip install 'citewire-retriever[xls]'`."""
 HTML: Final = Kind("HTML", Format.HTML, ("text/html", "application/xhtml+xml"), (".html", ".htm", ".xhtml"))
 MAIL: Final = Kind("e-mails (EML, MSG)", Format.MAIL, ("message/rfc822",), (".eml",))
 OUTLOOK: Final = Kind("e-mails (EML, MSG)", Format.MAIL, ("application/vnd.ms-outlook",), (".msg",), may_be_html=False)
@@ -107,10 +107,10 @@ KINDS: Final = (
     *((XLS,) if HAS_XLS else ()),
     TEXT,
 )  # fmt: skip
-"""In the order in which messages list them."""
+"""In the order used in messages."""
 
 SUPPORTED: Final = f"{', '.join(dict.fromkeys(kind.name for kind in KINDS))}, source code"
-"""Every kind, for messages."""
+"""All kinds, for messages."""
 
 PACKAGES: Final = frozenset(
     {
@@ -125,6 +125,6 @@ PACKAGES: Final = frozenset(
 )
 """Formats of files that are ZIP archives."""
 
-_BY_NAME: Final = [kind for kind in KINDS if kind is not XLS]  # what is called so is often a page or a table of texts
+_BY_NAME: Final = [kind for kind in KINDS if kind is not XLS]  # files named so are often HTML pages or text tables
 BY_SUFFIX: Final = {suffix: kind for kind in _BY_NAME for suffix in kind.suffixes}
 BY_MEDIA_TYPE: Final = {media_type: kind for kind in _BY_NAME for media_type in kind.media_types}

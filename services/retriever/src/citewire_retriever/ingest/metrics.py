@@ -7,11 +7,11 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from citewire_retriever.ingest.model import JobKind
 
-QUEUE_DEPTH: Final = Gauge("citewire_ingest_queue_depth", "Ingest jobs that could run now and wait.")
+QUEUE_DEPTH: Final = Gauge("citewire_ingest_queue_depth", "Waiting ingest jobs that could run now.")
 QUEUE_OLDEST: Final = Gauge("citewire_ingest_queue_oldest_seconds", "Seconds that the oldest of them has waited.")
-RUNNING: Final = Gauge("citewire_ingest_jobs_running", "Jobs that this worker is on.", ["kind"])
-JOBS: Final = Counter("citewire_ingest_jobs_total", "Attempts at jobs, by how they ended.", ["kind", "outcome"])
-FAILURES: Final = Counter("citewire_ingest_failures_total", "Versions that failed for good, by code.", ["code"])
+RUNNING: Final = Gauge("citewire_ingest_jobs_running", "Jobs that this worker is running.", ["kind"])
+JOBS: Final = Counter("citewire_ingest_jobs_total", "Attempts at jobs, by outcome.", ["kind", "outcome"])
+FAILURES: Final = Counter("citewire_ingest_failures_total", "Versions that failed permanently, by code.", ["code"])
 STAGE_SECONDS: Final = Histogram(
     "citewire_ingest_stage_seconds",
     "Seconds of a stage of ingest.",
@@ -25,13 +25,13 @@ WAIT_SECONDS: Final = Histogram(
     buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 1800),
 )
 CHUNKS: Final = Counter("citewire_ingest_chunks_total", "Chunks that were embedded and stored.")
-REUSED: Final = Counter("citewire_ingest_chunks_reused_total", "Chunks whose vector the version before had already.")
-EXPIRED: Final = Counter("citewire_ingest_leases_expired_total", "Jobs taken back from workers that went silent.")
-BACKFILL_QUEUED: Final = Counter("citewire_backfill_documents_total", "Documents that lacked vectors, and were queued.")
-BACKFILL_CHUNKS: Final = Counter("citewire_backfill_chunks_total", "Missing vectors of chunks that were made.")
-ENRICHED: Final = Counter("citewire_enrichment_documents_total", "Documents that were enriched, by whom.", ["source"])
+REUSED: Final = Counter("citewire_ingest_chunks_reused_total", "Chunks with a vector of the previous version.")
+EXPIRED: Final = Counter("citewire_ingest_leases_expired_total", "Jobs reclaimed from workers that stopped responding.")
+BACKFILL_QUEUED: Final = Counter("citewire_backfill_documents_total", "Documents without vectors that were queued.")
+BACKFILL_CHUNKS: Final = Counter("citewire_backfill_chunks_total", "Missing vectors that were computed.")
+ENRICHED: Final = Counter("citewire_enrichment_documents_total", "Enriched documents, by source.", ["source"])
 ENRICHMENT_FAILURES: Final = Counter(
-    "citewire_enrichment_failures_total", "Documents whose enrichment failed for good, by code.", ["code"]
+    "citewire_enrichment_failures_total", "Documents whose enrichment failed permanently, by code.", ["code"]
 )
 
 OUTCOMES: Final = ("done", "passed_on", "failed", "retried", "released", "lost")
@@ -39,7 +39,7 @@ INGEST_STAGES: Final = ("read", "parse", "chunk", "embed", "publish")
 
 
 def init(codes: Iterable[str], *, enrichment_sources: Iterable[str], enrichment_codes: Iterable[str]) -> None:
-    """Makes the series exist."""
+    """Creates the series."""
     for kind in get_args(JobKind):
         RUNNING.labels(kind)
         for outcome in OUTCOMES:

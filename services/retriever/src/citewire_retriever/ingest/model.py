@@ -18,7 +18,7 @@ Vectors = NDArray[np.float32]
 
 
 class LeaseLostError(Exception):
-    """The job isn't this worker's any more: its lease passed, it was queued anew, or its document was deleted."""
+    """The job isn't this worker's any more: its lease expired, it was queued again, or its document was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,64 +32,64 @@ class Job:
     version: int
     """The document's version."""
     kind: JobKind
-    """What is to be done."""
+    """The kind of work."""
     attempt: int
-    """Claims so far, this one included."""
+    """Claims so far, including this one."""
     fence: int
-    """Grows with each claim; whoever holds an older one may write nothing."""
+    """Fence, which grows with each claim; a worker with an older one can't write."""
     tenant: Tenant
-    """On whose behalf."""
+    """The tenant for which it runs."""
     trace_context: Mapping[str, str]
     """W3C trace context and request id of the upload."""
     age_seconds: float
-    """Since it was queued first."""
+    """Seconds since it was first queued."""
     lane: Lane = "bulk"
-    """Whether somebody waits for it."""
+    """Whether somebody is waiting for it."""
     waited_seconds: float = 0.0
-    """Since it could have run."""
+    """Seconds since it could have run."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnEmbedding:
-    """A tenant's own embedding provider: names in plain, key and address as ciphertext that only the embedder opens."""
+    """A tenant's own embedding provider: names in plain text, key and address sealed for the embedder."""
 
     provider: str
     model: str
     dimensions: int
     """Length of the vectors; 0 is the model's own."""
     user_id: str
-    """Whose; "" is the organisation's."""
+    """The owning user; "" for the organisation."""
     sealed_api_base: bytes = field(default=b"", repr=False)
     sealed_key: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class VersionToIngest:
-    """What is known of a version before it is read."""
+    """Data about a version before it is read."""
 
     file_name: str
     """Its file's name; empty if it wasn't a file."""
     media_type: str
-    """As the client said."""
+    """The client's media type."""
     size_bytes: int
     """Size of the original."""
     sha256: bytes
-    """Of the original."""
+    """SHA-256 of the original."""
     title: str
-    """The document's title as it is now."""
+    """The document's current title."""
     title_given: bool
-    """Whether a person chose it; if not, the one found in the text takes its place."""
+    """Whether a person chose it; otherwise the one found in the text replaces it."""
     space: Space | None
     """The organisation's live embedding space; None before its first document."""
     own: OwnEmbedding | None = None
-    """The uploader's own embedding provider, or else the organisation's; None: the operator's."""
+    """The uploader's own embedding provider, or else the organisation's; None for the operator's."""
     only_own: bool = False
-    """Whether the organisation demands its own."""
+    """Whether the organisation requires its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorTable:
-    """Where a space's vectors are kept."""
+    """The table of a space's vectors."""
 
     space_id: int
     name: str
@@ -97,7 +97,7 @@ class VectorTable:
 
 @dataclass(frozen=True, slots=True)
 class StagedChunk:
-    """A chunk that an earlier attempt has stored; whole if its vector is there too."""
+    """A chunk stored by an earlier attempt; complete if its vector is stored too."""
 
     index: int
     content_hash: bytes
@@ -107,12 +107,12 @@ class StagedChunk:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What becomes of a version when it goes live."""
+    """Data of a version for publishing."""
 
     title: str | None
-    """The title found in the text; None leaves the document's as it is."""
+    """The title found in the text; None leaves the document's unchanged."""
     media_type: str
-    """By content."""
+    """Media type by content."""
     pages: int | None
     """Number of pages; None if the format has none."""
     chunks: int
@@ -120,16 +120,16 @@ class Publication:
     tokens: int
     """Tokens of all chunks."""
     table: VectorTable
-    """Where the vectors are."""
+    """The tables with its vectors."""
     keep_seconds: float
     """How long superseded versions keep their text, chunks and bytes."""
     further: bool = False
-    """Whether it is to be embedded in further spaces afterwards."""
+    """Whether to embed it in further spaces afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
-    """A chunk of a live version, as far as it is embedded."""
+    """The embedded parts of a chunk of a live version."""
 
     chunk_id: int
     section: str
@@ -139,30 +139,30 @@ class StoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class LiveVersion:
-    """A version that is searched."""
+    """A live version."""
 
     title: str
-    """Its document's, as it is embedded: with its file's name."""
+    """Its document's title for embedding, with its file's name."""
     space: Space | None
     """The organisation's live space."""
     only_own: bool
-    """Whether the organisation lets nobody but its own providers see its documents."""
+    """Whether only the organisation's own providers may see its documents."""
 
 
 class Published(StrEnum):
-    """What publishing did."""
+    """The result of publishing."""
 
     LIVE = "live"
-    """The version is searched now."""
+    """The version is live."""
     OVERTAKEN = "overtaken"
-    """A newer version was live already: this one is kept as superseded."""
+    """A newer version was already live; this one is stored as superseded."""
     OTHER_SPACE = "other_space"
-    """The organisation's space became another one meanwhile: nothing was changed, ingest must run again."""
+    """The organisation's space changed meanwhile: nothing was published, and ingest must run again."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """The queue over all tenants: jobs that could run now, and the seconds that the oldest has waited."""
+    """The queue of all tenants: jobs that could run now, and how many seconds the oldest has waited."""
 
     depth: int
     oldest_seconds: float
@@ -170,11 +170,11 @@ class QueueState:
 
 @dataclass(frozen=True, slots=True)
 class ModelWindow:
-    """The model that a document is embedded with."""
+    """The model that embeds a document."""
 
     space: Space
-    """What its vectors belong to."""
+    """The space of its vectors."""
     max_tokens: int
-    """What it takes, special tokens excluded."""
+    """Its window, without special tokens."""
     own: OwnEmbedding | None = None
-    """The tenant's own provider, if that is what embeds."""
+    """The tenant's own provider, if it is used."""

@@ -9,35 +9,35 @@ from citewire_retriever.ingest.document import BlockKind
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large chunks of a group become."""
+    """Sizes of a group's chunks."""
 
     target: int
     """Tokens at which a chunk is closed."""
     room: int
-    """Tokens that no chunk may pass."""
+    """Maximum tokens of a chunk."""
     chars: int
-    """Characters that no chunk of several pieces may pass, white space between them included."""
+    """Maximum characters of a chunk with several pieces, including white space between them."""
     overlap: int
-    """Tokens of sentences that are repeated behind a cut."""
+    """Tokens of sentences that are repeated after a cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Pieces that make a chunk."""
+    """The pieces of a chunk."""
 
     start: int
-    """Where they start in the group's source."""
+    """Their start in the group's source."""
     end: int
-    """Where they end, exclusive."""
+    """Their exclusive end."""
     mere_heading: bool
-    """Whether they are headings only, which didn't fit with what they stand above."""
+    """Whether they are only headings, which didn't fit together with their text."""
 
 
 def pack(pieces: Sequence[Piece], sizes: Sizes) -> list[Span]:
-    """Puts pieces of one group together.
+    """Combines pieces of one group into chunks.
 
     Chunks are closed at the target, evenly: three of 100 tokens are better than two of 145 and one of 10. A piece
-    above the target stays alone. Where a structure was cut into sentences, the last of them, up to the overlap, are
+    above the target stays alone. If a structure was cut into sentences, the last ones, up to the overlap, are
     repeated at the start of the next chunk.
 
     Args:
@@ -51,7 +51,7 @@ def pack(pieces: Sequence[Piece], sizes: Sizes) -> list[Span]:
     left = sum(piece.tokens for piece in pieces)
     first = 0
     while first < len(pieces):
-        # What is left is spread evenly over as few chunks as can hold it.
+        # The rest is distributed evenly over as few chunks as possible.
         even = left / -(-left // sizes.target) if left else 0
         last, used = _fill(pieces, first, sizes, even)
         start = _overlap_start(pieces, first, sizes.overlap, sizes.room - used)
@@ -63,14 +63,14 @@ def pack(pieces: Sequence[Piece], sizes: Sizes) -> list[Span]:
 
 
 def _fill(pieces: Sequence[Piece], first: int, sizes: Sizes, even: float) -> tuple[int, int]:
-    """How far a chunk that starts at a piece goes: the index behind its last piece, and its tokens."""
+    """The end of a chunk that starts at a piece: the index after its last piece, and its tokens."""
     used = pieces[first].tokens
     last = first + 1
     while last < len(pieces):
         more = pieces[last].tokens
         if used + more > sizes.room or pieces[last].end - pieces[first].start > sizes.chars:
             break
-        # A heading goes with what it stands above; a first line of a few words goes with what follows.
+        # A heading stays with the text below it; so does a short first line.
         glued = pieces[last - 1].kind is BlockKind.HEADING or used < sizes.target / 4
         if not glued and (used + more > sizes.target or used + more / 2 > even):
             break
@@ -80,12 +80,12 @@ def _fill(pieces: Sequence[Piece], first: int, sizes: Sizes, even: float) -> tup
 
 
 def _overlap_start(pieces: Sequence[Piece], first: int, overlap: int, free: int) -> int:
-    """The first of the sentences before a cut that are repeated behind it."""
+    """The first of the sentences before a cut that are repeated after it."""
     start = first
     budget = min(overlap, free)
     while start > 1:
         before = pieces[start - 1]
-        tokens = max(1, before.tokens)  # an estimate may be 0, of any number of short sentences
+        tokens = max(1, before.tokens)  # an estimate may be 0, for any number of short sentences
         if not before.sentence or before.cut != pieces[first].cut or before.cut < 0 or tokens > budget:
             break
         budget -= tokens

@@ -29,10 +29,10 @@ _FIELDS = {
 
 
 class GrpcGenerator:
-    """The language model, wherever it runs. Raises `citewire_kit.errors.CitewireError`."""
+    """The language model. Raises `citewire_kit.errors.CitewireError`."""
 
     def __init__(self, channel: grpc.aio.Channel, *, seconds: float) -> None:
-        """Takes an open channel, and the longest that describing one document may take."""
+        """Takes an open channel, and the time limit for describing one document."""
         self._stub = generator_pb2_grpc.GeneratorServiceStub(channel)
         self._seconds = seconds
         client.init_client([_SERVICE])
@@ -41,7 +41,7 @@ class GrpcGenerator:
         """Has a model describe a document; None if the provider has no language model.
 
         Raises:
-            EnrichmentError: The model answered with something else.
+            EnrichmentError: The model's answer is invalid.
             CitewireError: The call failed.
         """
         labels = document.labels
@@ -68,7 +68,7 @@ class GrpcGenerator:
 
 
 def _add_route(request: pb.EnrichRequest, models: Sequence[OwnChatModel]) -> None:
-    """Names the models that may be asked, as the gateway does for chats."""
+    """Sets the models that may be called, like the gateway for chats."""
     if not models:
         return
     request.provider.CopyFrom(_ref(models[0]))

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Field(StrEnum):
-    """What enrichment may fill: `tags` of the document, the others in its metadata."""
+    """Fields that enrichment may fill: `tags` of the document, the others in its metadata."""
 
     SUMMARY = "summary"
     ENTITY_TYPE = "entity_type"
@@ -15,39 +15,39 @@ class Field(StrEnum):
 
 
 class EnrichmentSource(StrEnum):
-    """What filled it in."""
+    """The source of the filled fields."""
 
     MODEL = "model"
     RULES = "rules"
 
 
 class EnrichmentCode(StrEnum):
-    """Why a document isn't enriched, as its `citewire.retriever.v1.EnrichmentError` says."""
+    """Why a document isn't enriched; see `citewire.retriever.v1.EnrichmentError`."""
 
     PROVIDER = "PROVIDER"
-    """The model's provider failed or refused."""
+    """The model's provider failed or rejected the request."""
     BUDGET = "BUDGET"
     """A budget has too little left."""
     UNREADABLE = "UNREADABLE"
-    """The model answered with something else."""
+    """The model's answer is invalid."""
     INTERNAL = "INTERNAL"
-    """Every attempt failed for a reason of ours."""
+    """All attempts failed because of an internal error."""
 
 
 class EnrichmentError(Exception):
-    """An enrichment that another attempt wouldn't make better."""
+    """An enrichment for which another attempt is useless."""
 
     def __init__(self, code: EnrichmentCode, message: str) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
         """What is wrong, for programs."""
         self.message = message
-        """What is wrong, for people; never a provider's text."""
+        """What is wrong, for users; never a provider's text."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownLabels:
-    """What the owner's documents are labelled with, the most frequent first."""
+    """Labels of the owner's documents, the most frequent first."""
 
     entity_types: Sequence[str] = ()
     categories: Sequence[str] = ()
@@ -61,34 +61,34 @@ class OwnChatModel:
     provider: str
     model: str
     user_id: str
-    """Whose; "" is the organisation's."""
+    """The owning user; "" for the organisation."""
     sealed_api_base: bytes = field(default=b"", repr=False)
     sealed_key: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentToEnrich:
-    """A live document whose collection wants it enriched."""
+    """A live document of a collection with enrichment."""
 
     type: str
     title: str
     url: str
     text: str
-    """Its beginning."""
+    """The beginning of its text."""
     open_fields: frozenset[Field]
-    """What may be written: it is empty, or was written by enrichment and changed by nobody."""
+    """Fields that may be written: empty ones, and those written by enrichment and unchanged since."""
     labels: KnownLabels
     models: Sequence[OwnChatModel]
-    """The tenant's own chain; empty: the operator's."""
+    """The tenant's own chain; empty for the operator's."""
     only_own: bool
-    """Whether the organisation lets nobody but its own providers see its documents."""
+    """Whether only the organisation's own providers may see its documents."""
     metadata_bytes: int
     """Size of its metadata as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is to be written of a document; what is empty is left empty."""
+    """The values to write to a document; empty ones are left out."""
 
     source: EnrichmentSource
     summary: str = ""

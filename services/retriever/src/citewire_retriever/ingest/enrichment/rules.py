@@ -28,14 +28,14 @@ MAX_TAGS: Final = 5
 MAX_TAG: Final = 40
 MAX_SUMMARY: Final = 500
 READ: Final = 12_000
-"""Characters whose words are counted."""
+"""Maximum number of characters whose words are counted."""
 LEAD: Final = 1_000
-"""Characters in which a document says what it is about."""
+"""Number of characters at the beginning of a document that state its subject."""
 OPENING: Final = 200
 OWN_LABEL: Final = 2
-"""Weight of mentions from which one of the library's own labels is taken: in the title, at the beginning, or twice."""
+"""Minimum weight of mentions for one of the library's labels: in the title, at the beginning, or twice."""
 CONCEPT: Final = 3
-"""The same of a concept that the library has no label for: in the title, or often."""
+"""The same for a concept without a label in the library: in the title, or often."""
 
 _K: Final = 1.2
 _NAME_BONUS: Final = 1.5
@@ -43,7 +43,7 @@ _TITLE_BONUS: Final = 2.0
 _LONGEST_HAN: Final = 6
 _LONGEST_WORD: Final = 12
 _KEY_WORDS: Final = 64
-"""Candidates whose rarity is asked for."""
+"""Maximum number of candidates whose rarity is queried."""
 _SHORTEST_SENTENCE: Final = 20
 _SENTENCES: Final = 2
 _UNSPACED_RUN: Final = re.compile(
@@ -56,7 +56,7 @@ _EDGE: Final = frozenset(
 )
 """Characters of Chinese function words: a key word neither begins nor ends with one."""
 _BEFORE_MEASURES: Final = frozenset("一二两兩三几幾这這那每该該此某数數")
-"""What stands before a measure word: a string that follows only such begins with one (家 of 一家餐厅)."""
+"""Characters before a measure word: a string that only follows these begins with one (家 of 一家餐厅)."""
 _MARKUP: Final = re.compile(
     r"!?\[([^\]\n]{0,200})\]\([^)\n]{0,500}\)|[*_`]{1,3}|^\s{0,3}(?:>|[-+*•]|\d{1,2}[.)])\s+", re.MULTILINE
 )
@@ -71,9 +71,9 @@ class KeyWord:
     """A candidate for a tag."""
 
     text: str
-    """As the document spells it."""
+    """Its spelling in the document."""
     weight: float
-    """How often it occurs, saturated, with what marks it."""
+    """Its saturated frequency, including bonuses."""
     terms: tuple[int, ...]
 
 
@@ -85,7 +85,7 @@ class TextStatistics:
 
     @property
     def term_numbers(self) -> list[int]:
-        """The terms whose rarity in the library is to be known."""
+        """The terms whose rarity in the library is needed."""
         return sorted({number for word in self.key_words for number in word.terms})
 
 
@@ -110,15 +110,15 @@ def describe(document: DocumentToEnrich, statistics: TextStatistics, chunks: Map
 
     Args:
         document: The document.
-        statistics: Of its words.
-        chunks: In how many chunks of the library each of their terms occurs; 0 stands for all chunks.
+        statistics: The statistics of its words.
+        chunks: The number of the library's chunks that contain each term; the key 0 has the total.
     """
     weights, spelled = _mentions(document)
     scored = [pair for pair in _score(statistics.key_words, chunks) if fold(pair[0].text) not in spelled]
     labels = document.labels
     kinds, subjects = concept_labels()
     fields = document.open_fields
-    # A word of another language for the same is no reason to take a tag.
+    # A word of another language for the same thing is no reason for a tag.
     lead = fold(f"{document.title}\n{document.text[:LEAD]}")
     own_tags = [tag for tag in labels.tags if weights.get((Field.TAGS, tag), 0) >= OWN_LABEL and fold(tag) in lead]
     return Description(
@@ -145,7 +145,7 @@ def _score(key_words: Iterable[KeyWord], chunks: Mapping[int, int]) -> list[tupl
 
 
 def _tags(own_tags: Sequence[str], scored: Sequence[tuple[KeyWord, float]]) -> tuple[str, ...]:
-    """The library's tags that the document names, then its best key words; none says a part of another again."""
+    """The library's tags mentioned in the document, then its best key words; none repeats a part of another."""
     tags = list({tag.casefold(): tag for tag in reversed(own_tags)}.values())[::-1][:MAX_TAGS]
     for word, score in scored:
         if len(tags) == MAX_TAGS or score * 4 < scored[0][1]:
@@ -157,9 +157,9 @@ def _tags(own_tags: Sequence[str], scored: Sequence[tuple[KeyWord, float]]) -> t
 
 
 def _mentions(document: DocumentToEnrich) -> tuple[dict[tuple[str, str], int], set[str]]:
-    """How weightily a document names labels, and its words for kinds and subjects, folded: they are no key words.
+    """Weights of a document's mentions of labels, and its folded words for kinds and subjects, which aren't key words.
 
-    A mention in the title counts thrice, one at the beginning twice.
+    A mention in the title counts three times, one at the beginning twice.
     """
     labels = document.labels
     kinds, subjects = concept_labels()
@@ -181,7 +181,7 @@ def _mentions(document: DocumentToEnrich) -> tuple[dict[tuple[str, str], int], s
 
 
 def _label(field: Field, own: Sequence[str], concepts: Sequence[str], weights: Mapping[tuple[str, str], int]) -> str:
-    """The label that the document names most, the library's own first."""
+    """The label that the document mentions most, preferring the library's own."""
     for labels, least in ((own, OWN_LABEL), (concepts, CONCEPT)):
         named = [(weights.get((field.value, label), 0), -place, label) for place, label in enumerate(labels)]
         weight, _, label = max(named, default=(0, 0, ""))
@@ -215,7 +215,7 @@ def _spaced(title: str, text: str) -> Iterator[tuple[str, float]]:
 
 
 def _phrases(text: str) -> Iterator[tuple[str, str, bool]]:
-    """Words and pairs of words: as spelled, what they are compared by, and whether they are written like names."""
+    """Words and pairs of words: their spelling, comparison form, and whether they are written like names."""
     matches = [term for term in terms(text) if not _UNSPACED_RUN.match(text, term.start)]
     for term in matches:
         if not term.stop and not term.number and term.end - term.start >= (2 if term.name else 4):
@@ -245,7 +245,7 @@ def _unspaced(title: str, text: str) -> Iterator[tuple[str, float]]:
                 after.setdefault(gram, set()).add(right)
                 if source is title:
                     titled.add(gram)
-    # How often a string occurs in a longer one; one more character tells, for a still longer one is no more frequent.
+    # How often a string occurs in a longer one; one more character suffices, as longer strings aren't more frequent.
     inside: dict[str, int] = {}
     for gram, count in counts.items():
         for part in (gram[1:], gram[:-1]):
@@ -258,9 +258,9 @@ def _unspaced(title: str, text: str) -> Iterator[tuple[str, float]]:
 
 
 def _grams(run: str, start: int) -> Iterator[tuple[str, str, str]]:
-    """Parts of a run, with what stands before and after them: a neighbour, or a mark of the run's end there.
+    """Parts of a run with their context before and after: a neighbour, or a mark for the end of the run.
 
-    Katakana are whole words, and words of Hangul begin with a run: particles follow them.
+    Katakana runs are whole words, and words in Hangul begin with a run, because particles follow them.
     """
     if "\u30a0" <= run[0] <= "\u30ff":
         yield run[:_LONGEST_WORD], f"<{start}", f">{start}"
@@ -275,7 +275,7 @@ def _grams(run: str, start: int) -> Iterator[tuple[str, str, str]]:
 
 
 def _summary(document: DocumentToEnrich, scored: Sequence[tuple[KeyWord, float]]) -> str:
-    """The most telling sentences of the beginning, in their order; a program has none."""
+    """The most informative sentences of the beginning, in order; a program has none."""
     if looks_like_code(document.text[:READ]):
         return ""
     weights = {word.text.casefold(): score for word, score in scored}
@@ -297,7 +297,7 @@ def _summary(document: DocumentToEnrich, scored: Sequence[tuple[KeyWord, float]]
 
 
 def _prose(text: str) -> Iterator[str]:
-    """Sentences, without headings, tables, code and the marks of Markdown."""
+    """Sentences, without headings, tables, code and Markdown's markup."""
     for paragraph in _PARAGRAPH.split(text):
         if not _NO_PROSE.match(paragraph):
             plain = " ".join(_plain(paragraph).split())

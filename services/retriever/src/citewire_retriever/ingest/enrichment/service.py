@@ -21,27 +21,27 @@ from citewire_retriever.ingest.turn import Turn
 log = get_logger(__name__)
 
 MAX_METADATA_BYTES: Final = 60_000
-"""Metadata with more get no summary: a person couldn't save them again."""
+"""Larger metadata gets no summary, because a user couldn't save it again."""
 BUDGET_EXCEEDED: Final = "BUDGET_EXCEEDED"
-_FAILED: Final = "The document couldn't be enriched, for a reason of ours. Try again later, or report it."
+_FAILED: Final = "The document couldn't be enriched because of an internal error. Try again later, or report it."
 
 
 class Enrichment:
-    """See the module. Holds nothing between two jobs."""
+    """See the module. It has no state between two jobs."""
 
     def __init__(self, store: PostgresEnrichmentStore, generator: GrpcGenerator) -> None:
         self._store = store
         self._generator = generator
 
     async def enrich(self, job: Job, turn: Turn) -> None:
-        """Makes an attempt. Whatever it raises, the document is searched as before.
+        """Makes an attempt. If it fails, the document can still be searched.
 
-        What rules compute is counted; what a model does isn't our work.
+        Computation by rules is charged; a model's work isn't.
 
         Raises:
-            EnrichmentError: Another attempt wouldn't make it better.
+            EnrichmentError: Another attempt is useless.
             LeaseLostError: The job isn't ours any more.
-            CitewireError: Something that it needs can't be had now.
+            CitewireError: Something that it needs is unavailable.
         """
         document = await self._store.read(job)
         if document is None:
@@ -66,12 +66,12 @@ class Enrichment:
         return await turn.compute(lambda: describe(document, statistics, counts))
 
     async def fail(self, job: Job, error: Exception, *, retry_seconds: float | None, uncount: bool = False) -> None:
-        """Says on the document why it isn't enriched.
+        """Records on the document why it isn't enriched.
 
         Args:
             job: The job.
-            error: Why.
-            retry_seconds: When it is tried again; None: it isn't.
+            error: The error.
+            retry_seconds: Delay before the next attempt; None for no further attempt.
             uncount: Whether the attempt doesn't count.
         """
         code, message = _failure_of(error)
@@ -81,7 +81,7 @@ class Enrichment:
 
 
 def _failure_of(error: Exception) -> tuple[EnrichmentCode, str]:
-    """What is said of a document: whose the reason is, and never a driver's or a provider's text."""
+    """The error shown on a document: whose fault it is, and never a driver's or a provider's text."""
     if isinstance(error, EnrichmentError):
         return error.code, error.message
     if isinstance(error, CitewireError):

@@ -22,15 +22,15 @@ from citewire_retriever.store.jobs import change_documents
 
 _SQL: Final = load_queries("citewire_retriever.ingest.enrichment", "queries.sql")
 READ_CHARS: Final = 32_000
-"""Characters of a document that are read. The generator takes less of them, as many tokens as it is told."""
+"""Maximum characters read of a document. The generator uses fewer, up to its token limit."""
 MAX_LABELS: Final = 100
-"""Of each field."""
+"""Maximum labels per field."""
 
 
 class PostgresEnrichmentStore:
-    """Methods work under the job's tenant.
+    """Methods run as the job's tenant.
 
-    Those that write raise `LeaseLostError`, and write nothing, if the worker holds the job no longer.
+    Those that write raise `LeaseLostError`, and write nothing, if the worker no longer holds the job.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -38,7 +38,7 @@ class PostgresEnrichmentStore:
         self._pool = pool
 
     async def read(self, job: Job) -> DocumentToEnrich | None:
-        """Reads a job's document; None if its version isn't live any more, or its collection doesn't want it."""
+        """Reads a job's document; None if its version isn't live any more, or its collection has no enrichment."""
         with refused():
             async with tenant_transaction(self._pool, job.tenant) as connection:
                 cursor = await connection.execute(_SQL["document_to_enrich"], {**_key(job), "chars": READ_CHARS})
@@ -51,7 +51,7 @@ class PostgresEnrichmentStore:
         return DocumentToEnrich(row[0], row[1], row[2], row[6], fields, labels, models, only_own, row[5])
 
     async def count_chunks(self, job: Job, terms: Sequence[int]) -> dict[int, int]:
-        """Returns in how many of the organisation's chunks terms occur; 0 stands for all chunks."""
+        """Returns how many of the organisation's chunks contain each term; the key 0 has the total."""
         with refused():
             async with tenant_transaction(self._pool, job.tenant) as connection:
                 cursor = await connection.execute(
@@ -60,7 +60,7 @@ class PostgresEnrichmentStore:
                 return dict(await cursor.fetchall())
 
     async def write(self, job: Job, asked: frozenset[Field], description: Description) -> None:
-        """Writes what may still be written of what was asked for, and ends the job."""
+        """Writes the requested fields that may still be written, and ends the job."""
         values = {field: getattr(description, field) for field in Field if getattr(description, field)}
         written = {
             "asked": sorted(asked),
@@ -77,14 +77,14 @@ class PostgresEnrichmentStore:
             await connection.execute(_SQL["end_job"], {**_key(job), "state": "done"})
 
     async def forget(self, job: Job) -> None:
-        """Removes a job that nobody wants any more; it may be queued again."""
+        """Removes a job that isn't needed any more; it may be queued again."""
         async with self._holding(job) as connection:
             await connection.execute(_SQL["forget_job"], _key(job))
 
     async def fail(
         self, job: Job, code: EnrichmentCode, message: str, *, retry_seconds: float | None, uncount: bool
     ) -> None:
-        """Says on the document why it isn't enriched, and queues the job again, or with None ends it."""
+        """Records on the document why it isn't enriched, and queues the job again, or with None ends it."""
         async with self._holding(job) as connection:
             noted = {**_key(job), "code": code.value, "message": message}
             await change_documents(connection, _SQL["note_error"], noted)
@@ -97,7 +97,7 @@ class PostgresEnrichmentStore:
 
     @asynccontextmanager
     async def _holding(self, job: Job) -> AsyncGenerator[Connection]:
-        """A transaction in which the job is surely this worker's."""
+        """A transaction in which the job certainly belongs to this worker."""
         with refused():
             async with tenant_transaction(self._pool, job.tenant) as connection:
                 for query in ("hold_document", "hold_version", "hold_job"):
@@ -115,7 +115,7 @@ async def _labels(connection: Connection, job: Job, *, owner: str) -> KnownLabel
 
 
 async def _own_models(connection: Connection, tenant: Tenant) -> tuple[list[OwnChatModel], bool]:
-    """Reads the tenant's own chain, and whether the organisation demands one."""
+    """Reads the tenant's own chain, and whether the organisation requires one."""
     _, only_own = await own_embedding(connection, tenant)
     there = await (await connection.execute(_SQL["has_chat_providers"])).fetchone()
     if there is None or not there[0]:
@@ -123,7 +123,7 @@ async def _own_models(connection: Connection, tenant: Tenant) -> tuple[list[OwnC
     values = {"org_id": tenant.org_id, "user_id": tenant.user_id}
     rows = await (await connection.execute(_SQL["chat_providers"], values, binary=True)).fetchall()
     models = [OwnChatModel(*row) for row in rows]
-    # Where only own providers may be used, a model of the operator's takes over from nobody.
+    # If only own providers may be used, the operator's models never take over.
     return [model for model in models if model.provider or not only_own], only_own
 
 
