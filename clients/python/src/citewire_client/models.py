@@ -26,7 +26,7 @@ Action = TypeAliasType(
     Annotated[
         Literal['audit.cut', 'audit.dropped', 'audit.export', 'budget.delete', 'budget.list', 'budget.set', 'chat', 'chat.cancel', 'chat.read', 'chunk.read', 'collection.create', 'collection.delete', 'collection.grant', 'collection.grants', 'collection.list', 'collection.update', 'conversation.delete', 'conversation.expire', 'conversation.export', 'conversation.list', 'conversation.read', 'conversation.share', 'conversation.update', 'document.batch', 'document.create', 'document.delete', 'document.expire', 'document.list', 'document.read', 'document.replace', 'document.retry', 'document.update', 'erasure.create', 'erasure.read', 'feedback.delete', 'feedback.list', 'feedback.set', 'group.add', 'group.create', 'group.delete', 'group.list', 'group.read', 'group.remove', 'key.create', 'key.list', 'key.read', 'key.revoke', 'key.rotate', 'limit.delete', 'limit.list', 'limit.set', 'model.call', 'operator_key.create', 'operator_key.revoke', 'organisation.audit_days', 'organisation.create', 'organisation.list', 'organisation.plan', 'organisation.read', 'organisation.resume', 'organisation.suspend', 'profile.delete', 'profile.read', 'profile.set', 'provider.delete', 'provider.read', 'provider.rules', 'provider.set', 'retention.read', 'retention.set', 'search', 'session.begin', 'session.end', 'session.refresh', 'space.calibrate', 'space.list', 'space.prepare', 'space.switch', 'usage.read', 'user.create', 'user.disable', 'user.enable', 'user.export', 'user.list', 'user.read', 'user.role', 'verify'] | str,
         Field(
-            description='Everything that is noted. Names are kept forever: exports and alerts are built on them.'
+            description='All recorded actions. Names never change, because exports and alerts depend on them.'
         ),
     ],
 )
@@ -568,11 +568,11 @@ class Citation(Model):
         int,
         Field(
             description=(
-                '0, as version and chunk are, of a passage that the request brought.'
+                '0, like version and chunk, for a passage that the request brought.'
             )
         ),
     ]
-    """0, as version and chunk are, of a passage that the request brought."""
+    """0, like version and chunk, for a passage that the request brought."""
 
     end_line: int | None = None
     end_row_number: Annotated[
@@ -1609,7 +1609,7 @@ Measure = TypeAliasType(
     "Measure",
     Annotated[
         Literal['requests', 'tokens', 'streams', 'uploads', 'upload-bytes', 'stored-bytes'] | str,
-        Field(description='What is counted.'),
+        Field(description='What a limit measures.'),
     ],
 )
 
@@ -4096,11 +4096,11 @@ class VerifiedCitation(Model):
         int,
         Field(
             description=(
-                '0, as version and chunk are, of a passage that the request brought.'
+                '0, like version and chunk, for a passage that the request brought.'
             )
         ),
     ]
-    """0, as version and chunk are, of a passage that the request brought."""
+    """0, like version and chunk, for a passage that the request brought."""
 
     document_start: Annotated[
         int | None,

@@ -43,9 +43,9 @@ class AsyncOperations:
         valid_until: str | NotGiven | None = NOT_GIVEN,
         idempotency_key: str | None = None,
     ) -> models.Document:
-        """Stores a file, a text, or what is fetched from an address.
+        """Stores a file, a text, or a file fetched from a URL.
 
-        When this answers, it is durable; it is then read.
+        It is durable on return, and processed afterwards.
         """
         return await self._transport.call(
             Request(
@@ -86,9 +86,9 @@ class AsyncOperations:
         progress: Progress | None = None,
         idempotency_key: str | None = None,
     ) -> models.Document:
-        """Stores a file, a text, or what is fetched from an address.
+        """Stores a file, a text, or a file fetched from a URL.
 
-        When this answers, it is durable; it is then read. This one takes a file; `progress` is told how many bytes were
+        It is durable on return, and processed afterwards. This one takes a file; `progress` is told how many bytes were
         sent, and of how many.
         """
         with opened(file, file_name, progress) as part:
@@ -124,7 +124,7 @@ class AsyncOperations:
         )
 
     async def cancel_run(self, run_id: UUID | str) -> models.RunCancelled:
-        """Stops a chat of the caller's, whichever gateway runs it; what was written so far is kept."""
+        """Stops one of the caller's chats on any gateway; what was written so far is stored."""
         return await self._transport.call(
             Request("POST", path_of("/v1/chat/{}/cancel", run_id), repeatable=False), models.RunCancelled
         )
@@ -355,8 +355,8 @@ class AsyncOperations:
     async def create_collection(self, name: str, *, enrich: bool | NotGiven = NOT_GIVEN) -> models.Collection:
         """Creates an empty collection.
 
-        Uploads also create the one that they name. With `enrich`, what its documents lack of summary, kind, category
-        and tags is filled in the background.
+        Uploads also create the one that they name. With `enrich`, missing summaries, kinds, categories and tags of its
+        documents are filled in the background.
         """
         return await self._transport.call(
             Request("POST", "/v1/collections", json=given(name=name, enrich=enrich), repeatable=False),
@@ -582,7 +582,7 @@ class AsyncOperations:
         )
 
     async def delete_profile(self, name: str) -> None:
-        """Deletes a profile of the organisation's own."""
+        """Deletes one of the organisation's own profiles."""
         await self._transport.do(Request("DELETE", path_of("/v1/profiles/{}", name)))
 
     async def delete_provider(self, type: str, *, scope: Literal["org", "user"] | None = None) -> None:
@@ -668,9 +668,9 @@ class AsyncOperations:
         valid_until: str | NotGiven | None = NOT_GIVEN,
         idempotency_key: str | None = None,
     ) -> models.Document:
-        """Stores a file, a text, or what is fetched from an address.
+        """Stores a file, a text, or a file fetched from a URL.
 
-        When this answers, it is durable; it is then read.
+        It is durable on return, and processed afterwards.
         """
         return await self._transport.call(
             Request(
@@ -709,7 +709,7 @@ class AsyncOperations:
         valid_until: str | NotGiven | None = NOT_GIVEN,
         idempotency_key: str | None = None,
     ) -> models.Document:
-        """Stores a new version; the present one goes on serving until the new one is ready."""
+        """Stores a new version; the current one is served until the new one is ready."""
         return await self._transport.call(
             Request(
                 "PUT",
@@ -1294,7 +1294,7 @@ class AsyncOperations:
         as_of: str | None = None,
         any_validity: bool | None = None,
     ) -> models.DocumentList:
-        """Returns documents that are valid, newest first; `q` searches titles and file names."""
+        """Returns valid documents, newest first; `q` searches titles and file names."""
         return await self._transport.call(
             Request(
                 "GET",
@@ -1328,7 +1328,7 @@ class AsyncOperations:
         as_of: str | None = None,
         any_validity: bool | None = None,
     ) -> AsyncGenerator[models.Document, None]:
-        """Returns documents that are valid, newest first; `q` searches titles and file names.
+        """Returns valid documents, newest first; `q` searches titles and file names.
 
         Yields them one by one, and asks for the next page when it is needed.
         """
@@ -1861,9 +1861,9 @@ class AsyncOperations:
     ) -> models.SpaceList:
         """Returns the live space, the one being prepared, the previous one and those of further models.
 
-        Documents that lack vectors (`missing`) are embedded in the background, those of the `previous` space aside.
-        `calibration` is what was measured of a space's scores: null where nobody did, without `measured_at` where it
-        came with the server. `q` searches models.
+        Documents that lack vectors (`missing`) are embedded in the background, except in the `previous` space.
+        `calibration` has the measured values of a space's scores: null if there are none, without `measured_at` if they
+        come with the server. `q` searches models.
         """
         return await self._transport.call(
             Request("GET", "/v1/spaces", query(page_size=page_size, page_token=page_token, q=q)), models.SpaceList
@@ -1872,9 +1872,9 @@ class AsyncOperations:
     def iter_spaces(self, *, page_size: int | None = None, q: str | None = None) -> AsyncGenerator[models.Space, None]:
         """Returns the live space, the one being prepared, the previous one and those of further models.
 
-        Documents that lack vectors (`missing`) are embedded in the background, those of the `previous` space aside.
-        `calibration` is what was measured of a space's scores: null where nobody did, without `measured_at` where it
-        came with the server. `q` searches models. Yields them one by one, and asks for the next page when it is needed.
+        Documents that lack vectors (`missing`) are embedded in the background, except in the `previous` space.
+        `calibration` has the measured values of a space's scores: null if there are none, without `measured_at` if they
+        come with the server. `q` searches models. Yields them one by one, and asks for the next page when it is needed.
         """
         return self._transport.pages(
             Request("GET", "/v1/spaces", query(page_size=page_size, q=q)), models.SpaceList, "spaces"
@@ -1926,9 +1926,9 @@ class AsyncOperations:
     async def prepare_space(self, space: models.SpaceChoice | Mapping[str, Any]) -> models.Space:
         """Starts embedding the library in another space, in the background; searches stay in the live one.
 
-        It takes the place of one that was being prepared; preparing the live one ends that. A model of the server's is
-        named by its name alone; the space of an organisation's own provider by revision and dimensions too. Owners and
-        admins may.
+        It replaces a space that was being prepared; preparing the live one cancels that. A model of the server is
+        identified by its name; the space of an organisation's own provider also by revision and dimensions. For owners
+        and admins.
         """
         return await self._transport.call(
             Request("POST", "/v1/spaces:prepare", json=given(space=space), repeatable=False), models.Space
@@ -1968,10 +1968,9 @@ class AsyncOperations:
         calibration: models.CalibrationValues | Mapping[str, Any] | None,
         space: models.SpaceBody | Mapping[str, Any],
     ) -> models.Space:
-        """Stores thresholds that were measured, in place of those that are stored; they count from the next request on.
+        """Stores measured thresholds, replacing the stored ones, from the next request on.
 
-
-        `'calibration': null` removes them, so that those that come with the server count again. For owners and admins.
+        `'calibration': null` removes them, so that the server's own apply again. For owners and admins.
         """
         return await self._transport.call(
             Request("PUT", "/v1/spaces/calibration", json=given(calibration=calibration, space=space)), models.Space
@@ -2034,7 +2033,7 @@ class AsyncOperations:
         changes: models.ProfileOptions | Mapping[str, Any] | NotGiven = NOT_GIVEN,
         description: str | NotGiven = NOT_GIVEN,
     ) -> models.ProfileInfo:
-        """Stores one of the server's profiles, changed, under a name of its own; each time as a further version."""
+        """Stores a modified built-in profile under its own name, each time as a new version."""
         return await self._transport.call(
             Request(
                 "PUT", path_of("/v1/profiles/{}", name), json=given(base=base, changes=changes, description=description)
@@ -2184,7 +2183,7 @@ class AsyncOperations:
     ) -> models.TableAnswer:
         """Counts, adds up, groups and filters over the whole table that has the columns; nothing is estimated.
 
-        Where no exact answer can be given, it is refused (`TABLE_NOT_COMPUTED`), and `detail` says why.
+        If there is no exact answer, the request is rejected (`TABLE_NOT_COMPUTED`), and `detail` says why.
         """
         return await self._transport.call(
             Request(
@@ -2235,7 +2234,7 @@ class AsyncOperations:
         valid_until: str | NotGiven | None = NOT_GIVEN,
         idempotency_key: str | None = None,
     ) -> models.Document:
-        """Stores a new version; the present one goes on serving until the new one is ready."""
+        """Stores a new version; the current one is served until the new one is ready."""
         return await self._transport.call(
             Request(
                 "PUT",
@@ -2276,7 +2275,7 @@ class AsyncOperations:
         progress: Progress | None = None,
         idempotency_key: str | None = None,
     ) -> models.Document:
-        """Stores a new version; the present one goes on serving until the new one is ready.
+        """Stores a new version; the current one is served until the new one is ready.
 
         This one takes a file; `progress` is told how many bytes were sent, and of how many.
         """
@@ -2424,10 +2423,10 @@ class AsyncOperations:
     async def switch_space(
         self, space: models.SpaceChoice | Mapping[str, Any], *, force: bool | NotGiven = NOT_GIVEN
     ) -> models.Space:
-        """Makes a filled space the live one from the next search on; the former one stays as `previous`.
+        """Makes a filled space the live one from the next search on; the former one is kept as `previous`.
 
-        While documents lack vectors in it the answer is 409 `WRONG_STATE`, unless `force` says otherwise. Owners and
-        admins may.
+        While documents lack vectors in it, the answer is 409 `WRONG_STATE`, unless `force` is true. For owners and
+        admins.
         """
         return await self._transport.call(
             Request("POST", "/v1/spaces:switch", json=given(space=space, force=force), repeatable=False), models.Space
@@ -2448,9 +2447,9 @@ class AsyncOperations:
     async def update_collection(
         self, current_name: str, *, enrich: bool | NotGiven | None = NOT_GIVEN, name: str | NotGiven | None = NOT_GIVEN
     ) -> models.Collection:
-        """Renames a collection, or switches `enrich` on or off; a field that is absent stays as it is.
+        """Renames a collection, or switches `enrich` on or off; absent fields stay unchanged.
 
-        Switched on, documents that are there are enriched too; switched off, what was filled stays.
+        Switching it on also enriches existing documents; switching it off keeps what was filled.
         """
         return await self._transport.call(
             Request("PATCH", path_of("/v1/collections/{}", current_name), json=given(enrich=enrich, name=name)),
@@ -2471,7 +2470,7 @@ class AsyncOperations:
         valid_from: str | NotGiven | None = NOT_GIVEN,
         valid_until: str | NotGiven | None = NOT_GIVEN,
     ) -> models.Document:
-        """Changes title, url, tags, metadata, collection, readers, validity or file name; the file isn't sent again."""
+        """Changes title, url, tags, metadata, collection, readers, validity or file name without a new upload."""
         return await self._transport.call(
             Request(
                 "PATCH",
@@ -2498,7 +2497,7 @@ class AsyncOperations:
         *,
         marker_style: Literal["none", "ref", "source", "number"] | NotGiven = NOT_GIVEN,
     ) -> models.Verification:
-        """Compares the sentences of an answer, which any system may have written, with the passages that they cite.
+        """Compares the sentences of an answer from any system with the passages that they cite.
 
         No model is called, and nothing is stored.
         """
