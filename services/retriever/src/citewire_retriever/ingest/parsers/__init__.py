@@ -20,16 +20,16 @@ _DEFAULT_LIMITS = ParseLimits()
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file that is to be read."""
+    """A file to be read."""
 
     data: bytes | mmap
     name: str
     detected: Detected
     limits: ParseLimits
     inside: Inside
-    """Reads the files in it, if it holds any."""
+    """Reads the files in it, if there are any."""
     position: SheetPosition | None
-    """Which part of a long table is read; None if it is read in one, as it is within another file."""
+    """The part of a long table to read; None if it is read at once, as always within another file."""
 
     def text(self) -> str:
         """The file as text. Raises IngestError: TOO_LARGE, EMPTY, UNSUPPORTED_FORMAT."""
@@ -52,23 +52,23 @@ def parse(
 ) -> ParsedDocument:
     """Reads a file. The same bytes and name always give the same document.
 
-    It may take long, and much memory, on hostile input, and the PDF library can crash: run it in a process of its own
+    On hostile input it may take long and use much memory, and the PDF library can crash: run it in a separate process
     (`citewire_retriever.ingest.sandbox`).
 
     Args:
         data: The whole file.
         file_name: The file's name, for its suffix; empty for text that wasn't a file.
-        media_type: What the client believes it is; content and name decide before it.
-        limits: Bounds on the result.
-        position: Which part of a long table: `following` of the one before; None for the first, and for all else.
+        media_type: The client's media type, used after content and name.
+        limits: Limits of the result.
+        position: The part of a long table: `following` of the previous one; None for the first, and for other files.
 
     Raises:
-        IngestError: With every code but TIMEOUT and INTERNAL.
+        IngestError: With any code except TIMEOUT and INTERNAL.
     """
     return _parse(data, file_name, media_type, limits, Inside(_parse, limits), position or SheetPosition())
 
 
-def _parse(  # what `parse` and the files within a file differ in
+def _parse(  # shared by `parse` and the files within a file
     data: bytes | mmap,
     file_name: str,
     media_type: str,
@@ -84,7 +84,7 @@ def _parse(  # what `parse` and the files within a file differ in
 
 
 def preload() -> None:
-    """Imports all that `parse` may need, for processes that can't open files any more: it reads a file of each kind."""
+    """Imports everything that `parse` may need, by reading a file of each kind, for processes that can't open files."""
     samples = import_module("citewire_retriever.ingest.parsers.samples")
     for name, data in samples.FILES.items():
         if name != samples.XLS or HAS_XLS:
@@ -92,10 +92,10 @@ def preload() -> None:
 
 
 def _nothing_in_it() -> IngestError:
-    return IngestError(IngestCode.EMPTY, "The file holds nothing but white space.")
+    return IngestError(IngestCode.EMPTY, "The file contains only white space.")
 
 
-# Each parser is imported when it is needed: the worker, which reads no file itself, needs none.
+# Each parser is imported when it is needed: the worker reads no file itself and needs none.
 
 
 def _read_pdf(file: _File) -> ParsedDocument:

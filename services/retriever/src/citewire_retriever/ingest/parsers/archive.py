@@ -16,24 +16,24 @@ _MOST_OF_A_FILE: Final = 64 * 1024 * 1024
 _MOST_NAMED: Final = 100
 _LEVEL: Final = 1
 _METADATA: Final = ("__MACOSX/", ".DS_Store", "Thumbs.db", "desktop.ini")
-"""What file managers add to archives."""
+"""Files that file managers add to archives."""
 
 
 def parse_archive(data: bytes | mmap, name: str, media_type: str, inside: Inside) -> ParsedDocument:
     """Parses an archive.
 
-    Each file is a section named by its path, with its own places and that path as their `part`. What can't be read is
-    named at the end. Nothing is unpacked to a disk, so paths that lead out of the archive lead nowhere.
+    Each file is a section named by its path, with its own places and that path as their `part`. Files that can't be
+    read are listed at the end. Nothing is unpacked to disk, so paths that lead out of the archive are harmless.
 
     Args:
         data: The file.
         name: Its name.
         media_type: What it is.
-        inside: Reads the files in it, within what is left for all of them.
+        inside: Reads the files in it, within their common budget.
 
     Raises:
-        IngestError: CORRUPT; EMPTY; TOO_LARGE if it has too many files, inflates too much, or its files do; NO_TEXT if
-            none of its files can be read; PASSWORD_REQUIRED if all are encrypted.
+        IngestError: CORRUPT; EMPTY; TOO_LARGE if it has too many files or too much decompressed data; NO_TEXT if none
+            of its files can be read; PASSWORD_REQUIRED if all are encrypted.
     """
     builder = TextBuilder(inside.limits)
     names = PartNames()
@@ -48,7 +48,7 @@ def parse_archive(data: bytes | mmap, name: str, media_type: str, inside: Inside
             if inside.budget.exceeded:
                 raise
             if error.code is not IngestCode.EMPTY:
-                # Without its traceback, which holds what was read.
+                # Without its traceback, which references the data.
                 refused[part] = IngestError(error.code, error.message)
             continue
         label = PurePosixPath(part).name
@@ -69,11 +69,11 @@ def _read(member: Member, inside: Inside) -> ParsedDocument:
         raise member.why_not
     name = PurePosixPath(member.path).name
     head = member.read(HEAD_BYTES)
-    detect(head, name)  # what isn't read needn't be inflated
+    detect(head, name)  # unsupported files needn't be decompressed
     data = head + member.read(_MOST_OF_A_FILE + 1 - len(head))
     if len(data) > _MOST_OF_A_FILE:
         raise IngestError(
-            IngestCode.TOO_LARGE, f"A file of an archive may have {_MOST_OF_A_FILE >> 20} MiB: upload it by itself."
+            IngestCode.TOO_LARGE, f"A file in an archive may have at most {_MOST_OF_A_FILE >> 20} MiB: upload it alone."
         )
     return inside.read(data, name)
 
@@ -90,10 +90,10 @@ def _nothing_read(errors: list[IngestError]) -> IngestError:
     """Why an archive gives no text."""
     codes = {error.code for error in errors}
     if not codes:
-        return IngestError(IngestCode.EMPTY, "The archive holds no file with anything in it.")
+        return IngestError(IngestCode.EMPTY, "The archive contains only empty files.")
     if len(codes) == 1 or IngestCode.TOO_LARGE in codes:
         code = IngestCode.TOO_LARGE if IngestCode.TOO_LARGE in codes else codes.pop()
         first = next(error for error in errors if error.code is code)
         if code is not IngestCode.UNSUPPORTED_FORMAT:
             return IngestError(code, f"None of the archive's files can be read. {first.message}")
-    return IngestError(IngestCode.NO_TEXT, "None of the archive's files is of a format that is read.")
+    return IngestError(IngestCode.NO_TEXT, "None of the archive's files has a supported format.")

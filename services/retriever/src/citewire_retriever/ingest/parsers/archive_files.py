@@ -30,11 +30,11 @@ from citewire_retriever.ingest.parsers.pairs import one_line
 
 _NAME_CHARS: Final = 100
 _XZ_MEMORY: Final = 128 * 1024 * 1024
-"""Its strongest setting needs 65 MiB; a file may ask for 4 GiB."""
+"""Memory limit: the strongest setting needs 65 MiB, but a file may ask for 4 GiB."""
 _PIECE: Final = 1024 * 1024
 _BLOCK: Final = 512
 _MOST_HEADER: Final = 64 * 1024
-"""Of a header that extends another."""
+"""Maximum size of an extended header."""
 _PATH_IN_HEADER: Final = re.compile(rb"(?:\A|\n)\d{1,6} path=([^\n]*)\n")
 _SIZE_IN_HEADER: Final = re.compile(rb"(?:\A|\n)\d{1,6} size=(\d{1,20})\n")
 _LOCAL_HEADER: Final = 30
@@ -48,25 +48,25 @@ class _Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file of an archive. It can be read until the next one is asked for."""
+    """A file of an archive. It can be read until the next one is requested."""
 
     path: str
-    """Within the archive, with slashes, and nothing that leads out of it."""
+    """Path within the archive, with slashes, which never leads out of it."""
     size: int | None
-    """Its bytes, inflated; None if the archive doesn't say."""
+    """Its decompressed size in bytes; None if the archive doesn't contain it."""
     why_not: IngestError | None
-    """Why it can't be opened; None if it may be."""
+    """Why it can't be opened; None if it can."""
     read: Callable[[int], bytes]
-    """Its next bytes, as many as are asked for, or all if there are fewer. Raises IngestError: CORRUPT, TOO_LARGE."""
+    """Reads up to the given number of bytes. Raises IngestError: CORRUPT, TOO_LARGE."""
 
 
 def members(data: bytes | mmap, name: str, budget: Budget) -> Iterator[Member]:
-    """The files of an archive; of a file that is merely compressed, that one. Folders, links and devices are left out.
+    """The files of an archive, or the only one of a compressed file. Folders, links and devices are left out.
 
     Args:
         data: The archive.
-        name: Its name, which tells what a compressed file is called.
-        budget: What may be taken out of it.
+        name: Its name, from which that of a compressed file is derived.
+        budget: Limit of decompressed data.
 
     Raises:
         IngestError: CORRUPT, TOO_LARGE.
@@ -100,7 +100,7 @@ def _zip_members(data: bytes | mmap, budget: Budget) -> Iterator[Member]:
         if info.is_dir() or (stat.S_IFMT(mode) and not stat.S_ISREG(mode)):
             continue
         if inflates_too_much(info):
-            raise budget.exceed("The archive inflates to more than can be read, as no archive of real files does.")
+            raise budget.exceed("The archive decompresses to more than can be read, unlike any archive of real files.")
         path = _clean_path(_zip_name(info))
         why_not = _why_not(info)
         if why_not is not None:
@@ -129,22 +129,20 @@ def _why_not(info: ZipInfo) -> IngestError | None:
             "The archive's files are protected by a password: pack them without one and upload it again.",
         )
     if info.compress_type not in {ZIP_STORED, ZIP_DEFLATED}:
-        return IngestError(IngestCode.UNSUPPORTED_FORMAT, "The file is compressed by a method that isn't read.")
+        return IngestError(IngestCode.UNSUPPORTED_FORMAT, "The file's compression method isn't supported.")
     return None
 
 
 def _check_overlap(infos: list[ZipInfo]) -> None:
-    """No two files share bytes: that is how a small archive claims to hold a thousand times as much."""
+    """Rejects files that share bytes, by which a small archive claims to contain a thousand times as much."""
     ordered = sorted(infos, key=lambda info: info.header_offset)
     for info, following in pairwise(ordered):
         if info.header_offset + _LOCAL_HEADER + info.compress_size > following.header_offset:
-            raise IngestError(
-                IngestCode.TOO_LARGE, "The archive's files overlap, and inflate without end: pack it again."
-            )
+            raise IngestError(IngestCode.TOO_LARGE, "The archive's files overlap: pack it again.")
 
 
 def _zip_name(info: ZipInfo) -> str:
-    """A name; Python reads one that isn't marked as UTF-8 in the format's old code page, which few keep to."""
+    """A name. Python reads names that aren't marked as UTF-8 in the format's old code page, which few programs use."""
     if info.flag_bits & _UTF8_NAME:
         return info.filename
     try:
@@ -154,7 +152,7 @@ def _zip_name(info: ZipInfo) -> str:
 
 
 def _tar_members(source: "_Source", header: bytes) -> Iterator[Member]:
-    """The files of a TAR archive whose first header was read: POSIX's, with its and GNU's headers for long names."""
+    """The files of a TAR archive after its first header: POSIX format, with its and GNU's headers for long names."""
     path = b""
     long_size: int | None = None
     while any(header):
@@ -172,7 +170,7 @@ def _tar_members(source: "_Source", header: bytes) -> Iterator[Member]:
                 path = extension.rstrip(b"\0")
             else:
                 path, long_size = _extended(extension, path, long_size)
-        elif kind in {b"K", b"g"}:  # of links, or of all files: nothing that is shown
+        elif kind in {b"K", b"g"}:  # for links, or for all files: nothing that is shown
             source.skip(size + -size % _BLOCK)
         else:
             size = size if long_size is None else long_size
@@ -181,18 +179,18 @@ def _tar_members(source: "_Source", header: bytes) -> Iterator[Member]:
                 shown = _clean_path(_text(path or _ustar_path(header)))
                 yield Member(shown, size, None, source.within(size))
             path, long_size = b"", None
-            # Links, folders and devices have no content, whatever size they claim; other headers do.
+            # Links, folders and devices have no content, whatever their size; other headers do.
             content = 0 if kind in {b"1", b"2", b"3", b"4", b"5", b"6"} else size
             source.skip(start + content + -content % _BLOCK - source.position)
         header = source.read(_BLOCK)
         if len(header) < _BLOCK:
             if header:
                 raise _broken()
-            return  # without the blocks that end an archive, which some programs leave out
+            return  # without final blocks, which some programs leave out
 
 
 def _is_header(block: bytes) -> bool:
-    """Whether a block's checksum is right: the sum of its bytes, with the checksum itself as spaces."""
+    """Whether a block's checksum is correct: the sum of its bytes, with the checksum itself as spaces."""
     try:
         return int(block[148:156].strip(b" \0") or b"-", 8) == sum(block[:148]) + 256 + sum(block[156:])
     except ValueError:
@@ -200,7 +198,7 @@ def _is_header(block: bytes) -> bool:
 
 
 def _number(digits: bytes) -> int:
-    """A size: octal digits; binary, where these don't suffice."""
+    """A size in octal digits, or in binary if these don't suffice."""
     if digits[0] == 0x80:
         return int.from_bytes(digits[1:], "big")
     try:
@@ -210,7 +208,7 @@ def _number(digits: bytes) -> int:
 
 
 def _extended(header: bytes, path: bytes, size: int | None) -> tuple[bytes, int | None]:
-    """Path and size that a POSIX header for the next file says."""
+    """Path and size in a POSIX header for the next file."""
     paths, sizes = _PATH_IN_HEADER.findall(header), _SIZE_IN_HEADER.findall(header)
     return paths[-1] if paths else path, int(sizes[-1]) if sizes else size
 
@@ -228,7 +226,7 @@ def _text(name: bytes) -> str:
 
 
 def _clean_path(path: str) -> str:
-    """A path as a label: it is never used to open anything. Drives, and steps up or nowhere, are left out."""
+    """A path as a label, never used to open anything. Drives, `.` and `..` are left out."""
     steps = [one_line(clean(step)) for step in path.replace("\\", "/").split("/")]
     steps = [step for step in steps if step not in {"", ".", ".."} and not _DRIVE.fullmatch(step)]
     if not steps:
@@ -239,13 +237,13 @@ def _clean_path(path: str) -> str:
 
 
 def _inner_name(name: str) -> str:
-    """What a compressed file is called without that."""
+    """A compressed file's name without its suffix."""
     path = PurePosixPath(_clean_path(name))
     return path.stem if path.suffix.lower() in {".gz", ".bz2", ".xz"} else f"{path.name}.txt"
 
 
 class _Source:
-    """A stream that is read in order; all that comes out of it counts."""
+    """A stream that is read in order and counts its output."""
 
     def __init__(self, stream: _Readable, budget: Budget) -> None:
         self.stream = stream
@@ -254,7 +252,7 @@ class _Source:
         self._first = b""
 
     def put_back(self, data: bytes) -> None:
-        """Gives back what was read, as long as that is all."""
+        """Returns to the beginning, as long as all read data is still buffered."""
         self._first, self.position = data, 0
 
     def read(self, count: int) -> bytes:
@@ -271,25 +269,25 @@ class _Source:
         return whole
 
     def exactly(self, count: int) -> bytes:
-        """So many bytes. Raises as `read`; CORRUPT if there are fewer."""
+        """Reads exactly the given number of bytes. Raises as `read`; CORRUPT if there are fewer."""
         data = self.read(count)
         if len(data) < count:
             raise _broken()
         return data
 
     def skip(self, count: int) -> None:
-        """Passes over so many bytes. Raises as `exactly`."""
+        """Skips bytes. Raises as `exactly`."""
         while count > 0:
             count -= len(self.exactly(min(count, _PIECE)))
 
     def within(self, size: int) -> Callable[[int], bytes]:
-        """Reads the next bytes, up to so many in all."""
+        """Buffers the stream's beginning, up to a size."""
         end = self.position + size
         return lambda count: self.exactly(max(0, min(count, end - self.position)))
 
 
 def _decompressed(data: bytes | mmap) -> _Readable | None:
-    """What was compressed, as a stream; None if nothing was."""
+    """The decompressed content as a stream; None if the file isn't compressed."""
     file = bytes_file(data)
     if data[:2] == b"\x1f\x8b":
         return gzip.GzipFile(fileobj=file)
@@ -301,7 +299,7 @@ def _decompressed(data: bytes | mmap) -> _Readable | None:
 
 
 class _Xz(io.RawIOBase):
-    """An .xz file: Python's own reader of these has no limit on the memory that a file may ask for."""
+    """An .xz file. Python's own reader has no limit on the memory that a file may ask for."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

@@ -26,12 +26,12 @@ _NAMES: Final = {
     "STATUS": "status", "RRULE": "repeats", "COMPLETED": "completed", "PRIORITY": "priority", "COMMENT": "comment",
     "CONTACT": "contact", "RESOURCES": "resources",
 }  # fmt: skip
-"""What is read, and how it is called; all else is about the file, or no text."""
+"""Properties that are read, with their labels; others describe the file or aren't text."""
 _PARTS: Final = frozenset({"N", "ADR", "ORG", "CATEGORIES", "NICKNAME", "RESOURCES"})
-"""Values of several parts, with semicolons or commas between them."""
+"""Values with several parts, separated by semicolons or commas."""
 _PEOPLE: Final = frozenset({"ORGANIZER", "ATTENDEE"})
 _SAID_ALREADY: Final = frozenset({"PREF", "VOICE", "INTERNET", "X400"})
-"""Types that say nothing of a value."""
+"""Types that say nothing about a value."""
 _LINE: Final = re.compile(
     r"(?:[\w-]{1,100}\.)?([A-Za-z0-9-]{1,100})((?:;[^:\"\n]*(?:\"[^\"\n]*\"[^:\"\n]*)*)?):(.*)", re.S
 )
@@ -75,14 +75,14 @@ def parse_cards(text: str, limits: ParseLimits, *, media_type: str) -> ParsedDoc
     if not count:
         raise IngestError(IngestCode.CORRUPT, "The file is named as contacts or a calendar but has no card or event.")
     if not builder.blocks:
-        raise IngestError(IngestCode.EMPTY, "The cards or events say nothing.")
+        raise IngestError(IngestCode.EMPTY, "The cards or events are empty.")
     return ParsedDocument(Format.CARDS, media_type, builder.text(), tuple(builder.blocks), title=title)
 
 
 def _cards(text: str) -> Iterator[list[_Property]]:
-    """The properties of each card, event or task, without those of what is inside of it."""
+    """The properties of each card, event or task, without those of nested components."""
     inside: list[str] = []
-    cards = 0  # of those that are open
+    cards = 0  # number of open ones
     properties: list[_Property] = []
     for each in _properties(text):
         kind = each.value.strip().upper()
@@ -139,7 +139,7 @@ def _properties(text: str) -> Iterator[_Property]:
 
 
 def _parameters(text: str) -> dict[str, str]:
-    """By name; those that version 2.1 writes without one are types, or the encoding."""
+    """Parameters by name; those without a name in version 2.1 are types or the encoding."""
     results: dict[str, str] = {}
     for match in _PARAMETER.finditer(text):
         name, value = match[1].strip().upper(), match[2]

@@ -21,7 +21,7 @@ BUILT_IN: Final = {
     44: '"$"#,##0.00;("$"#,##0.00)', 45: "mm:ss", 46: "[h]:mm:ss", 47: "mm:ss.0", 48: "##0.0E+0", 49: "@",
     **dict.fromkeys((*range(27, 37), *range(50, 59)), "yyyy-mm-dd"),
 }  # fmt: skip
-"""By number; those from 27 on that no list has are East Asian dates."""
+"""By number; unlisted ones from 27 on are East Asian dates."""
 
 _MOST_CHARS: Final = 255
 _TOKEN: Final = re.compile(
@@ -40,11 +40,11 @@ _CONDITIONS: Final = re.compile(r"([<>=]+)(-?[\d.]+)")
 _CURRENCY: Final = re.compile(r"[$€£¥₹₽₺₩₪฿]|\b(?:EUR|USD|GBP|CHF|JPY|SEK|NOK|DKK|PLN|CZK|HUF|CAD|AUD|CNY|INR|BRL)\b")
 
 Token = tuple[str, str]
-"""What it is, and its text."""
+"""Kind and text of a token."""
 
 
 def show(value: float, code: str, *, from_1904: bool = False) -> str:
-    """A number in a format; in the general one if it can't be shown in that (a date before 1900)."""
+    """A number in a format, or in the general one if that isn't possible (a date before 1900)."""
     sections = _sections(code[:_MOST_CHARS])
     tokens, is_absolute = _section(sections, value)
     number = abs(value) if is_absolute else value
@@ -55,7 +55,7 @@ def show(value: float, code: str, *, from_1904: bool = False) -> str:
 
 
 def general(value: float) -> str:
-    """A number as a cell without a format shows it."""
+    """A number as displayed by a cell without a format."""
     if value == int(value) and abs(value) < 1e11:
         return str(int(value))
     text = f"{value:.10g}"
@@ -67,7 +67,7 @@ def general(value: float) -> str:
 
 @lru_cache(maxsize=1000)
 def number_kind(code: str) -> tuple[Literal["number", "percent", "currency", "date", "time"], str]:
-    """What numbers in a format are, and of what currency, as the format shows it. A time has no day."""
+    """The kind of numbers with a format, and their currency as displayed. A time has no day."""
     tokens = _sections(code[:_MOST_CHARS])[0]
     if _is_date(tokens):
         has_day = any(kind == "date" and text[0] in "yYdD" for kind, text in tokens)
@@ -81,7 +81,7 @@ def number_kind(code: str) -> tuple[Literal["number", "percent", "currency", "da
 
 
 def to_moment(days: float, *, from_1904: bool) -> datetime | None:
-    """The moment that a number of days is, to the second; None if it is none."""
+    """The time for a number of days, to the second; None if it is invalid."""
     days += _DAYS_1904 if from_1904 else 0
     if not 1 <= days < _LAST_DAY:
         return None
@@ -99,7 +99,7 @@ def _is_date(tokens: Sequence[Token]) -> bool:
 
 @lru_cache(maxsize=1000)
 def _sections(code: str) -> tuple[tuple[Token, ...], ...]:
-    """The format's sections; a date's fraction of seconds is a token of its own."""
+    """The format's sections; a date's fraction of seconds is a separate token."""
     sections: list[list[Token]] = [[]]
     for match in _TOKEN.finditer(code):
         kind = match.lastgroup
@@ -119,7 +119,7 @@ def _sections(code: str) -> tuple[tuple[Token, ...], ...]:
 
 
 def _section(sections: Sequence[tuple[Token, ...]], value: float) -> tuple[tuple[Token, ...], bool]:
-    """The section for a number, and whether it shows the number without its sign."""
+    """The section for a number, and whether it displays the number without its sign."""
     conditions = [next((text for kind, text in section if kind == "condition"), "") for section in sections]
     if any(conditions):
         for section, condition in zip(sections, conditions, strict=True):
@@ -166,7 +166,7 @@ def _show_number(value: float, tokens: Sequence[Token]) -> str:
 
 
 def _show_plain(value: float, tokens: Sequence[Token], signs: str) -> str:
-    """Digits, with their separators and what stands between them."""
+    """Digits, with their separators and the characters between them."""
     whole, point, fraction = signs.partition(".")
     last = max(whole.rfind(sign) for sign in "0#?")
     thousands = len(_TRAILING_COMMAS.findall(whole)) + len(_TRAILING_COMMAS.findall(fraction))
@@ -183,7 +183,7 @@ def _show_plain(value: float, tokens: Sequence[Token], signs: str) -> str:
 
 
 def _whole_pieces(tokens: Sequence[Token], digits: str, *, grouped: bool) -> str:
-    """What stands before the decimal point, filled from the right; the first place takes all that is left."""
+    """The part before the decimal point, filled from the right; the first place takes all remaining digits."""
     before: list[Token] = []
     for kind, text in tokens:
         if kind == "sign" and text == ".":
@@ -215,7 +215,7 @@ def _literals(tokens: Sequence[Token]) -> str:
 
 
 def _behind(tokens: Sequence[Token]) -> str:
-    """What stands behind the decimals."""
+    """The text after the decimals."""
     signs = [index for index, (kind, text) in enumerate(tokens) if kind == "sign" and text in "0#?."]
     points = [index for index, (kind, text) in enumerate(tokens) if kind == "sign" and text == "."]
     return "".join(_literal(kind, text) for kind, text in tokens[signs[-1] + 1 :]) if points and signs else ""
@@ -235,7 +235,7 @@ def _show_fraction(value: float, signs: str) -> str:
 
 
 def _show_date(days: float, tokens: Sequence[Token]) -> str:
-    # Spreadsheets count a 29 February 1900 that wasn't; days before it are one further on.
+    # Spreadsheets count a nonexistent 29 February 1900, so days before it are shifted by one.
     digits = max((len(text) - 1 for kind, text in tokens if kind == "date" and text[0] == "."), default=0)
     step = 10**-digits
     seconds = round(days * 86_400 / step) * step
@@ -258,7 +258,7 @@ def _show_date(days: float, tokens: Sequence[Token]) -> str:
 
 
 def _is_minute(tokens: Sequence[Token], index: int) -> bool:
-    """Whether an ``m`` is a minute: it follows hours, or seconds follow it."""
+    """Whether an ``m`` means minutes: after hours, or before seconds."""
     units = [(at, text[0].lower()) for at, (kind, text) in enumerate(tokens) if kind in {"date", "elapsed"}]
     place = next(number for number, (at, _) in enumerate(units) if at == index)
     before = units[place - 1][1] if place else ""

@@ -25,10 +25,10 @@ def add_chart(builder: TextBuilder, package: Package, part: str, place: Place | 
     """Adds a chart's title, and a row for each of its categories.
 
     Args:
-        builder: The document's.
-        package: What the chart is in.
-        part: The chart's part; one that isn't there, or says nothing, adds nothing.
-        place: Where the chart stands.
+        builder: The document's builder.
+        package: The package with the chart.
+        part: The chart's part; a missing or empty one adds nothing.
+        place: The chart's place.
 
     Raises:
         IngestError: CORRUPT, TOO_LARGE.
@@ -44,14 +44,14 @@ def add_chart(builder: TextBuilder, package: Package, part: str, place: Place | 
 
 
 def _title(root: Element) -> str:
-    """The chart's own title: its axes have titles too."""
+    """The chart's own title, not those of its axes."""
     chart = next(root.iter("{*}chart"), None)
     title = next((each for each in chart if local(each.tag) == "title"), None) if chart is not None else None
     return one_line("".join(each.text or "" for each in title.iter("{*}t"))) if title is not None else ""
 
 
 def _rows(root: Element) -> Iterator[str]:
-    """Each category with the values that the series have for it."""
+    """Each category with its values in the series."""
     columns: list[tuple[str, dict[int, str]]] = []
     labels: dict[int, str] = {}
     for series in list(root.iter("{*}ser"))[:_MOST_SERIES]:
@@ -69,7 +69,7 @@ def _name(series: Element) -> str:
 
 
 def _points(series: Element, tags: frozenset[str]) -> dict[int, str]:
-    """What is stored of a series' values or categories, by their number; of categories in levels the innermost."""
+    """The stored values or categories of a series, by number; for categories with levels, the innermost."""
     source = next((each for each in series if local(each.tag) in tags), None)
     if source is None:
         return {}

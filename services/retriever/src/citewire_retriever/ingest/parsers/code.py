@@ -27,8 +27,8 @@ _DEFINING_ROW = re.compile(
     r"[ \t]+(?:(?:IF|if)[ \t]+(?:NOT|not)[ \t]+(?:EXISTS|exists)[ \t]+)?[`\"\[]?([\w.:]+)"
 )
 _COMMENT_ROW = re.compile(r"(?:#|//|/\*| \*|\*|--|;|%|@)")
-_CLOSING = re.compile(r"[^\w\n]*(?:end|endif|fi|done|esac)?[^\w\n]*")  # a row that only ends what stands above it
-_ROW_LIMIT = 2000  # a longer row is generated or minified: nothing is looked for in it
+_CLOSING = re.compile(r"[^\w\n]*(?:end|endif|fi|done|esac)?[^\w\n]*")  # a row that only ends the block above it
+_ROW_LIMIT = 2000  # a longer row is generated or minified, and isn't searched
 _CPP_SIGNS = re.compile(r"^\s*(?:class|namespace|template\s*<|public:|private:)", re.M)
 
 
@@ -37,8 +37,8 @@ def parse_code(text: str, language: str, limits: ParseLimits) -> ParsedDocument:
 
     Args:
         text: The file.
-        language: As `detect` names it.
-        limits: Bounds.
+        language: As named by `detect`.
+        limits: Limits.
 
     Raises:
         IngestError: TOO_LARGE.
@@ -59,7 +59,7 @@ class _Tiler:
         self.lines = lines
 
     def tile(self, definitions: list[Definition], first: int, last: int) -> list[Block]:
-        """Blocks for rows first to last, which hold these definitions."""
+        """Blocks for the rows from first to last, which contain these definitions."""
         blocks: list[Block] = []
         row = first
         for each in definitions:
@@ -84,12 +84,12 @@ class _Tiler:
             return ()
         parts = self.tile(list(each.members), each.first, each.end)
         if parts and parts[0].kind is BlockKind.CODE:
-            # The head of a class is cited by its own first line too, not by the comment above.
+            # The head of a class is also cited by its own first line, not by the comment above.
             parts[0].place.start_line = each.start + 1
         return tuple(parts)
 
     def _add_code(self, blocks: list[Block], first: int, last: int) -> None:
-        """Appends what lies between definitions; a mere closing sign belongs to the block before it."""
+        """Appends code between definitions; a lone closing bracket belongs to the block before it."""
         if last < first:
             return
         start, end = self._span(first, last)
@@ -112,7 +112,7 @@ class _Tiler:
 
 
 def _by_indentation(text: str) -> list[Definition]:
-    """Definitions that start at the margin; each ends before the next, or before code at the margin that follows it."""
+    """Definitions that start at the margin; each ends before the next, or before other code at the margin."""
     rows = text.split("\n")
     starts: list[tuple[int, int, str]] = []  # first row with comments, own row, name
     for index, row in enumerate(rows):

@@ -34,7 +34,7 @@ _GRAMMARS: dict[str, Callable[[], object]] = {
     "tsx": tree_sitter_typescript.language_tsx,
     "typescript": tree_sitter_typescript.language_typescript,
 }
-# Grammars name their nodes much alike: one pattern for what defines something, one for what only surrounds definitions.
+# Grammars use similar names: one pattern for nodes that define something, one for nodes that only contain definitions.
 _DEFINITION = re.compile(
     r"(?:(?:(?:async_|generator_|abstract_)?function|method|class|interface|struct|enum|trait|impl|union|record|object"
     r"|type|type_alias|annotation_type|constructor|destructor|operator|delegate|macro|const|static)"
@@ -72,7 +72,7 @@ class Definition:
     end: int
     """Its last row."""
     members: tuple["Definition", ...] = field(default=())
-    """What a class-like definition defines, in order."""
+    """Members of a class-like definition, in order."""
 
 
 def has_grammar(language: str) -> bool:
@@ -81,9 +81,9 @@ def has_grammar(language: str) -> bool:
 
 
 def definitions(text: str, language: str) -> list[Definition]:
-    """The top-level definitions of a source file, in order; broken code gives those that can be made out.
+    """The top-level definitions of a source file, in order; for broken code those that can be recognised.
 
-    Two on one row are one. Namespaces, preprocessor conditions and the like are looked through.
+    Two on one row count as one. Namespaces, preprocessor conditions and the like are searched for definitions.
     """
     tree = _parser(language).parse(text.encode("utf-8"))
     return _collect(tree.root_node, inside_class=False)
@@ -97,7 +97,7 @@ def _parser(language: str) -> Parser:
 def _collect(parent: Node, *, inside_class: bool) -> list[Definition]:
     """Definitions among a node's children. Recursion follows nesting of classes and namespaces, not of expressions."""
     results: list[Definition] = []
-    above: Node | None = None  # first of the comments and attributes that end right above the next node
+    above: Node | None = None  # first of the comments and attributes directly above the next node
     above_own: Node | None = None  # first attribute among them
     last_row = -2
     for node in parent.named_children:
@@ -137,7 +137,7 @@ def _read(node: Node, *, inside_class: bool) -> list[Definition]:
 
 
 def _surrounded(node: Node, *, inside_class: bool) -> list[Definition]:
-    """Looks through a namespace or condition; its name leads the names of what it holds."""
+    """Searches a namespace or condition; its name is a prefix of the names in it."""
     name = _name(node) if node.type not in {"export_statement"} and not node.type.startswith("preproc") else ""
     body = node.child_by_field_name("body")
     inside = _collect(body if body is not None else node, inside_class=inside_class)
@@ -195,7 +195,7 @@ def _name(node: Node) -> str:
 
 
 def _last_row(node: Node) -> int:
-    """The last row that a node has text on: some end with the line end, at column 0 of the next row."""
+    """The last row with text of a node: some end with the line end, at column 0 of the next row."""
     end = node.end_point
     return end.row - 1 if end.column == 0 and end.row > node.start_point.row else end.row
 

@@ -17,7 +17,7 @@ from citewire_retriever.ingest.parsers.plain import lined_block, paragraphs
 
 TOML: Final = "application/toml"
 _MOST_LINE: Final = 1000
-"""Code points of a line that is looked at."""
+"""Maximum code points of a line that is checked."""
 _KEY: Final = r"(?:[\w-]+|\"[^\"\n]*\"|'[^'\n]*')"
 _TOML_SECTION: Final = re.compile(rf"\s*\[\[?\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*\]\]?\s*(?:#.*)?")
 _INI_SECTION: Final = re.compile(r"\[([^\[\]\n]+)\]\s*(?:[#;].*)?")
@@ -27,7 +27,7 @@ _TOML_SIGN: Final = re.compile(r'"""|\'\'\'|"(?:[^"\\\n]|\\.)*+"|\'[^\'\n]*+\'|#
 def parse_configuration(text: str, limits: ParseLimits, *, media_type: str) -> ParsedDocument:
     """Parses decoded TOML or INI.
 
-    A section's header, such as ``[tool.ruff]``, is a heading of that name. What stands below keeps its lines.
+    A section's header, such as ``[tool.ruff]``, is a heading with that name. The text below keeps its lines.
 
     Raises:
         IngestError: TOO_LARGE.
@@ -54,9 +54,9 @@ def _ini_sections(rows: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def _toml_sections(rows: list[str]) -> Iterator[tuple[int, str]]:
-    """Headers of tables: lines that look alike within a text or a list of several lines are none."""
-    fence = ""  # the quotes that end the text that is open
-    depth = 0  # brackets that are open
+    """Headers of tables. Similar lines within a multi-line text or list don't count."""
+    fence = ""  # the quotes that end the open text
+    depth = 0  # open brackets
     for index, row in enumerate(rows):
         if len(row) > _MOST_LINE:
             continue
@@ -67,7 +67,7 @@ def _toml_sections(rows: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def _open_at_end(row: str, fence: str, depth: int) -> tuple[str, int]:
-    """What is still open behind a line of TOML: a text, by the quotes that end it, and brackets."""
+    """What is still open after a line of TOML: a text, by the quotes that end it, and brackets."""
     position = 0
     while position < len(row):
         if fence:

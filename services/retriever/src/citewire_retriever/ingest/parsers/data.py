@@ -13,7 +13,7 @@ _TITLES = ("title", "name")
 
 
 def parse_data(text: str, limits: ParseLimits, *, media_type: str) -> ParsedDocument:
-    """Parses decoded text of one of these media types, as `kinds` names them. Raises as the functions below."""
+    """Parses decoded text of one of these media types (see `kinds`). Raises as the functions below."""
     match media_type:
         case "application/yaml":
             return parse_yaml(text, limits)
@@ -26,10 +26,10 @@ def parse_data(text: str, limits: ParseLimits, *, media_type: str) -> ParsedDocu
 def parse_json(text: str, limits: ParseLimits, *, media_type: str = "application/json") -> ParsedDocument:
     """Parses decoded JSON, or JSON Lines if the media type says so or several values follow one another.
 
-    What has another syntax, such as comments or a half line at a log's end, is read as plain text.
+    Text with another syntax, such as comments or an incomplete line at a log's end, is read as plain text.
 
     Raises:
-        IngestError: EMPTY if no value holds anything; TOO_LARGE.
+        IngestError: EMPTY if all values are empty; TOO_LARGE.
     """
     try:
         root = read_json(text, limits, many=media_type == "application/jsonl")
@@ -42,7 +42,7 @@ def parse_json(text: str, limits: ParseLimits, *, media_type: str = "application
 
 
 def parse_yaml(text: str, limits: ParseLimits) -> ParsedDocument:
-    """Parses decoded YAML: all of its documents. What has another syntax, such as a template, is read as plain text.
+    """Parses decoded YAML, all of its documents. Text with another syntax, such as a template, is read as plain text.
 
     Raises:
         IngestError: EMPTY, TOO_LARGE.
@@ -54,7 +54,7 @@ def parse_yaml(text: str, limits: ParseLimits) -> ParsedDocument:
 
 
 def parse_xml(text: str, limits: ParseLimits) -> ParsedDocument:
-    """Parses decoded XML. What isn't well-formed is read as plain text.
+    """Parses decoded XML. Text that isn't well-formed is read as plain text.
 
     Raises:
         IngestError: EMPTY, TOO_LARGE.
@@ -75,7 +75,7 @@ def rendered(root: Node, media_type: str, limits: ParseLimits) -> ParsedDocument
     builder = TextBuilder(limits)
     write_records(builder, root)
     if not builder.blocks:
-        raise IngestError(IngestCode.EMPTY, "The file has no value that isn't empty.")
+        raise IngestError(IngestCode.EMPTY, "All values in the file are empty.")
     return ParsedDocument(Format.DATA, media_type, builder.text(), tuple(builder.blocks), title=_title(root))
 
 

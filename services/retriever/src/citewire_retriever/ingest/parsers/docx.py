@@ -33,9 +33,9 @@ _MOST_COLUMNS: Final = 1000
 def parse_docx(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
     """Parses a Word document.
 
-    Headings are what their style's outline level says, whatever language the style's name is in. List items have their
-    numbers, notes follow the paragraph that refers to them, and so do text boxes and the values of charts. Left out:
-    headers and footers, tables of contents, what tracked changes delete, hidden text.
+    Headings are recognised by their style's outline level, whatever the language of the style's name. List items have
+    their numbers; notes, text boxes and the values of charts follow the paragraph that refers to them. Left out:
+    headers and footers, tables of contents, deletions of tracked changes, hidden text.
 
     Raises:
         IngestError: CORRUPT, PASSWORD_REQUIRED, TOO_LARGE.
@@ -93,7 +93,7 @@ class _Reader:
         self._paragraphs(read_paragraphs(element))
 
     def _page(self, part: str) -> None:
-        """A part in another format, as programs leave it that turn pages into documents: HTML, or a saved page."""
+        """A part in another format, from programs that convert pages to documents: HTML, or a saved page."""
         if part not in self.package or not part.lower().endswith((".html", ".htm", ".xhtml", ".mht", ".mhtml")):
             return
         data = self.package.read(part)
@@ -106,7 +106,7 @@ class _Reader:
                 raise
 
     def _paragraphs(self, paragraphs: list[Paragraph]) -> None:
-        """A paragraph, then what hangs on it: its text boxes and notes."""
+        """A paragraph, followed by its text boxes and notes."""
         for paragraph in paragraphs:
             self._paragraph(paragraph)
             for chart in paragraph.charts:
@@ -114,7 +114,7 @@ class _Reader:
                 if kind == "chart":
                     add_chart(self.builder, self.package, part)
             for note in paragraph.notes:
-                body = self.notes.pop(note, None)  # once, should several refer to it
+                body = self.notes.pop(note, None)  # only once, even if several refer to it
                 for each in children(body):
                     if local(each.tag) == "p":
                         self._paragraphs(read_paragraphs(each))
@@ -153,17 +153,17 @@ class _Reader:
 
 
 class _Grid:
-    """A table's cells by row and column; a cell across several is the same object in each."""
+    """A table's cells by row and column; a cell that spans several is the same object in each."""
 
     def __init__(self, numbers: Numbers) -> None:
         self.rows: list[list[Cell]] = []
         self.header_rows = 0
         self.is_cut = False
-        """Whether it has more columns than are read."""
+        """Whether it has more columns than are supported."""
         self._numbers = numbers
 
     def add(self, row: Element) -> list[tuple[str, str]]:
-        """Adds a row; returns the notes that it refers to."""
+        """Adds a row; returns the notes to which it refers."""
         properties = find(row, "trPr")
         if find(properties, "del") is not None:
             return []
@@ -195,7 +195,7 @@ class _Grid:
         return notes
 
     def _text(self, cell: Element, notes: list[tuple[str, str]]) -> tuple[str, bool]:
-        """A cell's text, and whether it is one line without raised or struck signs."""
+        """A cell's text, and whether it is one line without raised or struck-through characters."""
         texts: list[str] = []
         for element in cell.iter():
             if local(element.tag) == "p" and not _inside_paragraph(element, cell):
@@ -209,7 +209,7 @@ class _Grid:
 
 
 def _is_raised(element: Element) -> bool:
-    """Whether it makes signs of a run raised, lowered or struck."""
+    """Whether it makes a run raised, lowered or struck through."""
     name = local(element.tag)
     if name == "vertAlign":
         return value(element, "baseline") != "baseline"
@@ -217,7 +217,7 @@ def _is_raised(element: Element) -> bool:
 
 
 def _inside_paragraph(element: Element, cell: Element) -> bool:
-    """Whether a paragraph stands in another, as that of a text box does, within a cell."""
+    """Whether a paragraph is inside another one within a cell, like that of a text box."""
     around = element.getparent()
     while around is not None and around is not cell:
         if local(around.tag) == "p":
@@ -227,7 +227,7 @@ def _inside_paragraph(element: Element, cell: Element) -> bool:
 
 
 def _below(element: Element, tag: str) -> list[Element]:
-    """Rows of a table or cells of a row, also in content controls; not those of tables inside."""
+    """Rows of a table or cells of a row, including content controls, but not those of nested tables."""
     results: list[Element] = []
     for each in element:
         name = local(each.tag)

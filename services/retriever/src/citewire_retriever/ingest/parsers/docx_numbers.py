@@ -28,14 +28,14 @@ class _Level:
 
 @dataclass(slots=True)
 class _List:
-    """A list's levels, and how far each has counted; lists of one abstract definition go on counting together."""
+    """A list's levels and their counters; lists with the same abstract definition share them."""
 
     levels: dict[int, _Level] = field(default_factory=dict[int, _Level])
     counts: dict[int, int] = field(default_factory=dict[int, int])
 
 
 class Numbers:
-    """Counts through a document."""
+    """Counts the numbers of a document."""
 
     def __init__(self, root: Element | None, styles: Styles) -> None:
         self._styles = styles
@@ -52,7 +52,7 @@ class Numbers:
         self._begun: set[tuple[str, int]] = set()
 
     def next(self, paragraph: Element) -> str:
-        """What stands before a paragraph: its number, ``-`` for a bullet, nothing if it isn't in a list."""
+        """A paragraph's prefix: its number, ``-`` for a bullet, nothing if it isn't in a list."""
         properties = find(paragraph, "pPr")
         style_id = value(find(properties, "pStyle"))
         own, inherited = find(properties, "numPr"), self._styles.named(style_id).numbering
@@ -111,7 +111,7 @@ def _levels(abstract: Element) -> dict[int, _Level]:
 
 
 def _restarts(number: Element) -> dict[int, int]:
-    """Where a list begins to count anew, by level."""
+    """The numbers at which a list restarts, by level."""
     results: dict[int, int] = {}
     for each in children(number):
         start = find(each, "startOverride")

@@ -10,7 +10,7 @@ from citewire_retriever.ingest.parsers.package import attribute, local
 
 _DEEPEST: Final = 6
 _MOST_BASES: Final = 20
-# Word stores built-in styles under their English names; other programs may write those that they show.
+# Word stores built-in styles under their English names; other programs may use translated ones.
 _HEADING: Final = re.compile(
     r"(?:heading|überschrift|titre|título|titolo|kop|rubrik|overskrift|otsikko|nagłówek|nadpis|címsor|başlık"
     r"|заголовок|标题|標題|見出し|제목)\s*([1-9])", re.I,
@@ -20,10 +20,10 @@ _CONTENTS: Final = re.compile(r"(?:toc|verzeichnis|contents) ?(?:\d|heading)|tab
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What a style says of its paragraphs."""
+    """The properties that a style gives its paragraphs."""
 
     level: int = 0
-    """Level of the heading, 1–6; 0 if it is none."""
+    """Level of the heading, 1–6; 0 if it isn't one."""
     is_title: bool = False
     is_contents: bool = False
     """Whether it is a line of a table of contents."""
@@ -43,20 +43,20 @@ class Styles:
         self._styles: dict[str, Style] = {"": Style()}
 
     def of(self, paragraph: Element) -> Style:
-        """A paragraph's style, with the outline level that it may have of its own."""
+        """A paragraph's style, with the paragraph's own outline level if it has one."""
         properties = find(paragraph, "pPr")
         style = self.named(value(find(properties, "pStyle")))
         own = _level(find(properties, "outlineLvl"))
         return style if own is None else Style(own, style.is_title, style.is_contents, style.numbering)
 
     def named(self, style_id: str) -> Style:
-        """The style of an id; one that isn't there says nothing."""
+        """The style with an id; an empty one if it doesn't exist."""
         if style_id not in self._styles:
             self._styles[style_id] = self._read(style_id)
         return self._styles[style_id]
 
     def _read(self, style_id: str) -> Style:
-        """What a style says, or else the one that it is based on."""
+        """A style's properties, completed by those of the style on which it is based."""
         level, numbering = None, None
         is_title = is_contents = False
         for _ in range(_MOST_BASES):
@@ -77,6 +77,6 @@ class Styles:
 
 
 def _level(outline: Element | None) -> int | None:
-    """An outline level, where 9 is body text, as a heading's level; None if it isn't said."""
+    """An outline level, where 9 is body text, as a heading's level; None if it isn't set."""
     text = value(outline)
     return None if text not in set("0123456789") or not text else 0 if text == "9" else min(int(text) + 1, _DEEPEST)

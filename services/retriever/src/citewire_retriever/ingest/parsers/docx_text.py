@@ -10,14 +10,14 @@ _LEFT_OUT: Final = frozenset(
     {"del", "moveFrom", "delText", "instrText", "delInstrText", "fldData", "Fallback", "rt", "pPr", "tblPr"}
 )
 _WINGDINGS: Final = {"FC": "✓", "FB": "✗", "FE": "☑", "FD": "☒", "6F": "☐", "A8": "☐", "E0": "→", "B7": "•", "A7": "▪"}
-"""Signs of the font of that name, by the last digits of their number."""
+"""Symbols of the font Wingdings, by the last digits of their number."""
 _SIGNS: Final = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _OFF: Final = frozenset({"0", "false", "off"})
 
 
 @dataclass(slots=True)
 class Paragraph:
-    """A paragraph's text, and what it refers to."""
+    """A paragraph's text and references."""
 
     element: Element
     text: str = ""
@@ -29,7 +29,7 @@ class Paragraph:
 
 
 def read_paragraphs(element: Element) -> list[Paragraph]:
-    """A paragraph, and behind it those of its text boxes; in one walk, as they may be nested."""
+    """A paragraph, followed by those of its text boxes, in one pass because they may be nested."""
     results = [Paragraph(element)]
     stack = [results[0]]
     events = walk(element)
@@ -61,7 +61,7 @@ def read_paragraphs(element: Element) -> list[Paragraph]:
 
 
 def find(element: Element | None, name: str) -> Element | None:
-    """The first child of a name."""
+    """The first child with a name."""
     return next((each for each in element if local(each.tag) == name), None) if element is not None else None
 
 

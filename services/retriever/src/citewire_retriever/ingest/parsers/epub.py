@@ -35,7 +35,7 @@ _VOID: Final = frozenset(
 
 
 def parse_epub(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
-    """Parses an e-book. A chapter that has no heading of its own gets its title in the table of contents.
+    """Parses an e-book. A chapter without a heading gets its title from the table of contents.
 
     Raises:
         IngestError: CORRUPT, PASSWORD_REQUIRED if it is copy-protected, TOO_LARGE.
@@ -48,14 +48,14 @@ def parse_epub(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
             page = parse_html_page(_as_html(decode(package.read(part))), limits)
         except IngestError as error:
             if error.code in {IngestCode.EMPTY, IngestCode.NO_TEXT}:
-                continue  # a picture, such as the cover
+                continue  # an image, such as the cover
             raise
         _add(builder, page, book.labels.get(part, ""))
     return ParsedDocument(Format.EBOOK, MEDIA_TYPE, builder.text(), tuple(builder.blocks), title=book.title)
 
 
 class _Book:
-    """What the package says of its parts."""
+    """The package's list of parts."""
 
     def __init__(self, package: Package) -> None:
         container = package.tree(_CONTAINER)
@@ -72,11 +72,11 @@ class _Book:
         self.labels = self._labels()
         if self._is_protected():
             raise IngestError(
-                IngestCode.PASSWORD_REQUIRED, "The e-book is copy-protected: upload one without such a protection."
+                IngestCode.PASSWORD_REQUIRED, "The e-book is copy-protected: upload one without this protection."
             )
 
     def chapters(self) -> Iterator[str]:
-        """The parts that are read, in reading order; the page that lists the others isn't."""
+        """The parts in reading order, without the table of contents."""
         for each in _named(self._root, "itemref"):
             item = self._items.get(attribute(each, "idref"))
             if item is None or attribute(item, "media-type") not in _PAGES or _is_contents(item):
@@ -86,7 +86,7 @@ class _Book:
                 yield part
 
     def _labels(self) -> dict[str, str]:
-        """Titles of the table of contents by the part that each leads to; the first one of a part."""
+        """Titles in the table of contents by their part; the first one per part."""
         labels: dict[str, str] = {}
         for item in self._items.values():
             part = self._part(attribute(item, "href"))
@@ -99,7 +99,7 @@ class _Book:
         return labels
 
     def _is_protected(self) -> bool:
-        """Whether a page is encrypted; fonts may be, in books that anyone may read."""
+        """Whether a page is encrypted. Fonts may be encrypted even in free books."""
         references = (attribute(each, "URI") for each in _named(self._package.tree(_ENCRYPTION), "CipherReference"))
         encrypted = {unquote(reference) for reference in references}
         return any(part in encrypted for part in self.chapters())
@@ -119,7 +119,7 @@ def _add(builder: TextBuilder, page: ParsedDocument, label: str) -> None:
 
 
 def _links(root: Element | None) -> Iterator[tuple[str, str]]:
-    """What a table of contents leads to, of either version of the format."""
+    """The entries of a table of contents, in either version of the format."""
     for each in _named(root, "a"):
         yield attribute(each, "href"), one_line("".join(each.itertext()))
     for point in _named(root, "navPoint"):
@@ -140,7 +140,7 @@ def _unquoted(href: str) -> str:
 
 
 def _as_html(text: str) -> str:
-    """XHTML for a parser of HTML, to which ``<title/>`` opens an element that never ends."""
+    """XHTML for an HTML parser, for which ``<title/>`` would open an element that never ends."""
 
     def spelt_out(match: re.Match[str]) -> str:
         name, attributes = match.groups()

@@ -22,9 +22,9 @@ _SPACES = re.compile(r"[^\S\n]*\n\s*|[^\S\n]+")
 def parse_html_page(text: str, limits: ParseLimits, *, is_file: bool = False) -> ParsedDocument:
     """Parses decoded HTML.
 
-    Left out: scripts, styles, navigation, controls and what is hidden. If the page marks a main part that holds at
-    least half of its text, only that is read. Headings keep their levels, preformatted text its lines; a row of a data
-    table becomes ``column: value`` pairs under the table's header; in a file of its own it has its place.
+    Left out: scripts, styles, navigation, controls and hidden elements. If the page marks a main part with at least
+    half of its text, only that is read. Headings keep their levels, preformatted text its lines; a row of a data table
+    becomes ``column: value`` pairs under the table's header, with its place if the page is a separate file.
 
     Raises:
         IngestError: EMPTY or NO_TEXT if nothing is left; TOO_LARGE.
@@ -33,14 +33,14 @@ def parse_html_page(text: str, limits: ParseLimits, *, is_file: bool = False) ->
     reader = _Reader(limits, measure(root), places_rows=is_file)
     reader.read(_main_part(root))
     if not reader.builder.blocks:
-        raise IngestError(IngestCode.NO_TEXT, "The page holds no visible text.")
+        raise IngestError(IngestCode.NO_TEXT, "The page contains no visible text.")
     return ParsedDocument(
         Format.HTML, "text/html", reader.builder.text(), tuple(reader.builder.blocks), title=_title(root)
     )
 
 
 def read_html_tables(text: str, limits: ParseLimits) -> Iterator[Grid]:
-    """The data tables of decoded HTML, in the parts of it that `parse_html_page` reads. Raises as it does."""
+    """The data tables in the parts of decoded HTML that `parse_html_page` reads. Raises as it does."""
     root = _root(text)
     reader = _Reader(limits, measure(root))
     reader.read(_main_part(root))
@@ -50,7 +50,7 @@ def read_html_tables(text: str, limits: ParseLimits) -> Iterator[Grid]:
 def _root(text: str) -> Element:
     root = parse_html(text.encode("utf-8"))
     if root is None:
-        raise IngestError(IngestCode.EMPTY, "The page holds no element.")
+        raise IngestError(IngestCode.EMPTY, "The page contains no elements.")
     return root
 
 
@@ -88,7 +88,7 @@ class _Reader:
         self._flush()
 
     def _leaf(self, element: Element) -> bool:
-        """Handles elements that are read, or left out, as a whole."""
+        """Handles elements that are read or left out as a whole."""
         tag = element.tag
         if is_skipped(element):
             return True
@@ -139,7 +139,7 @@ class _Reader:
 
 
 def _is_link_list(measures: Measures) -> bool:
-    """Whether a list in a page's or section's header or footer is mere links: navigation that isn't marked as such."""
+    """Whether a list in a page's or section's header or footer is only links, that is, unmarked navigation."""
     return measures.at_edge and 5 * measures.in_links > 4 * measures.visible
 
 
@@ -158,7 +158,7 @@ def _main_part(root: Element) -> Element:
 
 def _title(root: Element) -> str | None:
     for title in root.iter("title"):
-        # An SVG has titles too; the page's stands in its head.
+        # An SVG may also have titles; the page's is in its head.
         parent = title.getparent()
         if parent is not None and parent.tag in {"head", "html"}:
             result = one_line("".join(title.itertext()))

@@ -14,16 +14,16 @@ _EDGES = frozenset({"header", "footer"})
 
 @dataclass(slots=True)
 class Measures:
-    """What is in an element. Text is counted in characters, without white space around its pieces."""
+    """Measures of an element's content. Text is counted in characters, without white space around its pieces."""
 
     visible: int = 0
-    """Visible text."""
+    """Characters of visible text."""
     in_tables: int = 0
-    """Visible text of the tables in it; of a table within another one, twice."""
+    """Visible text of the tables in it; counted twice for nested tables."""
     in_links: int = 0
     """Visible text of the links in it."""
     columns: bool = False
-    """Whether a row in it has two cells or more."""
+    """Whether it has a row with two or more cells."""
     at_edge: bool = False
     """Whether it is in a page's or a section's header or footer."""
 

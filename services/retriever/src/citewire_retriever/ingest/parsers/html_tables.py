@@ -14,19 +14,19 @@ _PLAIN = frozenset(
         "nobr", "samp", "small", "span", "strong", "time", "tt", "u", "var", "wbr"
     }
 )  # fmt: skip
-"""Elements whose text goes on with that around them."""
+"""Inline elements."""
 _ONE_BLOCK = frozenset({"center", "div", "p"})
 
 
 def is_data_table(table: Element, measures: Measures) -> bool:
-    """Whether a table's rows are data: it isn't for layout, has two columns or more, and isn't mostly other tables."""
+    """Whether a table contains data: not for layout, two or more columns, and not mostly nested tables."""
     if table.get("role", "") in {"presentation", "none"}:
         return False
     return measures.in_tables <= measures.visible / 2 and measures.columns
 
 
 def read_table(table: Element) -> tuple[str, list[TableRow]]:
-    """Reads a data table; its rows are as `table_rows` has them.
+    """Reads a data table; its rows are those of `table_rows`.
 
     Returns:
         The caption (may be empty), and the rows that aren't empty.
@@ -40,7 +40,7 @@ def read_grid(table: Element) -> Grid:
     grid: list[list[Cell]] = []
     feet: set[int] = set()
     is_cut = False
-    pending: dict[int, tuple[int, Cell]] = {}  # column -> rows still covered, and the cell that covers them
+    pending: dict[int, tuple[int, Cell]] = {}  # by column: rows still covered, and the cell that covers them
     total = 0
     for row in table.iter("tr"):
         if is_skipped(row) or _table_of(row) is not table:
@@ -71,7 +71,7 @@ def read_grid(table: Element) -> Grid:
 
 
 def _is_plain(cell: Element) -> bool:
-    """Whether a cell's text is one line, and no sign in it is raised, struck or a row of a list."""
+    """Whether a cell's text is one line, without raised or struck-through characters or list items."""
     blocks = 0
     for element in cell.iter():
         if element is cell or is_skipped(element):
@@ -83,7 +83,7 @@ def _is_plain(cell: Element) -> bool:
 
 
 def _part_of(row: Element) -> str:
-    """`thead` or `tfoot`, if the row stands in one."""
+    """`thead` or `tfoot`, if the row is in one."""
     around = row.getparent()
     return around.tag if around is not None and around.tag in {"thead", "tfoot"} else ""
 
@@ -96,7 +96,7 @@ def _table_of(row: Element) -> Element | None:
 
 
 def _carry(pending: dict[int, tuple[int, Cell]], line: list[Cell]) -> None:
-    """Appends the cells from above that reach down to this place."""
+    """Appends the cells from above that span this position."""
     while len(line) in pending:
         column = len(line)
         rows, cell = pending.pop(column)
@@ -106,7 +106,7 @@ def _carry(pending: dict[int, tuple[int, Cell]], line: list[Cell]) -> None:
 
 
 def _span(element: Element, name: str) -> tuple[int, bool]:
-    """How many rows or columns a cell spans, and whether it may span more."""
+    """The number of rows or columns that a cell spans, within a limit."""
     value = element.get(name, "1").strip()
     number = int(value[:6]) if value.isdecimal() and value.isascii() else 1
     return min(max(number, 1), _MAX_SPAN), number == 0 or number > _MAX_SPAN

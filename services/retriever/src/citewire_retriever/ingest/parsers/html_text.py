@@ -11,7 +11,7 @@ BLOCKS = frozenset(
         "main", "ol", "p", "pre", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"
     }
 )  # fmt: skip
-"""Elements that start a line of their own."""
+"""Block elements."""
 
 _SKIPPED_TAGS = frozenset(
     {
@@ -25,7 +25,7 @@ _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
 
 
 def is_skipped(element: Element) -> bool:
-    """Whether an element, with all below it, isn't part of what is read."""
+    """Whether an element is left out with all of its content."""
     if element.tag in _SKIPPED_TAGS or "hidden" in element.attrib:
         return True
     if not element.attrib:
@@ -39,7 +39,7 @@ def is_skipped(element: Element) -> bool:
 
 
 def visible_text(element: Element) -> list[str]:
-    """The pieces of visible text in an element, without its tail; a line break is a line end."""
+    """The pieces of visible text in an element, without its tail; a line break becomes a line end."""
     pieces: list[str] = []
     events = walk(element)
     for event, each in events:
