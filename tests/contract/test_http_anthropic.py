@@ -285,7 +285,7 @@ async def test_hostile_texts_stay_what_they_are(database: Database, text: str) -
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no text": (asked({"role": "user", "content": [search_result(FERRY)]}), "must ask something"),
+    "no text": (asked({"role": "user", "content": [search_result(FERRY)]}), "must contain a question"),
     "nothing in it": (asked(question(search_result())), "messages.0.content.0.content"),
     "no title": (asked(question(search_result(FERRY, title=""))), "messages.0.content.0.title"),
     "a long source": (asked(question(search_result(FERRY, source="x" * 5_000))), "messages.0.content.0.source"),

@@ -316,7 +316,7 @@ async def test_openais_responses_are_refused_with_what_to_do(
             marks=pytest.mark.client(
                 "anthropic",
                 "`thinking`",
-                refused='thinking: must be {"type": "disabled"} or absent: it is the operator\'s to set',
+                refused='thinking: must be {"type": "disabled"} or absent: only the operator can set it',
             ),
         ),
         pytest.param(

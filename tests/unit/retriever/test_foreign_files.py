@@ -403,7 +403,7 @@ def test_outlooks_compressed_rtf(data: bytes, expected: str) -> None:
 
 
 def test_compressed_rtf_counts_as_inflated() -> None:
-    with pytest.raises(IngestError, match="inflates to more"):
+    with pytest.raises(IngestError, match="too large when decompressed"):
         rtf_text(HELLO, Budget(inflated=10), ParseLimits())
 
 

@@ -43,40 +43,40 @@ _BETWEEN_PARTS: Final = "\n\n"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an attempt gave."""
+    """The result of an attempt."""
 
     published: Published
-    """What publishing did."""
+    """The result of publishing."""
     chunks: int
     """Chunks of the version."""
     resumed: int
-    """How many of them an earlier attempt had stored."""
+    """How many of them an earlier attempt had already stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A version that was read and cut, and isn't embedded yet."""
+    """A version that was parsed and chunked but isn't embedded yet."""
 
     fence: int
-    """Of the claim under which it was."""
+    """The attempt number of the claim under which this was done."""
     title: str
     window: ModelWindow
     media_type: str
     pages: int | None
     chunks: list[Chunk]
-    """Of the part of it that is in work; all but long tables are in one part."""
+    """The current part's document; only long tables have several parts."""
     first: int = 0
-    """Chunks of the parts before."""
+    """Chunks of the previous parts."""
     tokens: int = 0
-    """Of this part's chunks, and those before."""
+    """Chunks of this part and the previous ones."""
     chars: int = 0
-    """Code points of the stored text so far."""
+    """Code points of text stored so far."""
     texts: int = 0
-    """Parts that the stored text has so far."""
+    """Parts of text stored so far."""
     following: SheetPosition | None = None
     """Where the next part starts; None if this is the last."""
     share: float = 1
-    """How much of the file was read, about."""
+    """Approximate share of the file that was read."""
 
     @property
     def last(self) -> int:
@@ -85,12 +85,12 @@ class _Cut:
 
     @property
     def total(self) -> int:
-        """Chunks of all of the version: an estimate, until its last part was read."""
+        """The version's total number of chunks: an estimate until its last part was read."""
         return round(self.last / self.share)
 
 
 class Pipeline:
-    """Ingests versions. Of those whose turn ended before they were done, it remembers a few as they were cut."""
+    """Ingests versions. It keeps the chunks of a few versions whose turn ended before they were done."""
 
     def __init__(
         self, store: PostgresJobStore, embedder: GrpcEmbedder, sandbox: Sandbox, folder: Path, settings: WorkerSettings
@@ -103,15 +103,15 @@ class Pipeline:
         self._cut: OrderedDict[tuple[str, int], _Cut] = OrderedDict()
 
     async def ingest(self, job: Job, turn: Turn) -> Outcome | None:
-        """Makes an attempt, and goes on from what earlier ones stored. Whatever it raises, the live version serves on.
+        """Makes an attempt, continuing from what earlier ones stored. The live version stays in use if it fails.
 
         Returns:
-            What became of it; None if its turn ended before it was done.
+            The result; None if its turn ended before it was done.
 
         Raises:
             IngestError: The version can't be ingested, now or later.
-            LeaseLostError: The job isn't ours any more.
-            CitewireError: Something that it needs can't be had now.
+            LeaseLostError: The job is no longer ours.
+            CitewireError: Something that it needs is unavailable.
         """
         version = await self._store.begin(job)
         window = await self._window(version)
@@ -152,20 +152,20 @@ class Pipeline:
         return Outcome(published, cut.last, resumed)
 
     def _remember(self, job: Job, cut: _Cut) -> None:
-        """Keeps what was cut for the next turn, if that is this worker's too."""
+        """Keeps the chunks in case the next turn is this worker's too."""
         self._cut[job.tenant.org_id, job.job_id] = cut
         if len(self._cut) > self._settings.concurrency:
             self._cut.popitem(last=False)
 
     def _remembered(self, job: Job, version: VersionToIngest, window: ModelWindow) -> _Cut | None:
-        """What was cut in the turn before, if nobody had one between, and title and model are the same."""
+        """The chunks of the last turn, if no other worker had one since, and title and model are unchanged."""
         cut = self._cut.pop((job.tenant.org_id, job.job_id), None)
         if cut is None or cut.fence != job.fence - 1 or cut.window != window:
             return None
         return None if version.title_given and version.title != cut.title else replace(cut, fence=job.fence)
 
     async def _read(self, original: "_Original", window: ModelWindow, turn: Turn, before: _Cut | None) -> _Cut:
-        """Reads, stores and cuts a version's text: of a long table the part behind what was read before."""
+        """Parses, stores and chunks a version's text; of a long table, the next part."""
         version, job = original.version, original.job
         document = await self._parse(original, turn, before.following if before else None)
         with _stage("chunk"):
@@ -191,13 +191,13 @@ class Pipeline:
             )
 
     async def embed_further(self, job: Job, turn: Turn) -> None:
-        """Embeds a live version's chunks in the further spaces; what an earlier attempt stored isn't done again.
+        """Embeds a live version's chunks in the further spaces, except those that an earlier attempt stored.
 
-        An organisation that lets only its own providers see its documents has no further spaces.
+        An organisation that only lets its own providers see its documents has no further spaces.
 
         Raises:
-            LeaseLostError: The job isn't ours any more, or the version isn't live.
-            CitewireError: A model can't be had now.
+            LeaseLostError: The job is no longer ours, or the version isn't live.
+            CitewireError: A model is unavailable.
         """
         version = await self._store.live(job)
         tables: list[VectorTable] = []
@@ -258,9 +258,9 @@ class Pipeline:
         return await chunk(document, title, self._settings.rules(window.max_tokens), count)
 
     async def _embed(self, job: Job, cut: _Cut, table: VectorTable, turn: Turn) -> tuple[int, bool]:
-        """Embeds and stores what an earlier attempt hasn't, as long as its turn lasts.
+        """Embeds and stores the missing chunks until its turn ends.
 
-        Returns how many chunks there were already, and whether all are there now.
+        Returns how many chunks were already stored, and whether all are stored now.
         """
         chunks = cut.chunks
         most = None if cut.following is None else len(chunks)
@@ -297,7 +297,7 @@ class Pipeline:
 
 
 class _Original:
-    """A version's file, which lies in the spool's folder from when it is first read until it is closed."""
+    """A version's file, kept in the spool folder from the first read until it is closed."""
 
     def __init__(
         self, store: PostgresJobStore, folder: Path, job: Job, version: VersionToIngest, stack: AsyncExitStack
@@ -310,7 +310,7 @@ class _Original:
         self._path: Path | None = None
 
     async def path(self) -> Path:
-        """Where it lies."""
+        """Its path."""
         if self._path is None:
             parts = self._store.read_original(self.job, self.version.size_bytes)
             async with aclosing(parts):
@@ -336,7 +336,7 @@ def _no_provider(version: VersionToIngest) -> str:
 
 
 def _same_so_far(staged: list[StagedChunk], chunks: list[Chunk]) -> int | None:
-    """How many chunks are stored already; None if what is stored isn't the beginning of these chunks."""
+    """How many of these chunks are already stored; None if the stored ones differ."""
     if len(staged) > len(chunks):
         return None
     for before, now in zip(staged, chunks, strict=False):
@@ -347,7 +347,7 @@ def _same_so_far(staged: list[StagedChunk], chunks: list[Chunk]) -> int | None:
 
 
 def _moved(each: Chunk, chunks: int, chars: int) -> Chunk:
-    """A chunk of a part as one of the whole, behind so many chunks and code points."""
+    """Renumbers a part's chunk for the whole version, after so many chunks and code points."""
     if not chunks and not chars:
         return each
     return replace(each, index=each.index + chunks, char_start=each.char_start + chars, char_end=each.char_end + chars)

@@ -1,4 +1,4 @@
-"""Where the parts of a chunk stand, for formats whose records, rows or cues are smaller than chunks."""
+"""Places of the parts of a chunk, for formats whose records, rows or cues are smaller than chunks."""
 
 import re
 from bisect import bisect_right
@@ -13,14 +13,14 @@ _OF_PARTS = ("row", "end_row", "cell_range", "start_line", "end_line", "record_p
 _STEP = re.compile(r"/[^/]+|\.?[^.\[/]+|\[(?:\d+|\"(?:[^\"\\]|\\.)*\")\]")
 _NUMBER = re.compile(r"\[(\d+)\]")
 ROOT = "$"
-"""The path of all of a file."""
+"""The path of a whole file."""
 
 Parts = tuple[tuple[int, Place], ...]
-"""Places in order, each with where its part of the text starts."""
+"""Places in order, each with the start of its part of the text."""
 
 
 def shared(place: Place) -> Place:
-    """What of a place blocks that share a chunk must have in common: all but rows, lines, paths and times."""
+    """The part of a place that blocks in one chunk must share: everything except rows, lines, paths and times."""
     result = Place()
     result.CopyFrom(place)
     for name in _OF_PARTS:
@@ -29,16 +29,16 @@ def shared(place: Place) -> Place:
 
 
 class PlacedParts:
-    """The smallest parts of a document that have places of their own; a heading shares that of what follows."""
+    """The smallest parts of a document that have their own places; a heading has that of the following part."""
 
     def __init__(self, document: ParsedDocument) -> None:
-        # Lines of the text that are lines of the file are counted there, and are no parts.
+        # Where the text's lines are the file's, they are counted in the text and aren't parts.
         blocks = () if document.has_lines else document.blocks
         self._parts = list(_smallest(blocks))
         self._starts = [part.start for part in self._parts]
 
     def within(self, start: int, end: int) -> Parts:
-        """The parts that a span of the text has something of; the first starts at 0, and neighbours differ."""
+        """The parts that a span of the text overlaps; the first starts at 0, and neighbours differ."""
         results: list[tuple[int, Place]] = []
         index = max(0, bisect_right(self._starts, start) - 1)
         while index < len(self._parts) and self._parts[index].start < end:
@@ -50,10 +50,10 @@ class PlacedParts:
 
 
 def whole(parts: Parts) -> Place:
-    """The place of all parts together: from where the first begins to where the last ends."""
+    """The combined place of all parts: from the first one's start to the last one's end."""
     place = Place()
     place.CopyFrom(parts[0][1])
-    place.ClearField("boxes")  # of that part alone
+    place.ClearField("boxes")  # they belong to one part only
     last = parts[-1][1]
     if last.row > place.row:
         place.end_row = last.row
@@ -70,7 +70,7 @@ def whole(parts: Parts) -> Place:
 
 
 def covering_path(first: str, last: str) -> str:
-    """The path of what holds two values and all between: one value, or some elements of a list, like `orders[3:8]`."""
+    """The path that covers two values and all between: one value, or elements of a list, like `orders[3:8]`."""
     if first == last:
         return first
     steps, others = _STEP.findall(first), _STEP.findall(last)

@@ -1,4 +1,4 @@
-"""How a version goes live, and what every transaction of a job begins with."""
+"""Publishing a version, and the first statement of every job's transaction."""
 
 from typing import Any, Final
 
@@ -11,20 +11,20 @@ SQL: Final = load_queries("citewire_retriever.ingest", "queries.sql")
 
 
 async def written(connection: Connection, query: str, values: dict[str, Any]) -> None:
-    """Writes one row. Raises `LeaseLostError` if it is none."""
+    """Writes exactly one row. Raises `LeaseLostError` if none was written."""
     if (await connection.execute(SQL[query], values)).rowcount != 1:
         raise LeaseLostError
     await tell_watchers(connection, values["org_id"], [values["document_id"]])
 
 
 async def held(connection: Connection, job: Job) -> None:
-    """Makes sure that the job is still its worker's. Raises `LeaseLostError` if it isn't."""
+    """Checks that the worker still holds the job. Raises `LeaseLostError` if not."""
     if await (await connection.execute(SQL["hold_job"], job_key(job))).fetchone() is None:
         raise LeaseLostError
 
 
 async def _supersede(connection: Connection, job: Job, keep_seconds: float) -> None:
-    """Takes all older versions out of the search, and queues their end."""
+    """Removes all older versions from the search, and queues their removal."""
     older = [row[0] for row in await (await connection.execute(SQL["supersede"], job_key(job))).fetchall()]
     for version in older:
         values = {**job_key(job), "version": version, "keep_seconds": keep_seconds}
@@ -33,7 +33,7 @@ async def _supersede(connection: Connection, job: Job, keep_seconds: float) -> N
 
 
 def job_key(job: Job) -> dict[str, Any]:
-    """Returns what statements know a job and its version by."""
+    """Returns the parameters that identify a job and its version in statements."""
     return {
         "org_id": job.tenant.org_id,
         "user_id": job.tenant.user_id,
@@ -50,7 +50,7 @@ class OtherSpaceError(Exception):
 
 
 async def publish(connection: Connection, job: Job, publication: Publication) -> Published:
-    """Makes a version the live one, in a transaction of its own. Raises `OtherSpaceError` if another space is live."""
+    """Makes a version live in its own transaction. Raises `OtherSpaceError` if another space is live."""
     row = await (await connection.execute(SQL["lock_document"], job_key(job))).fetchone()
     if row is None:
         raise LeaseLostError

@@ -1,4 +1,4 @@
-"""Recognition of text in pages that are pictures (OCR): Tesseract as it is installed, and what it finds."""
+"""Text recognition (OCR) in pages that are pictures, by an installed Tesseract."""
 
 import asyncio
 import csv
@@ -21,12 +21,12 @@ from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedD
 log = get_logger(__name__)
 
 MOST_OUTPUT: Final = 4 * 1024 * 1024
-"""Bytes of what is found on one page."""
+"""Most bytes of one page's result."""
 _SECONDS: Final = 30
 _ORIENTATION: Final = "osd"
 _LIBRARY: Final = re.compile(r"(?:=> )?(/\S+) \(0x")
 _LEAST_CONFIDENCE: Final = 30.0
-"""Of a word, 0–100: less is what Tesseract makes of pictures."""
+"""Least confidence of a word, 0–100: lower ones are pictures misread as text."""
 _MOST_WORDS: Final = 50_000
 MOST_PIXELS: Final = 20_000_000
 """Of a page."""
@@ -34,24 +34,24 @@ MOST_PIXELS: Final = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Recogniser:
-    """Tesseract, and what it may use."""
+    """An installed Tesseract, and its limits."""
 
     executables: tuple[str, ...]
-    """The program, and what loads its libraries."""
+    """The program, and the loader of its libraries."""
     libraries: tuple[str, ...]
     folder: str
-    """Where its models are."""
+    """The folder of its models."""
     languages: tuple[str, ...]
-    """Those that are looked for, in its own names."""
+    """The languages to recognise, by Tesseract's names."""
     finds_orientation: bool
-    """Whether it has the model by which a page that lies on its side is turned."""
+    """Whether it has the model for detecting rotated pages."""
     cpu_seconds: float
-    """Seconds of computing for a page."""
+    """CPU seconds per page."""
     most_pages: int
-    """Pages of one document."""
+    """Most scanned pages per document."""
 
     def job(self) -> dict[str, Any]:
-        """What the fork server is told, but for limits."""
+        """The arguments for the fork server, without limits."""
         layout = "1" if self.finds_orientation else "3"
         languages = "+".join(self.languages)
         return {
@@ -61,19 +61,19 @@ class Recogniser:
                 "folder": self.folder,
             },
             "arguments": ["stdin", "stdout", "-l", languages, "--oem", "1", "--psm", layout, "tsv"],
-            # One thread: it may start no other, and the machine has other work.
+            # One thread: it may not start others, and the machine has other work.
             "environment": {"OMP_THREAD_LIMIT": "1", "TESSDATA_PREFIX": self.folder, "LC_ALL": "C"},
         }
 
 
 async def find_recogniser(program: str, languages: str, *, cpu_seconds: float, most_pages: int) -> Recogniser | None:
-    """Tesseract as it is installed; None if it isn't.
+    """Finds the installed Tesseract; None if there is none.
 
     Args:
-        program: Its name or path; `off`: none is wanted.
-        languages: Its names of languages, divided by commas; empty: all that are installed.
-        cpu_seconds: Seconds of computing for a page.
-        most_pages: Pages of one document.
+        program: Its name or path; `off` disables it.
+        languages: Tesseract's names of languages, separated by commas; empty: all that are installed.
+        cpu_seconds: CPU seconds per page.
+        most_pages: Most scanned pages per document.
 
     Raises:
         StartupError: A language isn't installed, or the program doesn't work.
@@ -115,13 +115,13 @@ class DrawnPage:
     """Pixels."""
     height: int
     points: tuple[float, float]
-    """Width and height as readers show it, in points."""
+    """Displayed width and height, in points."""
     pixels: memoryview
-    """A byte each, row by row."""
+    """One byte per pixel, row by row."""
 
     @classmethod
     def read(cls, answer: bytes) -> "DrawnPage | None":
-        """What a process drew; None if it couldn't. Raises ValueError, KeyError or TypeError if it is nonsense."""
+        """Decodes a drawn page; None if it couldn't be drawn. Raises ValueError, KeyError or TypeError if invalid."""
         head, newline, _ = answer[:1000].partition(b"\n")
         if not newline:
             return None
@@ -134,7 +134,7 @@ class DrawnPage:
         return cls(width, height, (across, down), pixels)
 
     def write(self, path: Path) -> None:
-        """Writes it as a portable grey map, the simplest of all formats of images."""
+        """Writes it as a portable greymap, the simplest image format."""
         with path.open("wb") as file:
             file.write(b"P5 %d %d 255\n" % (self.width, self.height))
             file.write(self.pixels)
@@ -143,7 +143,7 @@ class DrawnPage:
 @dataclass(frozen=True, slots=True)
 class _Word:
     line: tuple[int, int, int]
-    """Numbers of its block, its paragraph and its line."""
+    """Numbers of its block, paragraph and line."""
     text: str
     left: float
     top: float
@@ -153,7 +153,7 @@ class _Word:
 
 @dataclass(frozen=True, slots=True)
 class RecognisedPage:
-    """What was found on a page."""
+    """The text found on a page."""
 
     page: int
     """From 1."""
@@ -164,7 +164,7 @@ class RecognisedPage:
 
     @classmethod
     def read(cls, page: int, drawn: DrawnPage, table: bytes) -> "RecognisedPage":
-        """Reads Tesseract's table: a word a line, columns parted by tabs. What isn't as it should be is left out."""
+        """Reads Tesseract's table: one word per line, tab-separated columns. Malformed lines are skipped."""
         across, down = drawn.points[0] / drawn.width, drawn.points[1] / drawn.height
         words: list[_Word] = []
         for row in csv.reader(table.decode("utf-8", "replace").splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE):
@@ -179,7 +179,7 @@ class RecognisedPage:
         return cls(page, *drawn.points, tuple(words))
 
     def write(self, builder: TextBuilder) -> None:
-        """Appends its paragraphs; each line of these has its box."""
+        """Appends its paragraphs, with a box for each line."""
         paragraph: list[list[_Word]] = []
         for line in self._lines():
             if paragraph and paragraph[-1][0].line[:2] != line[0].line[:2]:
@@ -228,7 +228,7 @@ class RecognisedPage:
 
 
 def merge(document: ParsedDocument, pages: list[RecognisedPage], limits: ParseLimits) -> ParsedDocument:
-    """A document with what was found on some of its pages, in place of the little that these had.
+    """A document in which the text found on some pages replaces what little they had.
 
     Raises:
         IngestError: TOO_LARGE.
@@ -248,7 +248,7 @@ def merge(document: ParsedDocument, pages: list[RecognisedPage], limits: ParseLi
 
 
 def nothing_yet(media_type: str, pages: int) -> ParsedDocument:
-    """A document of so many pages on which no text stands."""
+    """A document of pages without text."""
     kind = Format.PDF if media_type == "application/pdf" else Format.IMAGE
     return ParsedDocument(kind, media_type, "", (), pages=pages)
 

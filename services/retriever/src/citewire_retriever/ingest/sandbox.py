@@ -1,6 +1,6 @@
-"""Reads hostile files in confined processes: one for each file, bounded, and a crash is an answer too.
+"""Reads hostile files in confined processes: one per file, with limits, and a crash counts as an answer.
 
-The other side of `confined`, for the worker and the retriever: it hands an open file to the fork server, and reads the
+The counterpart of `confined` in the worker and the retriever: it passes an open file to the fork server, and reads the
 answer from a pipe.
 """
 
@@ -48,39 +48,39 @@ _MESSAGE_CHARS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class SandboxRules:
-    """What the process that reads a file may use."""
+    """Limits of the process that reads a file."""
 
     seconds: float
-    """Longest that one file may take, by the clock."""
+    """Most seconds per file, by the clock."""
     cpu_seconds: float
-    """Seconds of computing for a file of at most 1 MiB."""
+    """CPU seconds for a file of at most 1 MiB."""
     cpu_seconds_per_mib: float
-    """Seconds of computing for each further MiB; never more than `seconds` in all."""
+    """CPU seconds for each further MiB; never more than `seconds` in total."""
     memory_mib: int
-    """Address space."""
+    """Bytes of address space."""
     files: int
-    """Files after which the fork server is replaced: processes that it forks share its layout of memory."""
+    """Files after which the fork server is replaced, since the processes it forks share its memory layout."""
     limits: ParseLimits
-    """Bounds on the document."""
+    """Limits on the document."""
     recogniser: Recogniser | None = None
-    """Recognises text in pages that are pictures; None: nothing does."""
+    """Recognises text in pages that are pictures; None for no recognition."""
     tables: bool = False
-    """Whether its processes compute over tables, by an optional package."""
+    """Whether its processes compute over tables, which needs an optional package."""
     confinement: Confinement = "required"
-    """`required`: a kernel without Landlock or seccomp is an error; `available`: then what it has must do."""
+    """`required`: a kernel without Landlock or seccomp is an error; `available`: whatever it has is used."""
 
     def cpu_budget(self, size: int) -> float:
-        """Seconds of computing for a file of so many bytes."""
+        """CPU seconds for a file of `size` bytes."""
         return min(self.cpu_seconds + self.cpu_seconds_per_mib * max(0.0, size / _MIB - 1), self.seconds)
 
     @property
     def answer_bytes(self) -> int:
-        """Longest answer: a text twice, as itself and as rows of pairs, at four bytes a character."""
+        """Most bytes of an answer: the text twice, plain and as rows of pairs, at four bytes per character."""
         return 8 * self.limits.max_chars + _MIB
 
 
 class Sandbox:
-    """Reads files, so many at a time.
+    """Reads files in a limited number of processes.
 
     Example:
         async with Sandbox.open(rules, processes=2) as sandbox:
@@ -97,15 +97,15 @@ class Sandbox:
     @classmethod
     @asynccontextmanager
     async def open(cls, rules: SandboxRules, *, processes: int, at_once: bool = True) -> AsyncGenerator["Sandbox"]:
-        """A sandbox whose processes end with the block; all files must be read by then.
+        """Opens a sandbox; its processes end with the block, by which time all files must be read.
 
         Args:
             rules: What a process may use.
             processes: Files at a time.
-            at_once: Start the fork server now, and not with the first file.
+            at_once: Start the fork server now rather than with the first file.
 
         Raises:
-            StartupError: No process can be forked, or the rules require locks that this kernel doesn't have.
+            StartupError: No process can be forked, or the rules require locks that this kernel lacks.
         """
         sandbox = cls(rules, processes=processes)
         try:
@@ -128,14 +128,14 @@ class Sandbox:
     ) -> ParsedDocument:
         """Reads a file, or the part of a long table at a position.
 
-        `spent` is told how many seconds were computed, also for one that can't be read; `recognised`, before each page
-        that is a picture, how many of them were read, and how many there are.
+        `spent` gets the CPU seconds used, even if the file can't be read; `recognised` gets, before each scanned page,
+        how many were read and how many there are.
 
         Raises:
             IngestError: With any code; TIMEOUT if it took too long, CORRUPT if it crashes the parser, INTERNAL for a
                 defect of ours.
-            ServerLostError: The processes are ended again and again, from outside.
-            Internal: No process can be confined any more.
+            ServerLostError: The processes are repeatedly killed from outside.
+            Internal: Processes can no longer be confined.
         """
         start = None if position is None else astuple(position)
         limits, recogniser = self._rules.limits, self._rules.recogniser
@@ -167,7 +167,7 @@ class Sandbox:
     async def _recognise(
         self, recogniser: Recogniser, path: Path, page: int, spent: Callable[[float], None]
     ) -> RecognisedPage | None:
-        """What stands on a page that is a picture; None if that can't be found out: other pages may be better."""
+        """The text of a page that is a picture; None if recognition fails, as other pages may still work."""
         image = path.with_name(f"{path.name}.page")
         try:
             drawn = DrawnPage.read(await self._run(path, {"page": page}, spent))
@@ -184,16 +184,16 @@ class Sandbox:
             image.unlink(missing_ok=True)
 
     async def find_boxes(self, path: Path, texts: Sequence[SoughtText]) -> list[PageBoxes]:
-        """Finds texts on the pages of a PDF, in the order asked; all else as `parse`.
+        """Finds texts on the pages of a PDF, in the order requested; otherwise like `parse`.
 
         Raises:
-            StartupError: The fork server wasn't started yet, and can't be: as `open`.
+            StartupError: The fork server can't be started, as in `open`.
         """
         answer = await self._run(path, {"texts": [asdict(text) for text in texts]}, lambda _: None)
         return _decode(answer, lambda each: decode_boxes(each["pages"], len(texts)))
 
     async def list_tables(self, path: Path, file_name: str, media_type: str) -> pb.ListTablesResponse:
-        """The tables of a file that are computed over; the rules must allow `tables`. Raises as `query_table`."""
+        """Lists a file's tables for computing; the rules must allow `tables`. Raises as `query_table`."""
         return await self._ask_tables(path, file_name, media_type, None, pb.ListTablesResponse)
 
     async def query_table(self, path: Path, file_name: str, media_type: str, query: pb.TableQuery) -> pb.TableAnswer:
@@ -201,15 +201,15 @@ class Sandbox:
 
         Raises:
             TableQueryError: The query doesn't fit the tables, or no exact answer can be given.
-            StartupError: The fork server wasn't started yet, and can't be: as `open`.
-            IngestError, ServerLostError, Internal: As `parse`.
+            StartupError: The fork server can't be started, as in `open`.
+            IngestError, ServerLostError, Internal: As in `parse`.
         """
         return await self._ask_tables(path, file_name, media_type, query, pb.TableAnswer)
 
     async def answer_question(
         self, path: Path, file_name: str, media_type: str, question: str, today: date
     ) -> pb.ComputedAnswer:
-        """Answers a plain question over the one table that it fits; empty if none. Raises as `query_table`."""
+        """Answers a plain question over the one table that it fits; empty if there is none. Raises as `query_table`."""
         job = {"question": question, "today": today.isoformat()}
         return await self._ask_tables(path, file_name, media_type, None, pb.ComputedAnswer, **job)
 
@@ -219,7 +219,7 @@ class Sandbox:
         """Answers a question by a query that a model filled; empty if no row matches. Raises as `query_table`."""
         return await self._ask_tables(path, file_name, media_type, query, pb.ComputedAnswer, question=question)
 
-    async def _ask_tables(  # what a query and where it is asked are
+    async def _ask_tables(  # the query and its target
         self, path: Path, file_name: str, media_type: str, query: pb.TableQuery | None, kind: type[_Answer], **more: str
     ) -> _Answer:
         limits = asdict(self._rules.limits)
@@ -233,7 +233,7 @@ class Sandbox:
             try:
                 return await self._run_once(path, job, spent)
             except (ServerLostError, _KilledError):
-                # It may have been ended for another's sake.
+                # It may have been killed because of another file.
                 log.warning("parser_killed")
             try:
                 return await self._run_once(path, job, spent)
@@ -272,7 +272,7 @@ class Sandbox:
                 IngestCode.TOO_LARGE, "The document becomes more text and rows than are allowed: split it."
             ) from None
         finally:
-            # Answered, cancelled or crashed: what the process may still do is nobody's business any more.
+            # Answered, cancelled or crashed: the process is no longer needed.
             process_end = await reading.close()
             if process_end is not None:
                 spent(process_end.cpu_seconds)
@@ -282,7 +282,7 @@ class Sandbox:
         return answer
 
     async def _current(self) -> ForkServer:
-        """The fork server: a new one if there is none, or it has ended, or it has served its share."""
+        """The fork server; a new one if there is none, or it has ended or served its share of files."""
         async with self._replacing:
             server = self._server
             if server is not None and not server.ended and server.files < self._rules.files:
@@ -300,7 +300,7 @@ class Sandbox:
             return server
 
     async def _close_replaced(self) -> None:
-        """Ends the fork servers that were replaced, and whose last process has ended."""
+        """Ends replaced fork servers whose last process has ended."""
         for server in [each for each in self._replaced if each.idle]:
             self._replaced.discard(server)
             await server.close()
@@ -308,16 +308,16 @@ class Sandbox:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """What was read of a file."""
+    """The result of reading a file."""
 
     document: ParsedDocument
-    """Without a block if there is no text."""
+    """Without blocks if there is no text."""
     scans: tuple[int, ...] = ()
     """Pages, from 1, that are pictures."""
 
     @classmethod
     def read(cls, answer: dict[str, Any], limits: ParseLimits, offset: int) -> "_Text":
-        """Reads a process's answer about a file from an offset on. Raises as `decode_document`."""
+        """Decodes a process's answer about a file read from an offset. Raises as `decode_document`."""
         scans = tuple(sorted({int(page) for page in answer.get("scans", ())}))
         if any(not 1 <= page <= limits.max_pages for page in scans):
             raise ValueError("pages that no file has")
@@ -330,7 +330,7 @@ class _Text:
 
 
 class _KilledError(Exception):
-    """A process was ended from outside: by the kernel, which needs memory, or by an operator."""
+    """A process was killed from outside: by the kernel for lack of memory, or by an operator."""
 
 
 def _reason(process_end: ProcessEnd, size: int, budget: float) -> Exception:
@@ -366,7 +366,7 @@ def _refusal(missing: tuple[str, ...]) -> str:
 
 
 def _decode(data: bytes, read: Callable[[dict[str, Any]], _T]) -> _T:
-    """What a process answered. It may be an attacker's by now: anything unexpected is the file's fault."""
+    """Decodes a process's answer. The file may have taken it over, so anything unexpected is the file's fault."""
     try:
         answer: dict[str, Any] = json.loads(data)
         if "defect" in answer:

@@ -1,9 +1,9 @@
-"""Where sentences end: by punctuation, for most scripts, without a model."""
+"""Sentence boundaries by punctuation, for most scripts, without a model."""
 
 import re
 
-# A full stop of Latin, Greek or Cyrillic script ends a sentence only before white space (references like [12] may stand
-# between); those of other scripts always.
+# A full stop in Latin, Greek or Cyrillic script ends a sentence only before white space (a reference like [12] may come
+# between); in other scripts it always does.
 _END = re.compile(
     r"""(?<![.!?…])[.!?…]+["'”’»)\]]*(?:\[[\w ,–-]{1,12}\])*(?=\s)|[。！？｡]+["'”’」』）]*|[।॥؟۔።][”"]?(?=\s)"""
 )
@@ -23,7 +23,7 @@ _LOOK_BACK = 24
 def sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
     """Spans of the sentences in text[start:end], in order, without white space around them.
 
-    Together they hold everything but white space. A sentence that no punctuation ends runs on to the end.
+    Together they cover everything but white space. A sentence without final punctuation extends to the end.
     """
     results: list[tuple[int, int]] = []
     begin = start
@@ -44,7 +44,7 @@ def _append(spans: list[tuple[int, int]], text: str, start: int, end: int) -> No
 
 
 def _ends(text: str, match: re.Match[str], end: int) -> bool:
-    """Whether the punctuation ends a sentence: it isn't an abbreviation's, and a new sentence may start behind it."""
+    """Whether the punctuation ends a sentence: it isn't an abbreviation's, and a new sentence may start after it."""
     if match.group()[0] not in ".…":
         return True
     position = match.end()
@@ -56,6 +56,6 @@ def _ends(text: str, match: re.Match[str], end: int) -> bool:
         return True
     before = _WORD_BEFORE.search(text, max(0, match.start() - _LOOK_BACK), match.start())
     word = before.group() if before else ""
-    # "J. Smith": a single letter is an initial; "1. First": a number at the start of a line counts a list.
+    # "J. Smith": a single letter is an initial; "1. First": a number at the start of a line numbers a list item.
     is_initial = len(word) == 1 and word.isalpha() and word.isupper() and word != "I"
     return not is_initial and word.lower() not in _ABBREVIATIONS

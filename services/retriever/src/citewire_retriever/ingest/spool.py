@@ -1,4 +1,4 @@
-"""Files on their way from the database to the parser, in a folder that is gone when the worker is."""
+"""Files on their way from the database to the parser, in a folder that is removed when the worker ends."""
 
 import contextlib
 import fcntl
@@ -21,7 +21,7 @@ _LOCK = "lock"
 def spool_folder(parent: Path | None) -> Generator[Path]:
     """A new folder, readable by this user only; removed at the end.
 
-    What a killed worker has left beside it is removed first: a folder whose lock nobody holds.
+    Folders left by killed workers, whose lock nobody holds, are removed first.
     """
     base = Path(parent or tempfile.gettempdir())
     _remove_left_over(base)
@@ -36,10 +36,10 @@ def spool_folder(parent: Path | None) -> Generator[Path]:
 
 @asynccontextmanager
 async def spooled(folder: Path, parts: AsyncIterator[bytes], sha256: bytes) -> AsyncGenerator[Path]:
-    """Writes parts to a file of the folder, which is removed with the block.
+    """Writes parts to a file in the folder, which is removed at the end of the block.
 
     Raises:
-        IngestError: INTERNAL if the bytes aren't those that were uploaded.
+        IngestError: INTERNAL if the bytes differ from the upload.
         Unavailable: The disk is full.
     """
     with room_needed():
@@ -64,7 +64,7 @@ def _remove(path: Path) -> None:
 
 def _remove_left_over(base: Path) -> None:
     for folder in base.glob(f"{_PREFIX}*"):
-        # Another user's folder, or one that another worker removes just now: not ours to handle.
+        # Another user's folder, or one that another worker is removing: not ours to handle.
         with contextlib.suppress(OSError), (folder / _LOCK).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(folder, ignore_errors=True)

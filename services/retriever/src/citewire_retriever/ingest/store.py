@@ -44,7 +44,7 @@ _PARTS_AT_ONCE: Final = 4
 _TEXT_PART: Final = 100_000
 _PUT_BACK_SECONDS: Final = 5.0
 _LONG_STATEMENT: Final = 300.0
-"""Seconds for statements whose work grows with the document: publishing and removing."""
+"""Seconds for publishing and removing, which take longer for larger documents."""
 
 
 CLAIM_SECONDS: Final = 0.1
@@ -52,14 +52,14 @@ CLAIM_SECONDS: Final = 0.1
 
 
 class PostgresJobStore:
-    """Jobs, and all that ingest reads and writes.
+    """Jobs, and everything that ingest reads and writes.
 
     Methods that take a job work under its tenant. Those that write raise `LeaseLostError`, and write nothing, if the
-    worker holds it no longer. All raise `citewire_kit.errors.Unavailable` if the database can't be reached.
+    worker no longer holds it. All raise `citewire_kit.errors.Unavailable` if the database can't be reached.
     """
 
     def __init__(self, pool: Pool, dsn: str) -> None:
-        """Takes the pool of the worker's role, and its connection string for the connection that listens."""
+        """Takes the pool of the worker's role, and its connection string for the listening connection."""
         self._pool = pool
         self._dsn = dsn
 
@@ -72,17 +72,16 @@ class PostgresJobStore:
         most_bytes: int | None = None,
         full: Sequence[str] = (),
     ) -> Job | None:
-        """Takes the first job that may run, of the organisation whose turn it is. No two workers get the same one.
+        """Claims the first runnable job of the organisation whose turn it is. No two workers get the same job.
 
-        It is the turn of the one with the fewest running jobs; among these, of the one with the least virtual time.
+        It is the turn of the organisation with the fewest running jobs and, among those, the least virtual time.
 
         Args:
-            kind: Of which kind.
-            worker: Who claims.
-            lease_seconds: For how long.
-            most_bytes: Only a file of at most so many bytes, of an organisation that has no running job while others
-                have.
-            full: Organisations that get none.
+            kind: The job's kind.
+            worker: The claiming worker.
+            lease_seconds: The lease's length.
+            most_bytes: Only a file of at most this size, of an organisation that has no running job while others do.
+            full: Organisations that get no job.
         """
         guard = guard_of(self._pool)
         values = {
@@ -90,7 +89,7 @@ class PostgresJobStore:
             "worker": worker,
             "lease_seconds": lease_seconds,
             "most_bytes": most_bytes,
-            # What is owed to organisations whose node is away waits in the queue.
+            # Jobs of organisations whose node is away wait in the queue.
             "full": [*full, *(guard.away_organisations() if guard else ())],
             "advance": CLAIM_SECONDS,
         }
@@ -115,41 +114,41 @@ class PostgresJobStore:
         )
 
     async def charge(self, spent: Mapping[str, float]) -> None:
-        """Charges organisations for seconds of work beyond those that their claims were charged in advance."""
+        """Charges organisations for seconds of work beyond those charged in advance for their claims."""
         values = {"org_ids": sorted(spent), "seconds": [spent[org_id] for org_id in sorted(spent)]}
         async with shared(self._pool) as connection:
             await connection.execute(SQL["charge"], values)
 
     async def is_waited_for(self, job: Job) -> bool:
-        """Says whether others wait for the job's place."""
+        """Whether other jobs wait for this one's slot."""
         async with shared(self._pool) as connection:
             row = await (await connection.execute(SQL["is_waited_for"], job_key(job))).fetchone()
         return bool(row and row[0])
 
     async def pass_on(self, job: Job) -> None:
-        """Queues a job that has had its turn again: what it has stored stays, and the attempt doesn't count."""
+        """Requeues a job after its turn: what it has stored stays, and the attempt doesn't count."""
         async with self._holding(job, "lock_version", {}) as connection:
             await connection.execute(SQL["pass_on"], job_key(job))
 
     async def requeue_expired(self) -> int:
-        """Queues jobs again whose lease has passed; returns how many."""
+        """Requeues jobs with expired leases; returns how many."""
         async with shared(self._pool) as connection:
             return (await connection.execute(SQL["requeue_expired"])).rowcount
 
     async def release_all(self, worker: str) -> int:
-        """Queues again whatever a worker that ends still holds; returns how many."""
+        """Requeues the jobs still held by a worker that is stopping; returns how many."""
         async with shared(self._pool) as connection:
             return (await connection.execute(SQL["release_all"], {"worker": worker})).rowcount
 
     async def renew(self, job: Job, *, lease_seconds: float) -> bool:
-        """Extends a lease; False if the job isn't held any more."""
-        # A transaction of the job's that waits for a node holds its row: others' leases don't wait for that.
+        """Extends a lease; False if the job is no longer held."""
+        # The job's row may be locked by its own transaction waiting for a node; other leases shouldn't wait for that.
         async with shared(self._pool, statement_seconds=lease_seconds / 3) as connection:
             cursor = await connection.execute(SQL["renew"], {**job_key(job), "lease_seconds": lease_seconds})
             return cursor.rowcount == 1
 
     async def begin(self, job: Job) -> VersionToIngest:
-        """Marks the version as processing, and reads what is known of it."""
+        """Marks the version as processing, and reads its metadata."""
         async with self._holding(job, "begin_version", {"attempt": job.attempt}) as connection:
             cursor = await connection.execute(SQL["version_to_ingest"], job_key(job))
             row = await cursor.fetchone()
@@ -163,7 +162,7 @@ class PostgresJobStore:
         """Reads the version's bytes, part by part."""
         position = first = 0
         while position < size_bytes:
-            # A transaction for a few parts: parsing and spooling hold no connection.
+            # One transaction per few parts, so that parsing and spooling hold no connection.
             async with under_tenant(self._pool, job) as connection:
                 values = {**job_key(job), "first": first, "end": first + _PARTS_AT_ONCE}
                 cursor = await connection.execute(SQL["read_parts"], values, binary=True)
@@ -176,21 +175,21 @@ class PostgresJobStore:
             first += len(parts)
 
     async def progress(self, job: Job, stage: Stage, done: int, total: int) -> None:
-        """Writes how far the version is; watchers are told."""
+        """Writes the version's progress, and notifies watchers."""
         async with self._holding(job, "progress", {"stage": stage, "done": done, "total": total}):
             pass
 
     async def save_text(self, job: Job, text: str, *, first: int = 0, part: int = 0) -> int:
-        """Stores text that chunks' spans point into, in place of what an earlier attempt stored from there on.
+        """Stores the text that chunks' spans point into, replacing what an earlier attempt stored from there on.
 
         Args:
             job: The job.
             text: The version's text, or more of it.
-            first: Where it starts in the version's text, in code points.
-            part: Number of its first part.
+            first: Its start in the version's text, in code points.
+            part: The number of its first part.
 
         Returns:
-            The number of the part that would follow.
+            The number of the next part.
         """
         stage = {} if part else {"stage": "chunk", "done": 0, "total": 0}
         async with self._holding(job, "lock_version" if part else "progress", stage) as connection:
@@ -203,15 +202,15 @@ class PostgresJobStore:
         return part + len(parts)
 
     async def ensure_space(self, space: Space) -> VectorTable:
-        """Finds a space's table, or makes it."""
+        """Finds a space's table, or creates it."""
         values = {"model": space.model, "revision": space.revision, "dimensions": space.dimensions}
         if (guard := guard_of(self._pool)) is not None:
             async with shared(self._pool) as connection:
                 row = await (await connection.execute(SQL["space_table"], values)).fetchone()
             if row is not None:
                 return VectorTable(*row)
-            # A table is made on all nodes, or on none. Making it locks the chunks of all organisations: one node that
-            # never answers would keep them locked.
+            # A table is created on all nodes or on none. That locks the chunks of all organisations, which a node that
+            # never answers would keep locked.
             await guard.require_all()
         async with shared(self._pool) as connection:
             await connection.execute(SQL["ensure_space"], values)
@@ -221,7 +220,7 @@ class PostgresJobStore:
         return VectorTable(*row)
 
     async def staged(self, job: Job, table: VectorTable, first: int = 0, most: int | None = None) -> list[StagedChunk]:
-        """Reads what an earlier attempt has stored of the version's chunks, in order: so many at most, from one on."""
+        """Reads the version's chunks stored by an earlier attempt, in order: at most `most`, from one on."""
         async with under_tenant(self._pool, job) as connection:
             values = {**job_key(job), "first": first, "most": most}
             cursor = await connection.execute(_with_table(SQL["staged"], table), values, binary=True)
@@ -234,7 +233,7 @@ class PostgresJobStore:
             await connection.execute(SQL["delete_chunks"], {**job_key(job), "first": first})
 
     async def live_inputs(self, job: Job, hashes: Sequence[bytes]) -> dict[bytes, int]:
-        """Which of these `input_hash`es chunks of the live version have, with one chunk's id for each."""
+        """Maps those `input_hash`es that the live version has to the id of one of its chunks."""
         async with under_tenant(self._pool, job, statement_seconds=_LONG_STATEMENT) as connection:
             values = {**job_key(job), "hashes": list(hashes)}
             cursor = await connection.execute(SQL["live_inputs"], values, binary=True)
@@ -248,13 +247,13 @@ class PostgresJobStore:
         vectors: Iterable[Float32 | int],
         total: int,
     ) -> None:
-        """Stores a batch of chunks with their vectors. No search sees them before the version is live.
+        """Stores a batch of chunks with their vectors. Searches don't see them until the version is live.
 
         Args:
             job: The job.
-            table: Where the vectors go.
+            table: The table for the vectors.
             chunks: The batch.
-            vectors: Of each chunk its vector, or the id of the live version's chunk that has the same one.
+            vectors: Each chunk's vector, or the id of the live version's chunk with the same one.
             total: How many chunks the version has.
 
         Raises:
@@ -280,9 +279,9 @@ class PostgresJobStore:
                     raise FailedPrecondition("another version of the document went live", reason="WRONG_STATE")
 
     async def publish(self, job: Job, publication: Publication) -> Published:
-        """Makes the version the live one and ends the job, all in one transaction.
+        """Makes the version live and ends the job, in one transaction.
 
-        Older versions lose their vectors at once; a sweep is queued for the rest of them.
+        Older versions lose their vectors at once; a sweep is queued for the rest.
         """
         try:
             async with under_tenant(self._pool, job, statement_seconds=_LONG_STATEMENT) as connection:
@@ -291,7 +290,7 @@ class PostgresJobStore:
             return Published.OTHER_SPACE
 
     async def fail(self, job: Job, error: IngestError) -> None:
-        """Marks the version as failed for good, removes what was staged, and ends the job. The live version stays."""
+        """Marks the version as permanently failed, removes staged data, and ends the job. The live version stays."""
         values = {"code": error.code.value, "message": error.message}
         async with self._holding(job, "version_failed", values, statement_seconds=_LONG_STATEMENT) as connection:
             await connection.execute(SQL["delete_chunks"], {**job_key(job), "first": 0})
@@ -299,12 +298,12 @@ class PostgresJobStore:
             await connection.execute(SQL["end_job"], {**job_key(job), "state": "failed"})
 
     async def retry(self, job: Job, *, delay_seconds: float, uncount: bool = False) -> None:
-        """Queues the job again.
+        """Requeues the job.
 
         Args:
             job: The job.
-            delay_seconds: Not before.
-            uncount: Whether the attempt doesn't count: it was broken off by us.
+            delay_seconds: The least delay.
+            uncount: Whether the attempt doesn't count, because it was interrupted by us.
         """
         first = "version_pending" if job.kind == "ingest" else "lock_version"
         async with self._holding(job, first, {}) as connection:
@@ -313,7 +312,7 @@ class PostgresJobStore:
             )
 
     async def put_back(self, job: Job, *, delay_seconds: float) -> bool:
-        """Queues a job again whose version's node is away, which `retry` can't; False where there are no nodes."""
+        """Requeues a job whose version's node is away, which `retry` can't do; False without nodes."""
         if guard_of(self._pool) is None:
             return False
         async with shared(self._pool, statement_seconds=_PUT_BACK_SECONDS) as connection:
@@ -321,7 +320,7 @@ class PostgresJobStore:
             return cursor.rowcount == 1
 
     async def live(self, job: Job) -> LiveVersion | None:
-        """Reads the job's version; None if it isn't the live one any more."""
+        """Reads the job's version; None if it is no longer live."""
         async with under_tenant(self._pool, job) as connection:
             result = await (await connection.execute(SQL["lock_live"], job_key(job))).fetchone()
             row = await (await connection.execute(SQL["version_to_ingest"], job_key(job))).fetchone()
@@ -332,14 +331,14 @@ class PostgresJobStore:
         return LiveVersion(title, None if row[6] is None else Space(row[6], row[7], row[8]), only_own)
 
     async def unembedded(self, job: Job, table: VectorTable, most: int) -> list[StoredChunk]:
-        """Reads chunks of the version, in order, that have no vector in a space."""
+        """Reads chunks of the version that have no vector in a space, in order."""
         async with under_tenant(self._pool, job) as connection:
             values = {**job_key(job), "most": most}
             cursor = await connection.execute(_with_table(SQL["unembedded"], table), values, binary=True)
             return [StoredChunk(*row) for row in await cursor.fetchall()]
 
     async def add_vectors(self, job: Job, table: VectorTable, chunk_ids: Sequence[int], vectors: Vectors) -> None:
-        """Stores vectors of a live version in a space; those that are there already stay."""
+        """Stores vectors of a live version in a space; existing ones stay."""
         async with self._holding(job, "lock_live", {}) as connection:
             rows = [
                 {**job_key(job), "chunk_id": chunk_id, "embedding": half_vector(vector)}
@@ -348,17 +347,17 @@ class PostgresJobStore:
             await connection.cursor().executemany(_with_table(SQL["insert_missing_vector"], table), rows)
 
     async def end_embedding(self, job: Job, tables: Sequence[VectorTable], *, failed: bool = False) -> None:
-        """Ends a job of the kind embed; from now on the organisation's searches may use these spaces."""
+        """Ends a job of kind embed; from now on the organisation's searches may use these spaces."""
         async with self._holding(job, "lock_version", {}) as connection:
             for table in tables:
                 await connection.execute(SQL["add_further_space"], {**job_key(job), "space_id": table.space_id})
             await connection.execute(SQL["end_job"], {**job_key(job), "state": "failed" if failed else "done"})
 
     async def sweep(self, job: Job) -> None:
-        """Forgets a superseded version: bytes, text, chunks. Does nothing to one that is live or may become so."""
+        """Removes a superseded version's bytes, text and chunks. Leaves a version alone that is or may become live."""
         async with self._holding(job, "lock_version", {}, statement_seconds=_LONG_STATEMENT) as connection:
             forgotten = (await connection.execute(SQL["forget_version"], job_key(job))).rowcount
-            if not forgotten:  # it is live after all; else the job is gone with the version
+            if not forgotten:  # it is live after all; otherwise the job was removed with the version
                 await connection.execute(SQL["end_job"], {**job_key(job), "state": "done"})
             elif is_spread(connection):
                 await connection.execute(SQL["delete_jobs"], job_key(job))
@@ -372,7 +371,7 @@ class PostgresJobStore:
     async def wake_ups(self) -> AsyncGenerator[None]:
         """Yields whenever jobs were queued, until the connection is lost (`Unavailable`)."""
         try:
-            # A connection of its own: listening would keep one of the pool's for ever.
+            # A separate connection, as listening would occupy one of the pool's for ever.
             connection = await psycopg.AsyncConnection.connect(make_conninfo(self._dsn, **_LISTENER), autocommit=True)
             async with connection:
                 await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(_CHANNEL)))
@@ -386,10 +385,10 @@ class PostgresJobStore:
     async def _holding(
         self, job: Job, first: str, values: dict[str, Any], *, statement_seconds: float = STATEMENT_SECONDS
     ) -> AsyncGenerator[Connection]:
-        """A transaction in which the job is surely this worker's: it begins with a statement on the version's row.
+        """A transaction in which this worker surely holds the job: it begins with a statement on the version's row.
 
         Raises:
-            LeaseLostError: It isn't any more, or the version was deleted; nothing is written.
+            LeaseLostError: It no longer does, or the version was deleted; nothing is written.
         """
         async with under_tenant(self._pool, job, statement_seconds=statement_seconds) as connection:
             await written(connection, first, {**job_key(job), **values})

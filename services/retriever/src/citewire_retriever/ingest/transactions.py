@@ -1,4 +1,4 @@
-"""Transactions of the ingest worker: under a job's tenant or without one; what the database refuses is never quoted."""
+"""Transactions of the ingest worker, under a job's tenant or without one. Refused rows are never quoted."""
 
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -40,7 +40,7 @@ async def shared(pool: Pool, *, statement_seconds: float = STATEMENT_SECONDS) ->
 
 @contextmanager
 def refused() -> Generator[None]:
-    """Keeps what the database says of rows that it refuses out of the log: it quotes them, and they hold content."""
+    """Keeps the database's messages about refused rows out of the log, as they quote content."""
     try:
         yield
     except psycopg.Error as exc:
@@ -53,7 +53,7 @@ def refused() -> Generator[None]:
 async def own_embedding(connection: Connection, tenant: Tenant) -> tuple[OwnEmbedding | None, bool]:
     """Reads the tenant's own embedding provider, user first, and whether the organisation demands one.
 
-    The gateway's schema may not be there: then there are none.
+    Without the gateway's schema there are none.
     """
     there = await (await connection.execute(_SQL["has_embedding_providers"])).fetchone()
     if there is None or not there[0]:

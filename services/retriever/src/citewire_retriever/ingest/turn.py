@@ -1,4 +1,4 @@
-"""A job's turn: how long it may have its slot while others wait, and what it costs its organisation."""
+"""A job's turn: how long it may keep its slot while others wait, and its cost to its organisation."""
 
 import asyncio
 import time
@@ -8,20 +8,20 @@ from typing import Final, TypeVar
 _T = TypeVar("_T")
 
 _SECONDS_PER_TOKEN: Final = 1 / 3000
-"""CPU that embedding a token takes, about, on two cores in fp32 (docs/benchmarks.md)."""
+"""Approximate CPU seconds for embedding a token, on two cores in fp32 (docs/benchmarks.md)."""
 
 _TURNS_PER_READING: Final = 2.0
 
 
 class Turn:
-    """One turn of one job. What it spends is counted in seconds of CPU, and not in time that it waited for others."""
+    """One turn of one job. Its cost is counted in CPU seconds, without time spent waiting for others."""
 
     def __init__(self, seconds: float, is_waited_for: Callable[[], Awaitable[bool]]) -> None:
         """Begins.
 
         Args:
             seconds: How long it may take while others wait.
-            is_waited_for: Whether they do.
+            is_waited_for: Whether others wait.
         """
         self.spent = 0.0
         """Seconds of work so far."""
@@ -30,7 +30,7 @@ class Turn:
         self._began = time.monotonic()
 
     def read(self, seconds: float) -> None:
-        """Counts the computing that reading the file took. It isn't done again for little."""
+        """Counts the CPU time for reading the file, and extends the turn so that it isn't repeated for little gain."""
         self.spent += seconds
         self._least = max(self._least, _TURNS_PER_READING * seconds)
 
@@ -39,7 +39,7 @@ class Turn:
         self.spent += tokens * _SECONDS_PER_TOKEN
 
     async def compute(self, work: Callable[[], _T]) -> _T:
-        """Computes beside the event loop, and counts that."""
+        """Computes outside the event loop, and counts the time."""
 
         def run_timed() -> tuple[_T, float]:
             began = time.thread_time()
@@ -51,5 +51,5 @@ class Turn:
         return result
 
     async def is_over(self) -> bool:
-        """Says whether the slot is another's now."""
+        """Whether the slot should be passed on."""
         return time.monotonic() - self._began >= self._least and await self._is_waited_for()

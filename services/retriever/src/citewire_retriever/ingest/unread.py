@@ -1,4 +1,4 @@
-"""Formats that aren't read: what a file is by its first bytes, and what to do instead."""
+"""Unsupported formats: how they are recognised by their first bytes, and what to do instead."""
 
 import re
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ _BINARY: Final[tuple[tuple[re.Pattern[bytes], str, str], ...]] = tuple(
         (rb"MZ.{4}\0\0|\xca\xfe\xba\xbe\0|\0asm", "a program", "upload its source code or documentation"),
     )
 )
-"""How files begin, what they are, and what to do."""
+"""First bytes of files, what they are, and what to do."""
 _PARTS: Final[tuple[tuple[re.Pattern[bytes], str, str], ...]] = tuple(
     (re.compile(pattern), kind, advice)
     for pattern, kind, advice in (
@@ -54,7 +54,7 @@ _PARTS: Final[tuple[tuple[re.Pattern[bytes], str, str], ...]] = tuple(
         (rb"FixedDocSeq(?:uence)?\.fdseq|FixedDocumentSequence\.fdseq", "an XPS document", _AS_PDF),
     )
 )
-"""Names of members of packages as Office writes them."""
+"""Names of members in Office's packages."""
 _IS_OFFICE: Final = b"[Content_Types].xml"
 _STATED: Final = {
     "graphics": "drawing",
@@ -70,7 +70,7 @@ _MOST_NOISE: Final = 0.01
 
 
 def refuse_binary(head: bytes) -> None:
-    """Says what a file that no text begins like is, if it is known. Raises IngestError: UNSUPPORTED_FORMAT."""
+    """Recognises known files that can't be text. Raises IngestError: UNSUPPORTED_FORMAT."""
     for magic, kind in BINARY_MAGIC:
         if head.startswith(magic):
             raise _unsupported(kind, "" if magic != OLE else "save it as .docx, .xlsx, .pptx or PDF and upload that")
@@ -80,11 +80,11 @@ def refuse_binary(head: bytes) -> None:
 
 
 def refuse_package(members: Sequence[bytes], stated: str) -> None:
-    """Says what a ZIP package of a kind that isn't read is, so that it isn't read as an archive of its parts.
+    """Recognises unsupported ZIP packages, so that they aren't read as archives of their parts.
 
     Args:
-        members: Names of the first of its members.
-        stated: The media type that it says it has; empty if it says none.
+        members: Names of its first members.
+        stated: The media type that it states; empty if none.
 
     Raises:
         IngestError: UNSUPPORTED_FORMAT.
@@ -101,11 +101,11 @@ def refuse_package(members: Sequence[bytes], stated: str) -> None:
 
 
 def refuse_noise(head: bytes, *, is_named: bool) -> None:
-    """Refuses what is no text by its first bytes.
+    """Refuses files that aren't text by their first bytes.
 
     Args:
-        head: Of the file.
-        is_named: Whether its name says that it is text.
+        head: The file's first bytes.
+        is_named: Whether its name suggests text.
 
     Raises:
         IngestError: UNSUPPORTED_FORMAT.

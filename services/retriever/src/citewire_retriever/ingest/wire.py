@@ -1,6 +1,6 @@
-"""Parsed documents, and places in them, as JSON values, for the way from the parsing process to the one that has asked.
+"""Parsed documents, and places in them, as JSON values, sent from the parsing process to its caller.
 
-JSON and not pickle: that process reads what strangers send, and its answers must not be able to run code here.
+JSON rather than pickle: that process reads untrusted files, and its answers must not be able to run code here.
 """
 
 import re
@@ -18,10 +18,10 @@ from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedD
 from citewire_retriever.ingest.tabular import TableQueryError
 
 PREFIX_BYTES = 8
-"""Length of the big-endian number of bytes before each answer."""
+"""Size of the big-endian length before each answer."""
 
 MOST_PLACE_CHARS = 255
-"""Longest text in a place, in code points; parsers keep to it."""
+"""Longest text in a place, in code points; parsers observe it."""
 
 _MEDIA_TYPE_CHARS = 255
 _REFUSAL_CHARS = 1000
@@ -44,7 +44,7 @@ def encode_document(document: ParsedDocument) -> dict[str, Any]:
 
 
 def decode_document(values: dict[str, Any], limits: ParseLimits) -> ParsedDocument:
-    """The document again, however hostile the process has become that sent it.
+    """Decodes a document, even from a hostile process.
 
     Raises:
         KeyError, TypeError, ValueError: It isn't one, or is larger than the limits.
@@ -67,7 +67,7 @@ def decode_document(values: dict[str, Any], limits: ParseLimits) -> ParsedDocume
 
 
 def decode_tables(values: dict[str, Any], kind: type[_Message]) -> _Message:
-    """What a process said about tables, however hostile it has become.
+    """Decodes an answer about tables, even from a hostile process.
 
     Raises:
         TableQueryError: It refused.
@@ -92,7 +92,7 @@ def encode_boxes(pages: list[PageBoxes]) -> list[Any]:
 
 
 def decode_boxes(values: list[Any], count: int) -> list[PageBoxes]:
-    """So many pages' boxes again; as hostile, and raising, as `decode_document`."""
+    """Decodes the boxes of `count` pages, like `decode_document`, errors included."""
     pages = [
         PageBoxes(_length(width), _length(height), tuple(Box(*map(_length, box)) for box in boxes))
         for width, height, boxes in values
@@ -127,14 +127,14 @@ def _encode_block(block: Block) -> list[Any]:
 
 
 class _BlockDecoder:
-    """Reads blocks, and checks what others rely on: spans in order, inside of what is around them, and not too many."""
+    """Reads blocks, and checks their invariants: spans in order, within their parents, and not too many."""
 
     def __init__(self, limits: ParseLimits) -> None:
         self.left = 2 * limits.max_blocks  # with children
         self.chars = 4 * limits.max_chars
 
     def decode(self, rows: list[list[Any]], start: int, end: int) -> tuple[Block, ...]:
-        """Blocks between two places of the text."""
+        """Blocks between two positions of the text."""
         blocks: list[Block] = []
         for row in rows:
             block = self._block(row)
@@ -166,7 +166,7 @@ class _BlockDecoder:
 
 def _place(values: dict[str, Any]) -> Place:
     for value in values.values():
-        # Numbers and short texts: its only other member, its boxes, no parser sets.
+        # Numbers and short texts; its only other member, boxes, isn't set by parsers.
         if isinstance(value, str) and len(value) <= MOST_PLACE_CHARS:
             _string(value)
         else:
@@ -175,7 +175,7 @@ def _place(values: dict[str, Any]) -> Place:
 
 
 def decode_position(values: Sequence[Any] | None) -> SheetPosition | None:
-    """A position in a long table again; raises as `decode_document`."""
+    """Decodes a position in a long table; raises as `decode_document`."""
     if values is None:
         return None
     offset, row, delimiter, quoted, names, quote, escape = values
@@ -210,5 +210,5 @@ def _length(value: object) -> float:
 
 
 def _same_length(text: str) -> str:
-    """Text without NUL; spans into it stay right."""
+    """Text without NUL; spans into it stay valid."""
     return text.replace("\0", " ")

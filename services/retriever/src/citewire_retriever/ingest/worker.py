@@ -1,4 +1,4 @@
-"""The worker: takes jobs, keeps its leases alive, and decides what a failed attempt means."""
+"""The worker: takes jobs, renews its leases, and decides how to handle failed attempts."""
 
 import asyncio
 import os
@@ -34,18 +34,18 @@ from citewire_retriever.ingest.turn import Turn
 log = get_logger(__name__)
 _tracer: Final = get_tracer(__name__)
 
-# The first of which there is one is taken: what somebody waits for, before what nobody does.
+# In order of priority: jobs that somebody waits for come first.
 _KINDS: Final[tuple[JobKind, ...]] = ("ingest", "embed", "sweep", "backfill")
-# By loops of their own: a model takes seconds, and no upload is to wait for it.
+# In separate loops: a model takes seconds, and uploads shouldn't wait for it.
 _ENRICHMENT_KINDS: Final[tuple[JobKind, ...]] = ("enrich",)
 _RELEASE_SECONDS: Final = 5.0
 _PRESENT_SECONDS: Final = 1.0
-"""How long an organisation's share of the slots stays free for its next job."""
+"""Seconds that an organisation's share of the slots is reserved for its next job."""
 
 
 @dataclass(slots=True)
 class _Work:
-    """A job that this worker is on."""
+    """A job in progress."""
 
     job: Job
     task: asyncio.Task[str]
@@ -53,7 +53,7 @@ class _Work:
 
 
 class Worker:
-    """Works on jobs until it is told to stop."""
+    """Works on jobs until told to stop."""
 
     def __init__(
         self,
@@ -63,29 +63,29 @@ class Worker:
         backfill: Backfill | None = None,
         enrichment: Enrichment | None = None,
     ) -> None:
-        """Takes what it works with; all of it stays open while `run` runs.
+        """Takes its dependencies, which must stay open while `run` runs.
 
-        Without `backfill` or `enrichment` there is none.
+        Without `backfill` or `enrichment`, it does none.
         """
         self._store = store
         self._pipeline = pipeline
         self._settings = settings
         self._backfill = backfill
         self._enrichment = enrichment
-        # Half of the loops stay free for uploads, if there is more than one.
+        # If there is more than one loop, half are reserved for uploads.
         self._backfilling = asyncio.Semaphore(max(1, settings.concurrency // 2))
-        # Unique also if containers of one name follow one another; nobody parses it.
+        # Unique even for successive containers of the same name; it is never parsed.
         self._name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._works: list[_Work] = []
-        # The kept slot is beyond these.
+        # The reserved slot is in addition to these.
         self._shares = FairShares(settings.concurrency, _at_its_share, linger_seconds=_PRESENT_SECONDS, beyond=True)
         self._left_out = False
-        self._spent: defaultdict[str, float] = defaultdict(float)  # seconds that nobody was charged for yet
+        self._spent: defaultdict[str, float] = defaultdict(float)  # seconds not charged yet
         self._wake = asyncio.Event()
         self._claiming = asyncio.Lock()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Works until `stop` is set; then the jobs in work are given back at once, for others to take."""
+        """Works until `stop` is set; then running jobs are returned to the queue at once."""
         metrics.init(IngestCode, enrichment_sources=EnrichmentSource, enrichment_codes=EnrichmentCode)
         loops: list[Callable[[], Awaitable[None]]] = [self._listen, self._renew, self._expire, self._measure]
         loops += [partial(self._serve, partial(self._serve_one, _KINDS))] * self._settings.concurrency
@@ -108,9 +108,9 @@ class Worker:
         log.info("worker_stopped")
 
     async def _serve(self, serve_one: Callable[[], Awaitable[bool]]) -> None:
-        """One of the slots: a job after another."""
+        """One of the slots: works on one job after another."""
         while True:
-            # Taken before asking: a job that is queued right after the answer isn't slept over.
+            # Taken before asking, so that a job queued right after the answer isn't missed.
             wake = self._wake
             try:
                 if await serve_one():
@@ -122,7 +122,7 @@ class Worker:
                     await wake.wait()
 
     def _idle_seconds(self) -> float:
-        """How long to sleep if nobody wakes: less if the backfill's rate allows more before."""
+        """Seconds to sleep unless woken: less if the backfill's rate allows work earlier."""
         until_backfill = 0.0 if self._backfill is None else self._backfill.wait_seconds()
         return min(self._settings.poll_seconds, until_backfill or self._settings.poll_seconds)
 
@@ -131,7 +131,7 @@ class Worker:
         for kind in kinds:
             async with AsyncExitStack() as stack:
                 if kind == "backfill":
-                    # Not locked: then this doesn't wait.
+                    # Not locked, so this doesn't wait.
                     if self._backfill is None or self._backfill.wait_seconds() > 0 or self._backfilling.locked():
                         continue
                     await stack.enter_async_context(self._backfilling)
@@ -140,12 +140,12 @@ class Worker:
         return False
 
     async def _serve_small(self) -> bool:
-        """The kept slot: a small file, of an organisation that has nothing in work."""
+        """The reserved slot: small files of organisations with no running job."""
         return await self._claim("ingest", self._settings.small_bytes)
 
     async def _claim(self, kind: JobKind, most_bytes: int | None = None) -> bool:
         """Claims a job and works on it; False if there is none."""
-        # One after the other: each sees what the one before took, as nothing is awaited until a job is among the works.
+        # One at a time, so that each sees what the previous one took: a claimed job is registered before any await.
         async with self._claiming:
             await self._charge()
             full = () if kind in _ENRICHMENT_KINDS else self._full()
@@ -165,16 +165,16 @@ class Worker:
         return True
 
     def _full(self) -> list[str]:
-        """Organisations that have their share of the slots: all but the kept one while no other has lately had any."""
+        """Organisations that have their share of the slots: all but the reserved one if no other had a job lately."""
         present = {work.job.tenant.org_id for work in self._works if work.job.kind not in _ENRICHMENT_KINDS}
         return [org_id for org_id in present if not self._shares.has_room(org_id)]
 
     def _slot(self, job: Job) -> AbstractContextManager[object]:
-        """Counts a job against its organisation's share; `_full` has seen to it that there is room."""
+        """Counts a job against its organisation's share; `_full` has ensured that there is room."""
         return nullcontext() if job.kind in _ENRICHMENT_KINDS else self._shares.hold_now(job.tenant.org_id)
 
     async def _charge(self) -> None:
-        """Charges organisations for what was done for them."""
+        """Charges organisations for the work done for them."""
         if self._spent:
             spent, self._spent = self._spent, defaultdict(float)
             await self._store.charge(spent)
@@ -191,7 +191,7 @@ class Worker:
             await asyncio.sleep(min(self._settings.poll_seconds, self._settings.backfill_seconds))
 
     async def _work_on(self, job: Job) -> None:
-        """Works on a job as long as its lease holds."""
+        """Works on a job while its lease lasts."""
         with _as_tenant(job), self._slot(job):
             work = _Work(job, asyncio.create_task(self._attempt(job), name=f"ingest-{job.job_id}"))
             self._works.append(work)
@@ -203,7 +203,7 @@ class Worker:
                     outcome = work.task.result()
             except asyncio.CancelledError:
                 await end(work.task)
-                if not work.task.cancelled():  # it ended in the same moment
+                if not work.task.cancelled():  # it ended at the same moment
                     outcome = work.task.result()
                 elif not work.lost:
                     outcome = "released"
@@ -215,16 +215,16 @@ class Worker:
                 metrics.JOBS.labels(job.kind, outcome).inc()
                 if outcome == "lost":
                     log.warning("lease_lost", **_names(job))
-        if self._left_out:  # an idle slot may take what it had to leave before
+        if self._left_out:  # an idle slot may take a job that it had to leave before
             self._left_out = False
             self._wake_up()
 
     async def _attempt(self, job: Job) -> str:
-        """Makes an attempt and ends the job, or queues it again; returns how it ended."""
+        """Makes an attempt, then ends or requeues the job; returns the outcome."""
         try:
             return "done" if await self._run_charged(job) else "passed_on"
         except LeaseLostError:
-            # It may be the version alone that is gone or superseded: whoever takes the job next ends it.
+            # Possibly only the version is gone or superseded: whoever claims the job next ends it.
             await self._release(job, uncount=False)
             return "lost"
         except EnrichmentError as error:
@@ -280,7 +280,7 @@ class Worker:
     async def _run_backfill(self, job: Job, turn: Turn) -> None:
         if self._backfill is None:
             raise Internal("this worker doesn't backfill", reason="INTERNAL")
-        if job.attempt > self._settings.max_claims:  # it kills whoever takes it
+        if job.attempt > self._settings.max_claims:  # it crashes every worker that claims it
             await self._backfill.give_up(job)
             log.error("backfill_given_up", attempt=job.attempt, **_names(job))
             return
@@ -293,9 +293,9 @@ class Worker:
             await self._enrichment.enrich(job, turn)
 
     async def _end(self, job: Job, ending: Awaitable[None], outcome: str) -> str:
-        """Ends an attempt. If the database can't be told, the lease passes and the job is taken up again.
+        """Ends an attempt. If the database can't be reached, the lease expires and the job is claimed again.
 
-        Where only the version's node is away, the queue is there: the job goes back at once.
+        If only the version's node is away, the job is requeued at once.
         """
         try:
             await ending
@@ -314,9 +314,9 @@ class Worker:
         log.info("ingest_failed", code=error.code.value, **_names(job))
 
     async def _fail_enrichment(self, job: Job, error: Exception) -> None:
-        """Says why a document isn't enriched, and tries again what may pass; a budget may for ever."""
+        """Records why a document isn't enriched, and retries temporary failures; a refusing budget without limit."""
         if self._enrichment is None:
-            raise LeaseLostError  # nobody else claims such jobs here
+            raise LeaseLostError  # no other worker claims such jobs here
         settings = self._settings
         if isinstance(error, CitewireError) and error.reason == BUDGET_EXCEEDED:
             delay = settings.enrich_again_seconds
@@ -334,7 +334,7 @@ class Worker:
             return
         passing = is_passing(error)
         settings = self._settings
-        # What the database can't do now it can do when it is back, however long that takes.
+        # Work that fails for lack of the database succeeds when it is back, however long that takes.
         patient = isinstance(error, CitewireError) and error.reason == "DATABASE_UNAVAILABLE"
         aged = not patient and job.age_seconds > settings.give_up_seconds
         given_up = aged if passing else job.attempt >= settings.max_attempts
@@ -354,7 +354,7 @@ class Worker:
         await self._store.retry(job, delay_seconds=delay)
 
     async def _release(self, job: Job, *, uncount: bool = True) -> None:
-        """Gives a job back, if it is still ours. If that fails, its lease passes soon enough."""
+        """Returns a job to the queue if it is still ours. If that fails, its lease expires soon enough."""
         with suppress(LeaseLostError, CitewireError, TimeoutError):
             async with asyncio.timeout(_RELEASE_SECONDS):
                 await self._store.retry(job, delay_seconds=0, uncount=uncount)
@@ -374,7 +374,7 @@ class Worker:
         self._wake = asyncio.Event()
 
     async def _renew(self) -> None:
-        """Keeps the leases alive; a job whose lease is gone is dropped at once."""
+        """Renews the leases; a job that has lost its lease is dropped at once."""
         await asyncio.sleep(self._settings.lease_seconds / 3)
         await asyncio.gather(*map(self._renew_lease, self._works))
 
@@ -389,7 +389,7 @@ class Worker:
             work.task.cancel()
 
     async def _expire(self) -> None:
-        """Takes jobs back from workers that went silent."""
+        """Requeues jobs of workers that went silent."""
         try:
             count = await self._store.requeue_expired()
         except CitewireError as error:
@@ -416,7 +416,7 @@ async def _forever(loop: Callable[[], Awaitable[None]]) -> None:
 
 @contextmanager
 def _as_tenant(job: Job) -> Generator[None]:
-    """Makes the job's tenant and the upload's request id the current ones."""
+    """Sets the job's tenant and the upload's request id as current."""
     with use_tenant(job.tenant), use_request_id(job.trace_context.get(REQUEST_ID_KEY, "")):
         yield
 

@@ -1,4 +1,4 @@
-"""What of an HTML page is visible text."""
+"""The visible text of an HTML page."""
 
 import re
 

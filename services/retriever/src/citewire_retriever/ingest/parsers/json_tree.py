@@ -1,4 +1,4 @@
-"""JSON and JSON Lines as a tree that knows its lines, read in time that grows with the file's length."""
+"""JSON and JSON Lines as a tree with line numbers, read in linear time."""
 
 import json
 import re
@@ -22,7 +22,7 @@ class NotJsonError(Exception):
 
 
 def read_json(text: str, limits: ParseLimits, *, many: bool = False) -> Node:
-    """Reads one value; or any number one after the other, which are the elements of the root.
+    """Reads one value, or several in a row, which become the root's elements.
 
     Raises:
         NotJsonError: The text has another syntax.
@@ -32,7 +32,7 @@ def read_json(text: str, limits: ParseLimits, *, many: bool = False) -> Node:
 
 
 def key_step(key: str) -> str:
-    """What a key adds to a path."""
+    """The step of a path that a key adds."""
     return f".{key}" if _PLAIN_KEY.fullmatch(key) else f"[{json.dumps(key, ensure_ascii=False)}]"
 
 
@@ -40,7 +40,7 @@ class _Reader:
     def __init__(self, text: str, limits: ParseLimits) -> None:
         self.text = text
         self.limits = limits
-        # All of a file without line ends is on line 1: that says nothing.
+        # In a file without line ends everything is on line 1, which tells a reader nothing.
         self.lines = LineIndex(text) if "\n" in text.strip() else None
         self.values = 0
 
@@ -60,7 +60,7 @@ class _Reader:
         return root.children[0]
 
     def _value(self, position: int, node: Node, depth: int) -> tuple[Node, int]:
-        """Reads the value that starts here into a node; returns it, and where it ends. `depth` bounds the recursion."""
+        """Reads the value that starts here; returns its node and end. `depth` bounds the recursion."""
         text = self.text
         self.values += 1
         check_blocks(self.values // _VALUES_PER_BLOCK, self.limits)
@@ -84,7 +84,7 @@ class _Reader:
         return node, position
 
     def _children(self, position: int, node: Node, closing: str, depth: int) -> int:
-        """Reads members or elements up to behind the closing sign."""
+        """Reads members or elements through the closing bracket."""
         text = self.text
         position = self._skip(position)
         if text.startswith(closing, position):
@@ -112,7 +112,7 @@ class _Reader:
             position = self._skip(position + 1)
 
     def _end_of_nested(self, position: int) -> int:
-        """Where an object or list ends, without looking at what it holds."""
+        """The end of an object or list, found without reading its content."""
         depth = 0
         while match := _SIGN.search(self.text, position):
             sign, position = match.group(), match.end()

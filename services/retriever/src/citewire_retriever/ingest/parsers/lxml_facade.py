@@ -1,4 +1,4 @@
-"""The few parts of lxml that are used, with types: lxml ships none, so the checker would know nothing of them."""
+"""The few parts of lxml that are used, with types, since lxml ships none."""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -32,7 +32,7 @@ class Element(Protocol):
         ...
 
     def clear(self) -> None:
-        """Takes away all that is in it."""
+        """Removes all its content."""
         ...
 
     def __getitem__(self, index: int) -> "Element":
@@ -40,7 +40,7 @@ class Element(Protocol):
         ...
 
     def __delitem__(self, index: int) -> None:
-        """Takes a child away."""
+        """Removes a child."""
         ...
 
     def __iter__(self) -> Iterator["Element"]:
@@ -53,7 +53,7 @@ class Element(Protocol):
 
 
 class Walk(Protocol):
-    """A walk over a tree: ("start" | "end", element); flat, so that deep nesting costs no stack."""
+    """A walk over a tree: ("start" | "end", element). It isn't recursive, so deep nesting costs no stack."""
 
     def __iter__(self) -> Iterator[tuple[str, Element]]:
         """The walk itself."""
@@ -72,14 +72,14 @@ _etree = import_module("lxml.etree")
 _XML = {"resolve_entities": False, "no_network": True, "remove_comments": True, "remove_pis": True}
 
 XmlError = cast("type[Exception]", _etree.XMLSyntaxError)
-"""What broken XML raises, and XML beyond the library's limits: 256 levels, 10 MB of text in a row."""
+"""Raised for broken XML and for XML beyond the library's limits: 256 levels, 10 MB of consecutive text."""
 
 
 def parse_html(data: bytes) -> Element | None:
     """Parses UTF-8 HTML, however broken; None if it holds no element. Nothing is ever fetched.
 
     Raises:
-        IngestError: CORRUPT if it passes the library's limits (2048 levels): what follows would be lost in silence.
+        IngestError: CORRUPT if it exceeds the library's limits (2048 levels), as the rest would be lost silently.
     """
     parser = _etree.HTMLParser(
         encoding="utf-8", recover=True, no_network=True, remove_comments=True, remove_pis=True, huge_tree=True
@@ -104,5 +104,5 @@ def parse_xml(data: bytes) -> Element:
 
 
 def iterate_xml(stream: IO[bytes]) -> Iterator[tuple[str, Element]]:
-    """Parses XML as it comes: ("start" | "end", element); as, and raising, as `parse_xml`."""
+    """Parses XML as it arrives: ("start" | "end", element). Otherwise like `parse_xml`, errors included."""
     return cast("Iterator[tuple[str, Element]]", _etree.iterparse(stream, events=("start", "end"), **_XML))

@@ -1,4 +1,4 @@
-"""E-mails (EML): who wrote what to whom, the text, and the attachments that can be read as parts of the document."""
+"""E-mails (EML): the main headers, the text, and readable attachments as parts of the document."""
 
 import re
 from collections.abc import Iterator
@@ -25,10 +25,10 @@ from citewire_retriever.ingest.parsers.tnef import is_wrapped, unwrap
 
 MEDIA_TYPE: Final = "message/rfc822"
 HEADER_CHARS: Final = 4_000
-"""Of a header, what is read: parsing one that its sender made up takes time that grows faster than its length."""
+"""Characters of a header that are read: parsing a malicious one takes more than linear time."""
 _MOST_ATTACHMENTS: Final = 100
 _MOST_NESTED: Final = 3
-"""Messages within messages that are read."""
+"""Levels of messages within messages that are read."""
 _NAME_CHARS: Final = 100
 _SHOWN: Final = ("From", "To", "Cc", "Date", "Subject")
 _KNOWN: Final = (*_SHOWN, "Received", "Return-Path", "MIME-Version", "Message-ID", "Content-Type")
@@ -44,11 +44,11 @@ _SIGNATURES: Final = frozenset(
 _LONG: Final = 1500
 """Characters."""
 _FULLER: Final = 3
-"""How many times as long as the plain text that of the HTML is, where the plain one only says that there is another."""
+"""If the HTML's text is this many times longer, the plain text is assumed to be only a pointer to it."""
 
 
 class _BoundedPolicy(EmailPolicy):
-    """Reads headers up to a length, and in UTF-8 where they aren't ASCII."""
+    """Reads headers up to a length limit, and decodes those that aren't ASCII as UTF-8."""
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         name, value = super().header_source_parse(sourcelines)
@@ -56,7 +56,7 @@ class _BoundedPolicy(EmailPolicy):
 
 
 POLICY: Final = _BoundedPolicy()
-"""How the headers of any message are read."""
+"""The policy for reading any message's headers."""
 
 
 @dataclass(slots=True)
@@ -75,10 +75,10 @@ def parse_mail(data: bytes | mmap, inside: Inside) -> ParsedDocument:
     """Parses an e-mail.
 
     Its subject is the title. Sender, receivers, date and subject are the first paragraph, with the names of the
-    attachments; then comes the plain text, with that of the HTML below it where the plain one is missing
-    or only a hint at it. Quoted lines keep their `>`, and what is forwarded or answered below a line that says so is a
-    section of that name. An attachment that can be read is a section with its own places, and its name as their `part`;
-    others are named as not read.
+    attachments. The plain text follows, and the HTML's text below it where the plain one is missing or only
+    points to it. Quoted lines keep their `>`. A forwarded or answered message becomes a section named by the line that
+    introduces it. A readable attachment is a section with its own places and its name as their `part`; others are
+    listed as not read.
 
     Args:
         data: The file.
@@ -102,7 +102,7 @@ def read_message(data: bytes | mmap) -> EmailMessage:
 
 
 def render_mail(message: EmailMessage, inside: Inside, media_type: str) -> ParsedDocument:
-    """A message as `parse_mail` has it. Raises IngestError: EMPTY, TOO_LARGE."""
+    """Renders a message as `parse_mail` does. Raises IngestError: EMPTY, TOO_LARGE."""
     writer = _Writer(inside)
     writer.write(message, "", 0)
     if not writer.builder.blocks:
@@ -119,7 +119,7 @@ class _Writer:
         self.attachments = 0
 
     def write(self, message: EmailMessage, part: str, depth: int) -> None:
-        """Writes a message; `part` is its name where it is an attachment of another."""
+        """Writes a message; `part` is its name if it is attached to another."""
         place = Place(part=part) if part else Place()
         contents = contents_of(message)
         self._unwrap(contents)
@@ -137,7 +137,7 @@ class _Writer:
         for text in contents.plain:
             self._text(text, place, 2 * depth + 1)
         plain = sum(len(text.strip()) for text in contents.plain)
-        # A long text is no mere hint at the other one, which needn't be read then.
+        # A long plain text isn't just a pointer to the HTML, which then needn't be read.
         texts = contents.html if plain < _LONG else []
         pages = [page for text in texts if (page := self._page(text)) is not None]
         if sum(len(page.text) for page in pages) > _FULLER * plain:
@@ -147,7 +147,7 @@ class _Writer:
             self._attachment(name, data, media_type, depth)
 
     def _unwrap(self, contents: Contents) -> None:
-        """Puts what Outlook wrapped (winmail.dat) in the place of its wrapping."""
+        """Replaces Outlook's wrapper (winmail.dat) by its content."""
         attachments: list[tuple[str, bytes | EmailMessage, str]] = []
         for name, data, media_type in contents.attachments:
             if not isinstance(data, bytes) or not is_wrapped(data):
@@ -178,7 +178,7 @@ class _Writer:
             self.write(data, name, depth + 1)
 
     def _read(self, data: bytes | EmailMessage, name: str, media_type: str) -> ParsedDocument | None:
-        """A file that is attached; None if it can't be read, whatever the reason."""
+        """An attached file's document; None if it can't be read, whatever the reason."""
         if isinstance(data, EmailMessage):
             return None
         try:
@@ -189,7 +189,7 @@ class _Writer:
             return None
 
     def _page(self, text: str) -> ParsedDocument | None:
-        """A text in HTML as a page; None if it has no words, as a picture has none."""
+        """An HTML text as a page; None if it has no words, for example only a picture."""
         try:
             return parse_html_page(text, self.builder.limits)
         except IngestError as error:
@@ -198,7 +198,7 @@ class _Writer:
             return None
 
     def _text(self, text: str, place: Place, level: int) -> None:
-        """Writes plain text; where another message begins in it, a section does."""
+        """Writes plain text; a message quoted in it starts a section."""
         start = position = 0
         while position < len(text):
             newline = text.find("\n", position)
@@ -222,14 +222,14 @@ class _Writer:
 
 
 def _without_lines(document: ParsedDocument) -> ParsedDocument:
-    """A text whose lines are nobody's: those of a message aren't those of its file."""
+    """A text without line numbers: a message's lines aren't those of its file."""
     for block in document.blocks:
         block.place.Clear()
     return document
 
 
 def contents_of(message: EmailMessage) -> Contents:
-    """What a message holds, whatever its parts are nested in."""
+    """A message's content, however its parts are nested."""
     contents = Contents()
     for part in _leaves(message):
         media_type = part.get_content_type()
@@ -267,7 +267,7 @@ def _leaves(message: EmailMessage) -> Iterator[EmailMessage]:
 def _file_name(part: EmailMessage) -> str:
     try:
         name = part.get_filename() or ""
-    except (HeaderParseError, ValueError, LookupError, AttributeError, IndexError):  # what made-up headers raise
+    except (HeaderParseError, ValueError, LookupError, AttributeError, IndexError):  # raised for malformed headers
         name = ""
     name = one_line(clean(name)).replace("\\", "/").rpartition("/")[2]
     stem, dot, suffix = name.rpartition(".")
@@ -279,7 +279,7 @@ def header_of(message: EmailMessage, name: str) -> str:
     try:
         return clean(str(message.get(name, "")))
     except (HeaderParseError, ValueError, LookupError, AttributeError, IndexError, RecursionError):
-        return ""  # what made-up headers raise
+        return ""  # raised for malformed headers
 
 
 def _decoded(part: EmailMessage, data: bytes) -> str:

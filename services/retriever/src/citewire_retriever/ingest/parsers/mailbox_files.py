@@ -1,4 +1,4 @@
-"""The messages of a mailbox (MBOX): each as a file, named by its subject."""
+"""The messages of a mailbox (MBOX), each as a file named by its subject."""
 
 import io
 import re

@@ -23,7 +23,7 @@ from citewire_retriever.ingest.parsers.tables import Cell, Grid
 
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\n(?:.*\n){0,200}?(?:\1|\.\.\.)[ \t]*(?:\n|\Z)")
 _FRONT_TITLE = re.compile(r"""^title\s*[:=]\s*(?:"([^"\n]+)"|'([^'\n]+)'|([^\n]+?))\s*$""", re.M)
-# Of a heading's markup, many times what its label keeps: links are cut away. Reading all could take minutes.
+# Many times a label's length, as links are removed from a heading's markup. Reading all of it could take minutes.
 _INLINE_LIMIT = 20 * LABEL_LIMIT
 _MARKUP = re.compile(r"[\\`*_\[\]<>&!]")
 _KINDS = {"fence": BlockKind.CODE, "code_block": BlockKind.CODE}
@@ -33,7 +33,7 @@ _LISTS = {"bullet_list_open", "ordered_list_open"}
 def parse_markdown(text: str, limits: ParseLimits) -> ParsedDocument:
     """Parses decoded Markdown.
 
-    Front matter is a paragraph of its own, and names the title; else the first heading does if its level is 1.
+    Front matter is a separate paragraph and supplies the title; otherwise a first heading of level 1 does.
 
     Raises:
         IngestError: TOO_LARGE.
@@ -59,9 +59,9 @@ class _Reader:
         self.lines = LineIndex(text)
         self.blocks: list[Block] = []
         self.tables: list[list[tuple[tuple[int, int], list[str]]]] = []
-        """Spans and cells of their rows, as they are written."""
+        """Spans and cells of their rows, as written."""
         self.heads: list[tuple[int, int]] = []
-        """Heads of tables, whose words are in every row."""
+        """Spans of table heads, whose words are repeated in every row."""
         # Inline markup is only read for headings and cells: it would be most of the parser's work.
         self.markdown = MarkdownIt("commonmark").enable("table").disable("inline")
         self.inline = MarkdownIt("commonmark")
@@ -143,7 +143,7 @@ class _Reader:
                 self._add(Block(BlockKind.ROW, *span, place=Place(start_line=line, end_line=line), text=text))
 
     def cell(self, content: str, *, head: bool) -> Cell:
-        """A cell without its markup, on one line; HTML stays in it, and makes it no number."""
+        """A cell without its markup, on one line; HTML is kept, so such a cell isn't a number."""
         if len(content) > _INLINE_LIMIT or not _MARKUP.search(content):
             return Cell(content, head)
         children = self.inline.parseInline(content)[0].children or []
@@ -152,7 +152,7 @@ class _Reader:
         return Cell(one_line(_joined(children)), head)
 
     def _fill_gaps(self) -> None:
-        """Text that the parser swallows (link definitions) becomes paragraphs, so that no word is lost."""
+        """Adds text that the parser drops (link definitions) as paragraphs, so that no word is lost."""
         filled: list[Block] = []
         position = 0
         known = [(block.start, block.end, block) for block in self.blocks]

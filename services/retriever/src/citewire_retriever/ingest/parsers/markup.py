@@ -1,7 +1,7 @@
 """reStructuredText, AsciiDoc and Org: the stored text is the file; headings are sections, and code keeps its lines.
 
-A reader of lines, as for structure in Markdown: what these languages compute (includes, macros, substitutions) is left
-as it is written, so that no file can make it read another.
+Files are read line by line. Computed content (includes, macros, substitutions) is left as written, so no file can make
+the reader open another.
 """
 
 import re
@@ -22,7 +22,7 @@ from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line, pairs
 from citewire_retriever.ingest.parsers.plain import lined_block, paragraphs
 
 _MOST_LINE: Final = 300
-"""Code points of a line that is looked at: no heading or sign of structure is longer."""
+"""Code points of a line that are examined: no heading or structural mark is longer."""
 _ADORNMENT: Final = re.compile(r"([!-/:-@\[-`{-~])\1{1,}\s*")
 _DIRECTIVE: Final = re.compile(r"\.\. (?:code|code-block|sourcecode|literalinclude|highlight|math|parsed-literal)::")
 _ADOC_HEADING: Final = re.compile(r"(={1,6})\s+(\S.*)")
@@ -37,7 +37,7 @@ _ORG_RULE: Final = re.compile(r"\s*\|[-+|]+\|?\s*")
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Lines of a file that are one thing: [first, end)."""
+    """Lines of a file that form one unit: [first, end)."""
 
     kind: BlockKind
     first: int
@@ -50,7 +50,7 @@ class _Part:
 
 
 def parse_markup(text: str, limits: ParseLimits, *, media_type: str) -> ParsedDocument:
-    """Parses decoded text of one of these media types, as `kinds` names them. Rows of Org's tables are rows.
+    """Parses decoded text of one of these media types, named as in `kinds`. Rows of Org tables become rows.
 
     Raises:
         IngestError: TOO_LARGE.
@@ -89,7 +89,7 @@ def parse_markup(text: str, limits: ParseLimits, *, media_type: str) -> ParsedDo
 
 
 def _keyword_title(rows: list[str], media_type: str) -> str | None:
-    """The title that an Org file gives itself in a line of its own."""
+    """The title from an Org file's title line."""
     if media_type != "text/org":
         return None
     match = next((match for row in rows[:50] if (match := _ORG_KEYWORD.fullmatch(row[:_MOST_LINE]))), None)
@@ -97,7 +97,7 @@ def _keyword_title(rows: list[str], media_type: str) -> str | None:
 
 
 def _cut_rst(rows: list[str]) -> list[_Part]:
-    """Titles are underlined; their signs have levels in the order in which they come."""
+    """Finds underlined titles; the characters used get levels in order of appearance."""
     parts: list[_Part] = []
     levels: dict[tuple[str, bool], int] = {}
     index = 0
@@ -124,7 +124,7 @@ def _cut_rst(rows: list[str]) -> list[_Part]:
 
 
 def _rst_heading(rows: list[str], index: int) -> tuple[bool, int, int] | None:
-    """Whether a title starts here: if it has a line above, its own line, and the line behind it."""
+    """The title that starts here, if any: its overline if it has one, its text and its underline."""
     over = bool(_ADORNMENT.fullmatch(rows[index]))
     first = index + over
     if first + 1 >= len(rows) or len(rows[first]) > _MOST_LINE or len(rows[first + 1]) > _MOST_LINE:
@@ -140,7 +140,7 @@ def _rst_heading(rows: list[str], index: int) -> tuple[bool, int, int] | None:
 
 
 def _indented(rows: list[str], index: int) -> int:
-    """The row behind what is indented below a row."""
+    """The row after the block indented below a row."""
     margin = len(rows[index]) - len(rows[index].lstrip())
     end = last = index + 1
     while end < len(rows):
@@ -172,7 +172,7 @@ def _cut_adoc(rows: list[str]) -> list[_Part]:
 
 
 def _fence_ends(rows: list[str], sign: Callable[[str], str | None]) -> dict[int, int]:
-    """For each row that opens a fence, the row behind the one that closes it; an open fence is none."""
+    """For each row that opens a fence, the row after the closing one; unclosed fences are left out."""
     ends: dict[int, int] = {}
     later: dict[str, list[int]] = {}
     signs = [sign(row) if len(row) <= _MOST_LINE else None for row in rows]

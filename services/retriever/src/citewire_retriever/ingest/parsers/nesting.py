@@ -1,4 +1,4 @@
-"""Documents inside of documents: cells of a notebook, a mail's body and attachments, the files of an archive."""
+"""Documents within documents: cells of a notebook, a mail's body and attachments, the files of an archive."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -12,21 +12,21 @@ from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.wire import MOST_PLACE_CHARS
 
 MOST_DEEP: Final = 3
-"""Files within files that are read: an archive that was attached to a mail in an archive."""
+"""Levels of files within files that are read, such as an archive attached to a mail in an archive."""
 _MOST_FILES: Final = 10_000
 _MOST_INFLATED: Final = 512 * 1024 * 1024
 
 
 @dataclass(slots=True)
 class Budget:
-    """What a file and all that is in it, however deep, may still use together."""
+    """What a file and everything nested in it may still use in total."""
 
     files: int = _MOST_FILES
     """Files and folders."""
     inflated: int = _MOST_INFLATED
-    """Bytes that are taken out of archives."""
+    """Bytes extracted from archives."""
     exceeded: bool = False
-    """Whether one of them was too much: then nothing more is read."""
+    """Whether a limit was exceeded; nothing more is read then."""
 
     def take_file(self) -> None:
         """Counts a file. Raises IngestError: TOO_LARGE."""
@@ -35,13 +35,13 @@ class Budget:
             raise self.exceed(f"The archive holds more than {_MOST_FILES:,} files: split it.")
 
     def inflate(self, count: int) -> None:
-        """Counts bytes that were taken out of an archive. Raises IngestError: TOO_LARGE."""
+        """Counts bytes extracted from an archive. Raises IngestError: TOO_LARGE."""
         self.inflated -= count
         if self.inflated < 0:
-            raise self.exceed("The archive inflates to more than can be read: split it.")
+            raise self.exceed("The archive is too large when decompressed: split it.")
 
     def exceed(self, message: str) -> IngestError:
-        """The error that ends the reading of the whole file."""
+        """Marks the budget as exceeded; returns the error that ends reading the whole file."""
         self.exceeded = True
         return IngestError(IngestCode.TOO_LARGE, message)
 
@@ -51,19 +51,19 @@ class Inside:
     """Reads the files that are in a file."""
 
     parse: Callable[[bytes, str, str, ParseLimits, "Inside"], ParsedDocument]
-    """Reads a file of a name and media type."""
+    """Reads a file, given its name and media type."""
     limits: ParseLimits
-    """Bounds on the whole."""
+    """Limits on the whole document."""
     depth: int = 0
-    """Of the file that holds them, from 0."""
+    """Depth of the containing file, from 0."""
     budget: Budget = field(default_factory=Budget)
     """Shared by all files of an upload."""
 
     def read(self, data: bytes, name: str, media_type: str = "") -> ParsedDocument:
-        """Reads a file in it.
+        """Reads a contained file.
 
         Raises:
-            IngestError: It can't be read. If the budget is exceeded, the whole can't.
+            IngestError: The file can't be read or, if the budget is exceeded, neither can the whole upload.
         """
         try:
             return self.parse(data, name, media_type, self.limits, replace(self, depth=self.depth + 1))
@@ -71,19 +71,19 @@ class Inside:
             raise IngestError(IngestCode.TOO_LARGE, "The file needs more memory to be read than is allowed.") from None
 
     def check_depth(self) -> None:
-        """Raises IngestError(TOO_LARGE) if the file is too deep within others to hold files itself."""
+        """Raises IngestError(TOO_LARGE) if the file is nested too deeply to contain files itself."""
         if self.depth > MOST_DEEP:
             raise IngestError(IngestCode.TOO_LARGE, f"Files within files are read {MOST_DEEP} deep.")
 
 
 class PartNames:
-    """Names of parts, no two the same."""
+    """Unique names of parts."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
     def name(self, part: str, name: str) -> str:
-        """A name that no other part has, behind that of the part that it is in."""
+        """A unique name, prefixed with that of the part that contains it."""
         base = _joined(part, name)
         self._counts[base] += 1
         number = self._counts[base]
@@ -97,11 +97,11 @@ def embed(builder: TextBuilder, inner: ParsedDocument, place: Place, *, deeper: 
     """Appends a document's text and blocks.
 
     Args:
-        builder: What it becomes a part of.
-        inner: The document.
-        place: Where it stands in the outer file. It is added to the places that the inner blocks have, but for their
-            lines where they aren't lines of a file that a reader could open. Parts of it are parts of the outer one.
-        deeper: What is added to the levels of its headings.
+        builder: The outer document.
+        inner: The document to append.
+        place: Its place in the outer file, which is added to the inner blocks' places. Their lines are dropped if they
+            aren't lines of a file that a reader could open. Its parts become parts of the outer document.
+        deeper: Added to its heading levels.
 
     Raises:
         IngestError: TOO_LARGE.
@@ -135,5 +135,5 @@ def _joined(part: str, name: str) -> str:
 
 
 def _shortened(name: str) -> str:
-    """A name with as much of its end as a place takes."""
+    """A name, shortened from the start to a place's limit."""
     return name if len(name) <= MOST_PLACE_CHARS else f"…{name[1 - MOST_PLACE_CHARS :]}"

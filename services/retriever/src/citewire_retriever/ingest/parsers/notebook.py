@@ -1,4 +1,4 @@
-"""Jupyter notebooks (nbformat 3 and 4): the stored text is the cells' text and what they put out."""
+"""Jupyter notebooks (nbformat 3 and 4): the stored text is the cells' text and output."""
 
 import json
 import re
@@ -29,9 +29,9 @@ Json = Mapping[str, Any]
 def parse_notebook(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
     """Parses a notebook.
 
-    Every cell has its number, counted from 1 as the file has them. Markdown cells are read as Markdown, so that their
-    headings are the sections of what follows; code cells as the language that the notebook names. Of a code cell's
-    outputs, text is kept; pictures and what programs show (HTML, widgets) aren't where there is text for the same.
+    Cells are numbered from 1 in the file's order. Markdown cells are read as Markdown, and their headings start
+    sections; code cells are read in the notebook's language. Text output of code cells is kept; pictures are left out,
+    and so are HTML and widgets where there is text for the same output.
 
     Raises:
         IngestError: CORRUPT if it isn't a notebook; EMPTY; TOO_LARGE.
@@ -96,17 +96,17 @@ def _add_cell(builder: TextBuilder, cell: Json, number: int, language: str) -> N
 
 
 def _output(output: Json) -> str:
-    """What an output says in words; empty for a picture."""
+    """An output's text; empty for a picture."""
     kind = output.get("output_type")
     if kind in {"error", "pyerr"}:
         text = _text(output.get("traceback"), separator="\n") or f"{output.get('ename')}: {output.get('evalue')}"
     elif kind == "stream":
         text = _text(output.get("text"))
     else:
-        # Version 3 has the data beside the kind, by short names.
+        # Version 3 has the data next to the kind, under short names.
         shown = _object(output.get("data")) or output
         text = next((_text(shown[name]) for name in ("text/markdown", "text/plain", "text") if name in shown), "")
-    # Of a progress bar, its last state.
+    # A progress bar's last state.
     lines = (line.rstrip("\r").rpartition("\r")[2] for line in _COLOURS.sub("", text).split("\n"))
     return clean("\n".join(lines))
 
@@ -126,7 +126,7 @@ def _first_heading(blocks: list[Block]) -> str | None:
 
 
 def _text(value: object, *, separator: str = "") -> str:
-    """A text as notebooks hold it: whole, or by lines."""
+    """A text as notebooks hold it: one string or a list of lines."""
     if isinstance(value, str):
         return value
     return separator.join(line for line in _list(value) if isinstance(line, str))

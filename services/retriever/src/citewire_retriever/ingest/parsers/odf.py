@@ -28,9 +28,9 @@ _TEXT_PARTS: Final = frozenset({"p", "h", "list", "table", *_LEFT_OUT})
 
 
 def parse_odt(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
-    """Parses a text: headings by outline level, lists, tables by row, notes behind their paragraph.
+    """Parses a text: headings by outline level, lists, tables by row, notes after their paragraph.
 
-    Left out: headers and footers, tables of contents and indexes, what tracked changes delete.
+    Left out: headers and footers, tables of contents and indexes, tracked deletions.
 
     Raises:
         IngestError: CORRUPT, PASSWORD_REQUIRED, TOO_LARGE.
@@ -53,7 +53,7 @@ def _read_text(package: Package, reader: "_Reader") -> "_Reader":
 
 
 def _raised_styles(package: Package) -> frozenset[str]:
-    """Names of styles whose signs are raised, lowered or struck."""
+    """Names of styles with raised, lowered or struck-through characters."""
     names: set[str] = set()
     for part in ("styles.xml", _CONTENT):
         if part not in package:
@@ -105,7 +105,7 @@ class _Reader:
         self.first_heading: str | None = None
 
     def read(self, element: Element) -> None:
-        """Adds what stands on a line of its own."""
+        """Adds a paragraph."""
         tag = local(element.tag)
         if tag == "h":
             self.heading(text_of(element).text, min(count(element, "outline-level", 1), _DEEPEST) or 1)
@@ -193,7 +193,7 @@ def _parts_of(slide: Element, title: Element | None) -> list[Element]:
 
 
 def _rows(table: Element) -> list[Element]:
-    """Rows, also of groups; not those of tables inside."""
+    """Rows, including grouped ones, without those of nested tables."""
     results: list[Element] = []
     for each in table:
         tag = local(each.tag)
@@ -213,7 +213,7 @@ def _cell(element: Element, raised: frozenset[str]) -> Cell:
 
 
 def _cells(row: Element, pending: dict[int, tuple[int, Cell]], raised: frozenset[str]) -> list[Cell]:
-    """A row's cells; a cell across rows or columns is the same object in each, and what it covers says nothing."""
+    """A row's cells; one that spans rows or columns is the same object in each, and covered cells are ignored."""
     cells: list[Cell] = []
     width = 0
     for element in row:

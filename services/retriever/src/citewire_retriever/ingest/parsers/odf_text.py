@@ -1,4 +1,4 @@
-"""Text of OpenDocument elements as it is shown."""
+"""Text of OpenDocument elements as displayed."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,7 +14,7 @@ _ASIDE: Final = frozenset({"note-body", "text-box"})
 
 @dataclass(slots=True)
 class Content:
-    """What a paragraph says, and what hangs on it."""
+    """A paragraph's text, and the notes attached to it."""
 
     text: str = ""
     asides: list[str] = field(default_factory=list[str])
@@ -22,7 +22,7 @@ class Content:
 
 
 def text_of(element: Element) -> Content:
-    """A paragraph's text, with white space as OpenDocument collapses it; in one walk, as asides may hold others."""
+    """A paragraph's text, with white space collapsed by OpenDocument's rules; one walk, as asides may be nested."""
     pieces: list[list[str]] = [[]]
     content = Content()
     events = walk(element)
@@ -52,7 +52,7 @@ def text_of(element: Element) -> Content:
 
 
 def cell_text(cell: Element) -> str:
-    """What a cell shows, without its comment."""
+    """A cell's displayed text, without its comment."""
     content = text_of(cell)
     return "\n".join([content.text, *content.asides]).strip()
 
@@ -64,13 +64,13 @@ def count(element: Element, name: str, default: int) -> int:
 
 
 def properties_title(package: Package) -> str | None:
-    """What a document's properties call it."""
+    """The title in a document's properties."""
     root = package.tree("meta.xml")
     titles = (one_line(each.text or "") for each in root.iter("{*}title")) if root is not None else ()
     return next((title for title in titles if title), None)
 
 
 def _joined(pieces: list[str]) -> str:
-    """White space is one space, but for spaces, tabs and line ends that are elements: stand-ins keep these."""
+    """Collapses white space to one space, except spaces, tabs and line ends given as elements (placeholders here)."""
     text = one_line("".join(pieces))
     return text.replace("\0", " ").replace("\1", "\t").replace("\2", "\n").strip()

@@ -1,4 +1,4 @@
-"""OpenDocument spreadsheets (ODS): each row of each sheet under its header; cells hold the text that they show."""
+"""OpenDocument spreadsheets (ODS): each row of each sheet under its header, with the cells' displayed text."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -49,9 +49,9 @@ def ods_sheets(package: Package) -> Iterator[Sheet]:
 
 
 def _rows(package: Package, events: Iterator[tuple[str, Element]]) -> Iterator[Row]:
-    """The rows that hold anything, until the sheet ends."""
+    """The rows that aren't empty, to the sheet's end."""
     number = 1
-    reaching: dict[int, tuple[int, str]] = {}  # column -> rows that a value still reaches down to, and the value
+    reaching: dict[int, tuple[int, str]] = {}  # column -> rows that a value still spans, and the value
     for event, element in events:
         if event == "end" and local(element.tag) == "table":
             return
@@ -67,7 +67,7 @@ def _rows(package: Package, events: Iterator[tuple[str, Element]]) -> Iterator[R
 
 
 def _row(number: int, element: Element, reaching: dict[int, tuple[int, str]], copies: int) -> Row:
-    """A row's cells that hold anything, with the values that reach down to it; then they reach that much less."""
+    """A row's cells that aren't empty, with the values that span into it, whose remaining span it reduces."""
     row = Row(number, {}, {})
     cells = row.cells
     column = 1
@@ -100,7 +100,7 @@ def _row(number: int, element: Element, reaching: dict[int, tuple[int, str]], co
 
 
 def _shown(value: Typed) -> str:
-    """What a cell shows whose text a program left to readers."""
+    """The displayed text of a cell stored with its value only."""
     if value.kind == "boolean":
         return "TRUE" if value.raw == "1" else "FALSE"
     return f"{value.raw} {value.currency}".strip() if value.kind != "percent" else _percent(value.raw)

@@ -1,7 +1,7 @@
-"""Outlook's messages (MSG): read as the e-mail that they are, with its attachments and the messages in it.
+"""Outlook messages (MSG), read as e-mails with their attachments and nested messages.
 
 The container is read by olefile (python-oxmsg, built on it, reads all streams at once, however large they claim to be);
-which stream holds what is Microsoft's MS-OXMSG and MS-OXPROPS.
+the streams' meaning follows Microsoft's MS-OXMSG and MS-OXPROPS.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ from citewire_retriever.ingest.parsers.pairs import one_line
 MEDIA_TYPE: Final = "application/vnd.ms-outlook"
 _PROPERTIES: Final = "__properties_version1.0"
 _MESSAGE_HEADER, _EMBEDDED_HEADER, _PART_HEADER = 32, 24, 8
-"""Bytes before the properties of fixed length: of the message, of one in it, of an attachment or receiver."""
+"""Bytes before the fixed-length properties of a message, a nested message, and an attachment or recipient."""
 _MOST_RECEIVERS: Final = 200
 _MOST_ATTACHMENTS: Final = 200
 _MOST_NESTED: Final = 3
@@ -37,7 +37,7 @@ _INTEGER, _ANSI, _UNICODE, _TIME, _BYTES = 0x0003, 0x001E, 0x001F, 0x0040, 0x010
 """Types of properties."""
 _SUBJECT, _BODY, _RTF, _HTML, _SENT, _DELIVERED = 0x0037, 0x1000, 0x1009, 0x1013, 0x0039, 0x0E06
 _SENDER: Final = (0x0C1A, 0x5D01, 0x0C1F)
-"""Name, address of the internet, other address."""
+"""Name, Internet address, other address."""
 _RECEIVER: Final = (0x3001, 0x39FE, 0x3003)
 _RECEIVER_KIND, _FILE, _LONG_NAME, _SHORT_NAME = 0x0C15, 0x3701, 0x3707, 0x3704
 _CODE_PAGE, _INTERNET_CODE_PAGE = 0x3FFD, 0x3FDE
@@ -46,9 +46,9 @@ _POLICY: Final = EmailPolicy(utf8=True)
 
 
 def parse_outlook(data: bytes | mmap, inside: Inside) -> ParsedDocument:
-    """Parses a message, which is shown as an e-mail is: see `parse_mail`.
+    """Parses a message and renders it like an e-mail: see `parse_mail`.
 
-    Of a text that is only there as RTF, the headings aren't told.
+    Headings aren't recognised in a text that exists only as RTF.
 
     Raises:
         IngestError: CORRUPT if it isn't a message; EMPTY; TOO_LARGE.
@@ -57,13 +57,13 @@ def parse_outlook(data: bytes | mmap, inside: Inside) -> ParsedDocument:
         with cast("Any", olefile).OleFileIO(bytes_file(data)) as file:
             message = _Reader(file, inside).message([], 0)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, StructError, RecursionError) as error:
-        # What olefile raises for files that are cut off or made up.
+        # olefile raises these for truncated or forged files.
         raise IngestError(IngestCode.CORRUPT, "The message is damaged or cut off: save it again.") from error
     return render_mail(message, inside, MEDIA_TYPE)
 
 
 class _Reader:
-    """Reads storages, which are given by their path."""
+    """Reads storages, given by path."""
 
     def __init__(self, file: Any, inside: Inside) -> None:  # noqa: ANN401 # olefile has no types
         self.file = file
@@ -71,7 +71,7 @@ class _Reader:
         self.limits = inside.limits
 
     def message(self, path: list[str], depth: int) -> EmailMessage:
-        """The message in a storage, as one that a program could have sent."""
+        """The message in a storage, as an e-mail message."""
         values = self._values(path, _EMBEDDED_HEADER if depth else _MESSAGE_HEADER)
         page = values.get(_CODE_PAGE, 0)
         sender = self._person(path, page, _SENDER)
@@ -116,7 +116,7 @@ class _Reader:
         return ", ".join(people[1]), ", ".join(people[2])
 
     def _person(self, path: list[str], page: int, numbers: tuple[int, int, int]) -> str:
-        """A name with an address; Exchange's own form of addresses is none that anybody would know."""
+        """A name with an address; Exchange's internal addresses are left out, as they mean nothing to readers."""
         name, smtp, other = (one_line(self._text(path, number, page)) for number in numbers)
         address = smtp or (other if "@" in other else "")
         return formataddr((name, address), "utf-8") if address.isascii() and address else name
@@ -141,18 +141,18 @@ class _Reader:
         return _decoded(self._stream(path, number, _ANSI), page)
 
     def _stream(self, path: list[str], number: int, kind: int) -> bytes:
-        """A property of its own stream; empty if there is none."""
+        """A property with its own stream; empty if there is none."""
         name = [*path, f"__substg1.0_{number:04X}{kind:04X}"]
         return self._open(name) if self.file.exists(name) else b""
 
     def _open(self, path: list[str]) -> bytes:
-        # Streams may share their bytes, and so give more together than the file has.
+        # Streams may share bytes, so their total can exceed the file's size.
         self.budget.inflate(self.file.get_size(path))
         return self.file.openstream(path).read()
 
 
 def _decoded(data: bytes, page: int) -> str:
-    """A text in a code page, or in that which it looks like."""
+    """Decodes a text from its code page or, failing that, from the one that it appears to be in."""
     names = {0: "", 65001: "utf-8", 20127: "ascii", 28591: "cp1252"}
     try:
         return decode_as(data, names.get(page, f"cp{page}")) or decode(data, what="message") if data else ""
@@ -161,7 +161,7 @@ def _decoded(data: bytes, page: int) -> str:
 
 
 def _date(ticks: int) -> str:
-    """A time in tenths of a microsecond since 1601, as e-mails write it."""
+    """A time in tenths of a microsecond since 1601, in the e-mail date format."""
     try:
         return format_datetime(_EPOCH + timedelta(microseconds=ticks // 10)) if ticks else ""
     except OverflowError:
@@ -173,4 +173,4 @@ def _set_header(message: EmailMessage, name: str, value: str) -> None:
         try:
             message[name] = value
         except (HeaderParseError, ValueError, LookupError, AttributeError, RecursionError):
-            return  # what made-up values raise
+            return  # raised for invalid values

@@ -1,4 +1,4 @@
-"""RTF as Outlook keeps it in messages: compressed (MS-OXRTFCP)."""
+"""Outlook's compressed RTF (MS-OXRTFCP)."""
 
 from struct import error as StructError  # noqa: N812 - it is a class
 from struct import unpack_from
@@ -20,7 +20,7 @@ _KNOWN: Final = (
     + rb"\par \pard\plain\f0\fs20\b\i\u"
     rb"\tab\tx"
 )
-"""What the window begins with."""
+"""The window's initial content."""
 
 
 def rtf_text(data: bytes, budget: Budget, limits: ParseLimits) -> str:
@@ -28,7 +28,7 @@ def rtf_text(data: bytes, budget: Budget, limits: ParseLimits) -> str:
 
     Args:
         data: The property's value.
-        budget: What may be taken out of it.
+        budget: Limits what may be extracted.
         limits: Bounds on the text.
 
     Raises:
@@ -50,7 +50,7 @@ def _decompressed(data: bytes, budget: Budget) -> bytes:
         return data[_HEADER : _HEADER + size]
     if kind != _COMPRESSED:
         return b""
-    budget.inflate(min(size, len(data) * 9))  # eight references of 17 bytes to a byte of flags and sixteen of places
+    budget.inflate(min(size, len(data) * 9))  # a flag byte and sixteen bytes of references give eight runs of 17 bytes
     window = bytearray(_KNOWN.ljust(_WINDOW, b"\0"))
     result = bytearray()
     at, place = _HEADER, len(_KNOWN)
@@ -78,6 +78,6 @@ def _decompressed(data: bytes, budget: Budget) -> bytes:
 
 
 def _copied(window: bytearray, start: int, place: int, count: int) -> bytes:
-    """Bytes of the window; those that it is about to hold may be among them."""
+    """Bytes of the window; the range may overlap the bytes being written."""
     distance = (place - start) % _WINDOW
     return bytes(window[(start + index % distance) % _WINDOW] for index in range(count))

@@ -1,7 +1,7 @@
-"""The ZIP packages of Office documents and e-books: their parts as streams of XML, within bounds.
+"""The ZIP packages of Office documents and e-books: their parts as bounded streams of XML.
 
-Python's zipfile inflates as it is read, and libxml2 gives elements while it parses; so memory is bounded by the largest
-paragraph, table row or the like, whatever the file says of itself. No entity is expanded, nothing outside is read.
+Python's zipfile inflates while reading, and libxml2 yields elements while parsing, so memory is bounded by the largest
+paragraph, table row or the like, whatever the file claims. No entity is expanded, nothing outside is read.
 """
 
 import io
@@ -18,21 +18,21 @@ from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.lxml_facade import Element, XmlError, iterate_xml, parse_xml
 
 MOST_INFLATED: Final = 512 * 1024 * 1024
-"""Bytes that are read of a package, inflated."""
+"""Inflated bytes of a package that are read."""
 _MOST_OF_A_TREE: Final = 32 * 1024 * 1024
 _FREE: Final = 16 * 1024 * 1024
 _MOST_RATIO: Final = 200  # Office's own XML shrinks to a tenth or a thirtieth, a bomb to a thousandth
 ENCRYPTED: Final = 0x1
-"""Of a member's flags."""
+"""The flag bit of an encrypted member."""
 _MOST_LISTED: Final = 4 * 1024 * 1024
-"""Of a package's list of members: zipfile reads it whole, and each becomes an object of ten times its size."""
+"""Bounds a package's list of members: zipfile reads it whole, and each becomes an object of ten times its size."""
 
 
 class Package:
-    """A package, and how much may still be read of it."""
+    """A package with a budget for reading."""
 
     def __init__(self, data: bytes | mmap, kind: str) -> None:
-        """Takes the file, and what it is called in errors, like ``Word document``.
+        """Takes the file and its kind for error messages, like ``Word document``.
 
         Raises:
             IngestError: CORRUPT if it isn't a whole ZIP archive.
@@ -71,13 +71,13 @@ class Package:
     def elements(
         self, name: str, whole: frozenset[str], begun: frozenset[str] = frozenset()
     ) -> Iterator[tuple[str, Element]]:
-        """A part's elements, piece by piece; each is emptied when the next one is asked for.
+        """A part's elements, one by one; each is emptied when the next one is requested.
 
         Args:
             name: The part.
-            whole: Local names: such an element comes as ("end", element), whole, unless it is inside of another.
+            whole: Local names: such an element comes as ("end", element), complete, unless it is within another.
             begun: Local names: such an element comes as ("start", element), with its attributes but without what is in
-                it, and as ("end", element), emptied, unless it is inside of a whole one.
+                it, and as ("end", element), emptied, unless it is within a whole one.
 
         Raises:
             IngestError: CORRUPT if the part is missing or broken, TOO_LARGE, PASSWORD_REQUIRED.
@@ -100,7 +100,7 @@ class Package:
                 _forget(element)
 
     def relations(self, part: str) -> dict[str, tuple[str, str]]:
-        """What a part refers to within the package: the last word of the relation's type, and the part, by id."""
+        """A part's relationships within the package, by id: the last word of the type, and the target part."""
         path = PurePosixPath(part)
         root = self.tree(str(path.parent / "_rels" / f"{path.name}.rels"))
         results: dict[str, tuple[str, str]] = {}
@@ -111,7 +111,7 @@ class Package:
         return results
 
     def related(self, part: str, kind: str) -> str | None:
-        """The first part of a kind that a part refers to, and that is there; the package itself is the part ``""``."""
+        """The first existing part of a kind that a part refers to; the package itself is the part ``""``."""
         return next((name for each, name in self.relations(part).values() if each == kind and name in self), None)
 
     def related_tree(self, part: str, kind: str) -> Element | None:
@@ -120,7 +120,7 @@ class Package:
         return None if name is None else self.tree(name)
 
     def title(self) -> str | None:
-        """What the document's properties call it."""
+        """The title in the document's properties."""
         root = self.related_tree("", "core-properties")
         titles = (" ".join((each.text or "").split()) for each in root.iter("{*}title")) if root is not None else ()
         return next((title for title in titles if title), None)
@@ -132,7 +132,7 @@ class Package:
         if member.flag_bits & ENCRYPTED:
             raise password_required(self.kind)
         if member.compress_type not in {ZIP_STORED, ZIP_DEFLATED}:
-            raise self.broken()  # the formats allow no others, and zipfile inflates these without bounds
+            raise self.broken()  # the formats allow no other methods, and zipfile would inflate those without a limit
         if inflates_too_much(member):
             raise self.too_large()
         self._left -= member.file_size
@@ -148,12 +148,12 @@ class Package:
             raise self.broken() from error
 
     def broken(self) -> IngestError:
-        """The error for a package that isn't as its format has it."""
+        """The error for a package that violates its format."""
         return IngestError(IngestCode.CORRUPT, f"The {self.kind} is damaged or cut off: save or export it again.")
 
     def too_large(self) -> IngestError:
         """The error for a package that holds more than can be read."""
-        return IngestError(IngestCode.TOO_LARGE, f"The {self.kind} inflates to more than can be read: split it.")
+        return IngestError(IngestCode.TOO_LARGE, f"The {self.kind} is too large when decompressed: split it.")
 
 
 def open_zip(data: bytes | mmap) -> ZipFile:
@@ -175,7 +175,7 @@ def bytes_file(data: bytes | mmap) -> IO[bytes]:
 
 
 def inflates_too_much(member: ZipInfo) -> bool:
-    """Whether a member claims to inflate as no real one does."""
+    """Whether a member claims an implausible compression ratio."""
     return member.file_size > _FREE and member.file_size > _MOST_RATIO * max(member.compress_size, 1)
 
 
@@ -201,12 +201,12 @@ def attribute(element: Element, name: str, default: str = "") -> str:
 
 
 def relation_id(element: Element, name: str = "id") -> str:
-    """The id of what an element refers to: its attribute in the namespace of relationships."""
+    """The relationship id in an element's attributes."""
     return next((value for key, value in element.attrib.items() if key.endswith(f"/relationships}}{name}")), "")
 
 
 def resolved(folder: PurePosixPath, target: str) -> str:
-    """The name of a part that another refers to, from the folder of that one."""
+    """The name of a part, resolved from the folder of the part that refers to it."""
     parts: list[str] = []
     for part in (PurePosixPath("/") / folder / target).parts[1:]:
         if part != "..":
@@ -217,7 +217,7 @@ def resolved(folder: PurePosixPath, target: str) -> str:
 
 
 def _forget(element: Element) -> None:
-    """Frees an element and those before it: a document of a million rows is never whole in memory."""
+    """Frees an element and those before it, so that a document of a million rows is never entirely in memory."""
     element.clear()
     parent = element.getparent()
     if parent is not None:
@@ -230,7 +230,7 @@ class _Reader(io.BufferedReader):
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > _MOST_LISTED and not self.is_listed:
-            raise IngestError(IngestCode.TOO_LARGE, "The file is an archive of more files than can be read: split it.")
+            raise IngestError(IngestCode.TOO_LARGE, "The archive contains too many files: split it.")
         return super().read(size)
 
 

@@ -4,14 +4,14 @@ import re
 from typing import Final
 
 LABEL_LIMIT = 200
-"""Code points of a column's name or a heading's label that are kept."""
+"""Maximum code points of a column's name or a heading's label."""
 
 NUMBER: Final = re.compile(r"[-+(]?[$€£]?\d[\d.,' ]*%?\)?")
-"""What a cell holds that is a number, and so no column's name."""
+"""Matches a cell that is a number, and so can't name a column."""
 
 
 def one_line(text: str) -> str:
-    """Text with every run of white space as one space."""
+    """Text with runs of white space collapsed to one space."""
     return " ".join(text.split())
 
 

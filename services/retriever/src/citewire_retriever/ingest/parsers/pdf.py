@@ -1,4 +1,4 @@
-"""PDF: text page by page, with paragraphs, and headings by the outline or by their look."""
+"""PDF: text page by page, in paragraphs, with headings from the outline or by appearance."""
 
 import re
 from bisect import bisect_left
@@ -34,9 +34,9 @@ _MAX_BOOKMARKS = 5000
 _MAX_HEADING_SHARE = 0.3
 _FEW_LINES = 10
 _LOOK_BACK = 60
-_CAPTION = 200  # characters of a paragraph that goes with the table below it
-_BETWEEN = 400  # characters of text between two parts of a table, as a row's long label
-_MAX_NUMBERING = 8  # letters and digits that may stand before a bookmark's words in the heading itself
+_CAPTION = 200  # characters of a paragraph that belongs to the table below it
+_BETWEEN = 400  # characters of text between two parts of a table, such as a row's long label
+_MAX_NUMBERING = 8  # letters and digits that may precede a bookmark's words in the heading
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _NO_TITLE = re.compile(
     r"untitled|microsoft |powerpoint|document\d*$|.*\.(?:docx?|pdf|tex|dvi|indd|xlsx?|pptx?|html?)$", re.I
@@ -46,8 +46,8 @@ _NO_TITLE = re.compile(
 def parse_pdf(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
     """Parses a PDF file.
 
-    Paragraphs are found by the lines' places; words cut at a line's end are joined. Headings are those of the file's
-    outline; without one, lines that are larger than the text, or bold and standing by themselves.
+    Paragraphs are found from the lines' positions; hyphenated words are joined. Headings are those of the file's
+    outline or, without one, lines that are larger than the text, or bold and separate.
 
     Raises:
         IngestError: CORRUPT (also truncated), PASSWORD_REQUIRED, NO_TEXT, TOO_LARGE.
@@ -68,7 +68,7 @@ def parse_pdf(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
 
 
 def _check_complete(data: bytes | mmap) -> None:
-    """A PDF ends in a marker. Without it, a part is missing: the library would quietly read what is left."""
+    """Checks for a PDF's end marker: a file without it is truncated, which the library would silently accept."""
     size = len(data)
     while size and data[size - 1] in _PADDING:
         size -= 1
@@ -91,7 +91,7 @@ class _Reader:
         self.limits = limits
         self.builder = TextBuilder(limits)
         self.rows = 0
-        self.names = ("", 0)  # what the columns of the last table are called, and how many there are
+        self.names = ("", 0)  # the last table's column names, and the number of columns
 
     def read(self) -> ParsedDocument:
         count = len(self.file)
@@ -146,7 +146,7 @@ class _Reader:
         return pages
 
     def _outline(self) -> list[Bookmark]:
-        """The outline, if it has enough entries to be one of sections."""
+        """The outline, if it has enough entries to list sections."""
         try:
             entries = [
                 Bookmark(title, mark.level, mark.page)
@@ -172,7 +172,7 @@ class _Reader:
             )
 
     def _write_table(self, table: Table, page: int) -> None:
-        """Writes a table. One that names no columns, and has as many as the table before, goes on with that one."""
+        """Writes a table. One without column names but as many columns as the last table continues that one."""
         place = Place(page=page)
         label, columns = table.label, len(table.rows[0])
         if not label and columns == self.names[1]:
@@ -189,7 +189,7 @@ class _Reader:
         self.builder.add(Block(BlockKind.TABLE, first, last, label=label, place=place, children=tuple(parts)))
 
     def _ends_in_caption(self, page: int) -> bool:
-        """Whether the last that was written is a line or two of text on this page: it says what the table is of."""
+        """Whether the last block is a line or two of text on this page, which serves as the table's caption."""
         last = self.builder.blocks[-1] if self.builder.blocks else None
         if last is None or last.kind is not BlockKind.PARAGRAPH or last.place.page != page:
             return False
@@ -232,7 +232,7 @@ def _parts(page: list[list[Line] | Table], style: Style) -> Iterator[Paragraph |
 
 
 def _marked(marks: list[Bookmark], texts: list[str]) -> dict[int, _Heading]:
-    """Finds a page's bookmarks again among its paragraphs, in order: the same words, else the same at a line's end."""
+    """Matches a page's bookmarks to its paragraphs, in order: the same words, else the same words at a line's end."""
     results: dict[int, _Heading] = {}
     titles = [_key(mark.title) for mark in marks]
     places = _places_by_end([_key(text) for text in texts], max(map(len, titles), default=0))
@@ -247,7 +247,7 @@ def _marked(marks: list[Bookmark], texts: list[str]) -> dict[int, _Heading]:
 
 
 def _places_by_end(keys: list[str], longest: int) -> dict[str, tuple[list[int], list[int]]]:
-    """For each end that a bookmark of this length may be: the paragraphs that are it, and those numbered before it."""
+    """For each ending of a key: the paragraphs that equal it, and those with a few more characters before it."""
     places: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for place, key in enumerate(keys):
         if len(key) > longest + _MAX_NUMBERING:
@@ -262,9 +262,9 @@ def _key(text: str) -> str:
 
 
 def _heading_levels(pages: list[list[Paragraph | Table]], style: Style, below: int) -> dict[tuple[float, bool], int]:
-    """Levels by look, the largest first, all below those of the outline.
+    """Levels by appearance, the largest first, all below those of the outline.
 
-    None if so much looks like headings that nothing is one (slides, posters).
+    None if too much looks like headings to tell them apart (slides, posters).
     """
     looks: Counter[tuple[float, bool]] = Counter()
     total = 0
@@ -293,10 +293,10 @@ def _by_look(paragraph: Paragraph, text: str, levels: dict[tuple[float, bool], i
 
 
 def _joined(lines: tuple[Line, ...], words: Counter[str]) -> str:
-    """A paragraph's text. Full lines run on; short ones and rows of numbers keep their line end."""
+    """A paragraph's text. Full lines are joined; short ones and rows of numbers keep their line end."""
     parts: list[str] = []
     edges = _full_from(lines)
-    before = ""  # the end of what is joined without white space
+    before = ""  # the last text joined without white space
     for index, line in enumerate(lines[:-1]):
         following = lines[index + 1]
         if line.text.endswith(HYPHEN) or (line.text[-1] == "-" and line.text[-2:-1].isalpha()):
@@ -313,7 +313,7 @@ def _joined(lines: tuple[Line, ...], words: Counter[str]) -> str:
 
 
 def _full_from(lines: tuple[Line, ...]) -> list[float]:
-    """For each line, how far right it must reach to be full: 85 % of the widest in its column."""
+    """For each line, the right edge at which it counts as full: 85 % of the widest in its column."""
     edges: list[float] = []
     column: list[Line] = []
     for index, line in enumerate(lines):
@@ -332,7 +332,7 @@ def _is_numbers(text: str) -> bool:
 
 
 def _keeps_hyphen(before: str, following: str, words: Counter[str]) -> bool:
-    """Whether the hyphen at a line's end is the word's own: it is one elsewhere in the document, or no word is cut."""
+    """Whether a hyphen at a line's end belongs to the word: it occurs elsewhere in the document, or no word is cut."""
     starts = _WORD.findall(before[-_LOOK_BACK:])
     rest = _WORD.match(following)
     if not starts or not rest or len(starts[-1]) == 1:

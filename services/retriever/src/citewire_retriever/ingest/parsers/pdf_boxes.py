@@ -1,8 +1,8 @@
-"""Where a text stands on a PDF's pages: a box per line.
+"""Locates a text on a PDF's pages: a box per line.
 
-The stored text is what a parser made of the page: white space, ligatures, hyphens and rows of dots differ, the order of
-all other signs doesn't. So both are compared by those alone, and a text that stands on a page several times is told
-apart by what stands around it. It needs no trace of the parser that once read the file.
+The stored text differs from the page in white space, ligatures, hyphens and rows of dots, but not in the order of all
+other characters. So only those are compared, and repeated texts on a page are told apart by their surroundings. This
+works whichever parser read the file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,17 +16,17 @@ from citewire_retriever.ingest.parsers.pdf_segments import FRAGMENT, LIGATURES, 
 from citewire_retriever.ingest.parsers.pdfium import PageText, PdfError, PdfFile
 
 _LEFT_OUT = frozenset("-.·…_\x02\ufffd")
-"""Signs that the parser joins, drops or writes otherwise; white space and control characters are left out too."""
+"""Characters that the parser joins, drops or replaces; white space and control characters are ignored too."""
 _SAME_LINE = 0.5
-"""Share of the smaller height by which two boxes of one line overlap."""
+"""Least overlap of two boxes of one line, as a share of the smaller height."""
 _WIDEST_SPACE = 100
-"""Characters that aren't sought, between two of a line that are."""
+"""Most other characters between two sought characters of a line."""
 _WIDEST_GAP = 8.0
-"""Between two boxes of one line, in heights: further apart are columns."""
+"""Widest gap between two boxes of one line, in heights; wider ones separate columns."""
 
 
 def find_boxes(data: bytes | mmap, sought: list[SoughtText]) -> list[PageBoxes]:
-    """Finds texts on a PDF's pages, in the order asked.
+    """Finds texts on a PDF's pages, in the order requested.
 
     Raises:
         IngestError: CORRUPT: the file or a page can't be read.
@@ -58,9 +58,9 @@ def _on_page(file: PdfFile, sought: SoughtText) -> PageBoxes:
 
 
 def _find(page: PageText, sought: SoughtText) -> list[int]:
-    """The characters of a page that are the text sought: of several such, those in the same surroundings.
+    """The page's characters that match the text sought; of several matches, the one with the same surroundings.
 
-    A text was stored in the order in which the page is read, or, long ago, in that of its content.
+    A text was stored in the page's reading order or, by older versions, in the order of its content.
     """
     segments = (segment for area in read_areas(read_segments(page)) for row in area for segment in row)
     reading = [index for segment in segments for span in segment.spans for index in range(*span)]
@@ -69,7 +69,7 @@ def _find(page: PageText, sought: SoughtText) -> list[int]:
 
 
 def _find_in(characters: str, order: Sequence[int], sought: SoughtText) -> tuple[int, list[int]]:
-    """How much of the surroundings is the same (-1: it isn't there), and the characters of the best match."""
+    """How much of the surroundings matches (-1: not found), and the characters of the best match."""
     signs, places = _signs(characters, order)
     sought_signs = _signs_of(sought.text)
     if not sought_signs:
@@ -88,7 +88,7 @@ def _find_in(characters: str, order: Sequence[int], sought: SoughtText) -> tuple
 
 
 def _common(text: str, other: str) -> int:
-    """How many signs both begin with."""
+    """Length of the common prefix."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, other, strict=False)))
 
 
@@ -97,7 +97,7 @@ def _signs_of(text: str) -> str:
 
 
 def _signs(text: str, order: Sequence[int]) -> tuple[str, list[int]]:
-    """The signs that stored text and page have in common, in an order of characters, and which each is."""
+    """The comparable characters in the given order, and the index of each in the text."""
     signs: list[str] = []
     places: list[int] = []
     for place in order:
@@ -109,7 +109,7 @@ def _signs(text: str, order: Sequence[int]) -> tuple[str, list[int]]:
 
 
 def _lines(page: PageText, places: Sequence[int]) -> Iterator[Box]:
-    """The boxes of characters, in their order: those of one line as one."""
+    """The boxes of characters in order, one per line."""
     line: Box | None = None
     for run in _runs(page.characters, places):
         boxes = [box for box in map(page.box, run) if box is not None]
@@ -127,7 +127,7 @@ def _lines(page: PageText, places: Sequence[int]) -> Iterator[Box]:
 
 
 def _runs(characters: str, places: Sequence[int]) -> Iterator[list[int]]:
-    """Characters that follow each other on the page without a line's end between them."""
+    """Runs of consecutive characters on the page without a line end between them."""
     run: list[int] = []
     for place in places:
         near = run and run[-1] <= place <= run[-1] + _WIDEST_SPACE
@@ -140,13 +140,13 @@ def _runs(characters: str, places: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _runs_down(first: Box, last: Box) -> bool:
-    """Whether text runs up or down the page, as on one that is turned."""
+    """Whether text runs up or down the page, as on a rotated one."""
     across = abs(first.left + first.right - last.left - last.right)
     return abs(first.top + first.bottom - last.top - last.bottom) > across
 
 
 def _continues(line: Box, box: Box, *, is_upright: bool) -> bool:
-    """Whether a character goes on in the line: it overlaps across the line's direction, and is near along it."""
+    """Whether a character continues the line: it overlaps across the line's direction and is near along it."""
     beside = (line.top, line.bottom, box.top, box.bottom)
     along = (line.left, line.right, box.left, box.right)
     if is_upright:

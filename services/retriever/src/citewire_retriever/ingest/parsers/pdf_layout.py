@@ -1,6 +1,6 @@
 """Rows of a PDF page as paragraphs and headings.
 
-A PDF has no paragraphs: only characters at places. What belongs together is told by size, weight and distance of lines.
+A PDF has no paragraphs, only positioned characters. Lines are grouped by size, weight and distance.
 """
 
 import re
@@ -19,12 +19,12 @@ NUMBERED = re.compile(r"(?:(?:[A-Z]|\d{1,2})(?:\.\d{1,2}){0,4}\.?|[IVX]{1,5}\.)\
 _SENTENCE_END = re.compile(r"[.!?:;][\"'”’)\]]*$")
 _MAX_HEADING = 120
 _MAX_TITLE = 200
-"""Characters of a heading right above a table, which may name a company, a statement and its unit."""
+"""Most characters of a heading directly above a table, which may name a company, a statement and its unit."""
 _LABELLED = re.compile(r"\w{3,12} (?:\d{1,3}(?:\.\d{1,2})*[A-Za-z]?|[IVX]{1,5})(?:[.:)]? [-–—]|[.:)])\s*\w")
 """A word and a number before a heading's own words: Item 3. Properties, Note 2 – Leases."""
 _MOST_LINES = 3
 _APART = 1.3
-"""Distance of the tops of two lines, in usual ones, above which they are two paragraphs."""
+"""Distance of two lines' tops, as a multiple of the usual one, above which a new paragraph starts."""
 
 
 @dataclass(slots=True)
@@ -32,13 +32,13 @@ class Line:
     """A line of text."""
 
     text: str
-    """Its text; ends in HYPHEN if its last word goes on in the next line."""
+    """Its text; ends in HYPHEN if its last word continues on the next line."""
     left: float
     """Its left edge, in points."""
     right: float
     """Its right edge."""
     top: float
-    """Its upper edge, from the bottom of the page."""
+    """Its upper edge, measured from the bottom of the page."""
     size: float
     """Height of its font."""
     bold: bool
@@ -47,7 +47,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Lines that belong together; level is 0 for text, else that of a heading as `Style` gives it."""
+    """Lines that belong together; level is 0 for text, else the heading level from `Style`."""
 
     lines: tuple[Line, ...]
     heading: bool = False
@@ -68,12 +68,12 @@ def line_of(row: Row) -> Line:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What is usual in a document."""
+    """A document's typical style."""
 
     size: float
-    """Height of the font that most of the text is set in."""
+    """Font height of most of the text."""
     leading: float
-    """Distance between the tops of two lines of it."""
+    """Distance between the tops of two of its lines."""
 
 
 def usual_style(pages: Sequence[Sequence[Line]]) -> Style:
@@ -93,7 +93,7 @@ def usual_style(pages: Sequence[Sequence[Line]]) -> Style:
 
 
 def group(lines: Sequence[Line], style: Style, *, above_table: bool = False) -> list[Paragraph]:
-    """Lines as paragraphs and headings, in order. The last of them is no heading unless a table is what it heads."""
+    """Lines as paragraphs and headings, in order. The last one is a heading only if a table follows."""
     groups: list[list[Line]] = []
     right = 0.0  # how far right the last group's lines reach
     for line in lines:
@@ -116,9 +116,9 @@ def _starts_new(lines: list[Line], right: float, line: Line, style: Style) -> bo
     drop = before.top - line.top
     leading = style.leading * max(before.size, 0.5) / max(style.size, 0.5)
     if abs(before.size - line.size) > 0.08 * style.size or before.bold != line.bold:
-        # Superscripts and formulas change size within a line; a new size that starts a line starts a paragraph.
+        # Superscripts and formulas change size within a line; a new size at a line's start begins a paragraph.
         return abs(drop) > 0.6 * max(before.size, line.size)
-    if drop < -style.size:  # the next column: the sentence may go on there
+    if drop < -style.size:  # the next column: the sentence may continue there
         return bool(_SENTENCE_END.search(before.text)) or not line.text[:1].islower()
     if drop > _APART * leading:
         return True
@@ -130,7 +130,7 @@ def _starts_new(lines: list[Line], right: float, line: Line, style: Style) -> bo
 
 
 def _is_heading(lines: list[Line], index: int, groups: list[list[Line]], style: Style, *, above_table: bool) -> bool:
-    """Whether a paragraph is a heading: short, and larger than the text, or bold and standing by itself."""
+    """Whether a paragraph is a heading: short, and either larger than the text or bold and separate."""
     text = " ".join(line.text for line in lines)
     letters = sum(char.isalpha() for char in text)
     last = index == len(groups) - 1

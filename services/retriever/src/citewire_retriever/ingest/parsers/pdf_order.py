@@ -1,9 +1,9 @@
 """The reading order of a PDF page: rows from top to bottom, and columns of text one after the other.
 
-The order of a page's content is that of whatever wrote the file: tables may come column by column, columns row by row,
-and boxes last. What a reader sees is where the text stands. Columns are found as by recursive cuts along white space
-(XY-cut, Nagy and Seth 1984), from bands of rows that leave the same gutters free; of a table, whose gutters are as
-white, the cells tell: prose fills its column, cells don't.
+The order of a page's content depends on the program that wrote the file: tables may come column by column, columns row
+by row, and boxes last. A reader only sees positions. Columns are found as by recursive cuts along white space (XY-cut,
+Nagy and Seth 1984), from bands of rows that leave the same gutters free. Tables have gutters too, but their cells don't
+fill the column as prose does.
 """
 
 import re
@@ -18,39 +18,39 @@ from citewire_retriever.ingest.parsers.pdf_segments import PageSegments, Segment
 from citewire_retriever.ingest.parsers.pdfium import HYPHEN
 
 Row = list[Segment]
-"""Segments beside each other, from left to right."""
+"""Segments side by side, from left to right."""
 Area = list[Row]
-"""Rows below each other, which are read one after the other."""
+"""Consecutive rows, read from top to bottom."""
 
 _DEEPEST: Final = 3
 _SAME_ROW: Final = 0.5
-"""Share of the smaller height by which segments of a row overlap."""
+"""Least overlap of a row's segments, as a share of the smaller height."""
 _GUTTER: Final = 0.8
 """Least width of a gutter, in heights of the font."""
 _FEW_ROWS: Final = 4
 _FILLED: Final = 0.62
-"""Share of its column that the middle row of prose fills."""
+"""Least share of its column that prose's median row fills."""
 _LIST_ROWS: Final = 8
-"""Rows that a column of an index has at least."""
+"""Fewest rows in a column of an index."""
 _SAME_LINE: Final = 0.15
-"""Distance of two rows' middles, in heights of the font, up to which they stand in one line."""
+"""Distance of two rows' middles, in heights of the font, up to which they are on one line."""
 _OWN_LINES: Final = 0.5
-"""Share of rows beside which no row of the next column stands."""
+"""Share of rows with no row of the next column on the same line."""
 _FEW_NUMBERS: Final = 0.1
-"""Share of numbers up to which a column is one of words."""
+"""Share of numbers up to which a column counts as words."""
 _WORDS: Final = 3
-"""Words that the middle row of prose has."""
+"""Fewest words in prose's median row."""
 _LABEL: Final = re.compile(r"[•▪◦‣●■–—*·o§]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)]|\d{1,2}(?:\.\d{1,2}){0,3}")
-"""What stands before an item, far from it: a bullet, its number."""
+"""An item's label, set apart from it: a bullet or a number."""
 _CURRENCY: Final = re.compile(r"[-—–(]?[$€£¥][-—–(]?")
 _GLUED: Final = 0.15
 _MOST_JOINED: Final = 300
 _MOST_SPANS: Final = 100
-"""Bounds on what a page of signs all over would cost: segments that are one text, and spans of a band."""
+"""Limits the cost of a page full of scattered characters: segments joined to one text, and spans of a band."""
 _NEAR: Final = 0.5
-"""Gaps in heights of the font: below the first, two segments are one word; below the second, one text."""
+"""Gaps in heights of the font: below `_GLUED`, two segments are one word; below `_NEAR`, one text."""
 _TAIL: Final = re.compile(r"[)%]+|%\s?\)")
-"""What stands behind a number, apart from it."""
+"""A number's suffix, set apart from it."""
 _RIGHT_TO_LEFT: Final = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
 _NUMBER: Final = re.compile(r"[-—–(]*[$€£¥]?\s?\(?[\d.,]+\s?[%)]*|[-—–]")
 
@@ -64,7 +64,7 @@ class _Span:
 
 
 def read_areas(page: PageSegments) -> list[Area]:
-    """Returns a page's text in reading order. What is turned comes last, in the order of the content."""
+    """Returns a page's text in reading order. Rotated text comes last, in the order of the content."""
     if page.is_upright:
         return [[[segment] for segment in [*page.segments, *page.turned]]]
     areas = list(_areas(_rows(page.segments), 0))
@@ -72,12 +72,12 @@ def read_areas(page: PageSegments) -> list[Area]:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number, with its sign, currency and unit, or the dash that stands for none."""
+    """Whether a text is a number, with its sign, currency and unit, or a dash for none."""
     return bool(_NUMBER.fullmatch(text))
 
 
 def _rows(segments: Sequence[Segment]) -> Area:
-    """Segments as rows from top to bottom: those of a row overlap by half of their height."""
+    """Segments as rows from top to bottom; those of a row overlap by half their height."""
     rows: list[Row] = []
     top = bottom = 0.0
     for segment in sorted(segments, key=lambda each: -(each.top + each.bottom)):
@@ -92,7 +92,7 @@ def _rows(segments: Sequence[Segment]) -> Area:
 
 
 def _covers(row: Row, segment: Segment) -> bool:
-    """Whether a segment stands where the row has text: lines set tightly, or text over text."""
+    """Whether a segment overlaps the row's text horizontally: tightly set lines, or text over text."""
     width = segment.right - segment.left
     return any(min(each.right, segment.right) - max(each.left, segment.left) > 0.5 * width > 0 for each in row[-8:])
 
@@ -108,7 +108,7 @@ def _joined(row: Row) -> Row:
         before = result[-1]
         gap = (segment.left - before.right) / max(before.size, 1.0)
         if _CURRENCY.fullmatch(before.text) and is_number(segment.text):
-            result[-1] = replace(join(before, segment, " "), left=segment.left)  # the number alone is in the column
+            result[-1] = replace(join(before, segment, " "), left=segment.left)  # only the number is in the column
         elif _is_label(before, segment, result) or _is_unit(before, segment) or _is_near(before, gap):
             result[-1] = join(before, segment, "" if gap < _GLUED else " ")
         else:
@@ -163,7 +163,7 @@ def _areas(rows: Area, depth: int) -> Iterator[Area]:
 
 
 def _bands(rows: Area) -> Iterator[Area]:
-    """Rows below each other that leave the same gutters free, or none."""
+    """Consecutive rows that leave the same gutters free, or none."""
     band: Area = []
     free: list[_Span] = []
     taken: list[_Span] = []
@@ -182,7 +182,7 @@ def _bands(rows: Area) -> Iterator[Area]:
 
 
 def _union(spans: Sequence[_Span]) -> list[_Span]:
-    """Spans without overlaps, from left to right; very many are taken as one."""
+    """Merges overlapping spans, from left to right; too many become one."""
     result: list[_Span] = []
     for span in sorted(spans, key=lambda each: each.left):
         if result and span.left <= result[-1].right:
@@ -218,9 +218,9 @@ def _part(band: Area, left: float, right: float) -> Area:
 
 
 def _are_lists(columns: Sequence[Area]) -> bool:
-    """Whether columns are lists of their own, as in an index: of words, whose lines aren't those of the next column.
+    """Whether columns are separate lists of words, as in an index, with lines that don't match the next column's.
 
-    The rows of a table have their lines in common.
+    A table's rows share their lines across columns.
     """
     if any(len(column) < _LIST_ROWS or _has_numbers(column) for column in columns):
         return False
@@ -244,7 +244,7 @@ def _middle(row: Row) -> float:
 
 
 def _is_prose(column: Area) -> bool:
-    """Whether a column is running text: its rows fill it, with words."""
+    """Whether a column is running text: its rows fill it with words."""
     if len(column) < _FEW_ROWS:
         return False
     left = min(each.left for row in column for each in row)

@@ -1,4 +1,4 @@
-"""What a PDF repeats on its pages above and below the text: running heads and feet, page numbers."""
+"""Text that a PDF repeats above and below the pages' text: running heads and feet, page numbers."""
 
 import re
 from collections import Counter
@@ -8,33 +8,33 @@ from typing import Final
 from citewire_retriever.ingest.parsers.pdf_order import Area, Row
 
 _MARGIN: Final = 0.12
-"""Share of the height of all pages' text in which they stand, above and below."""
+"""Height of the top and bottom margins, as a share of the height of all pages' text."""
 _MOST_ROWS: Final = 4
-"""Rows of a page that may be such, above and below."""
+"""Most running rows at the top or bottom of a page."""
 _LEAST_PAGES: Final = 3
 _LEAST_SHARE: Final = 0.05
-"""Pages that repeat it, at least, and the share of all."""
+"""Fewest pages that repeat a row, as a number and as a share of all."""
 _APART: Final = 0.7
-"""Gap between them and the text, in heights of their font."""
+"""Least gap between running rows and the text, in heights of their font."""
 _SAME_PLACE: Final = 6.0
-"""Points by which the places differ at most."""
+"""Most points by which their positions may differ."""
 _MOST_SEGMENTS: Final = 2
-"""Parts of a row, and numbers in it: what has more is a table's."""
+"""Most segments and numbers of a running row; rows with more belong to tables."""
 _DIGITS: Final = re.compile(r"\d+|\b[ivxlc]+\b")
 _LETTERS: Final = 4
-"""Letters that a text has which is kept where it stands first; what has fewer is a page's number."""
+"""Fewest letters of a repeated text that is kept where it first occurs; shorter ones are page numbers."""
 
 _LONGEST: Final = 5
-"""Digits of a page's number."""
+"""Most digits of a page number."""
 
 Key = tuple[str, int]
-"""A row's text, numbers taken as alike, or its page's number less the page's place; and its height on the page."""
+"""A row's text with numbers masked, or its page number minus the page's index; and its height on the page."""
 
 
 def without_running(pages: Sequence[list[Area]]) -> list[list[Area]]:
-    """Pages without what many of them repeat; words are kept where they stand first, so that they can be found.
+    """Pages without the text that many of them repeat; its first occurrence is kept, so that it can be found.
 
-    A page that has nothing else keeps it.
+    A page with no other text keeps it.
     """
     rows = [each for areas in pages for area in areas for each in area]
     if len(pages) < _LEAST_PAGES or not rows:
@@ -55,14 +55,14 @@ def without_running(pages: Sequence[list[Area]]) -> list[list[Area]]:
 
 
 def _edge_rows(areas: list[Area], high: float, low: float) -> Iterator[Row]:
-    """The first and last rows that stand in the margins."""
+    """The first and last rows in the margins."""
     rows = sorted((row for area in areas for row in area), key=_top, reverse=True)
     yield from _set_apart(rows, sum(_top(row) >= high for row in rows[:_MOST_ROWS]))
     yield from _set_apart(rows[::-1], sum(_top(row) <= low for row in rows[-_MOST_ROWS:]))
 
 
 def _set_apart(rows: list[Row], most: int) -> list[Row]:
-    """At most so many rows from the page's edge, as far as a gap, or the page's end, sets them apart from the text."""
+    """At most `most` rows from the page's edge, if a gap or the page's end separates them from the text."""
     following = [*rows[1 : most + 1], None]
     apart = [
         number
@@ -89,10 +89,10 @@ def _without(areas: list[Area], edges: dict[int, tuple[Key, ...]], repeated: set
 
 
 def _keys(row: Row, page: int) -> tuple[Key, ...]:
-    """What may be repeated of a row, at its height and at the next one, so that small differences don't count.
+    """The keys under which a row may repeat, at its height and the next one, so that small differences don't count.
 
-    Its text, and that it holds the number of the page, whose distance from the page's place in the file stays the same:
-    heads name the chapter, and a chapter may be short. Nothing for a row of a table.
+    They are its text, and its page number minus the page's index, which stays the same even where the head names a
+    short chapter. None for a table's row.
     """
     text = " ".join(segment.text for segment in row).lower()
     numbers = _DIGITS.findall(text)

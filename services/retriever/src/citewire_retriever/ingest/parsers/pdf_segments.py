@@ -1,7 +1,7 @@
-"""A PDF page's text as segments: what stands together in a line, apart from its neighbours.
+"""A PDF page's text as segments: adjacent text on a line, separated from its neighbours.
 
-A segment has its place in a frame in which the text runs from left to right and lines follow downwards, however the
-page or the text on it is turned.
+A segment's position is given in a frame in which the text runs from left to right and lines follow downwards, however
+the page or its text is rotated.
 """
 
 import re
@@ -26,23 +26,23 @@ _WORD: Final = re.compile(r"\S+")
 _BOLD: Final = re.compile(r"bold|black|heavy|demi|medi$|^(?:[A-Z]{6}\+)?(?:CMBX|SFBX|SFSX|LMRoman\d*-Bold)", re.I)
 _BOLD_WEIGHT: Final = 600
 _WIDE: Final = 0.9
-"""Gap between two words, in heights of the font, from which they stand apart."""
+"""Gap between two words, in heights of the font, from which they are separate segments."""
 _WIDE_NUMBERS: Final = 0.6
-"""The same, if one of them is a number."""
+"""The same if one of them is a number."""
 
 
 @dataclass(slots=True)
 class Segment:
-    """Text that stands together in a line."""
+    """Adjacent text on a line."""
 
     text: str
-    """Its text; ends in HYPHEN if its last word goes on in the next line."""
+    """Its text; ends in HYPHEN if its last word continues on the next line."""
     left: float
     """Its left edge, in points."""
     right: float
     """Its right edge."""
     top: float
-    """Its upper edge: greater than those of what is below."""
+    """Its upper edge; y grows upwards."""
     bottom: float
     """Its lower edge."""
     size: float
@@ -58,15 +58,15 @@ class PageSegments:
     """A page's segments, in the order of its content."""
 
     segments: list[Segment]
-    """Those that run in the direction of most of the text."""
+    """Segments in the direction of most of the text."""
     turned: list[Segment]
-    """The others: their places are in the same frame, and say little about their order."""
+    """The others; their positions are in the same frame, but say little about their order."""
     is_upright: bool
-    """Whether the text runs down the page, sign under sign, as Chinese and Japanese may: its places tell no lines."""
+    """Whether the text is vertical, as Chinese and Japanese may be: positions then don't show lines."""
 
 
 def normalise(text: str) -> str:
-    """Text without ligatures, private signs, control characters and rows of dots; white space as single spaces."""
+    """Text without ligatures, private-use and control characters and rows of dots; white space as single spaces."""
     hyphen = HYPHEN if text.endswith(HYPHEN) else ""
     text = _CONTROL.sub("", text.translate(LIGATURES))
     return one_line(_LEADERS.sub(" … ", text)) + hyphen
@@ -88,7 +88,7 @@ def read_segments(page: PageText) -> PageSegments:
 
 
 def _quarters(page: PageText, match: re.Match[str]) -> int:
-    """By how many quarters of a turn a fragment is turned, counterclockwise."""
+    """A fragment's rotation in quarter turns, counterclockwise."""
     first = match.start() + len(match.group()) - len(match.group().lstrip())
     return round(page.angle(first) / (pi / 2)) % 4
 
@@ -113,7 +113,7 @@ def _segments(page: PageText, match: re.Match[str], turn: int) -> Iterator[Segme
 
 
 def _segment(page: PageText, first: int, last: int, end: int, turn: int) -> Segment | None:
-    """The segment of characters `first` to `end`, the last with a box being before `last`; None if nobody sees it."""
+    """The segment of characters `first` to `end`, the last with a box being before `last`; None if it is invisible."""
     text = normalise(page.characters[first:end])
     if not text.strip(HYPHEN):
         return None
@@ -128,7 +128,7 @@ def _segment(page: PageText, first: int, last: int, end: int, turn: int) -> Segm
 
 
 def _turn(box: Box, turn: int) -> Box:
-    """A box of the file in the frame in which text that is turned by so many quarters runs to the right."""
+    """A box in the frame in which text rotated by this many quarter turns runs to the right."""
     if turn == 1:
         return Box(left=box.bottom, bottom=-box.right, right=box.top, top=-box.left)
     if turn == 2:
@@ -154,7 +154,7 @@ def _stands_apart(page: PageText, before: tuple[int, int], after: tuple[int, int
 
 
 def _lines_of(page: PageText, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The parts of a word that stand in lines of their own: those of two fields."""
+    """The parts of a word that are on separate lines, such as those of two fields."""
     first, before = start, page.box(start)
     for index in range(start + 1, end):
         box = page.box(index)
@@ -174,7 +174,7 @@ def _is_bold(page: PageText, index: int) -> bool:
 
 
 def _runs_down(segments: list[Segment]) -> bool:
-    """Whether most segments of several signs are taller than they are wide."""
+    """Whether most segments of several characters are taller than wide."""
     several = [segment for segment in segments if len(segment.text) > 2]
     tall = sum(segment.top - segment.bottom > 1.5 * (segment.right - segment.left) for segment in several)
     return 2 * tall > len(several)

@@ -1,8 +1,7 @@
-"""Tables among the rows of a PDF page: rows whose cells stand below each other.
+"""Tables among the rows of a PDF page: rows with aligned cells.
 
-A PDF says nothing of tables. What shows them without their rules, which many lack, is numbers below numbers: the
-columns are where the cells of the rows with numbers overlap, and what stands above them without numbers is their
-header.
+A PDF doesn't mark tables, and many have no rules. They are recognised by numbers below numbers: the columns are where
+the cells of the rows with numbers overlap, and the rows without numbers above them are the header.
 """
 
 import re
@@ -17,21 +16,21 @@ from citewire_retriever.ingest.parsers.pdf_order import Area, Row, is_number
 from citewire_retriever.ingest.parsers.pdfium import HYPHEN
 
 _MOST_BETWEEN: Final = 4
-"""Rows of one cell that may stand between two rows of several."""
+"""Most single-cell rows between two rows of several cells."""
 _WIDEST: Final = 0.7
-"""Share of the area's width above which one cell is a line of text."""
+"""Share of the area's width above which a single cell is a line of text."""
 _GAP: Final = 3.0
-"""Space between two rows of a table at most, in heights of the font."""
+"""Most space between two rows of a table, in heights of the font."""
 _NUMBERS: Final = 0.4
-"""Least share of numbers among the cells behind the first."""
+"""Least share of numbers among the cells after the first."""
 _TEXT_ROWS: Final = 3
-"""Rows that a table of words has at least."""
+"""Fewest rows of a table of words."""
 _ALIGNED: Final = 0.75
-"""Share of a table of words' cells that begin where others do."""
+"""Share of a word table's cells that are left-aligned with others."""
 _YEAR: Final = re.compile(r"(?:FY\s?)?(?:19|20)\d\d[*†]?")
 _MOST_COLUMNS: Final = 64
 _MOST_HEADS: Final = 6
-"""Rows above the first of several cells that may name columns."""
+"""Most rows above the first multi-cell row that may name columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +38,19 @@ class Table:
     """A table."""
 
     rows: tuple[tuple[str, ...], ...]
-    """Cells by column; an empty text where a row has none."""
+    """Cells by column; empty where a row has none."""
     depth: int
-    """How many rows from the first on name the columns."""
+    """Number of leading rows that name the columns."""
 
     @property
     def label(self) -> str:
-        """What the columns are called, each name once, as one line."""
+        """The columns' names, each once, on one line."""
         names = dict.fromkeys(cell for row in self.rows[: self.depth] for cell in row if cell)
         return " | ".join(names)[:LABEL_LIMIT]
 
 
 def split_tables(area: Area) -> Iterator[Table | Area]:
-    """An area as tables, and the rows between them."""
+    """Splits an area into tables and the rows between them."""
     width = max((row[-1].right for row in area), default=0.0) - min((row[0].left for row in area), default=0.0)
     done = 0
     for start, end in _candidates(area, width):
@@ -68,7 +67,7 @@ def split_tables(area: Area) -> Iterator[Table | Area]:
 
 
 def _candidates(area: Area, width: float) -> Iterator[tuple[int, int]]:
-    """Spans of rows that begin and end with rows of several cells, with few others between."""
+    """Spans of rows that begin and end with multi-cell rows, with few other rows between."""
     start = last = -1
     for index, row in enumerate(area):
         several = len(row) > 1
@@ -85,7 +84,7 @@ def _candidates(area: Area, width: float) -> Iterator[tuple[int, int]]:
 
 
 def _opens(area: Area, index: int) -> bool:
-    """Whether a line of text stands above another table: column names follow, with nothing below its beginning."""
+    """Whether a line of text precedes another table: column names follow, and nothing is below its beginning."""
     row = area[index]
     if len(row) > 1 or index + 1 >= len(area) or row[0].text[-1] not in ":.":
         return False
@@ -97,9 +96,9 @@ def _distance(above: Row, below: Row) -> float:
 
 
 def _with_heads(area: Area, start: int, end: int, least: int) -> int:
-    """The first of the rows above that name columns: they stand to the right of what the rows begin with, over columns.
+    """The first of the rows above that name columns: they are over the columns, to the right of the rows' labels.
 
-    A title set in the middle of the page is none of them, nor is what stands above it.
+    A centred title isn't included, nor is anything above it.
     """
     rows = area[start:end]
     labels = [row[0].right for row in rows if not is_number(row[0].text)]
@@ -115,12 +114,12 @@ def _with_heads(area: Area, start: int, end: int, least: int) -> int:
 
 
 def _is_title(row: Row, rows: Area, edge: float) -> bool:
-    """Whether a row above a table is what the table is called: in the middle of all of it, and not of its columns.
+    """Whether a row above a table is its title: centred on the whole table rather than on its columns.
 
     Args:
-        row: What stands above.
-        rows: The table's.
-        edge: Where the rows' labels end.
+        row: The row above.
+        rows: The table's rows.
+        edge: The right edge of the rows' labels.
     """
     columns = [cell for each in rows for cell in each if cell.left > edge]
     if len(row) > 1 or not columns:
@@ -133,7 +132,7 @@ def _is_title(row: Row, rows: Area, edge: float) -> bool:
 
 
 def _table(rows: Area, core: Area) -> Table | None:
-    """Rows as a table; None if they are none."""
+    """Rows as a table; None if they don't form one."""
     body = [
         row for row in core if any(_counts(cell.text) for cell in row[1:]) or (len(row) > 1 and _counts(row[0].text))
     ]
@@ -162,7 +161,7 @@ Columns = list[tuple[float, float]]
 
 
 def _columns(body: Area) -> Columns:
-    """The columns of rows with numbers: the first holds what stands left of all of them."""
+    """The columns of rows with numbers; the first holds everything to the left of them."""
     cells = [cell for row in body for cell in (row if is_number(row[0].text) else row[1:])]
     usual = median(cell.right - cell.left for cell in cells)
     spans = sorted((cell.left, cell.right) for cell in cells if cell.right - cell.left <= 3 * usual)
@@ -180,14 +179,14 @@ def _columns(body: Area) -> Columns:
 
 
 def _is_aligned(rows: Area) -> bool:
-    """Whether the cells of rows begin where those of others do, and no row is a line of text with a gap in it."""
+    """Whether the rows' cells are left-aligned with others, and no row is a line of text with a gap."""
     starts = Counter(round(cell.left / 3) for row in rows if len(row) > 1 for cell in row[1:])
     near = {start + shift for start, count in starts.items() for shift in (-1, 0, 1) if count > 1}
     return sum(count for start, count in starts.items() if start in near) >= _ALIGNED * starts.total()
 
 
 def _starts(rows: Area) -> Columns:
-    """The columns of a table of words, by where cells begin."""
+    """The columns of a table of words, by the cells' left edges."""
     lefts = sorted(cell.left for row in rows if len(row) > 1 for cell in row)
     groups: list[list[float]] = []
     for left in lefts:
@@ -200,7 +199,7 @@ def _starts(rows: Area) -> Columns:
 
 
 def _header_depth(rows: Area, label_end: float) -> int:
-    """How many rows name columns: up to the first with a number, years apart, or with a label alone."""
+    """How many rows name columns: up to the first with a number other than a year, or with only a label."""
     depth = 0
     for row in rows:
         if any(_counts(cell.text) for cell in row) or (len(row) == 1 and row[0].left < label_end and depth):
@@ -210,7 +209,7 @@ def _header_depth(rows: Area, label_end: float) -> int:
 
 
 def _placed(row: Row, columns: Columns) -> tuple[str, ...]:
-    """A row's cells by column: each where it overlaps most, or else nearest."""
+    """A row's cells by column: each in the column that it overlaps most, else in the nearest."""
     texts = [""] * len(columns)
     for cell in row:
         is_label = cell is row[0] and not is_number(cell.text) and (cell.left + cell.right) / 2 <= columns[0][1]
@@ -221,7 +220,7 @@ def _placed(row: Row, columns: Columns) -> tuple[str, ...]:
 
 
 def _merged(rows: Sequence[tuple[str, ...]], depth: int) -> Iterator[tuple[str, ...]]:
-    """Rows without those that are only the beginning of the next one's label."""
+    """Rows, with those that only start the next row's label merged into it."""
     begun = ""
     for index, row in enumerate(rows):
         text = _joined(begun, row[0])
@@ -235,7 +234,7 @@ def _merged(rows: Sequence[tuple[str, ...]], depth: int) -> Iterator[tuple[str, 
 
 
 def _continued(rows: Iterable[tuple[str, ...]], depth: int) -> list[tuple[str, ...]]:
-    """Rows, each with the next one if a word goes on there. A hyphen that nothing follows stays one."""
+    """Rows, each joined with the next if a word continues there. A hyphen that nothing follows is kept."""
     result: list[tuple[str, ...]] = []
     for row in rows:
         pairs = list(zip(result[-1], row, strict=True)) if len(result) > depth else []

@@ -1,4 +1,4 @@
-"""The few parts of pypdfium2 that are used, with types: it ships none, and calls a C library through ctypes."""
+"""The few parts of pypdfium2 that are used, with types, since it ships none and calls C through ctypes."""
 
 import ctypes
 import re
@@ -21,7 +21,7 @@ _SHOWING = frozenset({_raw.FPDF_ANNOT_WIDGET, _raw.FPDF_ANNOT_FREETEXT, _raw.FPD
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _UNSAID = re.compile("[\x00\ufffe]")
 HYPHEN = "\x02"
-"""What pdfium gives for a hyphen at a line's end, in place of hyphen and line end."""
+"""pdfium's character for a hyphen at a line's end, which replaces both the hyphen and the line end."""
 
 
 class PdfError(Exception):
@@ -49,7 +49,7 @@ class PageText:
 
     def __init__(self, page: Any, *, is_filled_in: bool = False) -> None:  # noqa: ANN401 - pypdfium2 is untyped
         self.is_filled_in = is_filled_in
-        """Whether what a form's fields show was made text of the page: then its lines may be glued together."""
+        """Whether form fields were flattened into the page's text, whose lines may then run together."""
         self._page = page
         self._text: Any = page.get_textpage()
         self._rect: Any = _raw.FS_RECTF()
@@ -67,27 +67,27 @@ class PageText:
         return Box(float(rect.left), float(rect.bottom), float(rect.right), float(rect.top))
 
     def is_shown(self, box: Box) -> bool:
-        """Whether any of a box is on the page as it is cropped: what a printer put beside it is seen by nobody."""
+        """Whether a box is at least partly within the cropped page; printers' marks outside aren't visible."""
         area = self._area
         across = box.right > area.left and box.left < area.right
         return across and box.top > area.bottom and box.bottom < area.top
 
     def ends(self, index: int) -> tuple[float, float] | None:
-        """A character's left and right edge in the file; None where it has no box."""
+        """A character's left and right edge in the file; None if it has no box."""
         rect = self._rect
         if not _raw.FPDFText_GetLooseCharBox(self._text, index, self._rect_pointer):
             return None
         return float(rect.left), float(rect.right)
 
     def font_size(self, index: int) -> float:
-        """The size that a character is drawn in, in points; 0 if it is unknown."""
+        """A character's size in points; 0 if unknown."""
         matrix = _raw.FS_MATRIX()
         if not _raw.FPDFText_GetMatrix(self._text, index, ctypes.byref(matrix)):
             return 0.0
         return float(_raw.FPDFText_GetFontSize(self._text, index)) * hypot(matrix.c, matrix.d)
 
     def angle(self, index: int) -> float:
-        """The angle that a character is turned by in the file, in radians, counterclockwise."""
+        """A character's rotation in the file, in radians, counterclockwise."""
         return -float(_raw.FPDFText_GetCharAngle(self._text, index))  # the library counts clockwise
 
     def font_name(self, index: int) -> str:
@@ -98,23 +98,23 @@ class PageText:
         return buffer.value.decode("utf-8", errors="replace") if 0 < length <= len(buffer) else ""
 
     def font_weight(self, index: int) -> int:
-        """The weight of a character's font, 400 as usual and 700 bold; -1 if it is unknown."""
+        """The weight of a character's font, 400 for regular and 700 for bold; -1 if unknown."""
         return int(_raw.FPDFText_GetFontWeight(self._text, index))
 
     def size(self) -> tuple[float, float]:
-        """Width and height of the page as it is shown, cropped and rotated, in points."""
+        """Width and height of the page as displayed, cropped and rotated, in points."""
         width, height = self._page.get_size()
         return float(width), float(height)
 
     def shown(self, box: Box) -> Box:
-        """A box as the page is shown: from its upper left corner, so that `top` is less than `bottom`."""
+        """A box on the displayed page, from its upper left corner, so `top` is less than `bottom`."""
         width, height = self.size()
         corners = [self._to_shown(width, height, x, y) for x in (box.left, box.right) for y in (box.bottom, box.top)]
         across, down = [x for x, _ in corners], [y for _, y in corners]
         return Box(left=min(across), bottom=max(down), right=max(across), top=min(down))
 
     def _to_shown(self, width: float, height: float, x: float, y: float) -> tuple[float, float]:
-        """The library gives whole pixels: of a page that is drawn so large that they are hundredths of a point."""
+        """Measured on a page drawn so large that the library's whole pixels are hundredths of a point."""
         across, down = ctypes.c_int(), ctypes.c_int()
         sizes = round(width * _HUNDREDTHS), round(height * _HUNDREDTHS)
         _raw.FPDF_PageToDevice(self._page, 0, 0, *sizes, 0, x, y, ctypes.byref(across), ctypes.byref(down))
@@ -125,14 +125,14 @@ class PageText:
         self._page.close()
 
     def _read(self) -> str:
-        """One code point a character, so that indices fit."""
+        """One code point per character, so that indices match."""
         count = int(self._text.count_chars())
         buffer = (ctypes.c_ushort * (count + 1))()
         written = int(_raw.FPDFText_GetText(self._text, 0, count, buffer))
         text = bytes(buffer)[: 2 * (written - 1)].decode("utf-16-le", errors="surrogatepass")
         if len(text) != count or _SURROGATE.search(text):
             return "".join(map(self._character, range(count)))
-        # Of some signs, a hyphen at a line's end among them, the text as a whole doesn't say which they are.
+        # The text as a whole doesn't identify some characters, such as a hyphen at a line's end.
         return _UNSAID.sub(lambda match: self._character(match.start()), text)
 
     def _character(self, index: int) -> str:
@@ -141,7 +141,7 @@ class PageText:
 
 
 def _shows_annotations(page: Any) -> bool:  # noqa: ANN401 - pypdfium2 is untyped
-    """Whether a page has fields of forms, or texts that somebody typed onto it."""
+    """Whether a page has form fields or text annotations."""
     for index in range(min(int(_raw.FPDFPage_GetAnnotCount(page)), _MOST_ANNOTATIONS)):
         annotation = _raw.FPDFPage_GetAnnot(page, index)
         if annotation:
@@ -153,7 +153,7 @@ def _shows_annotations(page: Any) -> bool:  # noqa: ANN401 - pypdfium2 is untype
 
 
 def _area_of(page: Any) -> Box:  # noqa: ANN401 - pypdfium2 is untyped
-    """What of a page is shown, in its own measures."""
+    """The visible box of a page, in its own units."""
     left, bottom, right, top = (
         limit(edges) for limit, edges in zip((max, max, min, min), zip(*_boxes_of(page), strict=True), strict=True)
     )
@@ -169,10 +169,10 @@ def _boxes_of(page: Any) -> list[tuple[float, float, float, float]]:  # noqa: AN
 
 
 class PdfFile:
-    """An open PDF. Encryption with an empty user password is no hindrance."""
+    """An open PDF. Files encrypted with an empty user password can be read."""
 
     def __init__(self, data: bytes | mmap) -> None:
-        """Opens a PDF in memory; a map of a file must be private and writable, as ctypes takes no other."""
+        """Opens a PDF in memory; a mapped file must be private and writable, as ctypes requires."""
         source = data if isinstance(data, bytes) else (ctypes.c_ubyte * len(data)).from_buffer(data)
         try:
             self._document: Any = _pdfium.PdfDocument(source)
@@ -181,7 +181,7 @@ class PdfFile:
                 raise PdfPasswordError from error
             raise PdfError from error
         try:
-            # A form may leave it to readers to draw what its fields hold.
+            # A form may leave drawing its fields' content to the viewer.
             self._document.init_forms()
         except _pdfium.PdfiumError:
             return
@@ -205,14 +205,14 @@ class PdfFile:
             raise PdfError from error
 
     def _filled_in(self, page: Any, index: int) -> Any:  # noqa: ANN401 - pypdfium2 is untyped
-        """A page with what its form's fields and its notes show as text of its own, as a reader sees it."""
+        """A page with the text of its form fields and notes as part of its own text, as a reader sees it."""
         if _raw.FPDFPage_Flatten(page, _raw.FLAT_NORMALDISPLAY) != _raw.FLATTEN_SUCCESS:
             return page
         page.close()
         return self._document[index]
 
     def picture_share(self, index: int) -> float:
-        """How much of a page's area its pictures cover, 0–1; -1 if nothing is on it, or it can't be read."""
+        """The share of a page's area covered by pictures, 0–1; -1 if it is empty or can't be read."""
         try:
             page: Any = self._document[index]
         except _pdfium.PdfiumError:
@@ -230,12 +230,12 @@ class PdfFile:
             page.close()
 
     def draw(self, index: int, scale: float, most: int) -> tuple[tuple[float, float], int, int, bytes]:
-        """Draws a page in shades of grey: its size in points, width and height in pixels, and a byte for each of these.
+        """Draws a page in greyscale: its size in points, width and height in pixels, and one byte per pixel.
 
         Args:
             index: The page, from 0.
             scale: Pixels per point, fewer if there would be too many.
-            most: Pixels.
+            most: Most pixels.
 
         Raises:
             PdfError: The page can't be read.
@@ -257,7 +257,7 @@ class PdfFile:
         return str(self._document.get_metadata_value("Title"))
 
     def outline(self, limit: int) -> Iterator[Bookmark]:
-        """The outline's entries that lead to a page, in order, at most limit."""
+        """The outline's entries that lead to a page, in order, at most `limit`."""
         for count, entry in enumerate(self._document.get_toc(max_depth=8)):
             if count >= limit:
                 return

@@ -1,4 +1,4 @@
-"""Plain text: paragraphs are what blank lines separate."""
+"""Plain text: paragraphs are separated by blank lines."""
 
 from citewire.common.v1.place_pb2 import Place
 
@@ -27,9 +27,9 @@ def parse_plain(text: str, limits: ParseLimits, *, media_type: str = "text/plain
 def paragraphs(
     text: str, start: int, end: int, lines: LineIndex, *, kind: BlockKind = BlockKind.PARAGRAPH
 ) -> list[Block]:
-    """The paragraphs in text[start:end], as blocks with their lines. A blank line holds nothing but white space."""
+    """The paragraphs in text[start:end], as blocks with their lines. A blank line contains only white space."""
     results: list[Block] = []
-    first = -1  # start of the paragraph that is open, or -1
+    first = -1  # start of the open paragraph, or -1
     last = position = start
     while position < end:
         newline = text.find("\n", position, end)
@@ -48,6 +48,6 @@ def paragraphs(
 
 
 def lined_block(kind: BlockKind, start: int, end: int, lines: LineIndex, *, level: int = 0, label: str = "") -> Block:
-    """A block over text[start:end] with the lines that it covers."""
+    """A block over text[start:end] with its lines."""
     place = Place(start_line=lines.line_of(start), end_line=lines.line_of(end - 1))
     return Block(kind, start, end, level=level, label=label, place=place)

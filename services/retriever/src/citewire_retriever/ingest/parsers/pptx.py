@@ -1,6 +1,6 @@
 """PowerPoint presentations (PPTX): slides with their titles, text, tables and notes.
 
-Read from the package's own parts, as Word documents are. Names of elements are ECMA-376's.
+Read from the package's own parts, like Word documents. Names of elements are from ECMA-376.
 """
 
 from mmap import mmap
@@ -26,8 +26,8 @@ _TRUE: Final = frozenset({"1", "true"})
 def parse_pptx(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
     """Parses a presentation.
 
-    A slide's number is its order in the presentation, hidden ones included, as PowerPoint counts. Its title is its
-    heading; notes come last. Left out: date, footer and slide number, and what only the layout shows.
+    Slides are numbered in order, hidden ones included, as in PowerPoint. A slide's title is its heading; notes come
+    last. Left out: date, footer, slide number, and text that is only in the layout.
 
     Raises:
         IngestError: CORRUPT, PASSWORD_REQUIRED, TOO_LARGE.
@@ -45,7 +45,7 @@ def parse_pptx(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
         if kind == "slide" and part in package:
             number += 1
             reader.read(number, part)
-    # PowerPoint calls every presentation "PowerPoint Presentation" that nobody has named.
+    # PowerPoint titles an unnamed presentation "PowerPoint Presentation".
     title = reader.first_title or package.title()
     return ParsedDocument(Format.SLIDES, MEDIA_TYPE, reader.builder.text(), tuple(reader.builder.blocks), title=title)
 
@@ -63,7 +63,7 @@ class _Reader:
         self._place = Place(slide=number)
         self._relations = self._package.relations(part)
         shapes = _shapes(self._package.tree(part))
-        # The title may stand anywhere among the shapes: it is their heading all the same.
+        # The title may be anywhere among the shapes, but is always their heading.
         titles = (one_line(_text(shape)) for shape in shapes if _role(shape) in _TITLES)
         title = next((title for title in titles if title), "")
         self.first_title = self.first_title or title or None
@@ -112,7 +112,7 @@ class _Reader:
 
 
 def _shapes(root: Element | None) -> list[Element]:
-    """Shapes and frames in their order, also in groups; what is only for older readers is left out."""
+    """Shapes and frames in order, including grouped ones; fallbacks for older readers are left out."""
     results: list[Element] = []
     events = walk(root) if root is not None else None
     for event, each in events or ():
@@ -125,7 +125,7 @@ def _shapes(root: Element | None) -> list[Element]:
 
 
 def _role(shape: Element) -> str:
-    """What a placeholder is for; empty for any other shape."""
+    """A placeholder's type; empty for any other shape."""
     placeholder = next(shape.iter("{*}ph"), None)
     return "" if placeholder is None else attribute(placeholder, "type", "body")
 
@@ -149,7 +149,7 @@ def _bullet(paragraph: Element) -> str:
 
 
 def _grid(table: Element) -> list[list[Cell]]:
-    """The cells by row and column; one across several is the same object in each."""
+    """The cells by row and column; one that spans several is the same object in each."""
     grid: list[list[Cell]] = []
     for row in (each for each in table if local(each.tag) == "tr"):
         above = grid[-1] if grid else []

@@ -1,4 +1,4 @@
-"""Trees of named values (JSON, YAML, XML) as text: a record is ``name: value`` lines, and every line has its path."""
+"""Trees of named values (JSON, YAML, XML) as text: records become ``name: value`` lines, each with its path."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ from citewire_retriever.ingest.document import Block, BlockKind, TextBuilder
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
 
 MOST_DEPTH = 64
-"""Levels that are told apart; what lies deeper is a value of the last of them, as it stands in the file."""
+"""Levels that are distinguished; anything deeper is a value of the last level, as written in the file."""
 RECORD_CHARS = 480
-"""Code points of a subtree that stays whole: about as much as a chunk holds. A larger one is a section of its own."""
+"""Code points of a subtree that stays whole, about a chunk's length. A larger one becomes a section."""
 _LISTED_CHARS = 160
 _PATH_CHARS = 250
 
@@ -21,7 +21,7 @@ class Node:
     """A value, an object or a list."""
 
     step: str
-    """What it adds to its parent's path, such as ``.name``, ``[3]`` or ``/item[2]``."""
+    """Its step in the path, such as ``.name``, ``[3]`` or ``/item[2]``."""
     name: str = ""
     """Its key; empty for an element of a list, and for the root."""
     value: str = ""
@@ -29,17 +29,17 @@ class Node:
     children: list["Node"] = field(default_factory=list["Node"])
     """Members or elements, in order."""
     is_list: bool = False
-    """Whether the children are elements, which have numbers and no names."""
+    """Whether the children are elements, which are numbered rather than named."""
     first_line: int = 0
-    """Its first line in the file, from 1; 0 if the file's lines say nothing."""
+    """Its first line in the file, from 1; 0 if line numbers would be meaningless."""
     last_line: int = 0
     """Its last line, inclusive."""
     size: int = 0
-    """About how many code points it becomes; `measure` sets it."""
+    """Its approximate size as text, in code points; set by `measure`."""
 
 
 def measure(root: Node) -> None:
-    """Sets the sizes of a tree; removes what says nothing (empty values, objects and lists)."""
+    """Sets the sizes of a tree; removes empty values, objects and lists."""
     stack = [(root, False)]
     while stack:
         node, is_done = stack.pop()
@@ -58,8 +58,8 @@ def write_records(builder: TextBuilder, root: Node) -> None:
     """Renders a measured tree.
 
     A subtree of about a chunk's length is a block; a larger one is a section, named by its key or number, that holds
-    its children: first what is small, or in a list all in order, each in blocks or sections. Each line of a block is
-    a child with its own path, so that a quote can be placed exactly though small records share a chunk.
+    its children as blocks or sections: small ones first, or in order in a list. Each line of a block is a child with
+    its own path, so that a quote can be placed exactly even where small records share a chunk.
 
     Raises:
         IngestError: TOO_LARGE.
@@ -92,7 +92,7 @@ class _Writer:
                 self.write(child, joined(path, child.step), level + 1)
 
     def _mixed_list(self, node: Node, path: str, level: int) -> None:
-        """A list of small and large elements: neighbouring small ones are a section, so that the order stays."""
+        """A list of small and large elements: adjacent small ones form a section, which keeps the order."""
         run: list[Node] = []
         for child in [*node.children, None]:
             if child is not None and child.size <= RECORD_CHARS:
@@ -133,7 +133,7 @@ class _Writer:
 
 
 def _leaves(node: Node, path: str) -> Iterator[tuple[Node, str, str]]:
-    """What becomes a line each: node, name as it is seen from the record, path."""
+    """The lines to write: node, name relative to the record, path."""
     stack = [(node, one_line(node.name)[:LABEL_LIMIT], path)]
     while stack:
         each, name, each_path = stack.pop()
@@ -142,20 +142,20 @@ def _leaves(node: Node, path: str) -> Iterator[tuple[Node, str, str]]:
             continue
         for child in reversed(each.children):
             key = one_line(child.name)[:LABEL_LIMIT] or child.step
-            # An element's number says nothing at the start of a line that shows the element alone.
+            # An element's number is useless on a line that shows only that element.
             inner = f"{name}.{key}" if name and key and not key.startswith(("[", "/")) else f"{name}{key}"
             stack.append((child, inner, joined(each_path, child.step)))
 
 
 def _is_listed(node: Node) -> bool:
-    """Whether a list's values are one line: not if one has values itself, or a name, as an attribute has."""
+    """Whether a list's values fit on one line: not if one has values itself, or a name, like an attribute."""
     return (
         node.is_list and node.size <= _LISTED_CHARS and not any(child.children or child.name for child in node.children)
     )
 
 
 def joined(path: str, step: str) -> str:
-    """A child's path; its parent's where it would be too long to be of use."""
+    """A child's path; its parent's if it would be too long to be useful."""
     whole = f"{path}{step}"
     return (whole if path else whole.removeprefix(".")) if len(whole) <= _PATH_CHARS else path
 

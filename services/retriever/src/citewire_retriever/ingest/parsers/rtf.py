@@ -1,7 +1,7 @@
 """RTF documents: paragraphs and tables under their headings.
 
-A reader of our own: the one well-kept library (striprtf) gives mere text, without headings and tables. Words and their
-meanings are those of Microsoft's specification 1.9.1.
+Written here because the one maintained library (striprtf) returns plain text without headings and tables. Control words
+follow Microsoft's specification 1.9.1.
 """
 
 import codecs
@@ -40,30 +40,30 @@ _CHARSETS: Final = {
 }  # fmt: skip
 _PAGES: Final = {b"mac": "mac_roman", b"pc": "cp437", b"pca": "cp850"}
 _DEEPEST: Final = 6
-_BODY: Final = 9  # the outline level of what is no heading
+_BODY: Final = 9  # the outline level of body text
 _MOST_COLUMNS: Final = 1000
 _MOST_GROUPS: Final = 10_000
 
 
 @dataclass(slots=True)
 class _State:
-    """What a group has of its own; groups within it begin with the same."""
+    """A group's state, inherited by nested groups."""
 
     destination: bytes = b""
-    """What the group holds, if that isn't text of the document: such as ``fonttbl``."""
+    """The group's destination if it isn't document text, such as ``fonttbl``."""
     hidden: bool = False
     in_note: bool = False
     unicode_skip: int = 1
-    """Characters behind a Unicode one that stand for it in old readers."""
+    """Number of fallback characters after a Unicode one."""
     encoding: str = ""
-    """Of the font; empty for the document's."""
+    """The font's encoding; empty for the document's."""
 
 
 def parse_rtf(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
     """Parses an RTF document.
 
-    Headings are what the outline level says, of the paragraph or of its style. Left out: headers and footers, notes to
-    the side, hidden and deleted text, pictures, the instructions of fields.
+    Headings are recognised by the outline level of the paragraph or its style. Left out: headers and footers, comments,
+    hidden and deleted text, pictures, field instructions.
 
     Raises:
         IngestError: CORRUPT if it is cut off or nested too deeply, TOO_LARGE.
@@ -95,7 +95,7 @@ class _Reader:
         self._grid: list[list[Cell]] = []
 
     def read(self, data: bytes | mmap) -> None:
-        """Reads all of it, token by token."""
+        """Reads the document token by token."""
         position = 0
         while position < len(data) and (match := _TOKEN.match(data, position)) is not None:
             position = match.end()
@@ -120,7 +120,7 @@ class _Reader:
         self._end_table()
 
     def _brace(self, brace: bytes) -> bool:
-        """Opens or closes a group; False where the document ends."""
+        """Opens or closes a group; False at the document's end."""
         self._flush()
         self._skip = 0
         if brace == b"{":
@@ -145,7 +145,7 @@ class _Reader:
     def _word(self, word: bytes, value: int | None) -> None:
         state = self._states[-1]
         if word == b"shptxt" and state.destination in {b"*", b"shpinst"}:
-            state.destination = b""  # the text of a shape, in what is otherwise left out
+            state.destination = b""  # a shape's text, within a destination that is otherwise skipped
         elif word in _DESTINATIONS or state.destination == b"*":
             self._flush()
             state.destination = word if state.destination in {b"", b"*"} else state.destination
@@ -213,7 +213,7 @@ class _Reader:
             self._style_levels[self._style] = min(value + 1, _DEEPEST) if value != _BODY else 0
 
     def _unicode(self, value: int) -> None:
-        """A character by its number, signed and of UTF-16; those that stand for it in old readers follow."""
+        """Handles a character given as a signed UTF-16 number, which fallback characters follow."""
         self._flush()
         self._write(chr(value & 0xFFFF))
         self._skip = self._states[-1].unicode_skip
@@ -233,7 +233,7 @@ class _Reader:
         return self._notes if self._states[-1].in_note else self._pieces
 
     def _flush(self) -> None:
-        """Decodes the bytes before: a character may be several of them."""
+        """Decodes the pending bytes, as a character may take several."""
         if self._bytes:
             encoding = self._states[-1].encoding or self._encoding
             self._target().append(self._bytes.decode(encoding, errors="replace"))
@@ -263,7 +263,7 @@ class _Reader:
 
 
 def _joined(pieces: list[str]) -> str:
-    """Pieces as a text, with pairs of surrogates as the character that they are; empties them."""
+    """Joins the pieces, with surrogate pairs combined, and empties them."""
     text = "".join(pieces)
     pieces.clear()
     return clean(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")).strip()

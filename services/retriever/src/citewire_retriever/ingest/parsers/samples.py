@@ -1,4 +1,4 @@
-"""A small file of each kind, with what its parser can do: reading them imports all that reading others needs."""
+"""A small file of each kind that exercises its parser: reading them imports everything that parsing needs."""
 
 import bz2
 import gzip
@@ -111,7 +111,7 @@ v~@K_Ww+lE@t;TJvS<!6993YORX8P4y!6%%XLg`sO()=z_1yvxh1_jSs$!Q_4R!vG*k>LnVbN%!sRn^}
 @)L!zDhLUPh(Y(Rrw}^9})BRgI}hZmZy1Esx#{{81+TN`_wcCP4L|fpp%hvf#%NtC}aF?tOgtSe@c2@)&DUD-<0KN{wz_~l=-
 UXS;#mIg^IuRCH_5h-_^qSCm8;Z{zCk_8T^>{`q;Ag$3MkCOXLcD=W)Q!0P`~bu6kP-
 |0KizT?+Z%+xyh_zdi;(A!E>(Z^<&*)cAM%#@__7`At?RzUF%eh{(OclsVFEdu{(k@~`y{RTekI"""
-"""A message of Outlook with an attachment, compressed."""
+"""An Outlook message with an attachment, compressed."""
 _OLD_WORKBOOK = """c-rk)OK4L;6g~6u(k7wJr?yHfgb--e+DgTZn>H%du2QNl{8ZG$W+9bSLN~gxTC)@cSBjfLTX0i#;|FcgoeLqN3qcSP#g!{T!9|
 +qz4yJ)m?|Wo0cFl(?%cU^?tI?N-1m8v3+3nTcNI{DA-GVoylAShDN5dQAqc9sELO|8hmxi7Pr>V<g=});N$bmIUPE5*0u0<Up
 OXYWP&$G07@bO|A`Qeo8AC$x7zRly+$M`3oieI6k!M715P4UaPetw#%QcaM#LcVY$i+r`cRRcIs1cPqKe*k8;`2@{JJEp`yo)b

@@ -1,6 +1,6 @@
-"""Pages that are pictures: which they are, and their pixels, for a program that recognises text in them.
+"""Finds pages that are pictures and draws them for text recognition.
 
-Hostile pictures are decoded here, in a process that is locked in; what recognises text gets bare pixels.
+Hostile pictures are decoded here, in a confined process; the recognition program only gets raw pixels.
 """
 
 import io
@@ -19,36 +19,36 @@ from citewire_retriever.ingest.parsers.package import bytes_file
 from citewire_retriever.ingest.parsers.pdfium import PdfError, PdfFile
 
 MOST_PIXELS: Final = 20_000_000
-"""Of a page as it is drawn: A3 at 300 dots per inch."""
+"""Most pixels of a drawn page: A3 at 300 dots per inch."""
 _MOST_DECODED: Final = 64_000_000
-"""Of a picture as it is stored, at four bytes each."""
+"""Most pixels of a stored picture, at four bytes each."""
 _MOST_FRAMES: Final = 10_000
 _FORMATS: Final = ("PNG", "JPEG", "TIFF", "WEBP")
 _DOTS: Final = 300
-"""Per inch: what Tesseract's authors advise."""
+"""Dots per inch, as recommended by Tesseract's authors."""
 _FEWEST_DOTS, _MOST_DOTS = 36, 4800
 _POINTS: Final = 72
 _FEW_SIGNS: Final = 25
-"""Letters and digits that may stand on a scanned page by themselves: a stamp, or its number."""
+"""Most letters and digits of separate text on a scanned page, such as a stamp or page number."""
 
-Image.MAX_IMAGE_PIXELS = None  # ours is another limit, and an error instead of a warning
+Image.MAX_IMAGE_PIXELS = None  # replaced by our own limit, which raises an error rather than a warning
 
 
 @dataclass(frozen=True, slots=True)
 class PageImage:
-    """A page in shades of grey."""
+    """A page in greyscale."""
 
     width: int
     """Pixels."""
     height: int
     points: tuple[float, float]
-    """Width and height as readers show it, in points."""
+    """Displayed width and height, in points."""
     pixels: bytes
-    """A byte each, row by row."""
+    """One byte per pixel, row by row."""
 
 
 def find_scans(data: bytes | mmap, document: ParsedDocument) -> list[int]:
-    """The pages of a PDF that are pictures, from 1: no text, or hardly any, and something is drawn."""
+    """The pages of a PDF that are pictures, from 1: little or no text, but something is drawn."""
     if document.format is not Format.PDF:
         return []
     signs = [0] * (1 + (document.pages or 0))
@@ -60,7 +60,7 @@ def find_scans(data: bytes | mmap, document: ParsedDocument) -> list[int]:
 
 
 def all_scans(data: bytes | mmap) -> tuple[int, list[int]]:
-    """How many pages a file without text has, and those, from 1, on which something is that may be text."""
+    """The number of pages of a file without text, and those, from 1, that may show text."""
     if b"%PDF-" not in data[:1024]:
         count = count_frames(data) if is_image(data) else 0
         return count, list(range(1, count + 1))
@@ -73,7 +73,7 @@ def all_scans(data: bytes | mmap) -> tuple[int, list[int]]:
 
 
 def is_image(data: bytes | mmap) -> bool:
-    """Whether a file begins as a picture of a format that is read."""
+    """Whether a file starts like a supported picture format."""
     head = data[:12]
     return head.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\x00", b"MM\x00*")) or (
         head[:4] == b"RIFF" and head[8:] == b"WEBP"
@@ -94,7 +94,7 @@ def count_frames(data: bytes | mmap) -> int:
 
 
 def draw(data: bytes | mmap, page: int) -> PageImage:
-    """Draws a page, from 1: of a PDF at 300 dots per inch, of a picture as it is, and smaller if it would be too large.
+    """Draws a page, from 1: a PDF's at 300 dots per inch, a picture's at its own size, scaled down if too large.
 
     Raises:
         IngestError: CORRUPT, TOO_LARGE.
@@ -115,7 +115,7 @@ def draw(data: bytes | mmap, page: int) -> PageImage:
 
 
 def preload_images() -> None:
-    """Loads what drawing needs, for processes that can't open files any more."""
+    """Loads what drawing needs, for processes that can no longer open files."""
     for name in _FORMATS:
         data = io.BytesIO()
         Image.new("RGB", (8, 8)).save(data, name)
@@ -126,7 +126,7 @@ def preload_images() -> None:
 
 
 def _drawn(data: bytes | mmap, pages: list[int]) -> list[int]:
-    """Those of some pages on which something is drawn; where text is, also such as isn't read, a picture over most."""
+    """The pages on which something is drawn; on pages with text, even unread, a picture must cover most of the page."""
     file = _opened(data)
     try:
         return [page for page in pages if file.picture_share(page - 1) >= (0.5 if _has_text(file, page) else 0.0)]
@@ -171,7 +171,7 @@ def _picture(data: bytes | mmap) -> Image.Image:
 
 
 def _check_size(picture: Image.Image) -> None:
-    """By what its head says: not a pixel is decoded before."""
+    """Checks the size in the header, before any pixel is decoded."""
     if picture.width * picture.height > _MOST_DECODED:
         raise IngestError(
             IngestCode.TOO_LARGE,
@@ -181,7 +181,7 @@ def _check_size(picture: Image.Image) -> None:
 
 @contextmanager
 def _explained() -> Generator[None]:
-    """Turns every way in which a picture can be broken into a clear error."""
+    """Turns all errors of broken pictures into a clear one."""
     try:
         yield
     except (OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError, KeyError, struct.error) as error:

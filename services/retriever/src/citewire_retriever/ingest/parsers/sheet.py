@@ -1,4 +1,4 @@
-"""CSV and TSV: one block per row, rendered as ``column: value`` pairs; a long table is read part by part."""
+"""CSV and TSV: one block per row, rendered as ``column: value`` pairs; long tables are read in parts."""
 
 import csv
 import io
@@ -28,9 +28,9 @@ from citewire_retriever.ingest.parsers.pairs import NUMBER, one_line, pairs
 _DELIMITERS = "\t;|,"
 _RARE_DELIMITERS = "^~"
 _APOSTROPHES = re.compile(r"^'[^'\n]*'(?=[\t;|,])", re.M)
-"""A line that begins with a cell in single quotes."""
+"""Matches a line that begins with a cell in single quotes."""
 _RULE = re.compile(r"\s*(?:[-:=+]{3,}\s*)?")
-"""A cell of a line that is drawn below the columns' names."""
+"""Matches a cell of a ruling line below the column names."""
 _SNIFF_CHARS = 65_536
 _SNIFF_ROWS = 200
 _HEAD_BYTES: Final = 4 * _SNIFF_CHARS
@@ -38,16 +38,16 @@ _EXCEL_HINT = re.compile(r"sep=([^\n])\n", re.I)
 _PART_ROWS: Final = 20_000
 _PART_BYTES: Final = 2 * 1024 * 1024
 
-# A cell may be as long as the whole text, which has its own limit; the module's default of 128 KiB is a surprise.
+# A cell may be as long as the whole text, which has its own limit, rather than the module's 128 KiB.
 csv.field_size_limit(2**31 - 1)
 
 
 def parse_sheet(text: str, limits: ParseLimits, *, media_type: str = "text/csv") -> ParsedDocument:
     """Parses decoded rows.
 
-    The delimiter is found among comma, semicolon, tab and bar. A row's number is that which a spreadsheet shows: a
-    quoted cell with line ends is one row, an empty line is a row too. The first row about as wide as the others is the
-    header, unless it holds only numbers; rows above it (a sheet's title) have no column names.
+    The delimiter is a comma, semicolon, tab or bar. Rows are numbered as in a spreadsheet: a quoted cell with line ends
+    is one row, and an empty line is a row too. The first row about as wide as the others is the header, unless it
+    contains only numbers; rows above it (a sheet's title) have no column names.
 
     Raises:
         IngestError: EMPTY if no cell holds anything; TOO_LARGE.
@@ -69,18 +69,18 @@ def parse_sheet(text: str, limits: ParseLimits, *, media_type: str = "text/csv")
 def parse_long_sheet(
     data: bytes | mmap, limits: ParseLimits, *, media_type: str, position: SheetPosition
 ) -> ParsedDocument:
-    """Parses the next part of a table in UTF-8, as `parse_sheet` does all of one.
+    """Parses the next part of a table in UTF-8, as `parse_sheet` parses a whole one.
 
-    Memory depends on the part alone, of at most 20,000 rows or a little over 2 MiB.
+    Memory depends only on the part, which has at most 20,000 rows or a little over 2 MiB.
 
     Args:
         data: The whole file.
-        limits: Bounds on the part.
+        limits: Limits on the part.
         media_type: Of the file.
-        position: Where the part starts: `following` of the document of the one before, if there is one.
+        position: Where the part starts: `following` of the previous part's document, if any.
 
     Returns:
-        The part, maybe without blocks; its `following` is None if it is the last.
+        The part, possibly without blocks; its `following` is None if it is the last.
 
     Raises:
         IngestError: CORRUPT, TOO_LARGE.
@@ -100,9 +100,9 @@ def parse_long_sheet(
 
 
 def sheet_records(data: bytes | mmap, media_type: str) -> Iterator[tuple[int, list[str], list[str] | None]]:
-    """Yields every record of a table in UTF-8 with its row's number, and the columns' names if it is the header.
+    """Yields every record of a table in UTF-8 with its row number, and the column names if it is the header.
 
-    The names are those of `parse_sheet`: empty, if the record that would be the header is one of data.
+    The names are those of `parse_sheet`: empty if the record in the header's place is data.
 
     Raises:
         IngestError: CORRUPT.
@@ -118,7 +118,7 @@ def sheet_records(data: bytes | mmap, media_type: str) -> Iterator[tuple[int, li
 
 
 def _opened(data: bytes | mmap, media_type: str, position: SheetPosition) -> tuple[SheetPosition, int]:
-    """Where to start, and how, and how many cells of a row are usually filled."""
+    """The start, the dialect, and how many cells of a row are usually filled."""
     head = clean(data[:_HEAD_BYTES].decode("utf-8", errors="ignore"))
     hint = _EXCEL_HINT.match(head)
     head = head[hint.end() :] if hint else head
@@ -131,7 +131,7 @@ def _opened(data: bytes | mmap, media_type: str, position: SheetPosition) -> tup
 
 
 def _header(cells: list[str], width: int) -> list[str] | None:
-    """The columns' names, none if the row is numbers: then it is data. None if it is a title above the table."""
+    """The column names; empty if the row has only numbers and so is data. None if it is a title above the table."""
     if 3 * _filled(cells) < 2 * width:
         return None
     names = [one_line(cell) for cell in cells]
@@ -139,7 +139,7 @@ def _header(cells: list[str], width: int) -> list[str] | None:
 
 
 class _Reader:
-    """Turns records into blocks; knows the header, once it is found, and the number of the row."""
+    """Turns records into blocks; keeps the header, once found, and the row number."""
 
     def __init__(self, start: SheetPosition, width: int) -> None:
         self._start = start
@@ -147,7 +147,7 @@ class _Reader:
         self._row = start.row
         self._names = start.names
         self._waiting: tuple[int, list[str]] | None = None
-        """The header, until a row follows it."""
+        """The header, kept until a row follows it."""
 
     def read(self, builder: TextBuilder, records: Iterable[list[str]]) -> None:
         """Adds records as rows."""
@@ -163,7 +163,7 @@ class _Reader:
             _add(builder, row, "\n".join(name for name in names if name))
 
     def position(self, offset: int) -> SheetPosition:
-        """Where reading goes on behind what was read."""
+        """Where reading continues."""
         return replace(self._start, offset=offset, row=self._row, names=self._names)
 
     def _add(self, builder: TextBuilder, cells: list[str]) -> None:
@@ -188,7 +188,7 @@ def _add(builder: TextBuilder, row: int, text: str) -> None:
 
 
 class _FileLines:
-    """Lines of a file in UTF-8, one after the other; knows where the next one starts."""
+    """Iterates over a UTF-8 file's lines, and knows where the next one starts."""
 
     def __init__(self, data: bytes | mmap, offset: int) -> None:
         self.offset = offset
@@ -207,7 +207,7 @@ class _FileLines:
             self.offset = end
             if line.find("\n") in {-1, len(line) - 1}:
                 return line
-            self._pending = list(_lines_of(line))[::-1]  # an old Macintosh's line ends
+            self._pending = list(_lines_of(line))[::-1]  # line ends of old Macintoshes
         return self._pending.pop()
 
     @property
@@ -217,7 +217,7 @@ class _FileLines:
 
 
 def _lines_of(text: str) -> Iterator[str]:
-    """The lines of a text with their ends, without a copy of all of it."""
+    """The lines of a text with their ends, without copying all of it."""
     start = 0
     while start < len(text):
         end = text.find("\n", start) + 1 or len(text)
@@ -226,7 +226,7 @@ def _lines_of(text: str) -> Iterator[str]:
 
 
 def _until(records: Iterator[list[str]], is_last: Callable[[int], bool]) -> Iterator[list[str]]:
-    """Records, until enough have been given."""
+    """Yields records until there are enough."""
     for count, cells in enumerate(records, start=1):
         yield cells
         if is_last(count):
@@ -247,7 +247,7 @@ def _odd_quotes(data: bytes | mmap, dialect: SheetPosition) -> bool:
 
 
 def _never_closed(lines: Iterable[str], dialect: SheetPosition) -> bool:
-    """Whether an opening quote is never closed: it would swallow every row below it, so quotes are then mere signs."""
+    """Whether a quote is never closed: it would swallow all rows below, so quotes are then ordinary characters."""
     try:
         for _ in _csv_rows(lines, dialect, strict=True):
             pass
@@ -265,9 +265,9 @@ def _sample(text: str, dialect: SheetPosition) -> list[list[str]]:
 
 
 def _sniff(text: str, media_type: str, quote: str) -> str:
-    """The delimiter that cuts the first rows best; a comma if none cuts them.
+    """The delimiter that splits the first rows best; a comma if none splits them.
 
-    Among equals the comma comes last: decimal commas in a sheet cut by semicolons are commoner than the reverse.
+    In a tie the comma loses: decimal commas in a semicolon-separated sheet are commoner than the reverse.
     """
     prefer_tab = media_type == "text/tab-separated-values"
     best, best_score = "\t" if prefer_tab else ",", 0.0
@@ -280,7 +280,7 @@ def _sniff(text: str, media_type: str, quote: str) -> str:
 
 
 def _evenness(rows: list[list[str]]) -> float:
-    """How well a delimiter fits: rows that it cuts, evenly, and not through quoted cells. At most 1."""
+    """How well a delimiter fits, at most 1: whether it splits rows evenly, and not within quoted cells."""
     cut = [row for row in rows if len(row) > 1]
     if not cut:
         return 0
@@ -290,7 +290,7 @@ def _evenness(rows: list[list[str]]) -> float:
 
 
 def _usual_width(rows: list[list[str]]) -> int:
-    """How many cells most rows hold; the more of two that are as frequent, as titles and notes hold few."""
+    """The most frequent number of cells per row; the larger one in a tie, as titles and notes have few."""
     count = Counter(_filled(cells) for cells in rows)
     return max(count, key=lambda width: (count[width], width)) if rows else 1
 
@@ -300,7 +300,7 @@ def _filled(cells: list[str]) -> int:
 
 
 def _dialect(text: str, media_type: str, delimiter: str) -> SheetPosition:
-    """How a table's first rows are written: what stands between and around its cells; `delimiter`, if it says that."""
+    """The dialect of a table's first rows: delimiter and quotes; `delimiter` if given."""
     head = text[:_SNIFF_CHARS]
     lines = head.count("\n") + 1
     quote = "'" if '"' not in head and 2 * len(_APOSTROPHES.findall(head)) >= lines else '"'
@@ -312,7 +312,7 @@ def _dialect(text: str, media_type: str, delimiter: str) -> SheetPosition:
 
 
 def _rare(text: str) -> str:
-    """A delimiter that few use, if it cuts all rows alike and the first one into names; empty if none does."""
+    """A rare delimiter, if it splits all rows alike and the first one into names; empty if none does."""
     for delimiter in _RARE_DELIMITERS:
         rows = _sample(text, SheetPosition(delimiter=delimiter))
         if len(rows) > 1 and len(rows[0]) > 1 and all(rows[0]) and len({len(row) for row in rows}) == 1:

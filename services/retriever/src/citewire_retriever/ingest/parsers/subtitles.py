@@ -1,4 +1,4 @@
-"""Subtitles (SRT, WebVTT): what is said, by sentences, and when."""
+"""Subtitles (SRT, WebVTT): spoken text by sentence, with times."""
 
 import re
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ _VOICE: Final = re.compile(r"<v(?:\.[^ >]{0,100})? ([^>]{1,200})>")
 _TAG: Final = re.compile(r"</?[a-zA-Z0-9][^<>]{0,200}>|\{\\[^{}]{0,200}\}")
 _SENTENCE_END: Final = re.compile(r"[.!?…。！？؟۔।][\"'”’»)\]]{0,5}\Z")
 _MOST_CHARS: Final = 400
-"""Code points of cues that are one block though no sentence ends in them."""
+"""Code points of cues that share a block even if no sentence ends."""
 _PAUSE_SECONDS: Final = 4.0
-"""Silence that ends a block."""
+"""Length of a pause that ends a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class _Cue:
 def parse_subtitles(text: str, limits: ParseLimits, *, media_type: str) -> ParsedDocument:
     """Parses decoded subtitles.
 
-    Cues up to the end of a sentence are a block, which has the time of all; each cue in it has its own. Who speaks (in
-    WebVTT) stands before the words; styles and notes are left out.
+    Cues up to the end of a sentence form a block, which has their combined time; each cue keeps its own. The speaker
+    (in WebVTT) precedes the words; styles and notes are left out.
 
     Raises:
         IngestError: CORRUPT if no line has times; EMPTY if nothing is said; TOO_LARGE.
@@ -77,7 +77,7 @@ def _cues(text: str) -> Iterator[_Cue]:
             index += 1
         words = lines[first:index]
         if index < len(lines) and "-->" in lines[index] and words and words[-1].strip().isdigit():
-            words.pop()  # the next cue's number, where no blank line parts them
+            words.pop()  # the next cue's number, if no blank line separates them
         times = match.groups()
         yield _Cue(_seconds(times[:4]), _seconds(times[4:]), _spoken("\n".join(words)))
 
@@ -89,7 +89,7 @@ def _spoken(text: str) -> str:
 def _seconds(times: tuple[str | None, ...]) -> float:
     hours, minutes, seconds, fraction = times
     whole = int(hours or 0) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
-    return (1000 * whole + int((fraction or "0").ljust(3, "0"))) / 1000  # exactly the number that the file says
+    return (1000 * whole + int((fraction or "0").ljust(3, "0"))) / 1000  # exactly the number in the file
 
 
 def _add(builder: TextBuilder, cues: list[_Cue]) -> None:
@@ -106,6 +106,6 @@ def _add(builder: TextBuilder, cues: list[_Cue]) -> None:
 
 
 def _title(text: str) -> str | None:
-    """What WebVTT's first line says behind its name."""
+    """The text after ``WEBVTT`` in the first line."""
     first = text.partition("\n")[0]
     return one_line(first.removeprefix("WEBVTT").strip(" -\t"))[:LABEL_LIMIT] or None if "WEBVTT" in first else None

@@ -1,4 +1,4 @@
-"""Tables as rows that say what they mean: each value under its column's name."""
+"""Tables as self-explanatory rows: each value with its column's name."""
 
 from dataclasses import dataclass
 
@@ -13,11 +13,11 @@ class Cell:
     """A cell; one that spans rows or columns is the same object in each."""
 
     text: str
-    """On one line."""
+    """Its text on one line."""
     head: bool
     """Whether it names its column or row."""
     plain: bool = True
-    """Whether its text is one line without raised or struck signs, so that a number in it is one."""
+    """Whether its text is one line without raised or struck-through characters, so a number in it can be trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class Grid:
 
     rows: list[list[Cell]]
     feet: frozenset[int] = frozenset()
-    """Which of the rows, from 0, sum up the others, as the file itself says."""
+    """Indices of rows, from 0, that the file marks as summaries of others."""
     is_cut: bool = False
-    """Whether the file has more of it."""
+    """Whether the table was truncated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,15 @@ class TableRow:
     wide: bool
     """Whether it is one cell across the table: a title, not data."""
     number: int = 0
-    """Which of the table's rows it is, from 1; of a header that stands alone its first."""
+    """Its row number in the table, from 1; a header without data has its first row's."""
 
 
 def table_rows(grid: list[list[Cell]]) -> list[TableRow]:
     """The rows of a table that aren't empty, in order.
 
-    The first rows of headings only make the header, joined from the top down; rows above them, and later ones, that are
-    one wide cell have no columns. Without a header, a row is ``heading: values`` if it starts with a heading cell, and
-    else its values.
+    The leading rows of only heading cells form the header, joined from the top down. Rows of one wide cell, above it or
+    later, have no columns. Without a header, a row that starts with a heading cell becomes ``heading: values``, any
+    other its values.
     """
     first, depth, header = split_header(grid)
     numbered = [(number, cells) for number, cells in enumerate(grid, start=1) if not first < number <= first + depth]
@@ -59,16 +59,16 @@ def table_rows(grid: list[list[Cell]]) -> list[TableRow]:
 
 
 def split_header(grid: list[list[Cell]]) -> tuple[int, int, list[str]]:
-    """Where a table's header begins, how many rows it has, and the columns' names; no rows if none is marked."""
+    """A table's header: its first row, number of rows and column names; no rows if none is marked."""
     first = next((index for index, cells in enumerate(grid) if not is_wide(cells)), len(grid))
     depth = _header_depth(grid[first:])
     return first, depth, _header(grid[first : first + depth])
 
 
 def mark_header(grid: list[list[Cell]], depth: int) -> list[list[Cell]]:
-    """The same table with its first `depth` rows as its header; where none is said to be one, the first may be.
+    """The same table with its first `depth` rows as header; if the file marks none, the first row may be it.
 
-    It is if there are others, and each of its cells (the first one apart) holds words and none a number.
+    It is if more rows follow, and all its cells (except the first) contain words and none a number.
     """
     if not depth and len(grid) > 1 and len(grid[0]) > 1 and not is_wide(grid[0]):
         first = grid[0]
@@ -80,7 +80,7 @@ def mark_header(grid: list[list[Cell]], depth: int) -> list[list[Cell]]:
 
 
 def add_rows(builder: TextBuilder, grid: list[list[Cell]], place: Place | None = None, name: str = "") -> None:
-    """Adds a table's rows, each a block of its own; with a name of the table, each with its place in it."""
+    """Adds each of a table's rows as a block; with a table name, each also gets its place in the table."""
     for row in table_rows(grid):
         start, end = builder.write(row.text)
         kind = BlockKind.PARAGRAPH if row.wide else BlockKind.ROW
@@ -88,12 +88,12 @@ def add_rows(builder: TextBuilder, grid: list[list[Cell]], place: Place | None =
 
 
 def table_name(number: int) -> str:
-    """What a table of a text goes by, from 1."""
+    """The name of a text's table, numbered from 1."""
     return f"Table {number}"
 
 
 def place_in(name: str, row: TableRow) -> Place:
-    """Where a row stands that is counted in its table; a title across a table is no row of it."""
+    """A row's place in its table; a title across the table isn't counted as a row."""
     return Place() if row.wide else Place(sheet=name, row=row.number)
 
 
@@ -125,7 +125,7 @@ def _header_depth(grid: list[list[Cell]]) -> int:
 
 
 def _header(rows: list[list[Cell]]) -> list[str]:
-    """The columns' names: the texts above each other, each of them once."""
+    """The column names: the texts above each other, each once."""
     columns: list[dict[str, None]] = []
     for row in rows:
         columns += [{} for _ in range(len(row) - len(columns))]

@@ -1,4 +1,4 @@
-"""Outlook's own wrapping of a message (winmail.dat): its text and its attachments (MS-OXTNEF)."""
+"""Outlook's wrapper for messages (winmail.dat): text and attachments (MS-OXTNEF)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _SEVERAL: Final = 0x1000
 _ANSI, _UNICODE = 0x001E, 0x001F
 _VARIABLE: Final = frozenset({_ANSI, _UNICODE, 0x000D, 0x0102})
 _FIXED: Final = {2: 4, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 10: 4, 11: 4, 20: 8, 64: 8, 72: 16}
-"""Bytes of a value by its type."""
+"""Size of a value in bytes, by type."""
 _MOST_ATTACHMENTS: Final = 200
 _MOST_PROPERTIES: Final = 2000
 _NAME_CHARS: Final = 100
@@ -28,12 +28,12 @@ _NAME_CHARS: Final = 100
 
 @dataclass(slots=True)
 class Wrapped:
-    """What was wrapped."""
+    """The wrapped content."""
 
     plain: str = ""
     html: str = ""
     rtf: bytes = b""
-    """Compressed, as Outlook keeps it."""
+    """Compressed RTF, as Outlook stores it."""
     attachments: list[tuple[str, bytes]] = field(default_factory=list[tuple[str, bytes]])
     """Name and content, in order."""
 
@@ -44,7 +44,7 @@ def is_wrapped(data: bytes) -> bool:
 
 
 def unwrap(data: bytes) -> Wrapped:
-    """Reads as much as can be read; what is broken ends it."""
+    """Reads up to the first damaged part."""
     result = Wrapped()
     name, content = "", b""
     try:
@@ -67,7 +67,7 @@ def unwrap(data: bytes) -> Wrapped:
             elif number == _PROPERTIES:
                 _read_message(result, value)
     except (StructError, IndexError):
-        pass  # it is cut off
+        pass  # truncated
     _add(result, name, content)
     return result
 
@@ -89,7 +89,7 @@ def _add(result: Wrapped, name: str, content: bytes) -> None:
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The attributes, by the number that is theirs whatever their type."""
+    """The attributes, by their number without the type."""
     at = _HEADER
     while at + 11 <= len(data):
         number, _, length = unpack_from("<HHI", data, at + 1)
@@ -98,7 +98,7 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _properties(data: bytes) -> Iterator[tuple[int, bool, bytes]]:
-    """Properties of variable length by their number, whether they are UTF-16, and their first value."""
+    """Variable-length properties by number: whether they are UTF-16, and their first value."""
     (count,) = unpack_from("<I", data, 0)
     at = 4
     for _ in range(min(count, _MOST_PROPERTIES)):

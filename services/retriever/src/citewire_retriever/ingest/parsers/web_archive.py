@@ -1,4 +1,4 @@
-"""Web pages that a browser or Word saved as one file (MHT): read as the page that they hold."""
+"""Web pages saved as one file by a browser or Word (MHT): the contained page is read."""
 
 from dataclasses import replace
 from mmap import mmap

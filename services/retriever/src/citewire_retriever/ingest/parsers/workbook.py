@@ -1,4 +1,4 @@
-"""Rows of a workbook's sheets as text: what spreadsheets of every format have in common."""
+"""Rows of a workbook's sheets as text, common to all spreadsheet formats."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -29,14 +29,14 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """What a file says that a cell holds, beside what the cell shows."""
+    """A cell's stored value, apart from its displayed text."""
 
     kind: Literal["number", "percent", "currency", "date", "boolean", "formula", "text"]
-    """`formula`: one whose value the file doesn't say; `text`: none of the others, whatever its text looks like."""
+    """`formula`: one without a stored value; `text`: none of the others, whatever its text looks like."""
     raw: str = ""
     """A number in decimal, a date in ISO 8601, or `1` and `0`."""
     currency: str = ""
-    """As the cell shows it, or its code."""
+    """As displayed in the cell, or its code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,35 +45,35 @@ class Row:
 
     number: int
     cells: dict[int, str]
-    """Those that hold anything by column, from 1 and in order, as they are shown."""
+    """Displayed texts of non-empty cells by column, from 1 and in order."""
     wide: dict[int, int]
-    """The last column of each that is merged with what is beside it."""
+    """The last column of each cell that is merged with cells to its right."""
     typed: dict[int, Typed] = field(default_factory=dict[int, Typed])
-    """What the file says of cells, by column; nothing of texts."""
+    """Stored values by column; texts are left out."""
     reached: frozenset[int] = frozenset()
-    """Columns whose cell is merged with those above it, which it repeats."""
+    """Columns whose cell repeats a value because it is merged with those above."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A sheet, whose rows are read when they are asked for."""
+    """A sheet; its rows are read on demand."""
 
     name: str
     hidden: bool
     rows: Iterator[Row]
-    """Those that say anything, in order; one that says nothing but formulas without values has no cells."""
+    """Rows that aren't empty, in order; one with only formulas without values has no cells."""
     is_cut: bool = False
-    """Whether the file says more of it than is read."""
+    """Whether not everything in the file was read."""
 
 
 class RowSink(Protocol):
-    """Takes the rows of a sheet's tables."""
+    """Receives the rows of a sheet's tables."""
 
     header_seen: bool
     """Whether `begin` was called."""
 
     def begin(self, row: Row, *, alone: bool) -> None:
-        """Takes a row as the header of those that follow; `alone` if none does."""
+        """Takes a row as the header of the following ones; `alone` if there are none."""
         ...
 
     def add(self, row: Row) -> None:
@@ -82,7 +82,7 @@ class RowSink(Protocol):
 
 
 def add_sheet(builder: TextBuilder, sheet: Sheet) -> None:
-    """Adds a sheet: its name as a heading, and a block for each row that holds anything."""
+    """Adds a sheet: its name as a heading, and a block for each row that isn't empty."""
     name = one_line(sheet.name)[:_MOST_SHEET_NAME]
     rows = (row for row in sheet.rows if row.cells)
     first = next(rows, None)
@@ -95,11 +95,11 @@ def add_sheet(builder: TextBuilder, sheet: Sheet) -> None:
 
 
 def cut_tables(rows: Iterator[Row], sink: RowSink) -> None:
-    """Gives each row to the sink, as a table's header or as any other row. All rows must have cells.
+    """Passes each row to the sink, as a table's header or as an ordinary row. All rows must have cells.
 
-    The header is found as in CSV: the first row about as wide as the others, unless it holds numbers. Below an empty
-    row, a row of words is the header of a new table if it stands above one with numbers, says the same as the last
-    header, or has columns that nothing above it has and the row below it has too.
+    The header is found as in CSV: the first row about as wide as the others, unless it contains numbers. Below an
+    empty row, a row of words is the header of a new table if it precedes one with numbers, equals the last header, or
+    has columns that nothing above it has but the row below it has too.
     """
     sample = list(islice(rows, _LOOKED_AT))
     widths = sorted(len(row.cells) for row in sample)
@@ -127,7 +127,7 @@ def cut_tables(rows: Iterator[Row], sink: RowSink) -> None:
 
 
 def column_names(header: Row) -> dict[int, str]:
-    """The names of columns that a header gives; a merged cell names all that it covers."""
+    """The column names in a header; a merged cell names all columns that it covers."""
     names: dict[int, str] = {}
     columns = list(header.cells)
     for column, behind in zip(columns, [*columns[1:], MOST_COLUMNS + 1], strict=True):
@@ -137,7 +137,7 @@ def column_names(header: Row) -> dict[int, str]:
 
 
 class _Writer:
-    """Adds rows as text: pairs under a header, else their values."""
+    """Adds rows as text: pairs under a header, otherwise values."""
 
     def __init__(self, builder: TextBuilder, sheet: str) -> None:
         self.header_seen = False
@@ -169,7 +169,7 @@ class _Writer:
 
 
 def _is_header(row: Row, following: Row | None, usual: int, *, first: bool) -> bool:
-    """Whether a row names columns: words only, as wide as most rows; a later one only above a row with numbers."""
+    """Whether a row names columns: only words, as wide as most rows; a later one only above a row with numbers."""
     if any(NUMBER.fullmatch(text) for text in row.cells.values()) or (row.typed and not first):
         return False
     if first:
@@ -181,7 +181,7 @@ def _is_header(row: Row, following: Row | None, usual: int, *, first: bool) -> b
 
 
 def _begins_anew(row: Row, following: Row | None, header: Row, columns: set[int]) -> bool:
-    """Whether words below an empty row are a header above words: the last header again, or further columns."""
+    """Whether words below an empty row are a header above words: the last header repeated, or new columns."""
     if row.typed or any(NUMBER.fullmatch(text) for text in row.cells.values()) or len(row.cells) == 1:
         return False
     if list(map(str.casefold, row.cells.values())) == list(map(str.casefold, header.cells.values())):
@@ -192,9 +192,9 @@ def _begins_anew(row: Row, following: Row | None, header: Row, columns: set[int]
 
 
 def merged(rows: Iterator[Row], merges: list[Merge]) -> Iterator[Row]:
-    """Rows with the values of cells that are merged with those above them. Rows must come in order for that."""
+    """Fills merged cells with the value from above. Rows must come in order."""
     pending = deque(sorted(merges, key=lambda each: each.first_row))
-    reaching: dict[int, tuple[int, str]] = {}  # column -> the last row that a value reaches down to, and the value
+    reaching: dict[int, tuple[int, str]] = {}  # column -> the last row that a value spans, and the value
     for row in rows:
         reaching = {column: value for column, value in reaching.items() if value[0] >= row.number}
         cells = {column: text for column, (_, text) in reaching.items()} | row.cells

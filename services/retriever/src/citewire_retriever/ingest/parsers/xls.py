@@ -1,8 +1,8 @@
-"""Old Excel workbooks (XLS): each row of each sheet under its header, as the sheet shows it.
+"""Old Excel workbooks (XLS): each row of each sheet under its header, as displayed.
 
-python-calamine, an optional package, reads texts, merged cells and which sheets there are. It gives numbers without
-their formats: these are read from the stream's records beside it (MS-XLS 2.3), so that dates, percentages and
-currencies are what the sheet shows, and amounts in several currencies aren't added.
+python-calamine, an optional package, reads the sheets, their texts and merged cells. It returns numbers without their
+formats, which are read separately from the stream's records (MS-XLS 2.3), so that dates, percentages and currencies
+appear as in the sheet, and amounts in several currencies aren't added.
 """
 
 from collections.abc import Generator, Iterator
@@ -31,22 +31,22 @@ _FORMULAS: Final = frozenset({0x0006, 0x0206, 0x0406})
 _BIFF8: Final = 0x0600
 _WORKSHEET: Final = 0
 _NO_NUMBER: Final = 0xFFFF
-"""In the last two bytes of a formula's value: it is a text (0), a boolean (1), an error (2), or nothing (3)."""
+"""Marks a formula's value, by its last two bytes, as a text (0), a boolean (1), an error (2) or empty (3)."""
 _NOTHING: Final = 3
 _MOST_MERGES: Final = 100_000
 _DAMAGED: Final = "The workbook is damaged or cut off: save it again."
 _PANIC: Final = "PanicException"
-"""What a library in Rust raises where it fails: no `Exception`, and of no module that could be imported."""
+"""A Rust library's panic, which isn't an `Exception`, and whose class can't be imported."""
 
 _Cells = dict[int, dict[int, tuple[str, Typed | None]]]
-"""What is shown, and what it is, by row and column from 1."""
+"""Displayed text and stored value, by row and column from 1."""
 
 
 def parse_xls(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
     """Parses a workbook of Excel 5 to 2003.
 
-    A formula's value is the one that was stored with it. A cell that is merged with those below it says the same in
-    each row. A sheet that is hidden is read, and its heading says so.
+    Formulas have their stored values. A cell merged with those below it is repeated in each row. Hidden sheets are
+    read, and their headings say so.
 
     Raises:
         IngestError: CORRUPT, PASSWORD_REQUIRED, TOO_LARGE.
@@ -83,7 +83,7 @@ def xls_sheets(data: bytes | mmap) -> Iterator[Sheet]:
 
 @contextmanager
 def _read_errors() -> Generator[None]:
-    """Turns what both libraries raise for files that are cut off or made up into IngestError."""
+    """Turns both libraries' errors for truncated or forged files into IngestError."""
     import python_calamine as calamine
 
     try:
@@ -108,7 +108,7 @@ def _rows(sheet: Any, numbers: _Cells) -> Iterator[Row]:  # noqa: ANN401 # a typ
                 if column not in row and value != "":
                     row[column] = _read(value)
             yield from _row(number, row)
-    for number in sorted(numbers):  # below what calamine has seen
+    for number in sorted(numbers):  # below the rows that calamine has seen
         yield from _row(number, numbers[number])
 
 
@@ -120,11 +120,11 @@ def _row(number: int, row: dict[int, tuple[str, Typed | None]]) -> Iterator[Row]
 
 
 def _read(value: object) -> tuple[str, Typed | None]:
-    """A text, a boolean, or what the records didn't say."""
+    """A text, a boolean, or a value missing from the records."""
     if isinstance(value, bool):
         return ("TRUE", Typed("boolean", "1")) if value else ("FALSE", Typed("boolean", "0"))
     if isinstance(value, float) and not isfinite(value):
-        return "", None  # Excel has no such number: the file is damaged there
+        return "", None  # Excel has no such number: the file is damaged
     if isinstance(value, int | float):
         return general(float(value)), Typed("number", f"{value:.15g}")
     return str(value), None
@@ -132,16 +132,16 @@ def _read(value: object) -> tuple[str, Typed | None]:
 
 @dataclass(slots=True)
 class _Numbers:
-    """Numbers with their formats, from a workbook's records: each has a type, a length, and so many bytes."""
+    """Numbers with their formats, from a workbook's records, which consist of type, length and data."""
 
     stream: bytes
     sheets: list[int | None] = field(default_factory=list[int | None])
-    """Where each begins; None for one of charts or macros."""
+    """Each sheet's start; None for a chart or macro sheet."""
     _from_1904: bool = False
     _codes: dict[int, str] = field(default_factory=dict[int, str])
-    """Formats that the file defines, by their numbers."""
+    """Formats defined in the file, by number."""
     _used: list[int] = field(default_factory=list[int])
-    """The number of the format of each style of cells."""
+    """The format number of each cell style."""
 
     def __post_init__(self) -> None:
         is_new = True
@@ -161,7 +161,7 @@ class _Numbers:
                 self.sheets.append(offset if type_ == _WORKSHEET else None)
 
     def cells(self, offset: int) -> _Cells:
-        """The numbers of a sheet that begins there."""
+        """The numbers of the sheet at this position."""
         result: _Cells = {}
         for kind, body in self._records(offset):
             if kind == _MULRK:
@@ -201,7 +201,7 @@ class _Numbers:
 
 
 def _unpacked(packed: int) -> float:
-    """A number in 30 bits: the upper ones of a floating-point number or a whole one, in hundredths or not."""
+    """Unpacks a 30-bit number: the upper bits of a float, or an integer, optionally in hundredths."""
     number: float = unpack("<i", packed.to_bytes(4, "little"))[0] >> 2 if packed & 2 else _upper(packed)
     return number / 100 if packed & 1 else number
 
@@ -211,7 +211,7 @@ def _upper(packed: int) -> float:
 
 
 def _code(body: bytes, *, is_new: bool) -> str:
-    """A format's code; before Excel 97 in bytes, of which only signs of currencies may be none of ASCII."""
+    """A format's code; before Excel 97 it is in bytes, with only currency signs outside ASCII."""
     if not is_new:
         return body[3 : 3 + body[2]].decode("cp1252", "replace")
     length, flags = unpack_from("<HB", body, 2)

@@ -1,7 +1,7 @@
-"""Excel workbooks (XLSX): each row of each sheet under its header, as the sheet shows it.
+"""Excel workbooks (XLSX): each row of each sheet under its header, as displayed.
 
-Read from the package's own parts, row by row: openpyxl and python-calamine give values, and dates and numbers as shown
-need the formats beside them, without the whole workbook in memory. Names of elements are ECMA-376's.
+Read from the package's own parts, row by row: openpyxl and python-calamine return values, but displaying dates and
+numbers also needs their formats, without the whole workbook in memory. Names of elements are from ECMA-376.
 """
 
 import re
@@ -31,8 +31,8 @@ _TRUE: Final = frozenset({"1", "true"})
 def parse_xlsx(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
     """Parses a workbook.
 
-    A formula's value is the one that was stored with it. A cell that is merged with those below it says the same in
-    each row. A sheet that is hidden is read, and its heading says so.
+    Formulas have their stored values. A cell merged with those below it is repeated in each row. Hidden sheets are
+    read, and their headings say so.
 
     Raises:
         IngestError: CORRUPT, PASSWORD_REQUIRED, TOO_LARGE.
@@ -75,7 +75,7 @@ class _Reader:
         self._shared = self._read_shared(package.related(main, "sharedStrings"))
 
     def rows(self, part: str) -> Iterator[Row]:
-        """The rows of a sheet that hold anything."""
+        """The rows of a sheet that aren't empty."""
         number = 0
         for _, element in self._package.elements(part, frozenset({"row"})):
             text = element.get("r", "")
@@ -96,12 +96,12 @@ class _Reader:
                 yield Row(number, cells, {}, typed)
 
     def merges(self, part: str) -> list[Merge]:
-        """Merged cells; they stand behind the rows, so that the sheet is inflated for them alone."""
+        """Merged cells; they come after the rows, so the sheet is inflated just for them."""
         with self._package.stream(part) as stream:
             return list(_find_merges(stream))
 
     def _read(self, cell: Element) -> tuple[str, Typed | None]:
-        """What a cell shows, and what the file says that it holds, if that is no text."""
+        """A cell's displayed text, and its stored value unless that is a text."""
         kind = cell.get("t", "n")
         if kind == "inlineStr":
             return "".join(_rich_text(each) for each in cell if local(each.tag) == "is"), None
@@ -134,7 +134,7 @@ class _Reader:
         return read_number(value, number, code, from_1904=self._from_1904)
 
     def _read_shared(self, part: str | None) -> list[str]:
-        """The texts that cells refer to by number."""
+        """The shared texts that cells refer to by number."""
         results: list[str] = []
         if part is not None:
             left = self._limits.max_chars
@@ -147,11 +147,11 @@ class _Reader:
 
 
 def read_number(value: str, number: float, code: str, *, from_1904: bool) -> tuple[str, Typed | None]:
-    """What a number shows by its format, and what it is.
+    """A number's displayed text and stored value.
 
     Args:
-        value: As the file says it, in decimal.
-        number: The same.
+        value: As written in the file, in decimal.
+        number: The same as a float.
         code: Its format.
         from_1904: Whether dates are counted from 1904.
     """
@@ -166,16 +166,16 @@ def read_number(value: str, number: float, code: str, *, from_1904: bool) -> tup
 
 
 def _as_kept(value: str, number: float) -> str:
-    """A number in the 15 digits that spreadsheets show; whole ones in all.
+    """A number rounded to the 15 digits that spreadsheets show; integers keep all digits.
 
-    Spreadsheets write what a number is in binary: 0.1 may stand there as 0.10000000000000001.
+    Spreadsheets write the binary value: 0.1 may be stored as 0.10000000000000001.
     """
     digits = sum(sign.isdecimal() for sign in value.partition("E")[0].partition("e")[0])
     return value if digits <= _DIGITS or value.lstrip("-").isdecimal() else f"{number:.{_DIGITS}g}"
 
 
 def _formats(root: Element | None) -> dict[str, str]:
-    """Format codes by a cell's style."""
+    """Format codes by cell style."""
     if root is None:
         return {}
     own = {attribute(each, "numFmtId"): attribute(each, "formatCode") for each in root.iter("{*}numFmt")}
@@ -189,7 +189,7 @@ def _formats(root: Element | None) -> dict[str, str]:
 
 
 def _rich_text(element: Element) -> str:
-    """The runs of a text, without its readings (furigana)."""
+    """A text's runs, without phonetic readings (furigana)."""
     pieces: list[str] = []
     for each in element:
         tag = local(each.tag)
@@ -201,7 +201,7 @@ def _rich_text(element: Element) -> str:
 
 
 def _unescaped(text: str) -> str:
-    """Characters that XML can't hold are written as ``_x000D_``."""
+    """Decodes characters that XML can't contain, written as ``_x000D_``."""
     return _ESCAPE.sub(lambda match: chr(int(match.group(1), 16)), text) if "_x" in text else text
 
 

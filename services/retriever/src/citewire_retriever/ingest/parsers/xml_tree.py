@@ -1,4 +1,4 @@
-"""XML as a tree that knows its lines: a stream without entities, other files or a network."""
+"""XML as a tree with line numbers, read as a stream without entities, other files or the network."""
 
 from collections import Counter
 from typing import Final
@@ -16,10 +16,10 @@ class NotXmlError(Exception):
 
 
 def read_xml(text: str, limits: ParseLimits) -> Node:
-    """Reads a document. Elements and attributes are values; paths are XPath, with prefixes as the file has them.
+    """Reads a document. Elements and attributes become values; paths are XPath, with the file's prefixes.
 
-    An element in whose text other elements stand is one text. Entities that the file declares stay as they are written:
-    nothing is expanded.
+    An element with mixed content becomes one text. Entities declared in the file are kept as written and never
+    expanded.
 
     Raises:
         NotXmlError: The text has another syntax.
@@ -47,14 +47,14 @@ class _Reader:
         """Whether an open element has text of its own."""
         self.values = 0
         self.skipped = 0
-        """Elements open beyond the levels that are told apart."""
+        """Open elements beyond the levels that are distinguished."""
         self.parser = expat.ParserCreate("utf-8")
         self.parser.buffer_text = True
         self.parser.ordered_attributes = True
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._text
-        # With a handler for what has no other one, declared entities aren't expanded.
+        # With a default handler, declared entities aren't expanded.
         self.parser.DefaultHandler = self._entity
 
     def read(self, text: str) -> None:
@@ -98,7 +98,7 @@ class _Reader:
         elements = node.children[len(attributes) :]
         is_deepest = len(self.open) == MOST_DEPTH
         if (has_text or is_deepest) and (elements or not attributes):
-            # Text that has elements in it, or is all there is.
+            # Mixed content, or text only.
             node.children = attributes
             elements = []
         if elements:
@@ -111,7 +111,7 @@ class _Reader:
         self.texts[-1].append(text)
 
     def _number(self, node: Node, elements: list[Node]) -> None:
-        """Gives elements their steps: numbers where several have the same name."""
+        """Sets the elements' steps, numbered where several have the same name."""
         counts = Counter(element.name for element in elements)
         numbers: Counter[str] = Counter()
         for element in elements:

@@ -1,4 +1,4 @@
-"""YAML as a tree that knows its lines: aliases are named and never expanded, tags never make objects."""
+"""YAML as a tree with line numbers: aliases are named and never expanded, tags never create objects."""
 
 from typing import Any, Final, TypeAlias
 
@@ -8,12 +8,12 @@ from citewire_retriever.ingest.document import ParseLimits, check_blocks
 from citewire_retriever.ingest.parsers.json_tree import key_step
 from citewire_retriever.ingest.parsers.records import MOST_DEPTH, Node
 
-_Event: TypeAlias = Any  # PyYAML's types know neither marks nor what an event has
+_Event: TypeAlias = Any  # PyYAML's types lack marks and the events' attributes
 _EMPTY: Final = {"", "~", "null", "Null", "NULL"}
 _VALUES_PER_BLOCK: Final = 4
 _ALIASED_CHARS: Final = 200
-_MOST_SKIPPED: Final = 500  # libyaml's time grows with the square of how deep brackets are nested
-# libyaml's where PyYAML was built with it (its wheels are): the other one takes ten times as long.
+_MOST_SKIPPED: Final = 500  # libyaml's time is quadratic in the depth of nested brackets
+# libyaml's parser where PyYAML was built with it (its wheels are): the pure Python one takes ten times as long.
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -25,7 +25,7 @@ def read_yaml(text: str, limits: ParseLimits) -> Node:
     """Reads a document, or several as the elements of the root.
 
     Raises:
-        NotYamlError: The text has another syntax, or brackets in brackets by the hundreds.
+        NotYamlError: The text has another syntax, or brackets nested hundreds of levels deep.
         IngestError: TOO_LARGE if it has many more values than the limits allow blocks.
     """
     try:
@@ -40,14 +40,14 @@ class _Reader:
         self.limits = limits
         self.values = 0
         self.anchors: dict[str, str] = {}
-        """Texts of the values that have an anchor."""
+        """Texts of anchored values."""
 
     def read(self) -> Node:
-        """Puts the parser's events together; objects and lists that are open are in a stack of our own."""
+        """Builds the tree from the parser's events; open objects and lists are kept on an explicit stack."""
         root = Node("", is_list=True)
         open_nodes = [root]
         keys: list[str | None] = [None]
-        skipped = 0  # levels open beyond those that are told apart
+        skipped = 0  # open levels beyond those that are distinguished
         event: _Event
         for event in yaml.parse(self.text, Loader=_LOADER):
             if isinstance(event, yaml.CollectionStartEvent):
@@ -87,7 +87,7 @@ class _Reader:
             return
         node = self._child(parent, keys, event)
         node.value = value
-        # A block's mark is behind its last line end.
+        # A block's end mark is after its last line end.
         end: _Event = event.end_mark
         node.last_line = max(node.first_line, end.line + (1 if end.column else 0))
 

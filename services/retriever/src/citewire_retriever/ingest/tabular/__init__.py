@@ -1,14 +1,14 @@
-"""Tables that are computed with: what their cells hold, and queries over them.
+"""Computing over tables: typed cells, and queries.
 
-All of it runs in a confined process (`citewire_retriever.ingest.confined`), as it reads what strangers send.
+All of it runs in a confined process (`citewire_retriever.ingest.confined`), as it reads untrusted files.
 """
 
 
 class TableQueryError(Exception):
-    """A query doesn't fit the document's tables, or they can't be computed with."""
+    """A query doesn't fit the document's tables, or they can't be computed over."""
 
     def __init__(self, field: str, message: str) -> None:
-        """Takes the query's field that is wrong, empty if it is the table's fault, and a sentence for people."""
+        """Takes the invalid field of the query, empty if the table is at fault, and a readable message."""
         super().__init__(message)
         self.field = field
         self.message = message

@@ -1,4 +1,4 @@
-"""What the confined process does with tables: lists them, or answers a query or a question over one."""
+"""The confined process's work on tables: lists them, or answers a query or a question over one."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def answer_about_tables(
 
 
 def list_tables(tables: Sequence[Table]) -> pb.ListTablesResponse:
-    """Describes tables: a column that isn't computed with says why."""
+    """Describes tables; a column that can't be computed over says why."""
     return pb.ListTablesResponse(tables=[_describe(table) for table in tables[:_MOST_TABLES]])
 
 

@@ -1,4 +1,4 @@
-"""Answers a question over a table of a file, with a text and a place to cite: by rules, or by a model's query."""
+"""Answers a question over a table of a file, by rules or by a model's query, with a text and a place to cite."""
 
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -16,24 +16,24 @@ from citewire_retriever.tables import columns as known
 from citewire_retriever.tables.questions import asks_to_compute, read_question
 
 _MOST_VALUES: Final = 20_000
-"""Different values of a column by which a question may name rows; a column with more has no such."""
+"""Most different values of a column by which a question can select rows."""
 _MOST_TIED: Final = 100
 
 
 def answer_question(
     connection: Connection, tables: Sequence[Table], file_name: str, question: str, today: date
 ) -> pb.ComputedAnswer:
-    """The answer to a question; an empty message if it is no query of any of the tables.
+    """The answer to a question; an empty message if it doesn't match any of the tables.
 
     Args:
         connection: To DuckDB.
-        tables: The file's, with all of their cells.
-        file_name: What the file is called.
+        tables: The file's tables, with all cells.
+        file_name: The file's name.
         question: In English or German.
-        today: What "last year" counts from.
+        today: The date that "last year" is relative to.
 
     Raises:
-        TableQueryError: It is one of several tables, or no exact answer can be given.
+        TableQueryError: It matches several tables, or no exact answer can be given.
     """
     fitting = [
         (table, reading)
@@ -52,9 +52,9 @@ def answer_question(
 def answer_filled(
     connection: Connection, tables: Sequence[Table], file_name: str, question: str, query: pb.TableQuery
 ) -> pb.ComputedAnswer:
-    """The answer to the query that a model has read a question as; an empty message if no row matches.
+    """The answer to the query that a model made of a question; an empty message if no row matches.
 
-    Its text doesn't repeat the question, as nothing says that the query has taken up all of its words.
+    Its text doesn't repeat the question, as the query may not cover all of its words.
 
     Raises:
         TableQueryError: The query doesn't fit the tables, or no exact answer can be given.
@@ -66,7 +66,7 @@ def answer_filled(
     return result if matched else pb.ComputedAnswer()
 
 
-def _answer(  # what an answer is made of
+def _answer(  # the parts of an answer
     connection: Connection, table: Table, query: pb.TableQuery, file_name: str, wording: Wording, question: str
 ) -> pb.ComputedAnswer:
     asked = pb.TableQuery()
@@ -83,7 +83,7 @@ def _answer(  # what an answer is made of
 
 
 def _describe(table: Table, file_name: str) -> known.Table:
-    """A table as questions see it; columns that can't be computed with have no part in it."""
+    """A table as questions see it, without columns that can't be computed over."""
     described: list[known.Column] = []
     for number, name in table.names.items():
         try:
@@ -110,7 +110,7 @@ def _describe(table: Table, file_name: str) -> known.Table:
 
 
 def _cut_ranking(result: pb.TableAnswer, query: pb.TableQuery) -> None:
-    """Leaves the first rows, and those that are equal to the last of them in what they are ordered by."""
+    """Keeps the first rows, and those that tie with the last of them."""
     index = query.order_by[0].index - 1
     end = min(query.limit, len(result.rows))
     while 0 < end < len(result.rows) and result.rows[end].values[index] == result.rows[end - 1].values[index]:
@@ -121,7 +121,7 @@ def _cut_ranking(result: pb.TableAnswer, query: pb.TableQuery) -> None:
 
 
 def _place(table: Table, result: pb.TableAnswer, *, ranked: bool) -> Place:
-    """From the first to the last row that it was computed from; all of the table if these aren't listed, or compete."""
+    """From the first to the last row used; the whole table if these aren't listed, or were compared with others."""
     numbers = [number for row in result.rows for number in row.row_numbers]
     listed = numbers and not ranked and all(len(row.row_numbers) == row.row_count for row in result.rows)
     first, last = (min(numbers), max(numbers)) if listed else (table.header_row + 1, table.last_row)

@@ -1,4 +1,4 @@
-"""Makes tables of the rows of a sheet."""
+"""Builds tables from a sheet's rows."""
 
 import re
 from collections import Counter
@@ -16,9 +16,9 @@ from citewire_retriever.ingest.tabular.totals import Candidate, Label, label_of,
 from citewire_retriever.ingest.tabular.values import Cell, CellLike, decimal_comma, fold, read_column
 
 MOST_ROWS: Final = 2_000_000
-"""Rows of a table that are computed over."""
+"""Most rows of a table for computing."""
 MOST_CELLS: Final = 12_000_000
-"""Cells of a table's columns that a query uses."""
+"""Most cells of the columns that a query uses."""
 _SAMPLED_ROWS: Final = 50
 _SHARED_TEXTS: Final = 10_000
 _YEAR: Final = re.compile(r"(?:19|20|21)\d\d")
@@ -28,23 +28,23 @@ _NOTE_CHARS: Final = 60
 
 
 class Collector:
-    """Takes the rows of a sheet, and makes tables of them."""
+    """Receives a sheet's rows, and builds tables from them."""
 
     def __init__(self, sheet: str, used: frozenset[str] | None, *, by_lines: bool = False) -> None:
-        """Takes the sheet's name, and the names of columns whose cells are kept, folded; None for all."""
+        """Takes the sheet's name, and the folded names of columns to keep; None for all."""
         self.header_seen = False
         self.tables: list[Table] = []
         self.unsaid: list[Row] = []
-        """Rows that hold nothing but formulas whose values the file doesn't say."""
+        """Rows with only formulas without stored values."""
         self._by_lines = by_lines
         self._sheet = sheet
         self._names = used
         self._samples: list[list[Row]] = []
         """The first rows of each table."""
         self._blocks: list[list[int]] = []
-        """Groups of the present table's columns between empty ones."""
+        """Groups of the current table's columns, separated by empty ones."""
         self._lopsided = False
-        """Whether some row has nothing in one of these groups."""
+        """Whether some row is empty in one of these groups."""
         self._texts: dict[str, str] = {}
 
     def begin(self, row: Row, *, alone: bool) -> None:
@@ -94,7 +94,7 @@ class Collector:
         table.uncomputed |= {column for column, typed in row.typed.items() if typed.kind == "formula"}
 
     def leave_out(self, row: Row) -> None:
-        """Takes a row of the table that the file itself sets apart from its data."""
+        """Takes a row of the table that the file marks as separate from its data."""
         if self.tables:
             self.tables[-1].excluded.append(row.number)
             self.tables[-1].last_row = row.number
@@ -103,7 +103,7 @@ class Collector:
         label = label_of(row, min(table.names))
         if follows and label is None and table.candidates and table.candidates[-1].label is Label.NONE:
             last = table.candidates[-1]
-            if last.index == len(table.rows) - 1:  # it isn't the last one of its rows, and so no total
+            if last.index == len(table.rows) - 1:  # it isn't the last row, and so not a total
                 table.candidates.pop()
         if label is not None:
             table.candidates.append(Candidate(len(table.rows), label, text[:_NOTE_CHARS]))
@@ -112,7 +112,7 @@ class Collector:
         return self._names is None or fold(name) in self._names
 
     def _add_column(self, table: Table, column: int) -> None:
-        """Adds a column that has no name."""
+        """Adds a column without a name."""
         taken = {name.casefold() for name in table.names.values()}
         name = column_name(column)
         table.names[column] = f"{name} (2)" if name.casefold() in taken else name
@@ -124,7 +124,7 @@ class Collector:
         text = one_line(row.cells.get(column, ""))
         typed = row.typed.get(column)
         if typed is None and column not in row.reached:
-            # Equal texts are one object: a long table has few different ones.
+            # Equal texts share one object, as a long table has few different ones.
             return (
                 self._texts.setdefault(text, text) if len(self._texts) < _SHARED_TEXTS else self._texts.get(text, text)
             )
@@ -153,7 +153,7 @@ class Collector:
             table.refusal = table.refusal or "tables of different lengths stand side by side in it"
 
     def _check_end(self, index: int) -> None:
-        """Refuses a table that may go on below what looks like the header of another one."""
+        """Refuses a table that may continue below what looks like the header of another one."""
         table, following = self.tables[index - 1 : index + 1]
         known, others = (frozenset(map(fold, each.names.values())) for each in (table, following))
         if not following.names.keys() <= table.names.keys() or known & others:
@@ -168,7 +168,7 @@ class Collector:
 
 
 def _distinct(names: dict[int, str]) -> dict[int, str]:
-    """Names of which each is there once, whatever the case: the second `Amount` is `Amount (2)`."""
+    """Makes names unique regardless of case: the second `Amount` becomes `Amount (2)`."""
     results: dict[int, str] = {}
     count: Counter[str] = Counter()
     for column, text in names.items():
@@ -182,7 +182,7 @@ def _distinct(names: dict[int, str]) -> dict[int, str]:
 
 
 def _blocks(names: dict[int, str]) -> list[list[int]]:
-    """Columns that stand side by side."""
+    """Groups of adjacent columns."""
     blocks: list[list[int]] = []
     for column in sorted(names):
         if blocks and blocks[-1][-1] == column - 1:
@@ -193,7 +193,7 @@ def _blocks(names: dict[int, str]) -> list[list[int]]:
 
 
 def _is_left_out(row: Row, text: str, names: Mapping[int, str], *, follows: bool) -> bool:
-    """Whether a row is a title or a note: one cell alone, that is long, wide, below an empty row, or says so."""
+    """Whether a row is a title or a note: a single cell that is long, wide, below an empty row, or worded as one."""
     if not len(row.cells) == 1 < len(names):
         return False
     column = next(iter(row.cells))
@@ -203,7 +203,7 @@ def _is_left_out(row: Row, text: str, names: Mapping[int, str], *, follows: bool
 
 
 def _goes_on(rows: Sequence[Row], row: Row) -> bool:
-    """Whether words below an empty row go on with a table: it has no more numbers than words, and some of them."""
+    """Whether words below an empty row continue a table, which has some of them and no more numbers than words."""
     if 2 * sum(map(_has_digits, rows)) > len(rows):
         return False
     return any(fold(text) in {fold(each.cells.get(column, "")) for each in rows} for column, text in row.cells.items())
@@ -214,7 +214,7 @@ def _has_digits(row: Row) -> bool:
 
 
 def _alike(rows: list[Row], others: list[Row], column: int) -> bool:
-    """Whether a column holds values of the same type in two tables, as far as they are told by a few rows."""
+    """Whether a column has the same type in two tables, judging by a few rows."""
     return _sampled_type(rows, column) in {_sampled_type(others, column), None} or _sampled_type(others, column) is None
 
 

@@ -1,7 +1,7 @@
 """Answers queries in DuckDB, an optional package: `pip install 'citewire-retriever[tables]'`.
 
-A connection is made before the process is locked in, as it looks at the machine then. It has one thread, no files, no
-extensions, and a limit of memory.
+The connection is made before the process is confined, as it inspects the machine then. It has one thread, no files, no
+extensions, and a memory limit.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "allow_community_extensions": False,
-    "pandas_analyze_sample": 0,  # arrays of objects are texts
+    "pandas_analyze_sample": 0,  # object arrays are texts
     "lock_configuration": True,
 }
 _WORD: Final = 2**63
@@ -42,7 +42,7 @@ _DTYPES: Final[dict[pb.TableType, str]] = {pb.TABLE_TYPE_DATE: "datetime64[us]",
 
 
 def connect() -> Connection:
-    """A connection to a database in memory, which has been used once: what it needs from files is loaded then."""
+    """Connects to an in-memory database, and uses it once so that everything it needs from files is loaded."""
     connection = duckdb.connect(":memory:", config=_SETTINGS)
     column = Column(pb.TABLE_TYPE_NUMBER, [Decimal("0.5"), Decimal(10) ** 30, None])
     connection.register("t", {"c1": _array(column), "c2": _texts(["", "a", None])})
@@ -52,10 +52,10 @@ def connect() -> Connection:
 
 
 def answer(connection: Connection, tables: Sequence[Table], query: pb.TableQuery) -> pb.TableAnswer:
-    """The answer to a query over the one of the tables that has its columns.
+    """The answer to a query over the one table that has its columns.
 
     Raises:
-        TableQueryError: None has them, or several have; the query doesn't fit it; or no exact answer can be given.
+        TableQueryError: No table or several have them, the query doesn't fit, or no exact answer can be given.
     """
     table = choose(tables, query)
     if table.refusal:
@@ -96,7 +96,7 @@ def choose(tables: Sequence[Table], query: pb.TableQuery) -> Table:
 
 
 def used_names(query: pb.TableQuery) -> frozenset[str] | None:
-    """The names of columns that a query uses, as `fold` leaves them; None if it shows all of them."""
+    """The folded names of the columns that a query uses; None if it shows all columns."""
     names = frozenset(map(fold, _names_in(query)))
     return None if not query.columns and not (query.group_by or query.aggregates) else names
 
@@ -107,7 +107,7 @@ def _names_in(query: pb.TableQuery) -> list[str]:
 
 
 def _array(column: Column) -> Any:  # noqa: ANN401 - numpy's types of elements differ
-    """A column's values as numpy gives them to DuckDB: numbers as whole multiples of a power of ten."""
+    """A column's values as numpy arrays for DuckDB: numbers as integer multiples of a power of ten."""
     if column.type == pb.TABLE_TYPE_TEXT:
         return _texts(column.values)
     missing = [value is None for value in column.values]
@@ -129,7 +129,7 @@ def _texts(values: Sequence[object | None]) -> Any:  # noqa: ANN401 - numpy's ty
     return array
 
 
-def _run(  # what a query's parts are
+def _run(  # the parts of a query
     connection: Connection, arrays: dict[str, Any], table: Table, statement: Statement, limit: int, compiler: Compiler
 ) -> pb.TableAnswer:
     names = ", ".join(
@@ -173,7 +173,7 @@ def _run(  # what a query's parts are
 
 
 def _check_totals(connection: Connection, table: Table, statement: Statement, source: str) -> None:
-    """Refuses to add rows of which one may be the total of others."""
+    """Refuses to add rows if one may be the total of others."""
     if not statement.is_aggregate or not table.maybe_totals:
         return
     sql = f"SELECT min(n) {source} AND n IN (SELECT unnest(?))"

@@ -1,7 +1,7 @@
-"""A query as SQL: names become columns' places, values become parameters, and neither is ever part of a statement.
+"""A query as SQL: names become column positions, values become parameters, and neither is part of a statement.
 
-Numbers are whole multiples of a power of ten, which DuckDB adds without error or refuses to. Quotients are taken of
-them outside (`engine`), and compared inside by their whole part and the rest, which doubles tell apart below 2^26 rows.
+Numbers are integer multiples of a power of ten, which DuckDB adds exactly or refuses to add. Quotients are computed
+outside (`engine`), and compared inside by their integer part and remainder, which doubles distinguish below 2^26 rows.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ _ENGLISH: Final = Wording()
 REPEATED: Final = "merged cells repeat values in it, which can't be added"
 _EXACT: Final = Context(prec=200)
 _BEYOND: Final = Decimal(10) ** MOST_DIGITS
-"""Above all numbers of columns, and within DuckDB's whole ones."""
+"""Larger than any column's number, and within DuckDB's integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,11 @@ class Output:
 
     column: pb.TableColumn
     expressions: tuple[str, ...]
-    """What is selected for it: one value, or the two that a quotient is taken of."""
+    """Selected expressions: one value, or the two operands of a quotient."""
     keys: tuple[str, ...]
-    """What it is ordered by; `{0}` and `{1}` stand for what is selected."""
+    """Sort keys; `{0}` and `{1}` stand for the selected expressions."""
     scale: int = 0
-    """Digits behind the decimal point in what is selected, if that is a number."""
+    """Decimal places of the selected expressions, if they are numbers."""
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class Statement:
 
     outputs: list[Output] = field(default_factory=list[Output])
     groups: int = 0
-    """How many of the outputs, from the first on, rows are grouped by."""
+    """Number of leading outputs that rows are grouped by."""
     is_aggregate: bool = False
     condition: str = "true"
     parameters: list[object] = field(default_factory=list[object])
@@ -80,16 +80,16 @@ class Statement:
 
 
 class Compiler:
-    """Makes a statement of a query; knows the columns that it uses.
+    """Compiles a query to a statement, and records the columns that it uses.
 
-    Raises TableQueryError, naming the field that doesn't fit.
+    Raises TableQueryError with the invalid field.
     """
 
     def __init__(self, table: Table, query: pb.TableQuery) -> None:
         self.columns: dict[int, Column] = {}
-        """Those that are used, by their place."""
+        """The columns used, by position."""
         self.folded: set[int] = set()
-        """Places of columns that are compared as texts."""
+        """Positions of columns compared as texts."""
         self._table = table
         self._query = query
         self._places = {fold(name): place for place, name in table.names.items()}
@@ -160,7 +160,7 @@ class Compiler:
         return f"({'NOT ' if each.op == pb.TABLE_OPERATOR_NE else ''}coalesce({condition}, false))"
 
     def _part(self, where: str, place: int, column: Column, part: pb.DatePart) -> tuple[pb.TableType, str]:
-        """The type and the expression of a column, or of a part of its dates."""
+        """The type and expression of a column, or of a part of its dates."""
         if not part:
             return column.type, f"c{place}"
         if column.type != pb.TABLE_TYPE_DATE:
@@ -169,7 +169,7 @@ class Compiler:
         return kind, _PARTS[part].format(f"c{place}")
 
     def scale(self, place: int) -> int:
-        """Digits behind the decimal point of a column's numbers."""
+        """Decimal places of a column's numbers."""
         return scale_of([value for value in self.columns[place].values if isinstance(value, Decimal)]) or 0
 
     def _name(self, place: int, part: pb.DatePart) -> str:
@@ -228,7 +228,7 @@ class Compiler:
         )
 
     def _order(self, outputs: Sequence[Output]) -> list[str]:
-        """What rows are ordered by: `{0}` is the first thing that is selected, and so on."""
+        """The sort expressions; `{0}` is the first selected expression, and so on."""
         firsts = list(accumulate((len(output.expressions) for output in outputs), initial=0))
         order: list[str] = []
         for index, each in enumerate(self._query.order_by):
@@ -259,7 +259,7 @@ def _value(where: str, text: str, kind: pb.TableType) -> Decimal | datetime | bo
     return value
 
 
-def _compare(  # what a comparison is made of
+def _compare(  # the parts of a comparison
     expression: str,
     operator: pb.TableOperator,
     value: Decimal | datetime | bool,

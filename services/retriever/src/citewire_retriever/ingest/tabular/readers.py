@@ -1,4 +1,4 @@
-"""Where tables come from: one reader for each format, and what all of them give is `RowSource`."""
+"""Sources of tables: one reader per format, all of which return `RowSource`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ _PDF: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file whose tables are read, perhaps twice."""
+    """A file from which tables are read, possibly twice."""
 
     data: bytes | mmap
     detected: Detected
@@ -54,19 +54,19 @@ class RowSource:
     """A sheet with any number of tables, or one table of a text."""
 
     name: str
-    """The sheet's, or which table it is; empty if the lines of the file tell."""
+    """The sheet's or table's name; empty if the file's line numbers suffice."""
     feed: Callable[[Collector], None]
-    """Gives all rows to a collector, in order."""
+    """Passes all rows to a collector, in order."""
     refusal: str = ""
-    """Why no number over it would be right."""
+    """Why results computed over it could be wrong."""
     by_lines: bool = False
-    """Whether rows have the numbers of the file's lines."""
+    """Whether row numbers are the file's line numbers."""
     is_sheet: bool = False
-    """Whether it is a sheet, whose cells have names."""
+    """Whether it is a sheet, so that its cells have names."""
 
 
 def refusal_of(format: Format) -> str:
-    """Why nothing is computed over a file of a format that has no reader."""
+    """Why a file of a format without a reader can't be computed over."""
     return _PDF if format is Format.PDF else f"{_FORMATS}, and this document is none of them"
 
 
@@ -132,13 +132,13 @@ def _read_markdown(source: Source) -> Iterator[RowSource]:
 
 
 def _numbered(grids: Iterator[Grid]) -> Iterator[RowSource]:
-    """Tables in a text go by their number in it, and their rows by theirs in the table."""
+    """Tables in a text are numbered, and so are the rows within each."""
     for number, grid in enumerate(grids, start=1):
         yield from _grid(table_name(number), grid, range(1, len(grid.rows) + 1))
 
 
 def _grid(name: str, grid: Grid, numbers: Sequence[int], *, by_lines: bool = False) -> Iterator[RowSource]:
-    """A table whose cells are known, if it has rows of data below a header."""
+    """A table given by its cells, if it has data rows below a header."""
     first, depth, header = split_header(grid.rows)
     is_marked = depth > 0
     if not is_marked and first < len(grid.rows):
@@ -167,7 +167,7 @@ def _grid(name: str, grid: Grid, numbers: Sequence[int], *, by_lines: bool = Fal
 
 
 def _row(number: int, cells: list[Cell], above: list[Cell]) -> Row:
-    """A row of a sheet that says the same; what stands on several lines, or is raised, is no number."""
+    """The equivalent row of a sheet; text on several lines, or raised, isn't a number."""
     texts: dict[int, str] = {}
     wide: dict[int, int] = {}
     typed: dict[int, Typed] = {}
@@ -189,7 +189,7 @@ def _row(number: int, cells: list[Cell], above: list[Cell]) -> Row:
 
 
 def _names_columns(header: list[str], rows: list[list[Cell]]) -> bool:
-    """Whether a first row that isn't marked is a header: words, above a column that has nothing but numbers."""
+    """Whether an unmarked first row is a header: words, above a column with only numbers."""
     if any(map(is_number, header)):
         return False
     for index, name in enumerate(header):
@@ -209,4 +209,4 @@ READERS: Final[Mapping[Format, Callable[[Source], Iterator[RowSource]]]] = {
     Format.DOCX: _read_docx,
     Format.OPEN_TEXT: _read_odt,
 }
-"""By format, what tables are read from."""
+"""Readers by format."""

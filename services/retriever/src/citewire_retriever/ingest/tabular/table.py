@@ -1,4 +1,4 @@
-"""A table of a file, with what its cells hold."""
+"""A table of a file, with its cells' values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,40 +14,40 @@ HOW_TO_COMPUTE: Final = "open and save it in a spreadsheet"
 
 @dataclass(slots=True)
 class Table:
-    """A table, and the cells of those of its columns that a query uses."""
+    """A table, with the cells of the columns that a query uses."""
 
     sheet: str
     header_row: int
     names: dict[int, str]
-    """By column, from 1; each once. A column without a name has its letters."""
+    """Unique names by column, from 1. A column without a name has its letters."""
     comma: bool | None = None
-    """Whether numbers have a decimal comma, as the first rows tell."""
+    """Whether numbers have a decimal comma, judging by the first rows."""
     cells: dict[int, list[CellLike]] = field(default_factory=dict[int, list[CellLike]])
-    """By column, of each row."""
+    """Cells by column, one per row."""
     rows: list[int] = field(default_factory=list[int])
     """The rows' numbers."""
     excluded: list[int] = field(default_factory=list[int])
-    """Numbers of rows that hold totals of others, or notes, and aren't among the rows."""
+    """Numbers of rows with totals or notes, which aren't among the rows."""
     last_row: int = 0
     candidates: list[Candidate] = field(default_factory=list[Candidate])
-    """Rows that may hold totals of others, until that is settled."""
+    """Rows that may be totals of others, until decided."""
     gaps: list[int] = field(default_factory=list[int])
-    """Indexes of rows that stand below an empty one."""
+    """Indexes of rows below an empty one."""
     by_lines: bool = False
-    """Whether the rows' numbers are those of the file's lines."""
+    """Whether row numbers are the file's line numbers."""
     is_sheet: bool = False
     """Whether its cells have names, like `B2`."""
     maybe_totals: dict[int, str] = field(default_factory=dict[int, str])
-    """Numbers of rows of which it can't be told whether they hold totals of others, with what they begin with."""
+    """Numbers of rows that may or may not be totals of others, with their first texts."""
     verdicts: tuple[Verdict, ...] = ()
-    """What the candidates were."""
+    """What the candidates turned out to be."""
     uncomputed: set[int] = field(default_factory=set[int])
-    """Columns with formulas whose values the file doesn't say."""
+    """Columns with formulas without stored values."""
     refusal: str = ""
-    """Why no number over it would be right."""
+    """Why results computed over it could be wrong."""
 
     def column(self, number: int) -> Column:
-        """What a column holds. Raises TableQueryError: the file doesn't say it."""
+        """A column's values. Raises TableQueryError if the file doesn't store them."""
         if number in self.uncomputed:
             name = self.names[number]
             raise TableQueryError(
@@ -56,14 +56,14 @@ class Table:
         return read_column(self.cells[number], comma=self.comma)
 
     def settle_totals(self) -> None:
-        """Decides which rows hold totals of others, and leaves these out; it must have the cells of all columns."""
+        """Decides which rows are totals of others, and removes them; needs the cells of all columns."""
         if not self.candidates:
             return
         columns = [column for number in self.cells if (column := self._try_column(number)) is not None]
         self.take(settle(self.candidates, columns, self.gaps, len(self.rows)))
 
     def take(self, verdicts: Sequence[Verdict]) -> None:
-        """Takes what the candidates are, in their order."""
+        """Takes the candidates' verdicts, in order."""
         judged = list(zip(self.candidates, verdicts, strict=True))
         totals = {each.index for each, verdict in judged if verdict is Verdict.TOTAL}
         self.maybe_totals = {

@@ -1,4 +1,4 @@
-"""Tables of a file: the same that its rows are searched under, with all that their cells hold."""
+"""Tables of a file: the same under which its rows are searched, with all cell values."""
 
 from mmap import mmap
 
@@ -19,13 +19,13 @@ def read_tables(
     Args:
         data: The whole file.
         file_name: For its suffix.
-        media_type: What it is believed to be.
-        limits: Bounds on what is read.
-        used: Names of columns whose cells are kept, as `fold` leaves them; None for all.
+        media_type: Its detected media type.
+        limits: Limits on reading.
+        used: Folded names of the columns to keep; None for all.
 
     Raises:
         IngestError: The file can't be read.
-        TableQueryError: It is of another format, or has a table that is too large.
+        TableQueryError: Its format isn't supported, or a table is too large.
     """
     detected = detect(data[:HEAD_BYTES], file_name, media_type)
     if detected.format not in READERS:
@@ -43,10 +43,10 @@ def read_tables(
 
 
 def _settle_by_all_columns(source: Source, tables: list[Table]) -> None:
-    """Decides which rows are totals, for tables that have the cells of some columns only: all of them tell it."""
+    """Decides which rows are totals, for tables with only some columns' cells, by reading all columns."""
     try:
         whole = _collect(source, None)
-    except TableQueryError:  # more than are read: what can't be told stays undecided
+    except TableQueryError:  # too many cells: the candidates stay undecided
         whole = []
     for index, table in enumerate(tables):
         if whole:

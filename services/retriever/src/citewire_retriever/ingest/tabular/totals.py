@@ -1,8 +1,8 @@
-"""Rows that hold totals of others, told by what they hold: their label alone tells little.
+"""Recognises rows with totals by their values, as labels alone aren't reliable.
 
-`Total Energies` is a company, `Gesamt` a label, and either may stand in the first cell. A row is a total if its numbers
-are the sums of the rows above it, or if it says so alone and stands where totals stand; else it is data. Where some of
-that speaks for a total and some against it, nothing is decided.
+`Total Energies` is a company, `Gesamt` a label, and either may be in the first cell. A row is a total if its numbers
+are the sums of the rows above, or if it is labelled only as one and placed where totals are; otherwise it is data. If
+the evidence conflicts, the row stays undecided.
 """
 
 import re
@@ -28,9 +28,9 @@ _TOTAL: Final = re.compile(rf"(?:{_WORDS})\s*[:：]?", re.I)
 _MAYBE_TOTAL: Final = re.compile(rf"(?:{_WORDS})\b.*|.*\b(?:{_WORDS})\s*[:：]?", re.I | re.S)
 _LABEL_CHARS: Final = 200
 _LABEL_CELLS: Final = 3
-"""Cells from the left among which a total's label stands."""
+"""Leading cells that may contain a total's label."""
 _FEWEST: Final = 2
-"""Rows whose sum says something: that of one row is its own value."""
+"""Fewest rows for a meaningful sum: the sum of one row is its own value."""
 _MOST_STARTS: Final = 100
 _DASHES: Final = frozenset("-–—−")
 _ADDED: Final = frozenset({pb.TABLE_TYPE_NUMBER, pb.TABLE_TYPE_CURRENCY})
@@ -41,17 +41,17 @@ class Label(Enum):
     """How a row is labelled."""
 
     ALONE = "alone"
-    """Its first cell says nothing but that it is a total, and the others hold numbers or nothing."""
+    """Its first cell only says that it is a total, and the others are numbers or empty."""
     BESIDE = "beside"
-    """A cell behind the first says nothing else."""
+    """A later cell only says that it is a total."""
     IN_PART = "in part"
-    """Its first cell has such a word among others, or others beside it hold words."""
+    """Its first cell contains such a word among others, or other cells contain words."""
     NONE = "none"
-    """It has numbers, and nothing where others have a name."""
+    """It has numbers, but is empty where other rows have a name."""
 
 
 class Verdict(Enum):
-    """What a row is."""
+    """The verdict on a row."""
 
     TOTAL = "total"
     DATA = "data"
@@ -63,19 +63,19 @@ class Candidate:
     """A row that may be a total."""
 
     index: int
-    """Which of the table's rows it is, from 0."""
+    """Its index among the table's rows, from 0."""
     label: Label
     text: str
-    """What it begins with."""
+    """Its first text."""
 
 
 def says_total(text: str) -> bool:
-    """Whether a text says nothing but that something is a total."""
+    """Whether a text only says that something is a total."""
     return len(text) <= _LABEL_CHARS and _TOTAL.fullmatch(text.strip()) is not None
 
 
 def label_of(row: Row, first_column: int) -> Label | None:
-    """How a row of a table with this first column is labelled as a total; None if nothing says so."""
+    """How a row of a table with this first column is labelled as a total; None if it isn't."""
     cells = list(row.cells.items())
     texts = [text for _, text in cells[:_LABEL_CELLS]]
     fitting = sum(column in row.typed or text.strip() in _DASHES or is_number(text) for column, text in cells)
@@ -91,12 +91,12 @@ def label_of(row: Row, first_column: int) -> Label | None:
 def settle(
     candidates: Sequence[Candidate], columns: Sequence[Column], gaps: Sequence[int], count: int
 ) -> list[Verdict]:
-    """What each candidate is.
+    """The verdict on each candidate.
 
     Args:
         candidates: In order.
-        columns: The table's, with the values of all rows, candidates included.
-        gaps: Indexes of rows that stand below an empty one, in order.
+        columns: The table's columns, with the values of all rows, candidates included.
+        gaps: Indexes of rows below an empty one, in order.
         count: How many rows there are.
     """
     sums = [_Sums(column) for column in columns if column.type in _ADDED and not column.repeats]
@@ -122,20 +122,20 @@ class _Match(Enum):
 
 
 class _Sums:
-    """A column's numbers, and their sums from the top down."""
+    """A column's numbers, and their cumulative sums."""
 
     def __init__(self, column: Column) -> None:
         self._values = [value if isinstance(value, Decimal) else None for value in column.values]
         self._until = list(accumulate((value or Decimal() for value in self._values), _EXACT.add, initial=Decimal()))
         self._totals = [Decimal()]
-        """Sums of the totals so far, from the top down."""
+        """Cumulative sums of the totals so far."""
 
     def leave_out(self, index: int) -> None:
         """Counts a row as a total from now on."""
         self._totals.append(_EXACT.add(self._totals[-1], self._values[index] or Decimal()))
 
     def compare(self, index: int, starts: Sequence[int], totals: Sequence[int]) -> _Match | None:
-        """How a row's number is related to the sums of rows from one of the starts down to it; None if it has none."""
+        """How a row's number relates to the sums of the rows from one of the starts; None if it has no number."""
         value = self._values[index]
         if value is None:
             return None
@@ -153,14 +153,14 @@ class _Sums:
 
 
 def _rounding(value: Decimal, rows: int) -> Decimal:
-    """How far a sum of rounded numbers may be from the rounded sum; whole numbers are taken as they are."""
+    """How far a sum of rounded numbers may differ from the rounded sum; integers must match exactly."""
     exponent = value.as_tuple().exponent
     places = -exponent if isinstance(exponent, int) else 0
     return _EXACT.divide(Decimal(rows + 1).scaleb(-places, _EXACT), Decimal(2)) if places > 0 else Decimal()
 
 
 def _last_ones(candidates: Sequence[Candidate], gaps: Sequence[int], count: int) -> set[int]:
-    """Indexes of candidates below which only other candidates stand, down to an empty row or the table's end."""
+    """Indexes of candidates followed only by other candidates, up to an empty row or the table's end."""
     lasts: set[int] = set()
     ends = {count, *gaps}
     for candidate in reversed(candidates):
@@ -170,7 +170,7 @@ def _last_ones(candidates: Sequence[Candidate], gaps: Sequence[int], count: int)
 
 
 def _starts(index: int, gaps: Sequence[int], totals: Sequence[int]) -> list[int]:
-    """Where the rows may begin whose total a row is: the first one, and those below an empty row or another total."""
+    """Possible starts of the rows that a total covers: the first row, and those below an empty row or another total."""
     above = gaps[max(0, bisect_right(gaps, index) - _MOST_STARTS) : bisect_right(gaps, index)]
     return sorted({0, *above, *(at + 1 for at in totals[-_MOST_STARTS:])} - {index})
 

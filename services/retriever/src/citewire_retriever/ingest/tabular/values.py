@@ -1,7 +1,7 @@
-"""What the cells of a column hold: numbers, percentages, amounts, dates or booleans, by most of them; else texts.
+"""A column's type, decided by most cells: numbers, percentages, amounts, dates or booleans; otherwise texts.
 
-Nothing is guessed from one cell alone: which sign is the decimal one, and whether a date's day or its month comes
-first, a column's cells decide together, and cells that don't fit are no values of the column.
+Nothing is guessed from a single cell: a column's cells together decide the decimal sign and whether a date's day or
+month comes first, and cells that don't fit aren't values of the column.
 """
 
 import re
@@ -22,21 +22,21 @@ Value = Decimal | datetime | bool | str
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell that holds anything."""
+    """A cell that isn't empty."""
 
     text: str
-    """As it is shown, on one line."""
+    """Displayed text, on one line."""
     typed: Typed | None = None
-    """What the file says that it holds."""
+    """The value stored in the file."""
     reached: bool = False
     """Whether it is merged with the one above it."""
 
 
 CellLike = str | Cell
-"""A cell as its text alone, where there is nothing else to say of it; empty if it holds nothing."""
+"""A cell as plain text if it has no other properties; empty for an empty cell."""
 
 MOST_DIGITS: Final = 38
-"""Digits of the longest number that is computed with exactly."""
+"""Most digits of a number for exact computation."""
 
 _MAJORITY: Final = 0.5
 _MOST_CHARS: Final = 60
@@ -87,22 +87,22 @@ class Column:
 
     type: pb.TableType
     values: list[Value | None]
-    """Of each row; None where its cell is empty, or isn't of the type."""
+    """One value per row; None if the cell is empty or of another type."""
     skipped: tuple[int, ...] = ()
-    """Rows, from 0, whose cells aren't of the type."""
+    """Rows, from 0, with cells of another type."""
     currency: str = ""
     refusal: str = ""
-    """Why it isn't computed with, though it looks as if it could be."""
+    """Why it can't be computed over although it looks as if it could."""
     repeats: bool = False
-    """Whether merged cells repeat a value in several rows, so that it can't be added."""
+    """Whether merged cells repeat a value in several rows, so values can't be added."""
 
 
 def read_column(cells: Sequence[CellLike], *, comma: bool | None) -> Column:
     """The values of a column.
 
     Args:
-        cells: Of each row; empty texts for empty cells.
-        comma: Whether the comma is the decimal sign, where the column's own cells don't tell; None if nothing does.
+        cells: One per row; empty texts for empty cells.
+        comma: Whether the comma is the decimal sign if the column's own cells don't decide; None if unknown.
     """
     filled = [index for index, cell in enumerate(cells) if cell != ""]
     for kind, read in ((pb.TABLE_TYPE_BOOLEAN, _read_booleans), (pb.TABLE_TYPE_DATE, _read_dates)):
@@ -122,18 +122,18 @@ def shown(cell: CellLike) -> str:
 
 
 def fold(text: str) -> str:
-    """A text as texts are compared: whatever the case, and how its accents and spaces are written."""
+    """A text normalised for comparison: case, and the encoding of accents and spaces, don't matter."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def decimal_comma(cells: Sequence[CellLike]) -> bool | None:
-    """Whether numbers in texts have a decimal comma; None if they don't tell."""
+    """Whether numbers in texts have a decimal comma; None if undecided."""
     votes = Counter(_vote(match["digits"]) for cell in cells if (match := _number(cell)) is not None)
     return None if votes[True] == votes[False] else votes[True] > votes[False]
 
 
 def read_value(text: str, kind: pb.TableType) -> Value | None:
-    """A value of a query, as the proto writes it, as one of a column's type; None if it isn't one."""
+    """Converts a query's value, written as in the proto, to a column's type; None if it doesn't fit."""
     text = text.strip()
     if kind == pb.TABLE_TYPE_TEXT:
         return text
@@ -191,12 +191,12 @@ def _read_dates(cells: Sequence[CellLike]) -> list[datetime | None] | None:
 
 
 def _untyped(cell: CellLike) -> str:
-    """A cell's text, if the file doesn't say what it holds."""
+    """A cell's text, unless the file stores a typed value."""
     return cell if isinstance(cell, str) else "" if cell.typed is not None else cell.text
 
 
 def _orders(text: str) -> list[str]:
-    """What a short date says about the order of day and month; with dots the day comes first."""
+    """What a short date shows about the order of day and month; with dots the day comes first."""
     match = _SHORT.fullmatch(text[:_MOST_CHARS])
     if match is None:
         return []
@@ -237,7 +237,7 @@ def _moment(year: str, month: str, day: str, hour: str = "0", minute: str = "0",
 
 
 def _read_numbers(cells: Sequence[CellLike], filled: list[int], comma: bool | None) -> Column | None:
-    """The column as numbers; with a refusal if it holds some that nobody can compute with; None if it holds others."""
+    """The column as numbers, with a refusal if some can't be computed with; None if it has other values."""
     texts = [cells[index] for index in filled]
     own = decimal_comma(texts)
     point = own if own is not None else comma
@@ -269,14 +269,14 @@ def _read_numbers(cells: Sequence[CellLike], filled: list[int], comma: bool | No
 
 
 def scale_of(numbers: Sequence[Decimal]) -> int | None:
-    """Digits behind the decimal point that all numbers have room in; None if then the largest has too many digits."""
+    """Decimal places that fit all numbers; None if the largest would then have too many digits."""
     sizes = [_digits(number) for number in numbers]
     scale = max((behind for _, behind in sizes), default=0)
     return scale if max((before for before, _ in sizes), default=0) + scale <= MOST_DIGITS else None
 
 
 def _digits(number: Decimal) -> tuple[int, int]:
-    """How many digits a number has before and behind the decimal point."""
+    """How many digits a number has before and after the decimal point."""
     if not number:
         return 1, 0
     _, digits, exponent = number.as_tuple()
@@ -311,19 +311,19 @@ def _number(cell: CellLike) -> re.Match[str] | None:
 
 
 def _is_ambiguous(cell: CellLike) -> bool:
-    """Whether a number has one sign that may group digits or be the decimal one."""
+    """Whether a number has a single separator that may be the grouping or the decimal sign."""
     match = _number(cell)
     return match is not None and len(re.findall("[.,]", match["digits"])) == 1
 
 
 def _vote(text: str) -> bool | None:
-    """Whether a number's digits have a decimal comma, for sure; None if it has none of either, or may be grouped."""
+    """Whether a number surely has a decimal comma; None if it has no separator or may just be grouped."""
     points, commas = text.count("."), text.count(",")
     if points and commas:
         return text.rfind(",") > text.rfind(".")
     sign = "." if points else ","
     if points + commas > 1:
-        return sign == "."  # it groups, so that the other one is the decimal sign
+        return sign == "."  # it groups digits, so the other one is the decimal sign
     if points + commas == 1:
         behind = len(_SPACES.sub("", text.partition(sign)[2]))
         before = len(text.partition(sign)[0])
@@ -362,5 +362,5 @@ def _parsed(cell: str, *, comma: bool) -> tuple[Decimal | None, bool, str]:
 
 
 def as_date(value: datetime) -> str:
-    """A moment as an answer writes it: a day alone if it is a day's beginning."""
+    """A moment formatted for an answer: only the date if it is midnight."""
     return date.isoformat(value) if (value.hour, value.minute, value.second) == (0, 0, 0) else value.isoformat()

@@ -37,7 +37,7 @@ class Wording:
         return self._say(enum_text(pb.DatePart, part), name) if part else name
 
     def aggregate(self, function: pb.TableFunction, name: str) -> str:
-        """What is computed of a column; with no name, of the rows."""
+        """What is computed over a column or, without a name, over the rows."""
         if not name:
             return self._words["count"]
         return self._say(
@@ -64,13 +64,13 @@ class Wording:
         ]
         return self._say("ordered", text, ", ".join(order)) if order else text
 
-    def answer(  # what an answer is made of
+    def answer(  # the parts of an answer
         self, question: str, query: pb.TableQuery, table: Table, result: pb.TableAnswer, place: Place, file_name: str
     ) -> str:
-        """`Sum of Amount, where Region = North: 12.5 €.`, or groups line by line; then from which rows.
+        """`Sum of Amount, where Region = North: 12.5 €.`, or one group per line, followed by the rows used.
 
-        With the question, whose every word the query has taken up: an answer in its words is supported by them. Without
-        one, a model has filled the query, and that is said.
+        A question is given if the query covers all of its words, so that an answer in its words is supported. Without
+        one, a model has filled in the query, and the text says so.
         """
         where = file_name
         if table.sheet:
@@ -107,7 +107,7 @@ class Wording:
         return self._say(f"{noun}s" if whole else f"some_{noun}s", f"{first}–{last}", where, str(count))
 
     def _notes(self, result: pb.TableAnswer) -> list[str]:
-        """What isn't among the rows or the values."""
+        """Notes on rows and values left out."""
         lines: list[str] = []
         if result.excluded_rows:
             rows = ", ".join(self._say("excluded_row", str(row)) for row in result.excluded_rows)
@@ -121,7 +121,7 @@ class Wording:
         return f"{', '.join(texts[:-1])}: {texts[-1]}" if len(texts) > 1 else texts[0]
 
     def _value(self, column: pb.TableColumn, value: pb.TableValue) -> str:
-        """A value as people write it; a mean with at most six decimals."""
+        """A readable value; a mean has at most six decimal places."""
         if not value.HasField("text"):
             return self._words["none"]
         if column.type not in _NUMBERS:
