@@ -1,8 +1,8 @@
-"""Words as lexical search sees them: text → terms → numbers, the same for chunks and for questions.
+"""Text analysis for lexical search: text → terms → numbers, the same for chunks and questions.
 
-A chunk's terms carry BM25's weight for frequency and length, which never changes; a question's are counted, and meet
-the corpus' statistics in the database. Length is compared with a fixed one instead of the corpus' average, so that no
-document has to be weighed again when others come or go; measured, that costs nothing (ADR 0010).
+A chunk's terms carry BM25's weight for frequency and length, which never changes; a question's terms are counted, and
+combined with the corpus statistics in the database. Length is relative to a constant rather than the corpus average, so
+that documents needn't be reweighted when others come or go; measurements showed no loss (ADR 0010).
 """
 
 import hashlib
@@ -20,27 +20,27 @@ DIMENSIONS: Final = 1_000_000_000
 """Terms are numbers from 1 to this; two terms in a million share one."""
 
 MAX_QUESTION_TERMS: Final = 256
-"""Different terms of a question that are searched, the first ones."""
+"""Most distinct terms of a question that are searched, from the start."""
 
 _K1: Final = 1.2
 _B: Final = 0.6
 _USUAL_LENGTH: Final = 160.0
-"""Words of a chunk that is neither long nor short."""
+"""Words of a chunk of average length."""
 
 _UNSPACED: Final = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
-"""Thai, Lao, Burmese, Khmer, kana, Han, and Hangul, whose words are long: taken as pairs of characters."""
+"""Thai, Lao, Burmese, Khmer, kana, Han, and Hangul (with its long words): split into pairs of characters."""
 
 _MARKS: Final = "".join(chr(code) for code in range(0x370, 0x10000) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
 _WORD: Final = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[^\W_{_MARKS}][{_MARKS}]*)+")
 _IS_UNSPACED: Final = re.compile(rf"[{_UNSPACED}]")
 _NUMBERED: Final = re.compile(r"(?<=[a-z])[0-9]{4,}$")
-"""A long number with letters before it, as a fiscal year's (FY2024): also a term without them."""
+"""A long number after letters, as in a fiscal year (FY2024): also a term without the letters."""
 _POSSESSIVE: Final = re.compile(r"(?<=\w)['’]s\b")
 _DROPPED: Final = re.compile("[\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u0652\u0670]")
-"""Accents, Hebrew and Arabic vowel points, Arabic's stretching: people leave them out."""
+"""Accents, Hebrew and Arabic vowel points, Arabic tatweel: people often omit them."""
 
 
 def terms(text: str) -> list[str]:
@@ -57,7 +57,7 @@ def terms(text: str) -> list[str]:
 
 
 def word_terms(words: Sequence[str]) -> list[tuple[str, ...]]:
-    """Returns the terms of each of a text's words; its language is told by all of them together."""
+    """Returns the terms of each word of a text; the language is detected from the whole text."""
     spaced: list[str] = []
     pieces: list[list[str]] = []
     for word in words:
@@ -78,14 +78,14 @@ def weigh_chunk(text: str) -> dict[int, float]:
 
 
 def count_question(text: str) -> dict[int, int]:
-    """Returns a question's terms with how often each occurs; of a very long one the first 256."""
+    """Returns a question's terms with their counts; only the first 256 of a very long one."""
     counts = Counter(map(term_number, terms(text)))
     return dict(list(counts.items())[:MAX_QUESTION_TERMS])
 
 
 @lru_cache(maxsize=65_536)
 def term_number(term: str) -> int:
-    """Returns the number that stands for a term, the same in every process."""
+    """Returns a term's number, the same in every process."""
     return int.from_bytes(hashlib.blake2b(term.encode(), digest_size=8).digest()) % DIMENSIONS + 1
 
 

@@ -1,4 +1,4 @@
-"""What the retriever counts, besides what every process does."""
+"""The retriever's own metrics, besides those of every process."""
 
 from typing import Final, Literal
 
@@ -41,5 +41,5 @@ for _outcome in ("taken", "dropped", "changed", "failed"):
 
 
 def count_recall_sample(outcome: SampleOutcome) -> None:
-    """Counts a search that was drawn."""
+    """Counts a sampled search."""
     RECALL_SAMPLES.labels(outcome).inc()

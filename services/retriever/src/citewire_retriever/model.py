@@ -1,4 +1,4 @@
-"""What the retriever talks about, as plain frozen data. No transport, no SQL."""
+"""The retriever's domain model: plain frozen data, without transport or SQL."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class SearchMode(StrEnum):
 
 
 class Strategy(StrEnum):
-    """Which decision table plans follow."""
+    """The decision table for plans."""
 
     SEMANTIC = "semantic"
     LIBRARY = "library"
@@ -46,7 +46,7 @@ MAX_ERASED: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """An embedding space: vectors are comparable only inside one."""
+    """An embedding space: vectors are comparable only within one."""
 
     model: str
     revision: str
@@ -54,12 +54,12 @@ class Space:
 
 
 def space_from_proto(message: EmbeddingSpace) -> Space:
-    """Returns the space that a message names; one can be a key, the other can't."""
+    """Returns the space that a message names; unlike the message, it can be a key."""
     return Space(message.model, message.revision, message.dimensions)
 
 
 CALIBRATED_SHARES: Final = ("relevance_threshold", "answerable_threshold", "dense_weight", "off_topic_threshold")
-"""A calibration's fields that are shares, 0–1."""
+"""Fields of a calibration that are shares, 0–1."""
 
 
 def space_to_proto(space: Space) -> EmbeddingSpace:
@@ -69,15 +69,15 @@ def space_to_proto(space: Space) -> EmbeddingSpace:
 
 Bound: TypeAlias = Literal["valid_from", "valid_until"]
 VALIDITY: Final[tuple[Bound, ...]] = ("valid_from", "valid_until")
-"""From when, and until when (exclusive), a document is found; None is no bound."""
+"""Start and end (exclusive) of a document's validity; None for no bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewContent:
-    """What comes with new content, be it a new document or a new version of one.
+    """The metadata of new content, for a new document or a new version.
 
-    For a version, what is empty (or None) stays as it is. `request_id` makes a repetition of the same request by the
-    same user harmless; "" is none.
+    For a version, empty fields (or None) leave the old values. `request_id` makes repeating a request by the same user
+    harmless; "" is none.
     """
 
     document_id: int | None
@@ -91,16 +91,16 @@ class NewContent:
     url: str
     request_id: str = ""
     readers: tuple[str, ...] | None = None
-    """Subjects who may read it, of those who may read its collection; empty: all of them."""
+    """Those of the collection's readers who may read it; empty for all of them."""
     valid_from: datetime | None = None
     valid_until: datetime | None = None
     source_url: str = ""
-    """Where the file is fetched from; empty where its bytes come along."""
+    """The address to fetch the file from; empty if its bytes are uploaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What an update changes; None leaves a field as it is, an empty value empties it."""
+    """An update's changes; None leaves a field as it is, an empty value clears it."""
 
     title: str | None = None
     url: str | None = None
@@ -108,21 +108,21 @@ class Changes:
     metadata: JsonObject | None = None
     collection: str | None = None
     readers: tuple[str, ...] | None = None
-    """As of `NewContent`."""
+    """As in `NewContent`."""
     file_name: str | None = None
-    """Its path where the file was moved; a title that was the old name becomes the new one."""
+    """Its path if the file was moved; a title equal to the old name becomes the new name."""
     validity: Mapping[Bound, datetime | None] = field(default_factory=dict[Bound, datetime | None])
-    """Those bounds that change."""
+    """The bounds that change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """Which documents are found, by their validity."""
+    """Which documents are found, by validity."""
 
     as_of: datetime | None = None
-    """Those that are valid then; None is now."""
+    """Those valid at this time; None for now."""
     any: bool = False
-    """All of them."""
+    """Whether all are found."""
 
 
 VALID_NOW: Final = Validity()
@@ -139,7 +139,7 @@ class DocumentQuery:
     filter: Filter | None = None
     validity: Validity = VALID_NOW
     text: str = ""
-    """Part of the title or the file name, in any case."""
+    """Part of the title or the file name, case-insensitive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +151,12 @@ class DocumentCursor:
 
 
 TEXT_TYPE = "text/plain; charset=utf-8"
-"""Media type of the text that ingest found."""
+"""Media type of the text found by ingest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """What is known of a version's bytes, or of the text found in them, before they are read; a text has no hash."""
+    """Metadata of a version's bytes, or of the text found in them; a text has no hash."""
 
     document_id: int
     version: int
@@ -167,7 +167,7 @@ class Original:
 
 
 class Source(Protocol):
-    """Content that waits to be stored."""
+    """Content waiting to be stored."""
 
     @property
     def size_bytes(self) -> int:
@@ -186,12 +186,12 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a search reaches inside the caller's organisation: everything that satisfies all of these."""
+    """The part of the caller's organisation that a search covers: documents that satisfy all of these."""
 
     own: bool = False
     """Only documents whose owner is the calling user."""
     document_ids: tuple[int, ...] | None = None
-    """Only these; None means no selection, empty selects nothing."""
+    """Only these; None for no selection, empty selects nothing."""
     collection: str = ""
     types: tuple[str, ...] = ()
     filter: Filter | None = None
@@ -199,7 +199,7 @@ class Scope:
 
     @property
     def narrowed(self) -> bool:
-        """Whether it is less than the whole organisation."""
+        """Whether it is narrower than the whole organisation."""
         return self != _EVERYTHING
 
 
@@ -208,57 +208,57 @@ _EVERYTHING = Scope()
 
 @dataclass(frozen=True, slots=True)
 class SpaceScale:
-    """What similarities are in an embedding space, measured with the built-in texts."""
+    """Typical similarities in an embedding space, measured with the built-in texts."""
 
     unrelated: float
-    """Mean cosine similarity of a question and a text that has nothing to do with it."""
+    """Mean cosine similarity of a question and an unrelated text."""
     deviation: float
     """Its standard deviation."""
     related: float
-    """Median similarity of a question and the text that answers it, in standard deviations above that mean."""
+    """Median similarity of a question and its answering text, in standard deviations above that mean."""
 
 
 class Candidate(NamedTuple):
-    """A chunk that may become a result: its key and its scores, and once it was read the chunk itself.
+    """A chunk that may become a result: its key and scores, and once read the chunk itself.
 
-    A tuple, as a hybrid search makes hundreds: a frozen dataclass takes four times as long to make.
+    A tuple, as a hybrid search creates hundreds: a frozen dataclass takes four times as long to create.
     """
 
     chunk_id: int
     document_id: int
     content_hash: bytes
-    """Tells whether its text is another's to the letter."""
+    """Identifies exactly equal texts."""
     score: float | None
     """Cosine similarity, 1 − distance clamped to 0–1; None if the chunk has no vector."""
     recent: bool = False
-    """Whether it is here for its recency."""
+    """Whether it was added for its recency."""
     lexical_score: float | None = None
-    """BM25's; None if the lexical leg didn't find it."""
+    """BM25 score; None if the lexical leg didn't find it."""
     fused_score: float | None = None
-    """In a hybrid search the weighted sum of both legs, 0–1, or the sum of reciprocal ranks; in a lexical one BM25."""
+    """Hybrid search: the weighted sum of both legs, 0–1, or the sum of reciprocal ranks; lexical search: BM25."""
     duplicate_ids: tuple[int, ...] = ()
-    """Chunks that were left out as near-duplicates of it."""
+    """Chunks left out as its near-duplicates."""
     chunk: pb.Chunk | None = None
-    """None while only its key was read."""
+    """None if only its key was read."""
     chars_per_token: float = 0.0
-    """Code points of its text for each token of the embedding model; 0 if that wasn't read, or if more than a tenth of
-    them are digits: numbers have short tokens in any language."""
+    """Code points of its text per token of the embedding model; 0 if that wasn't read, or if more than a tenth are
+    digits, as numbers have short tokens in any language."""
 
     @property
     def whole(self) -> pb.Chunk:
-        """The chunk of a candidate that was read whole."""
+        """The chunk; the candidate must have been read whole."""
         if self.chunk is None:
             raise ValueError(f"only the key of chunk {self.chunk_id} was read")
         return self.chunk
 
     @property
     def rank_score(self) -> float:
-        """What orders results of one search."""
+        """The score that orders the results of a search."""
         scores = (self.fused_score, self.score, self.lexical_score)
         return next((score for score in scores if score is not None), 0.0)
 
     def with_scores(self, lexical_score: float | None, fused_score: float | None = None) -> "Candidate":
-        """The same key with these scores; for hundreds of them `_replace` is slow."""
+        """The same key with these scores; `_replace` is slow for hundreds."""
         return Candidate(
             self.chunk_id,
             self.document_id,
@@ -273,33 +273,33 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A search: by vector, by words, or by both."""
+    """A search by vector, by words, or by both."""
 
     scope: Scope
     vector: bytes = b""
-    """Little-endian float32, 4 × dimensions bytes; empty if only words count."""
+    """Little-endian float32, 4 × dimensions bytes; empty for a lexical search."""
     space: Space | None = None
     """The vector's; None if there is none."""
     text: str = ""
-    """The question's words; if only the vector counts, they tell with it whether the results have to do with it."""
+    """The question's text; in a search by vector, it only helps to judge whether the results are related."""
     mode: SearchMode = SearchMode.DENSE
     top_k: int = 10
     min_score: float | None = None
     min_score_calibrated: bool = False
-    """Whether the space's relevance threshold replaces `min_score`, if it is known."""
+    """Whether the space's relevance threshold, if known, replaces `min_score`."""
     by_document: bool = False
     recent: int = 0
     exact: bool = False
     diversity: float = 0.0
-    """0–1: how much likeness to results before counts against relevance."""
+    """0–1: how much similarity to earlier results counts against relevance."""
     fuse_by_rank: bool = False
-    """Whether a hybrid search fuses by reciprocal rank instead of scores."""
+    """Whether a hybrid search fuses by reciprocal rank rather than scores."""
     keep_duplicates: bool = False
-    """Whether results stay whose text is nearly that of a better one."""
+    """Whether near-duplicates of better results are kept."""
     dense_weight: float | None = None
-    """Weight of the dense leg in a hybrid search, 0–1; None is the space's."""
+    """Weight of the dense leg in a hybrid search, 0–1; None for the space's."""
     max_per_document: int | None = None
-    """Most results of one document; None: no limit."""
+    """Most results per document; None for no limit."""
 
 
 ContextPath = Literal["focused", "long_context", "long_context_trim", "long_context_fallback", "semantic"]

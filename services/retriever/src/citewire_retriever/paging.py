@@ -1,7 +1,7 @@
-"""Page tokens as AIP-158 wants them: opaque, and good only for the query that they come from.
+"""Page tokens as in AIP-158: opaque, and valid only for the query that they come from.
 
-A token is where the last page ended, with a fingerprint of the query. It is no secret and no permission: what a page
-shows is decided by the tenant of its own call.
+A token is the position at which the last page ended, with a fingerprint of the query. It is neither a secret nor a
+permission: what a page shows depends on the tenant of its own call.
 """
 
 import base64
@@ -19,23 +19,23 @@ _MAX_TOKEN: Final = 2048
 
 
 def fingerprint(*query: object) -> bytes:
-    """Returns what binds a token to a query; the parts must have a `repr` that says everything."""
+    """Returns the fingerprint that binds a token to a query; the parts must have a complete `repr`."""
     return hashlib.sha256(repr(query).encode("utf-8", "surrogatepass")).digest()[:_FINGERPRINT_BYTES]
 
 
 def encode(query: bytes, position: list[str | int]) -> str:
-    """Makes a token.
+    """Creates a token.
 
     Args:
         query: The query's `fingerprint`.
-        position: Where the page ended.
+        position: The end of the page.
     """
     body = query + json.dumps(position, separators=(",", ":")).encode()
     return base64.urlsafe_b64encode(_checksum(body) + body).rstrip(b"=").decode()
 
 
 def decode(token: str, query: bytes) -> list[str | int]:
-    """Returns the position that a token holds.
+    """Returns the position in a token.
 
     Raises:
         InvalidArgument: The token isn't one of ours, or comes from another query (reason `INVALID_PAGE_TOKEN`).

@@ -1,4 +1,4 @@
-"""A full disk, said as what it is: it may pass, and is nobody's fault who sent a file."""
+"""Reports a full disk as temporary, and not as the uploader's fault."""
 
 import errno
 from collections.abc import Generator

@@ -1,5 +1,5 @@
-# ruff: noqa: N802, D102 - the RPCs' names are those of the protos, and their descriptions are there
-"""The gRPC face of the retriever: converts, calls the domain, converts back. Errors are kit's interceptors' work."""
+# ruff: noqa: N802, D102 - the RPCs are named and described in the protos
+"""The retriever's gRPC interface: converts, calls the domain, converts back. Kit's interceptors handle errors."""
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator

@@ -44,8 +44,8 @@ class _Stems(Protocol):
 def stem_words(words: Sequence[str]) -> list[str]:
     """Returns the stems of folded words, in their order.
 
-    A text's language is that whose function words it has most of, English unless another has more. Question and text
-    are judged each by itself: names and numbers, which most stemmers leave alone, meet in any case.
+    A text's language is the one with the most function words in it, English in a tie. Questions and texts are judged
+    separately: names and numbers, which most stemmers don't change, match in any case.
     """
     if not words:
         return []
@@ -63,7 +63,7 @@ def stem_words(words: Sequence[str]) -> list[str]:
 
 
 def guess(words: Sequence[str]) -> str:
-    """Returns the language, of those written in Latin letters, that the folded words seem to be of."""
+    """Returns the Latin-script language that the folded words seem to be in."""
     counts = {language: sum(word in known for word in words) for language, known in _WORDS.items()}
     best = max(counts, key=lambda language: counts[language])
     return best if counts[best] > counts[DEFAULT] else DEFAULT

@@ -1,54 +1,54 @@
 """Chooses the graph or an exact scan for a dense search. It affects speed and recall, not what may be found.
 
-The costs were measured (see benchmarks/scale.py). The graph's grows with the candidates that it must keep, and these
-with the share of its rows that are out of scope: other tenants of the partition, and what the filters leave out. The
-scan's grows with the scope.
+The costs were measured (see benchmarks/scale.py). The graph's cost grows with the candidates that it must keep, and
+their number with the share of its rows that are out of scope: other tenants' in the partition, and filtered ones. The
+scan's cost grows with the scope.
 
-Most questions are about something that the scope holds: a short walk finds its chunks. If it holds nothing about a
+Most questions are about something in the scope, and a short walk finds its chunks. If the scope has nothing about a
 question, the nearest chunks are all far away, scattered among others just as far, and a short walk misses some. The
-distances of the walk show this. A second look then follows in the same statement: a longer walk, or a scan if that
-costs no more.
+walk's distances show this. A second search then follows in the same statement: a longer walk, or a scan if that costs
+no more.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 _CANDIDATES_PER_RESULT: Final = 4
-"""Candidates for each result wanted, besides `ef_search`, if every row of the graph is in scope."""
+"""Candidates per result, in addition to `ef_search`, if every row of the graph is in scope."""
 
 _SPARE: Final = 50
-"""Chunks that the first walk gives besides those wanted: the doubt is about these."""
+"""Additional chunks returned by the first walk, which are used to judge it."""
 
 _SPARE_AGAIN: Final = 70
-"""The same of the second walk."""
+"""The same for the second walk."""
 
 _FIRST_PER_RESULT: Final = 2.5
-"""Candidates of the first walk for each result wanted, where that is more than `ef_search_first`: a walk that has to go
-on, as its candidates are used up, takes longer than one that begins with enough."""
+"""Candidates of the first walk per result, if that is more than `ef_search_first`: a walk that has to continue because
+its candidates are used up takes longer than one that starts with enough."""
 
 WATCHED: Final = 10
-"""How many of the nearest the doubt looks at."""
+"""How many of the nearest are watched for judging the walk."""
 
 MARGIN: Final = 0.06
-"""The first walk is doubted if the last of the watched ones is nearer than the last of all that it gave by less than
-this share of its distance (ADR 13); and if they weren't all among the first quarter of what it gave: then it was still
-finding nearer ones."""
+"""The first walk is doubted if the last of the watched chunks is nearer than the last one returned by less than this
+share of its distance (ADR 13), and if they weren't all among the first quarter returned, as it was then still finding
+nearer ones."""
 
 _DOUBTED: Final = 0.2
-"""Share of the first walks for ten results that are doubted: so often a second look has to be paid for, too. The more
-results, the farther the last of them is from the tenth."""
+"""Share of first walks for ten results that are doubted and so cost a second search. The more results, the farther the
+last of them is from the tenth."""
 
 _FILTERED: Final = 5.0
-"""What a candidate costs where filters are looked up for it, compared with one for which only its tenant counts: more
-where they go by metadata, or leave out what is near the question; less where they go by tags."""
+"""Relative cost of a candidate with filters, compared with one for which only its tenant is checked: more for filters
+by metadata, or ones that exclude what is near the question; less for tags."""
 
 CHUNKS_PER_DOCUMENT: Final = 5
-"""Chunks to look at for each document wanted, when only a document's best chunk counts."""
+"""Chunks to examine per document, when only a document's best chunk counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchTuning:
-    """The settings behind the choice; `RetrieverSettings` says what they mean."""
+    """The settings for the choice, explained in `RetrieverSettings`."""
 
     ef_search_first: int = 60
     ef_search: int = 160
@@ -62,51 +62,51 @@ class SearchTuning:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What is known, roughly, before a search."""
+    """Approximate sizes known before a search."""
 
     documents: int
     """Live documents in the scope."""
     chunks: int
     """Their chunks."""
     partition_rows: int
-    """Rows that share the graph, whoever's they are."""
+    """Rows in the shared graph, of all tenants."""
     narrowed: bool = False
-    """Whether filters leave out part of what is the tenant's."""
+    """Whether filters exclude part of the tenant's chunks."""
     hidden: bool = False
-    """Whether part of what is the tenant's is hidden from the caller."""
+    """Whether part of the tenant's chunks is hidden from the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSearch:
-    """Go through the graph."""
+    """A search through the graph."""
 
     ef_search_first: int
     """Candidates of the first walk."""
     ef_search: int
-    """Candidates of the second one."""
+    """Candidates of the second walk."""
     scans: bool = False
-    """Whether a scan takes the second walk's place."""
+    """Whether a scan replaces the second walk."""
 
 
 @dataclass(frozen=True, slots=True)
 class WalkSizes:
-    """How many chunks the walks give, those in scope counted."""
+    """How many chunks in scope the walks return."""
 
     first: int
     again: int
 
 
 def walk_sizes(*, top_k: int, by_document: bool) -> WalkSizes:
-    """Returns how many chunks the walks of a search for so many results give."""
+    """Returns how many chunks the walks return for this many results."""
     rows = _rows(top_k, by_document=by_document)
     return WalkSizes(rows + _SPARE, rows + _SPARE_AGAIN)
 
 
 def choose(sizes: Sizes, *, top_k: int, by_document: bool, tuning: SearchTuning) -> IndexSearch | None:
-    """Chooses the way.
+    """Chooses between graph and scan.
 
     Args:
-        sizes: The scope's.
+        sizes: The scope's sizes.
         top_k: How many results.
         by_document: Whether results are documents.
         tuning: The settings.
@@ -136,7 +136,7 @@ def _rows(top_k: int, *, by_document: bool) -> int:
 
 
 def _scanned_meanwhile(sizes: Sizes, candidates: float, tuning: SearchTuning) -> float:
-    """How many chunks are scanned in the time of a walk with so many candidates."""
+    """How many chunks are scanned in the time of a walk with this many candidates."""
     cost = tuning.exact_chunks_per_candidate * candidates
-    # With filters, a plan serves only one search, and takes as long to make as a small scope to scan.
+    # With filters, a plan serves only one search, and planning takes as long as scanning a small scope.
     return tuning.exact_chunks + _FILTERED * cost if sizes.narrowed else cost

@@ -1,1 +1,1 @@
-"""The domain: what uploads, searches and plans mean. No gRPC, no SQL."""
+"""The domain logic of uploads, searches and plans, without gRPC or SQL."""

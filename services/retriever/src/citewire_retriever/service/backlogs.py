@@ -1,4 +1,4 @@
-"""Uploads of who stores more than is ingested: beside others, they are answered one after another, at a pace."""
+"""Paces uploads of organisations that store more than is ingested, while others are active."""
 
 import asyncio
 import time
@@ -8,24 +8,24 @@ from weakref import WeakValueDictionary
 
 _PACE_SECONDS: Final = 0.25
 _PRESENT_SECONDS: Final = 10.0
-"""How long an organisation counts as present after it stored something."""
+"""Seconds that an organisation counts as active after storing something."""
 
 
 class Backlogs:
-    """Organisations that stored something lately, and the turns of those whose documents wait for ingest.
+    """Recently active organisations, and the turns of those with documents waiting for ingest.
 
-    What is stored faster than it is ingested is ready no earlier. It only takes the cores from others, so they are
-    what decides: an organisation that is alone stores as fast as it can.
+    Storing faster than ingesting makes nothing ready earlier and only takes cores from others. So an organisation is
+    paced only while others are active.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Takes a clock: seconds, growing."""
+        """Takes a monotonic clock in seconds."""
         self._clock = clock
         self._seen: dict[str, float] = {}  # the latest last
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def note_present(self, org_id: str) -> None:
-        """Notes that an organisation stores something now."""
+        """Records that an organisation is storing something."""
         now = self._clock()
         self._seen.pop(org_id, None)
         self._seen[org_id] = now
@@ -33,7 +33,7 @@ class Backlogs:
             del self._seen[first]
 
     async def wait(self, org_id: str) -> None:
-        """Waits for an organisation's turn to have an upload answered; not at all once it is alone."""
+        """Waits for an organisation's turn to have an upload answered; returns at once when it is alone."""
         turn = self._turns.setdefault(org_id, asyncio.Lock())
         async with turn:
             if self._has_others(org_id):

@@ -57,13 +57,13 @@ from citewire_retriever.store.watch import PostgresProgressFeed
 
 log = get_logger(__name__)
 _MOST_IN_REACH = 10
-"""Tables that are described for a model."""
+"""Most tables described to a model."""
 _State = TypeVar("_State", WatchDocumentResponse, Stored)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What bounds the writing side; `RetrieverSettings` says what they mean."""
+    """Limits of the writing side, explained in `RetrieverSettings`."""
 
     text_max_bytes: int
     max_uploads: int
@@ -99,22 +99,22 @@ class CorpusService:
         self._uploads = FairShares(limits.max_uploads, lambda _: no_place("too many uploads at once"), beyond=True)
 
     async def upload(self, tenant: Tenant, content: NewContent, data: AsyncIterator[bytes]) -> Document:
-        """Stores a file that comes in parts, or is fetched. When it returns, it is durable and its ingest is queued.
+        """Stores a file sent in parts, or fetched. When it returns, the file is durable and its ingest queued.
 
-        It returns in its turn (`Backlogs`) where the organisation stores more than is ingested.
+        It returns in its turn (`Backlogs`) if the organisation stores more than is ingested.
 
         Raises:
-            InvalidArgument: There is no byte (reason `EMPTY_UPLOAD`); or the first bytes are of a format that isn't
-                read (`UNSUPPORTED_FORMAT`); or it can't be fetched (`SOURCE_FAILED`, `INVALID_FIELD`).
-            ResourceExhausted: It is larger than a limit, or certainly holds too much text (reason `TOO_LARGE`); or it
-                got no place, or lost it to an organisation that had fewer (`OVERLOADED`); or its owner or the
-                organisation stores too much with it (`STORAGE_FULL`).
-            Aborted: It comes too slowly (reason `UPLOAD_ABORTED`).
+            InvalidArgument: It is empty (reason `EMPTY_UPLOAD`); or its first bytes are of an unsupported format
+                (`UNSUPPORTED_FORMAT`); or it can't be fetched (`SOURCE_FAILED`, `INVALID_FIELD`).
+            ResourceExhausted: It is larger than a limit, or certainly has too much text (reason `TOO_LARGE`); or it
+                got no place, or lost it to an organisation with fewer (`OVERLOADED`); or it would exceed the storage
+                limit of its owner or the organisation (`STORAGE_FULL`).
+            Aborted: It arrives too slowly (reason `UPLOAD_ABORTED`).
             NotFound: The document that should get a new version doesn't exist.
         """
         document_type = content.type or "file"
         if content.document_id is not None:
-            # Said before the bytes, not after 256 MiB of them; asked again when they are stored.
+            # Checked before receiving up to 256 MiB, and again when they are stored.
             result = await self.get(tenant, content.document_id)
             document_type = content.type or result.type
         check_metadata(document_type, content.metadata)
@@ -128,7 +128,7 @@ class CorpusService:
             return document
 
     async def put(self, tenant: Tenant, content: NewContent, text: str) -> Document:
-        """Stores typed text. Raises as `upload`; a text of white space alone is empty."""
+        """Stores typed text. Raises as `upload`; a text of only white space is empty."""
         check_metadata(content.type, content.metadata)
         self._backlogs.note_present(tenant.org_id)
         if not text.strip():
@@ -175,8 +175,9 @@ class CorpusService:
 
         Raises:
             NotFound: There is none.
-            InvalidArgument: The metadata isn't what its type asks, or the file name has another ending.
-            ResourceExhausted: A new title copies the version, which may store too much (reason `STORAGE_FULL`).
+            InvalidArgument: The metadata doesn't fit its type, or the file name has another ending.
+            ResourceExhausted: A new title copies the version, which may exceed the storage limit (reason
+                `STORAGE_FULL`).
         """
         if changes.metadata is not None or changes.file_name is not None:
             document = await self.get(tenant, document_id)
@@ -193,7 +194,7 @@ class CorpusService:
         log.info("document_deleted", org_id=tenant.org_id, document_id=document_id)
 
     async def erased(self, tenant: Tenant, forget: Sequence[int], after: int) -> list[ErasedDocument]:
-        """Forgets that some documents were deleted, and returns the next of the others.
+        """Forgets some documents' deletions, and returns the next deleted ones.
 
         Raises:
             PermissionDenied: The caller is neither owner nor admin.
@@ -202,12 +203,12 @@ class CorpusService:
         return await self._documents.erased(tenant, forget, after)
 
     async def erase_owner(self, tenant: Tenant, user_id: str, successor: str, name: str) -> tuple[int, bool]:
-        """Erases a part of what a user (with "" the organisation) has stored.
+        """Erases part of the data stored by a user or, with "", by the organisation.
 
-        Returns how many documents were deleted, or given to the successor, and whether nothing is left.
+        Returns how many documents were deleted, or transferred to the successor, and whether nothing is left.
 
         Raises:
-            PermissionDenied: The caller is neither owner nor admin; or isn't the owner, and the organisation is to go.
+            PermissionDenied: The caller is neither owner nor admin or, for the organisation, not its owner.
         """
         _require(tenant, "admin" if user_id else "owner")
         documents, done = await self._documents.erase_owner(tenant, user_id, successor, name)
@@ -216,7 +217,7 @@ class CorpusService:
         return documents, done
 
     async def erase_old(self, tenant: Tenant, days: int, *, expired: bool = False) -> tuple[int, bool]:
-        """Deletes some of the organisation's documents whose last version, or whose expiry, is so many days ago.
+        """Deletes some of the organisation's documents with a last version, or an expiry, this many days ago.
 
         Returns how many, and whether none is left.
 
@@ -230,21 +231,21 @@ class CorpusService:
         """Yields every row that names a user, as far as the tenant may see it.
 
         Raises:
-            PermissionDenied: It is somebody else, and the caller is neither owner nor admin.
+            PermissionDenied: It is another user, and the caller is neither owner nor admin.
         """
         if user_id != tenant.user_id:
             _require(tenant, "admin")
         return self._documents.rows_of_user(tenant, user_id)
 
     async def retry(self, tenant: Tenant, document_id: int) -> Document:
-        """Queues a failed version or enrichment again. Raises `NotFound`, or `FailedPrecondition` if neither failed."""
+        """Requeues a failed version or enrichment. Raises `NotFound`, or `FailedPrecondition` if neither failed."""
         return _existing(await self._documents.retry(tenant, document_id), document_id).document
 
     async def watch(self, tenant: Tenant, document_id: int) -> AsyncGenerator[WatchDocumentResponse, None]:
-        """Yields the document's state, and each later one, until its latest version is ready or failed, or it is gone.
+        """Yields the document's state and its changes until its latest version is ready or failed, or it is deleted.
 
         Raises:
-            NotFound: There was no such document to begin with.
+            NotFound: There was no such document at the start.
         """
         with self._feed.subscribe(tenant, document_id) as changed:
             last = _existing(await self._documents.get(tenant, document_id), document_id)
@@ -260,13 +261,13 @@ class CorpusService:
                     yield now
 
     async def find_original(self, tenant: Tenant, document_id: int, version: int | None) -> Original:
-        """Returns the header of a version's bytes; None means the live version, else the latest. Raises `NotFound`."""
+        """Returns the header of a version's bytes; None for the live version, else the latest. Raises `NotFound`."""
         return await self._existing_version(
             tenant, document_id, version, await self._content.find_original(tenant, document_id, version)
         )
 
     async def find_text(self, tenant: Tenant, document_id: int, version: int | None) -> Original:
-        """Returns the header of the text that was found in a version, which is chosen as above.
+        """Returns the header of the text found in a version, chosen as in `find_original`.
 
         Raises:
             FailedPrecondition: The version isn't ready (reason `WRONG_STATE`).
@@ -279,7 +280,7 @@ class CorpusService:
     async def locate(
         self, tenant: Tenant, document_id: int, version: int | None, start: int, end: int
     ) -> LocateSpanResponse:
-        """Finds where a span of a version's text stands in its original. Raises as `find_text` and `Locator.locate`."""
+        """Locates a span of a version's text in its original. Raises as `find_text` and `Locator.locate`."""
         text = await self.find_text(tenant, document_id, version)
         places = await self._locator.locate(tenant, text, start, end)
         return LocateSpanResponse(places=places, version=text.version)
@@ -297,9 +298,9 @@ class CorpusService:
     async def answer_from_tables(
         self, tenant: Tenant, question: str, document_ids: Sequence[int], today: date, *, describe: bool
     ) -> AnswerFromTablesResponse:
-        """Answers a plain question over the one table of the documents that it fits; with nothing if that isn't sure.
+        """Answers a plain question over the one table of the documents that it fits; empty if that isn't certain.
 
-        Where none fits, it describes those that a model may read the question as a query of, if that is wanted.
+        If none fits, it describes on request the tables over which a model might turn the question into a query.
 
         Raises:
             NotFound: There is no such document for the caller.
@@ -314,7 +315,7 @@ class CorpusService:
                     in_reach += await self._tables.in_reach(tenant, original, question)
             except (FailedPrecondition, ResourceExhausted, Unavailable) as exc:
                 log.info("tables_not_asked", document_id=document_id, reason=exc.reason, error=exc.message)
-                return AnswerFromTablesResponse()  # it may be this one that fits
+                return AnswerFromTablesResponse()  # the question may fit this one
             answers += [answer] if answer is not None else []
         if not answers:
             return AnswerFromTablesResponse(tables=in_reach if len(in_reach) <= _MOST_IN_REACH else None)
@@ -323,7 +324,7 @@ class CorpusService:
     async def answer_table_query(
         self, tenant: Tenant, question: str, document_id: int, query: TableQuery
     ) -> AnswerFromTablesResponse:
-        """Answers a question by the query that a model has read it as; with nothing if no exact answer can be given.
+        """Answers a question by the query that a model made of it; empty if no exact answer can be given.
 
         Raises:
             NotFound: There is no such document for the caller.
@@ -350,7 +351,7 @@ class CorpusService:
         return original
 
     def read(self, tenant: Tenant, original: Original) -> AsyncIterator[bytes]:
-        """Yields what `find_original` or `find_text` found."""
+        """Yields the bytes of what `find_original` or `find_text` returned."""
         return self._content.read(tenant, original) if original.sha256 else self._content.read_text(tenant, original)
 
     async def collections(
@@ -358,7 +359,7 @@ class CorpusService:
     ) -> tuple[list[Collection], str]:
         """Returns a page of collections by name, and the token of the next one ("" on the last page).
 
-        `part`: what their names contain, in any case; `after`: the name that the first page begins after.
+        `part`: part of their names, case-insensitive; `after`: the name after which the first page begins.
         """
         bound = paging.fingerprint("collections", tenant.org_id, *([part] if part else []))
         after = str(paging.decode(page_token, bound)[0]) if page_token else after
@@ -368,21 +369,21 @@ class CorpusService:
         return collections, token
 
     async def create_collection(self, tenant: Tenant, name: str, *, enrich: bool) -> Collection:
-        """Makes a collection. Raises `AlreadyExists`."""
+        """Creates a collection. Raises `AlreadyExists`."""
         return await self._collections.create(tenant, name, enrich=enrich)
 
     async def update_collection(
         self, tenant: Tenant, name: str, new_name: str | None, enrich: bool | None
     ) -> Collection:
-        """Changes what isn't None of a collection. Raises `NotFound` or `AlreadyExists`."""
+        """Changes a collection's fields that aren't None. Raises `NotFound` or `AlreadyExists`."""
         return await self._collections.update(tenant, name, new_name, enrich)
 
     async def delete_collection(self, tenant: Tenant, name: str, *, force: bool) -> int:
-        """Deletes a collection (with `force` its documents too) and returns how many documents went."""
+        """Deletes a collection (with `force` its documents too) and returns how many documents were deleted."""
         return await self._collections.delete(tenant, name, force=force)
 
     async def storage(self, tenant: Tenant) -> GetStorageResponse:
-        """Returns how many bytes the user and the organisation have stored, and how many they may."""
+        """Returns how many bytes the user and the organisation have stored, and their limits."""
         return await self._storage.used(tenant)
 
     async def grants(self, tenant: Tenant, name: str) -> list[Grant]:
@@ -390,7 +391,7 @@ class CorpusService:
         return await self._collections.grants(tenant, name)
 
     async def set_grants(self, tenant: Tenant, name: str, grants: Sequence[tuple[str, str]]) -> list[Grant]:
-        """Replaces a collection's grants: subjects, and what each may do. Raises `NotFound` or `PermissionDenied`."""
+        """Replaces a collection's grants: subjects and their accesses. Raises `NotFound` or `PermissionDenied`."""
         granted = await self._collections.set_grants(tenant, name, grants)
         log.info("collection_grants_set", org_id=tenant.org_id, grants=len(granted))
         return granted
@@ -420,8 +421,8 @@ def _existing(state: _State | None, document_id: int) -> _State:
 
 
 def _check_ending(name: str, new_name: str) -> None:
-    """A file's name tells how it is read: one that would be read in another way is another file."""
+    """Refuses a file name with another ending, as the name decides how the file is read."""
     ending = PurePosixPath(name).suffix
     if PurePosixPath(new_name).suffix.lower() != ending.lower():
         right = f"must end in {ending}, as it does now" if ending else "must have no ending, as it has none now"
-        raise invalid_field("document.file_name", f"{right}: upload what is read in another way as a new document")
+        raise invalid_field("document.file_name", f"{right}: upload a file of another format as a new document")

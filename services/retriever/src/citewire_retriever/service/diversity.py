@@ -1,4 +1,4 @@
-"""Maximal marginal relevance: results that are relevant, and differ from those before them."""
+"""Maximal marginal relevance: relevant results that differ from earlier ones."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from citewire_retriever.model import Candidate
 
 Vector = NDArray[np.float32]
-"""A chunk's vector: float32, shape (dimensions,), of any length but 0."""
+"""A chunk's vector: float32, shape (dimensions,), of any non-zero length."""
 
 
 def diversify(
@@ -18,9 +18,9 @@ def diversify(
     diversity: float,
     most: int,
 ) -> list[Candidate]:
-    """Chooses one after the other the candidate with the best (1 − diversity) × relevance − diversity × likeness.
+    """Repeatedly chooses the candidate with the best (1 − diversity) × relevance − diversity × similarity.
 
-    Likeness is the highest cosine to one chosen before; without a vector, 0. Relevance is stretched to 0–1 over all
+    Similarity is the highest cosine to an already chosen one; 0 without a vector. Relevance is scaled to 0–1 over all
     candidates, so that `diversity` means the same for every kind of score.
 
     Args:
@@ -44,7 +44,7 @@ def diversify(
     picked: list[Candidate] = []
     for _ in range(min(most, len(candidates))):
         value = np.where(left, (1 - diversity) * scores - diversity * likeness, -np.inf)
-        place = int(value.argmax())  # the first of the best: at a tie, the better one
+        place = int(value.argmax())  # the first of the best: in a tie, the better candidate
         picked.append(candidates[place])
         left[place] = False
         likeness = np.maximum(likeness, units @ units[place])

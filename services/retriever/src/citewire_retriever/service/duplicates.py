@@ -1,8 +1,8 @@
-"""Results whose text is nearly that of a better one.
+"""Near-duplicates of better results.
 
-Nearly means: the same but for case and white space; or, for running text, so alike that 95 % of all its runs of five
-characters are shared, with the same numbers in the same order. Rows of tables, and short texts, must be the same: a
-single word makes another row of one.
+Texts are near-duplicates if they differ only in case and white space; or, for running text, if 95 % of all runs of five
+characters are shared, with the same numbers in the same order. Table rows and short texts must be the same, as a single
+word makes a different row.
 """
 
 import re
@@ -16,12 +16,12 @@ from citewire.retriever.v1.retriever_pb2 import Chunk
 from citewire_retriever.model import Candidate
 
 MAX_NAMED: Final = 20
-"""Ids of left-out chunks that a result names at most."""
+"""Most ids of left-out chunks that a result names."""
 
 _RUN: Final = 5
 _ALIKE: Final = 0.95
 _SHORT: Final = 200
-"""Characters below which a text must be the same."""
+"""Texts with fewer characters must be the same."""
 _NUMBER: Final = re.compile(r"\d+")
 
 
@@ -30,9 +30,8 @@ def collapse(candidates: Iterable[Candidate], most: int, rest: Iterable[Candidat
 
     Args:
         candidates: Best first, read whole.
-        most: How many are kept at most; what comes after the last of them is still named if its text is that of one to
-            the letter.
-        rest: What comes after all of them.
+        most: Maximum number to keep; later candidates are still named if their text exactly equals a kept one's.
+        rest: The candidates after these.
 
     Returns:
         The kept ones, in their order.
@@ -62,7 +61,7 @@ def collapse(candidates: Iterable[Candidate], most: int, rest: Iterable[Candidat
 
 
 class _Text:
-    """A chunk's text for comparison; what few comparisons need is made when it is first needed."""
+    """A chunk's text for comparison; rarely needed parts are computed on first use."""
 
     def __init__(self, chunk: Chunk) -> None:
         self._chunk = chunk
@@ -91,11 +90,11 @@ class _Text:
         return shared >= _ALIKE * (len(self.runs) + len(other.runs) - shared)
 
     def _lacks_too_much(self, other: "_Text") -> bool:
-        """Whether so many of the other's runs aren't in this text that the share can't be reached; most pairs end here.
+        """Whether too many of the other's runs are missing here to reach the share, which rules out most pairs.
 
-        With all of this text's runs shared and m others besides, the share is runs / (runs + m).
+        With all of this text's runs shared and m others, the share is runs / (runs + m).
         """
-        most = len(self.runs) * (1 / _ALIKE - 1) + 1  # one more than exactly, for the rounding
+        most = len(self.runs) * (1 / _ALIKE - 1) + 1  # one more than the exact value, for rounding
         missing: set[str] = set()
         text = other._folded
         for start in range(len(text) - _RUN + 1):

@@ -1,7 +1,7 @@
-"""Fusion of the two legs of hybrid search: a weighted sum of their scores, by how far each leg can be believed.
+"""Fusion of the two legs of hybrid search: a sum of their scores, weighted by how reliable each leg is.
 
-Ranks alone can't tell a leg that knows from one that guesses: an embedding model that doesn't know the language still
-has a first, a second and a third. Scores can, and the texts: see `trust` and `distinction`.
+Ranks don't show whether a leg is guessing: an embedding model that doesn't know the language still ranks results.
+Scores and texts do: see `trust` and `distinction`.
 """
 
 from collections.abc import Sequence
@@ -15,65 +15,65 @@ from numpy.typing import NDArray
 from citewire_retriever.model import Candidate
 
 FUSION_DEPTH: Final = 80
-"""Results of each leg that take part, at least; as many as are wanted, if that is more."""
+"""Fewest results of each leg that are fused; as many as are wanted if that is more."""
 
 DENSE_WEIGHT: Final = 0.5
-"""Weight of the dense leg; the words have the rest."""
+"""Weight of the dense leg; the lexical leg has the rest."""
 
 _COSINE: Final = 0.5
-"""What a cosine counts beside a share of the question, at equal weights: 0.4 to 0.6 are alike (ADR 12)."""
+"""Factor of a cosine relative to a share of the question at equal weights; 0.4 to 0.6 perform alike (ADR 12)."""
 
 _NO_AGREEMENT: Final = 0.1
 _FULL_AGREEMENT: Final = 0.3
-"""Correlations of the legs' scores up to which the dense leg has no weight, and from which it has all of it."""
+"""Correlations of the legs' scores up to which the dense leg has no weight, and from which it has full weight."""
 
 _FEW_WORDS: Final = 0.15
-"""Share of the question found in the best text, below which words can't be what the dense leg is judged by."""
+"""Share of the question in the best text below which words can't be used to judge the dense leg."""
 
 _UNCOVERED: Final = 3.6
 _COVERED: Final = 4.2
 _UNREAD: Final = 9.0
-"""Code points for a token: at most the first where a vocabulary wasn't made for the language, at least the second where
-it was, above the last where whole words are unknown to it. With a vocabulary for English, English has 4.5–5, Spanish
-3.2, Hindi 1.7, Thai 17 (ADR 19)."""
+"""Code points per token: at most the first if the vocabulary wasn't made for the language, at least the second if it
+was, above the last if it doesn't know whole words. With an English vocabulary, English has 4.5–5, Spanish 3.2, Hindi
+1.7, Thai 17 (ADR 19)."""
 
 _FIRST: Final = 10
-"""Results that both are read from: the languages of a leg's best, and how far its first stands out from its tenth."""
+"""Results used for detecting a leg's languages, and for how far its first stands out from its tenth."""
 
 _INDISTINCT: Final = 0.15
 _DISTINCT: Final = 0.45
-"""Shares by which the tenth result by words is worse than the first: where words say nothing, and where they do."""
+"""How much worse the tenth lexical result is than the first, as a share: for words that discriminate badly, and well."""
 
 _MORE: Final = 2.0
-"""How much more the dense leg counts where words say nothing: so many times its weight on top of it."""
+"""Multiple of its weight that the dense leg gains where words don't discriminate."""
 
 
 _GIVEN: Final = 5
-"""Results that the trust given beforehand counts as."""
+"""Number of results that the prior trust counts as."""
 
 _RANKS: Final = 5
-"""How much less the first ranks differ where ranks alone are fused. 60 is usual; for these legs 5 measured best."""
+"""Constant that flattens the first ranks in reciprocal rank fusion. 60 is usual; 5 was best for these legs."""
 
 _ALIKE: Final = 1e-12
-"""Sum of squares below which all of a leg's scores are the same."""
+"""Sum of squares below which all scores of a leg count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Legs:
-    """What both legs say about what either found, on scales of 0–1: one number a result, in the same order."""
+    """Both legs' scores for every result, scaled to 0–1: one number per result, in the same order."""
 
     candidates: tuple[Candidate, ...]
-    """What was found; in a search for documents the dense leg's chunk, if that found the document."""
+    """The results; in a search for documents the dense leg's chunk, if it found the document."""
     cosines: tuple[float, ...]
-    """Similarity of meaning."""
+    """Semantic similarity."""
     shares: tuple[float, ...]
-    """Share of the question's words, by rarity, that the text has."""
+    """Share of the question's words, weighted by rarity, in the text."""
     in_dense: tuple[bool, ...]
     """Whether the dense leg found it."""
     in_words: tuple[bool, ...]
-    """Whether the words did."""
+    """Whether the lexical leg found it."""
     coverage: float = 0.0
-    """How far the embedding model's vocabulary was made for the language of the texts, 0–1."""
+    """How well the embedding model's vocabulary suits the language of the texts, 0–1."""
 
 
 def fuse(
@@ -85,22 +85,22 @@ def fuse(
     depth: int = FUSION_DEPTH,
     dense_weight: float | None = None,
 ) -> list[Candidate]:
-    """Orders what either leg found by weight × trust × cosine / 2 + (1 − weight) × share of the words.
+    """Orders both legs' results by weight × trust × cosine / 2 + (1 − weight) × share of the words.
 
-    Where the words tell texts little apart, and the model's vocabulary covers them, the cosine has up to three times
-    the weight; both weights are lowered then, so that their sum is the same.
+    Where words discriminate little and the model's vocabulary covers the texts, the cosine has up to three times the
+    weight; both weights are then scaled so that their sum stays the same.
 
     Args:
         dense: By similarity, best first.
         lexical: By words, best first.
-        by_document: Whether a result is a document: its chunk then is the dense leg's, if that found it.
+        by_document: Whether results are documents, represented by the dense leg's chunk if it found them.
         ideal: Lexical score of a text that has all of the question's words many times.
-        depth: How many results each leg was asked for.
+        depth: How many results were requested from each leg.
         dense_weight: Weight of the dense leg, 0–1; None for the default.
 
     Returns:
-        Candidates with `fused_score`, 0–1, best first, and the other leg's score where it found the same. At a tie the
-        better by words comes first, then the better by meaning.
+        Candidates with `fused_score`, 0–1, best first, and the other leg's score if it found the same. Ties are broken
+        by the lexical, then by the dense score.
     """
     legs = compare(dense, lexical, by_document=by_document, ideal=ideal, depth=depth)
     weight = DENSE_WEIGHT if dense_weight is None else dense_weight
@@ -118,9 +118,9 @@ def fuse(
 
 
 def fuse_by_rank(dense: Sequence[Candidate], lexical: Sequence[Candidate], *, by_document: bool) -> list[Candidate]:
-    """Orders what either leg found by the sum of 1 / (5 + rank); at a tie, the better by words comes first.
+    """Orders both legs' results by the sum of 1 / (5 + rank); ties are broken by the lexical score.
 
-    For callers that are promised this order: it is the worse one wherever a leg knows little (ADR 12).
+    For callers that are promised this order: it is worse wherever one leg is unreliable (ADR 12).
 
     Args:
         dense: By similarity, best first.
@@ -128,7 +128,7 @@ def fuse_by_rank(dense: Sequence[Candidate], lexical: Sequence[Candidate], *, by
         by_document: As in `fuse`.
 
     Returns:
-        Candidates with `fused_score`, best first, and the other leg's score where it found the same.
+        Candidates with `fused_score`, best first, and the other leg's score if it found the same.
     """
     candidates: dict[int, Candidate] = {}
     scores: dict[int, float] = {}
@@ -155,10 +155,10 @@ def compare(
     ideal: float,
     depth: int = FUSION_DEPTH,
 ) -> Legs:
-    """Puts both legs on scales of 0–1, beside each other.
+    """Scales both legs' scores to 0–1.
 
-    What a leg didn't find, though it found as many as it was asked for, can have as much as its last result; if it
-    found fewer, there is nothing more to find.
+    If a leg returned as many results as requested, one that it didn't find may score as much as its last; if it
+    returned fewer, there was nothing more to find.
     """
     results: dict[int, Candidate] = {}
     words: dict[int, float] = {}
@@ -187,10 +187,10 @@ def compare(
 def trust(legs: Legs) -> float:
     """How much the dense leg is trusted, 0–1.
 
-    As far as the model's vocabulary covers the texts. A model that knows a language can still have few tokens for it:
-    then as far as the legs agree. Where they don't, one of them is wrong: the dense leg if the best text has a part of
-    the question's words, so that the words have something to say; else the words. A few results show little: then
-    trust is given.
+    It depends on how well the model's vocabulary covers the texts. A model that knows a language may still have few
+    tokens for it; then it depends on how far the legs agree. If they don't, one of them is wrong: the dense leg if the
+    best text has enough of the question's words for these to be meaningful, otherwise the lexical leg. With few results
+    there is little evidence, so trust is assumed.
     """
     wordless = max(0.0, 1 - max(legs.shares, default=0.0) / _FEW_WORDS)
     seen = max(sum(legs.in_dense), sum(legs.in_words))
@@ -199,10 +199,10 @@ def trust(legs: Legs) -> float:
 
 
 def distinction(legs: Legs) -> float:
-    """How far the words tell texts apart, 0–1: by what share the tenth best has less of the question than the best.
+    """How well the words discriminate, 0–1: how much less of the question the tenth best text has than the best.
 
-    Pages of one document share their words. Where the first ten have nearly the same part of the question, it is an
-    accident which of them is first. Fewer than ten are told apart from all others.
+    Pages of one document share their words. If the first ten contain nearly the same part of the question, their order
+    is accidental. Fewer than ten are distinct from all other texts.
     """
     shares = sorted((share for share, matches in zip(legs.shares, legs.in_words, strict=True) if matches), reverse=True)
     if len(shares) < _FIRST:
@@ -211,20 +211,19 @@ def distinction(legs: Legs) -> float:
 
 
 def agreement(legs: Legs) -> float:
-    """How far the scores of the legs rise together, 0–1.
+    """How far the scores of the legs agree, 0–1.
 
-    The correlation of both scores over what the dense leg found, and over what the words found, below 0 taken as 0; the
-    mean of the two. Each leg's own results are looked at apart: over all of them, what only one leg found would pull
-    the scores apart, however well the legs agree.
+    The mean of two correlations of the scores, one over each leg's results, negative ones counted as 0. The legs'
+    results are kept apart because results found by only one leg would lower a joint correlation even if the legs agree.
     """
     scores = np.array((legs.cosines, legs.shares))
     return fmean(max(0.0, _correlation(scores[:, those])) for those in np.array((legs.in_dense, legs.in_words), bool))
 
 
 def _coverage(*legs: Sequence[Candidate]) -> float:
-    """How far the model's vocabulary covers the best texts of the leg that it covers less.
+    """How well the model's vocabulary covers the best texts of the leg that it covers less.
 
-    Half of a leg's may be in another language. Texts of numbers say nothing of it; 0 if all are such.
+    Half of a leg's texts may be in another language. Texts of numbers are ignored; 0 if there are no others.
     """
     read = ([each.chars_per_token for each in leg[:_FIRST] if each.chars_per_token] for leg in legs)
     ratios = [median(leg) for leg in read if leg]
@@ -232,12 +231,12 @@ def _coverage(*legs: Sequence[Candidate]) -> float:
 
 
 def _ramp(value: float, low: float, high: float) -> float:
-    """0 up to `low`, 1 from `high` on, and evenly between."""
+    """0 up to `low`, 1 from `high` on, and linear between."""
     return min(1.0, max(0.0, (value - low) / (high - low)))
 
 
 def _correlation(scores: NDArray[np.float64]) -> float:
-    """Pearson's of two rows; 0 where there is nothing to see: fewer than three, or all alike in one score."""
+    """Pearson correlation of two rows; 0 for fewer than three values, or if one row is constant."""
     if scores.shape[1] < 3:  # two points always lie on a line
         return 0.0
     apart = scores - scores.mean(axis=1, keepdims=True)

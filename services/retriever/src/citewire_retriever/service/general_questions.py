@@ -1,8 +1,7 @@
-"""Questions that say only what is to be done with the documents, such as "Summarise this report".
+"""Questions that only say what to do with the documents, such as "Summarise this report".
 
-They resemble no text, so neither their vector nor their words tell whether they are on topic: whatever the documents
-hold answers them. A question is taken for one if it has no other words than those that speak of documents, and those
-that speak of nothing.
+They resemble no text, so neither their vector nor their words show whether they are on topic; any documents answer
+them. A question counts as general if it consists only of words for documents and of function words.
 """
 
 import json
@@ -20,10 +19,10 @@ _WORDS: Final = frozenset(fold(word) for words in _FILE["words"].values() for wo
 _PHRASES: Final = re.compile(
     "|".join(sorted((phrase for phrases in _FILE["phrases"].values() for phrase in phrases.split()), key=len)[::-1])
 )
-"""Of languages that are written without spaces, the longest first."""
+"""Phrases of languages without spaces, the longest first."""
 
 
 def is_general(question: str) -> bool:
-    """Whether a question names nothing of what the documents may be about; False for one without words."""
+    """Whether a question names no subject; False for one without words."""
     words = _WORD.findall(_PHRASES.sub(" ", fold(question)))
     return bool(_WORD.search(question)) and all(word in _WORDS for word in words)

@@ -1,4 +1,4 @@
-"""Where a part of a version's text stands in its original."""
+"""Locates parts of a version's text in its original."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from citewire_retriever.store.content import PostgresContent
 log = get_logger(__name__)
 
 _AROUND: Final = 200
-"""Characters around a text by which it is told apart from the same words elsewhere on the page."""
+"""Surrounding characters that distinguish a text from the same words elsewhere on the page."""
 _REMEMBERED: Final = 2000
 _PDF: Final = "application/pdf"
 
@@ -30,9 +30,9 @@ _Chunks: TypeAlias = Sequence[tuple[int, int, Place]]
 
 
 class Locator(OriginalReader):
-    """Finds spans on the pages of originals, which confined processes read: a file at a time for each organisation.
+    """Finds spans on the pages of originals, read by confined processes: one file at a time per organisation.
 
-    What was found is remembered, beside who may read it: that is asked with every call.
+    Results are cached, but permission is checked on every call.
     """
 
     most_waiting = 16
@@ -45,11 +45,11 @@ class Locator(OriginalReader):
         self._places: LRUCache[tuple[str, int, int, int, int], list[Place]] = LRUCache(_REMEMBERED)
 
     async def locate(self, tenant: Tenant, text: Original, start: int, end: int) -> list[Place]:
-        """Returns the places of a span of a version's text, which the caller may read.
+        """Returns the places of a span of a version's text that the caller may read.
 
         Raises:
             InvalidArgument: The span isn't in the text.
-            ResourceExhausted: The organisation asks for too much at once (reason `OVERLOADED`).
+            ResourceExhausted: The organisation has too many concurrent calls (reason `OVERLOADED`).
             Unavailable: Files can't be read in confinement here.
         """
         key = (tenant.org_id, text.document_id, text.version, start, end)
@@ -70,7 +70,7 @@ class Locator(OriginalReader):
                 pages = await self._confined(tenant, original, lambda path: self._sandbox.find_boxes(path, texts))
             except IngestError as error:
                 log.warning("span_not_located", document_id=text.document_id, code=error.code.value)
-                return places  # not remembered: it may have been the machine's fault
+                return places  # not cached: the machine may have been at fault
             for place, page in zip(sought, pages, strict=True):
                 place.boxes.CopyFrom(_to_proto(page))
         self._places[key] = places
@@ -79,17 +79,17 @@ class Locator(OriginalReader):
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A span of a version's text, and what is around it."""
+    """A span of a version's text, with its surroundings."""
 
     first: int
-    """Where what is around it starts in the text."""
+    """The start of the surroundings in the text."""
     around: str
     start: int
     end: int
 
 
 def _distinct(chunks: _Chunks, start: int, end: int) -> list[Place]:
-    """The places of chunks, each once; those of one page as one, with the boxes of its lines where these are stored."""
+    """The chunks' places, each once, merged per page, with the boxes of its lines if these are stored."""
     places: dict[bytes, Place] = {}
     for first, last, place in chunks:
         boxes = place.boxes if place.HasField("boxes") else None
@@ -104,7 +104,7 @@ def _distinct(chunks: _Chunks, start: int, end: int) -> list[Place]:
 
 
 def _cut(box: Box, first: int, last: int, start: int, end: int) -> Box:
-    """The part of a line's box in which a span stands, as if all of its characters had one width."""
+    """The part of a line's box that a span covers, assuming characters of equal width."""
     width = (box.right - box.left) / max(1, last - first)
     left = box.left + width * max(0, start - first)
     right = box.right - width * max(0, last - end)
@@ -112,7 +112,7 @@ def _cut(box: Box, first: int, last: int, start: int, end: int) -> Box:
 
 
 def _sought(page: int, chunks: _Chunks, span: _Span) -> SoughtText:
-    """What is sought on a page: the part of a span that is in the page's chunks; all of it if it is in no chunk."""
+    """The text to seek on a page: the part of a span in the page's chunks; all of it if it is in none."""
     on_page = [(start, end) for start, end, place in chunks if place.page == page]
     start = max(span.start, min(start for start, _ in on_page))
     end = min(span.end, max(end for _, end in on_page))

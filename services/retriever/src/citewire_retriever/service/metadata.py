@@ -1,6 +1,6 @@
-"""What documents' metadata must look like: words that every type may carry, and those of repositories.
+"""Validation of documents' metadata: keys for every type, and those of repositories.
 
-Other keys are free. Filters and citations rely on these, so a wrong one is refused when it is saved, by name.
+Other keys are free. Filters and citations rely on these, so invalid values are refused when saved, with their keys.
 """
 
 import re
@@ -34,7 +34,7 @@ def _text(longest: int) -> _Rule:
 
 
 def is_web_address(text: str) -> bool:
-    """Says whether a text is an http or https URL with a host, without control characters or white space around it."""
+    """Whether a text is an http or https URL with a host, without control characters or surrounding white space."""
     if text != text.strip() or _CONTROL.search(text):
         return False
     try:
@@ -68,10 +68,10 @@ _BY_TYPE: Final[dict[str, dict[str, _Rule]]] = {
 
 
 def check_metadata(document_type: str, metadata: JsonObject | None) -> None:
-    """Checks metadata against its document's type; null is as good as absent.
+    """Checks metadata against its document's type; null counts as absent.
 
     Raises:
-        InvalidArgument: Some fields are wrong; each is named, such as `metadata.stargazers_count`.
+        InvalidArgument: Some fields are invalid; each is named, such as `metadata.stargazers_count`.
     """
     violations = Violations()
     rules = {**_EVERY_TYPE, **_BY_TYPE.get(document_type, {})}

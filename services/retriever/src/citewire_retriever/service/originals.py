@@ -1,4 +1,4 @@
-"""Originals that confined processes read, a file at a time for each organisation."""
+"""Originals read by confined processes, one file at a time per organisation."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
@@ -19,17 +19,17 @@ _T = TypeVar("_T")
 
 
 class OriginalReader:
-    """Has confined processes read originals: organisations share them, call by call."""
+    """Has originals read by confined processes, which organisations share call by call."""
 
     most_waiting: ClassVar[int]
-    """Calls of one organisation that wait for their turn."""
+    """Most waiting calls of one organisation."""
     too_many: ClassVar[str]
-    """What a call beyond those is told."""
+    """The message for further calls."""
 
     def __init__(
         self, content: PostgresContent, sandbox: Sandbox, folder: Path, *, processes: int, max_bytes: int
     ) -> None:
-        """Takes how many originals are read at once, and the largest that is."""
+        """Takes how many originals are read at once, and the size of the largest allowed."""
         self._content = content
         self._sandbox = sandbox
         self._folder = folder
@@ -37,10 +37,10 @@ class OriginalReader:
         self._turns = FairShares(processes, self._refusal, most_waiting=self.most_waiting)
 
     async def _confined(self, tenant: Tenant, original: Original, ask: Callable[[Path], Awaitable[_T]]) -> _T:
-        """Returns what a process says of an original, which it finds as a file.
+        """Returns a process's answer about an original, passed to it as a file.
 
         Raises:
-            ResourceExhausted: The organisation asks for too much at once (reason `OVERLOADED`).
+            ResourceExhausted: The organisation has too many concurrent calls (reason `OVERLOADED`).
             Unavailable: Files can't be read in confinement here.
             IngestError: The file can't be read.
         """

@@ -9,13 +9,13 @@ from citewire_kit.tenant import Plan as TenantPlan
 from citewire_retriever.model import ContextPath, Strategy
 
 _MANY_ITEMS: Final = 200
-"""More items than this are searched, not read."""
+"""More items than this are searched rather than read."""
 _TOLERATED_SHARE: Final = 0.2
 """Exactly this share of items without vectors is still searched."""
 
 
 def context_budget(plan: TenantPlan, max_tokens: int | None) -> int:
-    """Returns how many tokens of items fit: as many as given, or else the plan's budget less what is reserved."""
+    """Returns the token budget for items: the given one, or the plan's budget minus the reserve."""
     return INPUT_TOKENS[plan] - RESERVED_TOKENS if max_tokens is None else max_tokens
 
 
@@ -26,14 +26,14 @@ def decide(
 
     Args:
         strategy: `semantic` always searches; `library` follows the table.
-        plan: The tenant's; free and basic have no semantic search in a library.
+        plan: The tenant's plan; free and basic have no semantic search in a library.
         attached: Whether documents were selected, at least one.
-        counts: What the scope holds.
-        cut: Whether the most recent item alone is over the budget: only its beginning is read.
+        counts: Counts of the scope's content.
+        cut: Whether the most recent item alone exceeds the budget, so that only its beginning is read.
 
     Returns:
-        The path and the reason, one sentence for a user. It says nothing of how many items are read: that is known
-        when the prompt is settled.
+        The path and the reason, one sentence for a user. It doesn't say how many items are read, which is only known
+        when the prompt is complete.
     """
     over = cut or counts.trimmed > 0
     if strategy == "semantic":

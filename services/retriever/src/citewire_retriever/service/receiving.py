@@ -1,4 +1,4 @@
-"""Receives files: those that come with an upload, and those that are fetched from the address that it names."""
+"""Receives files, either uploaded or fetched from an address named in the upload."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -17,7 +17,7 @@ from citewire_retriever.service.upload_format import readable
 
 @dataclass(frozen=True, slots=True)
 class ReceivingLimits:
-    """What bounds a file; `RetrieverSettings` says what they mean."""
+    """Limits on a file, explained in `RetrieverSettings`."""
 
     upload_max_bytes: int
     max_chars: int
@@ -29,8 +29,8 @@ class Receiver:
     """See the module.
 
     Args:
-        limits: What bounds a file.
-        fetcher: Fetches files; None refuses to.
+        limits: Limits on a file.
+        fetcher: Fetches files; None to refuse fetching.
     """
 
     def __init__(self, limits: ReceivingLimits, fetcher: Fetcher | None) -> None:
@@ -41,15 +41,15 @@ class Receiver:
     async def receive(
         self, content: NewContent, data: AsyncIterator[bytes], place: Holding
     ) -> AsyncGenerator[tuple[NewContent, Spool]]:
-        """Receives a file, and gives it with what is known of it then; it is gone when the block ends.
+        """Receives a file, and yields it with its completed metadata; it is removed when the block ends.
 
         Args:
-            content: What is known of it.
+            content: Its metadata.
             data: Its bytes, unless it is fetched.
-            place: The upload's.
+            place: The upload's place.
 
         Raises:
-            CitewireError: As `CorpusService.upload`.
+            CitewireError: As in `CorpusService.upload`.
         """
         if not content.source_url:
             async with self._spooled(content, data, place) as spool:

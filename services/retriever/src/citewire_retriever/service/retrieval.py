@@ -27,10 +27,10 @@ from citewire_retriever.store.snapshots import SearchSnapshot
 log = get_logger(__name__)
 
 _LEXICAL_SCALE: Final = 0.25
-"""The best rank score of a lexical search on the scale of a hybrid one: the best text usually has about half of the
-question, which counts half there."""
+"""The best score of a lexical search on the scale of a hybrid one: the best text usually has about half of the
+question's words, which have half the weight there."""
 _ITEMS_AT_ONCE: Final = 100
-"""Items of long context that one transaction reads."""
+"""Items of long context read in one transaction."""
 
 
 def utc_now() -> datetime:
@@ -42,7 +42,7 @@ class RetrievalService:
     """See the module."""
 
     def __init__(self, store: PostgresSearch, clock: Callable[[], datetime] = utc_now) -> None:
-        """Takes the store that it searches, and the clock by which it reads dates in questions."""
+        """Takes the store to search, and the clock for dates in questions."""
         self._store = store
         self._clock = clock
         self._topics = TopicJudge(store.topics)
@@ -56,14 +56,14 @@ class RetrievalService:
         query: str = "",
         zone: tzinfo = UTC,
     ) -> pb.PlanResponse:
-        """Decides which context path a question over the scope takes.
+        """Chooses the context path for a question over the scope.
 
         Args:
             tenant: Who asks.
             scope: What may be read or searched.
             strategy: The decision table.
-            max_tokens: Budget of long context; None is the tenant plan's.
-            query: The question, where the scope is to be narrowed by what it says of documents.
+            max_tokens: Budget of long context; None for the plan's.
+            query: The question, if the scope is to be narrowed by what it says about documents.
             zone: The time zone in which its days begin.
 
         Raises:
@@ -99,15 +99,15 @@ class RetrievalService:
     async def context(
         self, tenant: Tenant, scope: Scope, max_tokens: int
     ) -> AsyncGenerator[list[pb.Chunk] | pb.ScopeCounts, None]:
-        """Yields the scope's items, each as its chunks in order, most recent first, and last what was kept.
+        """Yields the scope's items, each as its chunks in order, most recent first, and finally a summary.
 
-        As many items as fit are taken whole; the first that would pass the budget ends the taking. If it is the very
-        first, its first chunks are taken, as many as fit. No connection is held while the caller is busy.
+        Whole items are taken until one would exceed the budget. If that is the very first, as many of its first chunks
+        as fit are taken. No connection is held while the caller is busy.
 
         Args:
             tenant: Who asks.
             scope: What is read.
-            max_tokens: Tokens of all chunks together, as the embedding model counts.
+            max_tokens: Most tokens of all chunks together, counted by the embedding model.
 
         Raises:
             NotFound: The scope selects documents that the caller doesn't have (reason `DOCUMENT_NOT_FOUND`), or names a
@@ -123,7 +123,7 @@ class RetrievalService:
             read = await self._store.read_items(tenant, part)
             for item in part:
                 chunks = read.get(item.document_id)
-                if chunks is None:  # deleted since the counting
+                if chunks is None:  # deleted after counting
                     counts.items -= 1
                     counts.kept -= 1
                     continue
@@ -131,10 +131,10 @@ class RetrievalService:
         yield counts
 
     async def search(self, tenant: Tenant, query: SearchQuery) -> pb.SearchResponse:
-        """Searches. An organisation for which nothing was ingested yet gets nothing, whatever the space.
+        """Searches. An organisation without ingested documents gets no results, whatever the space.
 
         Returns:
-            Results best first; those that are there for their recency come last.
+            Results best first; those added for their recency come last.
 
         Raises:
             NotFound: The scope selects documents that the caller doesn't have (reason `DOCUMENT_NOT_FOUND`), or names a
@@ -162,7 +162,7 @@ class RetrievalService:
         return _response(query, results, snapshot, await self._topics.judge(tenant, query, snapshot, results))
 
     async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> list[pb.Chunk]:
-        """Returns chunks in the order asked, those of superseded versions too.
+        """Returns chunks in the order requested, including those of superseded versions.
 
         Raises:
             NotFound: Some don't exist in the caller's organisation (reason `CHUNK_NOT_FOUND`).
@@ -174,16 +174,16 @@ class RetrievalService:
         return [result[chunk_id] for chunk_id in chunk_ids]
 
     async def visible(self, tenant: Tenant, document_ids: Sequence[int]) -> list[int]:
-        """Returns those of the documents that exist and that the caller may see, in the order asked."""
+        """Returns the documents that exist and that the caller may see, in the order requested."""
         seen = await self._store.existing_documents(tenant, document_ids)
         return [document_id for document_id in document_ids if document_id in seen]
 
     async def _choose(
         self, tenant: Tenant, query: SearchQuery, candidates: Sequence[Candidate], chunks: Mapping[int, pb.Chunk]
     ) -> list[Candidate]:
-        """Chooses the results; where near-duplicates took the place of some, more are read.
+        """Chooses the results; if near-duplicates displaced some, reads more.
 
-        What is deleted before that is none any more.
+        Chunks deleted in the meantime are left out.
         """
         read: list[Candidate] = []
         rest = candidates
@@ -207,8 +207,8 @@ class RetrievalService:
     async def _derive(
         self, tenant: Tenant, scope: Scope, query: str, zone: tzinfo
     ) -> tuple[pb.QueryFilter | None, pb.ItemListing | None]:
-        """What the question says of documents, by the library's own labels; a scope that is chosen isn't narrowed."""
-        # In a thread: a date takes the library that reads it a few milliseconds.
+        """The filter implied by the question, by the library's labels; an explicitly chosen scope isn't narrowed."""
+        # In a thread, as parsing a date takes a few milliseconds.
         reading = await in_turn(read_question, query, self._clock(), zone)
         labels = await self._store.values(tenant, scope, reading.initials) if reading.initials else []
         derived, listing = derive(reading, labels)
@@ -232,7 +232,7 @@ def _response(
     scale = _LEXICAL_SCALE / highest if highest and query.mode == "lexical" else 1.0
     recency_ranks = {result.document_id: rank for rank, result in enumerate(snapshot.recent, 1)}
     for result in results:
-        # Added in place: a result that is made first is copied into the response, with its chunk and the chunk's text.
+        # Added in place, as a separately created result would be copied, with its chunk and text.
         response.results.add(
             chunk=result.whole,
             rank_score=result.rank_score,

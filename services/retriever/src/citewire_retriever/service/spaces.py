@@ -1,4 +1,4 @@
-"""Embedding spaces: which ones an organisation has, preparing the next one, switching to it and back."""
+"""An organisation's embedding spaces: listing them, preparing the next one, switching to it and back."""
 
 from dataclasses import asdict
 
@@ -23,14 +23,15 @@ class SpaceService:
         self._store = store
 
     async def spaces(self, tenant: Tenant) -> list[SpaceInfo]:
-        """Returns the organisation's spaces, the live one first, and how far each is filled."""
+        """Returns the organisation's spaces, the live one first, with how far each is filled."""
         return [_calibrated(info) for info in await self._store.spaces(tenant)]
 
     async def prepare(self, tenant: Tenant, space: Space) -> SpaceInfo:
-        """Has a space filled beside the live one. The live space itself ends any preparation.
+        """Prepares a space alongside the live one. Naming the live space ends any preparation.
 
         Raises:
-            PermissionDenied: The caller is no owner or admin of the organisation: it costs, and changes all searches.
+            PermissionDenied: The caller isn't an owner or admin of the organisation: preparing costs, and affects all
+                searches.
         """
         _check_role(tenant)
         info = await self._store.prepare(tenant, space)
@@ -46,11 +47,11 @@ class SpaceService:
         return _calibrated(info)
 
     async def switch(self, tenant: Tenant, space: Space, *, force: bool) -> SpaceInfo:
-        """Makes a space the live one; the one that was goes on serving as the previous one.
+        """Makes a space the live one; the former one keeps serving as the previous one.
 
         Raises:
-            PermissionDenied: The caller is no owner or admin of the organisation.
-            NotFound: It is none of the organisation's spaces, or there are no documents yet (reason `SPACE_NOT_FOUND`).
+            PermissionDenied: The caller isn't an owner or admin of the organisation.
+            NotFound: It isn't one of the organisation's spaces, or there are no documents (reason `SPACE_NOT_FOUND`).
             FailedPrecondition: Documents lack vectors in it, and the switch isn't forced (reason `WRONG_STATE`). No
                 worker has registered it yet: then force doesn't help.
         """
@@ -69,11 +70,11 @@ class SpaceService:
         return _calibrated(info)
 
     async def calibrate(self, tenant: Tenant, space: Space, calibration: Calibration | None) -> SpaceInfo:
-        """Stores what a space's scores mean, in place of what was stored; None: what comes with the server applies.
+        """Replaces a space's stored calibration; with None, the server's built-in one applies.
 
         Raises:
-            PermissionDenied: The caller is no owner or admin of the organisation.
-            NotFound: It is none of the organisation's spaces (reason `SPACE_NOT_FOUND`).
+            PermissionDenied: The caller isn't an owner or admin of the organisation.
+            NotFound: It isn't one of the organisation's spaces (reason `SPACE_NOT_FOUND`).
             FailedPrecondition: It is only prepared, and no worker has registered it yet (reason `WRONG_STATE`).
         """
         _check_role(tenant)
@@ -89,7 +90,7 @@ class SpaceService:
 
 
 def _calibrated(info: SpaceInfo) -> SpaceInfo:
-    """The space with what applies: what is stored, or else what comes with the server."""
+    """The space with the calibration that applies: the stored one, else the server's built-in one."""
     stored = info.calibration if info.HasField("calibration") else None
     calibration = effective(space_from_proto(info.space), stored, report=True)
     if calibration is not None:

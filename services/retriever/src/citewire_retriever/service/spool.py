@@ -1,4 +1,4 @@
-"""Where an upload waits until it is complete: no database connection is held for a slow client."""
+"""Temporary storage for incoming uploads, so that slow clients hold no database connection."""
 
 import asyncio
 import hashlib
@@ -12,7 +12,7 @@ from citewire_kit.errors import ResourceExhausted
 from citewire_retriever.room import room_needed
 
 _IN_MEMORY: Final = 1024 * 1024
-"""Smaller uploads never touch the disk."""
+"""Uploads up to this size stay in memory."""
 
 
 def too_large(limit_bytes: int) -> ResourceExhausted:
@@ -34,7 +34,7 @@ def too_much_text(limit_chars: int) -> ResourceExhausted:
 
 
 class Spool:
-    """A temporary file without a name, gone when the block is left or the process dies. Satisfies `Source`."""
+    """An unnamed temporary file, removed at the end of the block or the process. Implements `Source`."""
 
     def __init__(self, *, limit_bytes: int, folder: Path | None) -> None:
         """Takes the largest size and the folder (None: the system's)."""
@@ -47,7 +47,7 @@ class Spool:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        with suppress(OSError):  # of a full disk, which what it couldn't write would tell once more
+        with suppress(OSError):  # a full disk would be reported again for unwritten data
             self._file.close()
 
     @property
@@ -57,14 +57,14 @@ class Spool:
 
     @property
     def sha256(self) -> bytes:
-        """SHA-256 of what was written so far."""
+        """SHA-256 of the bytes written so far."""
         return self._digest.digest()
 
     async def write(self, data: bytes) -> None:
         """Appends bytes.
 
         Raises:
-            ResourceExhausted: It would pass the limit (reason `TOO_LARGE`).
+            ResourceExhausted: The limit would be exceeded (reason `TOO_LARGE`).
             Unavailable: The disk is full.
         """
         if self._size + len(data) > self._limit:
@@ -73,7 +73,7 @@ class Spool:
         await asyncio.to_thread(self._append, data)
 
     async def parts(self, size: int) -> AsyncGenerator[bytes, None]:
-        """Yields what was written, in parts of `size` bytes; the last one may be shorter."""
+        """Yields the bytes in parts of `size`; the last one may be shorter."""
         await asyncio.to_thread(self._file.seek, 0)
         while part := await asyncio.to_thread(self._file.read, size):
             yield part
@@ -82,11 +82,11 @@ class Spool:
         self._digest.update(data)
         with room_needed(retry_after=30):
             self._file.write(data)
-            self._file.flush()  # or a full disk would be found when it is read
+            self._file.flush()  # otherwise a full disk would only be noticed on reading
 
 
 class Memory:
-    """Bytes that are there already. Satisfies `Source`."""
+    """Bytes in memory. Implements `Source`."""
 
     def __init__(self, data: bytes) -> None:
         """Takes the bytes."""

@@ -1,4 +1,4 @@
-"""Questions that are computed over the tables of a version's original."""
+"""Computes answers over the tables of a version's original."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
@@ -34,13 +34,13 @@ _T = TypeVar("_T")
 _REMEMBERED: Final = 200
 _MOST_TEXT: Final = 20_000
 EXTRA: Final = "duckdb"
-"""Package that computes."""
+"""The package for computing."""
 
 
 class TableReader(OriginalReader):
-    """Has confined processes list tables and answer queries: organisations share them, call by call.
+    """Has tables listed and queries answered by confined processes, which organisations share call by call.
 
-    Which tables there are is remembered, beside who may read the document: that is asked with every call.
+    The lists of tables are cached, but permission is checked on every call.
     """
 
     most_waiting = 8
@@ -53,7 +53,7 @@ class TableReader(OriginalReader):
         self._tables: LRUCache[tuple[str, int, int], ListTablesResponse] = LRUCache(_REMEMBERED)
 
     async def list(self, tenant: Tenant, original: Original) -> ListTablesResponse:
-        """The tables of a version, which the caller may read. Raises as `query`."""
+        """The tables of a version that the caller may read. Raises as `query`."""
         key = (tenant.org_id, original.document_id, original.version)
         response = self._tables.get(key)
         if response is None:
@@ -64,12 +64,12 @@ class TableReader(OriginalReader):
         return response
 
     async def query(self, tenant: Tenant, original: Original, query: TableQuery) -> QueryTableResponse:
-        """The answer to a query over a table of a version, which the caller may read.
+        """The answer to a query over a table of a version that the caller may read.
 
         Raises:
             InvalidArgument: The query doesn't fit the tables.
             FailedPrecondition: No exact answer can be given (reason `TABLE_NOT_COMPUTED`).
-            ResourceExhausted: The organisation asks for too much at once (reason `OVERLOADED`).
+            ResourceExhausted: The organisation has too many concurrent calls (reason `OVERLOADED`).
             Unavailable: Files can't be read in confinement here.
         """
         answer = await self._read(
@@ -95,7 +95,7 @@ class TableReader(OriginalReader):
         return _of_version(answer, original)
 
     async def in_reach(self, tenant: Tenant, original: Original, question: str) -> Sequence[TableInReach]:
-        """The tables of a version that a question which asks to compute names something of. Raises as `query`."""
+        """The tables of a version to which a question that asks for a computation refers. Raises as `query`."""
         if not asks_to_compute(question):
             return []
         listed = await self.list(tenant, original)
@@ -108,7 +108,7 @@ class TableReader(OriginalReader):
     async def answer_filled(
         self, tenant: Tenant, original: Original, question: str, query: TableQuery
     ) -> ComputedAnswer | None:
-        """The answer to the query that a model has read a question as; None if no row matches. Raises as `query`."""
+        """The answer to the query that a model made of a question; None if no row matches. Raises as `query`."""
         answer = await self._read(
             tenant,
             original,
@@ -143,7 +143,7 @@ def _of_version(answer: ComputedAnswer, original: Original) -> ComputedAnswer | 
 
 def _without_values(table: Table, file_name: str) -> columns.Table:
     described = tuple(columns.Column(column.name, column.type) for column in table.columns)
-    # What tells rows apart isn't known here: all may.
+    # Unknown here which columns identify rows, so all may.
     described = (columns.Column("", TABLE_TYPE_UNSPECIFIED, unique=True), *described)
     return columns.Table(described, (table.sheet, file_name.rpartition(".")[0]))
 

@@ -1,4 +1,4 @@
-"""How much text an upload holds, as far as that is known before it is parsed."""
+"""Estimates an upload's amount of text before it is parsed."""
 
 import asyncio
 import codecs
@@ -14,7 +14,7 @@ _PART: Final = 1024 * 1024
 _PDF: Final = b"%PDF-"
 _PDF_WITHIN: Final = 1024
 _MARKS: Final = (
-    # UTF-32's little-endian mark starts with UTF-16's, so it is looked for first.
+    # UTF-32's little-endian mark starts with UTF-16's, so it is checked first.
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
@@ -23,11 +23,11 @@ _MARKS: Final = (
 
 
 async def holds_more_text(spool: Spool, max_chars: int, file_name: str = "", media_type: str = "") -> bool:
-    """Whether a file certainly holds more than so many characters, so that its ingest could only fail.
+    """Whether a file certainly has more than `max_chars` characters, so that its ingest would fail.
 
-    Known of text in UTF-8, and in UTF-16 or UTF-32 with a mark. Of a PDF, of another encoding and of binary data only
-    the parser knows, and a table is read part by part however long it is: False. Carriage returns don't count, as the
-    parser drops those of CRLF.
+    This is known for text in UTF-8, and in UTF-16 or UTF-32 with a byte order mark. It is False for PDFs, other
+    encodings and binary data, which only the parser can judge, and for tables, which are read in parts. Carriage
+    returns don't count, as the parser drops those of CRLF.
     """
     if spool.size_bytes <= max_chars:  # no encoding has more characters than bytes
         return False
@@ -49,7 +49,7 @@ async def holds_more_text(spool: Spool, max_chars: int, file_name: str = "", med
 
 
 def _is_sheet(head: bytes, file_name: str, media_type: str) -> bool:
-    """Whether a file is a table, which is read part by part however long it is."""
+    """Whether a file is a table, which is read in parts whatever its length."""
     try:
         return detect(head[:HEAD_BYTES], file_name, media_type).format is Format.SHEET
     except IngestError:

@@ -1,8 +1,8 @@
 """Whether a search's results are related to its question.
 
-The best of many unrelated chunks is far from the mean of unrelated ones, and the farther, the more there are: of N
-draws from a normal distribution the largest lies about √(2 ln N) deviations above the mean. What lies above that is the
-best result's own. It is added to what the words say, and to how near the question is to the library as a whole.
+The best of many unrelated chunks lies far above the mean of unrelated ones, and farther the more chunks there are: the
+largest of N draws from a normal distribution is about √(2 ln N) deviations above the mean. Only the excess over that
+counts as evidence. It is combined with the lexical evidence, and with the question's similarity to the whole library.
 """
 
 import math
@@ -20,37 +20,37 @@ from citewire_retriever.store.snapshots import SearchSnapshot
 from citewire_retriever.store.topics import PostgresTopics
 
 WORDS: Final = 8.0
-"""Deviations that a text counts which has all of the question's words many times; 6 to 10 are alike (ADR 20)."""
+"""Deviations for a text that has all of the question's words many times; 6 to 10 perform alike (ADR 20)."""
 MOST_DEMANDED: Final = 2.0
-"""Deviations, words included, asked for beyond the best of unrelated chunks. From 2.1 on more than two per cent of the
-answerable questions of a set are lost (ADR 20)."""
+"""Deviations, including lexical evidence, required above the best of unrelated chunks. From 2.1 on, more than two per
+cent of a set's answerable questions are lost (ADR 20)."""
 LEAST_RELATED: Final = 4.0
-"""A model of which related texts aren't so many deviations above unrelated ones can't tell: nothing is judged then."""
+"""If a model's related texts aren't this many deviations above unrelated ones, nothing is judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a search is judged to be."""
+    """The verdict on a search."""
 
     off_topic: bool = False
     margin: float | None = None
-    """Deviations by which the results have more to do with the question than off-topic ones; None: not derived."""
+    """Deviations by which the results are more related than off-topic ones; None if not computed."""
 
 
 class TopicJudge:
-    """Judges searches. Most need no more than what they have read: only where that leaves doubts more is asked."""
+    """Judges searches, mostly by what they have read; further queries are made only in doubt."""
 
     def __init__(self, store: PostgresTopics) -> None:
-        """Takes the store that it asks."""
+        """Takes the store for further queries."""
         self._store = store
 
     async def judge(
         self, tenant: Tenant, query: SearchQuery, snapshot: SearchSnapshot, results: Sequence[Candidate]
     ) -> Verdict:
-        """Judges a search by its results, which are best first.
+        """Judges a search by its results, given best first.
 
-        Nothing is off topic that is there for its recency, and no question that only says what is to be done with the
-        documents.
+        Results added for their recency are never off topic, nor are results for questions that only say what to do with
+        the documents.
 
         Raises:
             CitewireError: The database can't be reached.
@@ -80,7 +80,7 @@ class TopicJudge:
         if chunks is None:
             chunks = await self._store.chunks(tenant, query.scope)
         nearness -= expected_best(chunks)
-        demanded = demand(scale) if query.text else 0.0  # without words half of the evidence is missing
+        demanded = demand(scale) if query.text else 0.0  # without a text half of the evidence is missing
         if nearness >= demanded:
             return Verdict(margin=nearness - demanded)
         if is_general(query.text):
@@ -94,17 +94,17 @@ class TopicJudge:
 
 
 def expected_best(chunks: int) -> float:
-    """Returns how many deviations above the mean the best of so many unrelated chunks is, about."""
+    """Returns about how many deviations above the mean the best of `count` unrelated chunks is."""
     return math.sqrt(2 * math.log(max(chunks, 2)))
 
 
 def demand(scale: SpaceScale) -> float:
-    """Returns what is asked for beyond `expected_best`: the less, the less a model tells related from unrelated."""
+    """Returns the deviations required above `expected_best`: fewer if the model separates related texts less."""
     return min(MOST_DEMANDED, scale.related / 3 - 0.8)
 
 
 def _is_of_library(scope: Scope) -> bool:
-    """Whether the scope is a whole library or collection: then it is about what its centroid says."""
+    """Whether the scope is a whole library or collection, whose topic is given by its centroid."""
     return scope.document_ids is None and scope.filter is None
 
 

@@ -1,4 +1,4 @@
-"""Refuses uploads whose first bytes are of a format that isn't read: their ingest could only fail."""
+"""Refuses uploads with the first bytes of an unsupported format, as their ingest would fail."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 
@@ -9,10 +9,9 @@ from citewire_retriever.ingest.kinds import SUPPORTED
 
 
 async def readable(data: AsyncIterator[bytes], file_name: str, media_type: str) -> AsyncGenerator[bytes]:
-    """Passes an upload on, once its head has been looked at.
+    """Passes an upload on after checking its head.
 
-    Only the format is judged. What else can be wrong with a file shows when all of it is read, and is its version's
-    error then.
+    Only the format is checked. Other faults of a file are found when all of it is read, and become its version's error.
 
     Raises:
         InvalidArgument: The format isn't supported (reason `UNSUPPORTED_FORMAT`).

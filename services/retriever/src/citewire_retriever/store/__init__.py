@@ -1,1 +1,1 @@
-"""Where documents are kept: abstract bases in `base`, Postgres behind them. The only place that knows SQL."""
+"""Storage of documents: abstract bases in `base`, implemented with Postgres. SQL is used only here."""

@@ -36,10 +36,10 @@ class PostgresCollections:
 
     @repeated
     async def create(self, tenant: Tenant, name: str, *, enrich: bool) -> Collection:
-        """Makes a collection; `enrich` says whether its documents are enriched.
+        """Creates a collection; `enrich` says whether its documents are enriched.
 
         Raises:
-            AlreadyExists: The name is taken, perhaps by one that the caller doesn't see (reason `COLLECTION_EXISTS`).
+            AlreadyExists: The name is taken, perhaps by one hidden from the caller (reason `COLLECTION_EXISTS`).
             PermissionDenied: The caller may only read.
         """
         if tenant.role == "reader":
@@ -74,7 +74,7 @@ class PostgresCollections:
 
     @repeated
     async def delete(self, tenant: Tenant, name: str, *, force: bool) -> int:
-        """Deletes a collection, and returns how many documents went with it.
+        """Deletes a collection, and returns how many documents were deleted with it.
 
         Raises:
             NotFound: There is none of that name.
@@ -98,12 +98,12 @@ class PostgresCollections:
             try:
                 await connection.execute(_SQL["delete_collection"], key)
             except psycopg.errors.ForeignKeyViolation:
-                # Documents with readers of their own, among whom the caller isn't.
+                # Some documents have their own readers, without the caller.
                 raise (access_missing("delete all documents in it", "manage") if force else _in_use(name)) from None
             return deleted
 
     async def grants(self, tenant: Tenant, name: str) -> list[Grant]:
-        """Returns who was granted what of a collection; none: it is everybody's.
+        """Returns a collection's grants; none means that everybody has access.
 
         Raises:
             NotFound: There is none of that name.
@@ -118,7 +118,7 @@ class PostgresCollections:
         async with tenant_transaction(self._pool, tenant) as connection:
             collection_id = await _managed(connection, tenant, name)
             key = {"org_id": tenant.org_id, "collection_id": collection_id, "name": name}
-            # Two at once: the second replaces what the first has made.
+            # Of two concurrent calls, the second replaces the first one's grants.
             await connection.execute(_SQL["lock_collection"], key)
             await connection.execute(_SQL["delete_grants"], key)
             subjects, accesses = [subject for subject, _ in grants], [access for _, access in grants]
@@ -127,14 +127,14 @@ class PostgresCollections:
 
 
 async def hold_collection(connection: Connection, tenant: Tenant, name: str | None) -> int | None:
-    """Returns the id of the collection, made if there is none, and keeps it from being deleted until commit.
+    """Returns the collection's id, creating it if needed, and protects it from deletion until commit.
 
-    None, and the empty name, mean no collection.
+    None and the empty name mean no collection.
 
     Raises:
-        PermissionDenied: The caller may not write to it, or not make it.
-        NotFound: It can't be made, as there is one of that name that the caller doesn't see.
-        Unavailable: Somebody deleted it in this very moment; the whole may be repeated.
+        PermissionDenied: The caller may not write to it or create it.
+        NotFound: It can't be created, as one of that name is hidden from the caller.
+        Unavailable: It was deleted at this moment; the operation can be retried.
     """
     if not name:
         return None
@@ -155,7 +155,7 @@ async def hold_collection(connection: Connection, tenant: Tenant, name: str | No
     if known is None:
         raise collection_not_found(name)
     raise Unavailable(
-        f"the collection {name!r} was deleted in this moment", reason="DATABASE_UNAVAILABLE", retry_after=1
+        f"the collection {name!r} was deleted at this moment", reason="DATABASE_UNAVAILABLE", retry_after=1
     )
 
 

@@ -36,7 +36,7 @@ _PARTS_AT_ONCE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A document that was stored."""
+    """A stored document."""
 
     document: Document
     behind: bool = False
@@ -47,28 +47,28 @@ class PostgresContent:
     """The bytes of documents."""
 
     def __init__(self, pool: Pool, storage: PostgresStorage, *, store_seconds: float) -> None:
-        """Takes the pool of the application's role, and how long a statement of a storing transaction may take."""
+        """Takes the pool of the application's role, and the statement timeout of a storing transaction."""
         self._pool = pool
         self._storage = storage
         self._store_seconds = store_seconds
 
     @repeated
     async def add(self, tenant: Tenant, content: NewContent, source: Source) -> Stored | None:
-        """Stores a document or a version of one with its bytes and its ingest job: all of it durably, or nothing.
+        """Durably stores a document or a version with its bytes and its ingest job, or nothing.
 
         Returns:
-            The document; None if `content.document_id` names one that the caller doesn't see.
+            The document; None if `content.document_id` is hidden from the caller or doesn't exist.
 
         Raises:
             PermissionDenied: The caller may not add documents, or not to this collection, or not change this one.
-            ResourceExhausted: Its owner or the organisation stores too much with it (reason `STORAGE_FULL`).
+            ResourceExhausted: It would exceed its owner's or the organisation's storage limit (reason `STORAGE_FULL`).
         """
         try:
             return await self._add(tenant, content, source)
         except psycopg.errors.UniqueViolation as exc:
             if not violates(exc, "versions_request"):
                 raise
-            # The same request at the same time, and the other one was faster.
+            # The same request ran concurrently, and the other one was faster.
             return await self._add(tenant, content, source)
 
     async def _add(self, tenant: Tenant, content: NewContent, source: Source) -> Stored | None:
@@ -99,7 +99,7 @@ class PostgresContent:
             return await _read_stored(connection, tenant, document_id, behind=behind)
 
     async def find_original(self, tenant: Tenant, document_id: int, version: int | None) -> Original | None:
-        """Returns a version's header; None for `version` means the live one, or else the latest."""
+        """Returns a version's header; None for `version` means the live one, else the latest."""
         async with tenant_transaction(self._pool, tenant) as connection:
             cursor = await connection.execute(
                 _SQL["find_original"],
@@ -112,7 +112,7 @@ class PostgresContent:
         """Yields a version's bytes, at most 1 MiB at a time. No connection is held while the caller is busy.
 
         Raises:
-            NotFound: The version was deleted on the way (reason `VERSION_NOT_FOUND`).
+            NotFound: The version was deleted meanwhile (reason `VERSION_NOT_FOUND`).
         """
         parts = -(-original.size_bytes // PART_BYTES)
         for first in range(0, parts, _PARTS_AT_ONCE):
@@ -121,7 +121,7 @@ class PostgresContent:
                 yield part
 
     async def find_text(self, tenant: Tenant, document_id: int, version: int | None) -> Original | None:
-        """Returns the header of the text that was found in a version, chosen as above.
+        """Returns the header of the text found in a version, chosen as above.
 
         Raises:
             FailedPrecondition: The version isn't ready (reason `WRONG_STATE`).
@@ -144,7 +144,7 @@ class PostgresContent:
         return Original(number, version_number, name, TEXT_TYPE, int(size), b"")
 
     async def read_text(self, tenant: Tenant, text: Original) -> AsyncIterator[bytes]:
-        """Yields that text in UTF-8, some 100,000 characters at a time, otherwise as `read`."""
+        """Yields that text in UTF-8, some 100,000 characters at a time, otherwise like `read`."""
         read = first = 0
         while read < text.size_bytes:
             values = {"document_id": text.document_id, "version": text.version, "first": first}
@@ -161,9 +161,9 @@ class PostgresContent:
                 yield part
 
     async def find_chunks(self, tenant: Tenant, text: Original, start: int, end: int) -> list[tuple[int, int, Place]]:
-        """Returns spans and places of the chunks, or their parts, that a span of a text is in.
+        """Returns spans and places of the chunks, or their parts, that a span of a text overlaps.
 
-        A span in no chunk is a heading's: the place is then that of the chunk that follows it.
+        A span outside all chunks is a heading's; its place is that of the following chunk.
         """
         values = {"document_id": text.document_id, "version": text.version, "char_start": start, "char_end": end}
         async with tenant_transaction(self._pool, tenant) as connection:
@@ -180,7 +180,7 @@ class PostgresContent:
         return parts
 
     async def read_span(self, tenant: Tenant, text: Original, start: int, end: int) -> tuple[int, str]:
-        """Returns a part of a text that holds a span, as far as the text does, and where that part starts."""
+        """Returns a part of a text that contains a span, as far as the text reaches, and the part's start."""
         values = {"document_id": text.document_id, "version": text.version, "char_start": start, "char_end": end}
         async with tenant_transaction(self._pool, tenant) as connection:
             cursor = await connection.execute(_SQL["read_span"], {"org_id": tenant.org_id, **values})
@@ -188,7 +188,7 @@ class PostgresContent:
         return (0, "") if row is None else (int(row[0]), str(row[1]))
 
     async def _read_parts(self, tenant: Tenant, original: Original, first: int, end: int) -> list[bytes]:
-        """Reads a few parts in a transaction of their own: a slow reader holds no connection."""
+        """Reads a few parts in a separate transaction, so that a slow reader holds no connection."""
         async with tenant_transaction(self._pool, tenant) as connection:
             cursor = await connection.execute(
                 _SQL["read_parts"],
@@ -208,7 +208,7 @@ class PostgresContent:
 
 
 def _placed_parts(row: Sequence[Any], start: int, end: int) -> list[tuple[int, int, Place]]:
-    """A chunk, or those of its parts that a span has something of."""
+    """A chunk, or those of its parts that a span overlaps."""
     first, last, place, places = row
     if not places or first >= end:
         return [(first, last, Place(**place))]
@@ -218,7 +218,7 @@ def _placed_parts(row: Sequence[Any], start: int, end: int) -> list[tuple[int, i
 
 
 def _rendered_rows(row: Sequence[Any], body: str, start: int, end: int) -> list[tuple[int, int, Place]]:
-    """Those of a chunk's rows that a span has something of, where only their lines are in the stored text (`body`)."""
+    """Those of a chunk's rows that a span overlaps, if only their lines are in the stored text (`body`)."""
     first, _, place, places = row
     line = Place(**place).start_line + body.count("\n", 0, max(0, start - first))
     last = line + body.count("\n", max(0, start - first), max(0, end - first - 1))
@@ -234,7 +234,7 @@ async def _read_stored(
 
 
 async def _made_before(connection: Connection, tenant: Tenant, content: NewContent) -> int | None:
-    """Returns the document that this request made already, within the last day."""
+    """Returns the document that this request already created within the last day."""
     values = {"org_id": tenant.org_id, "request_key": _request_key(tenant, content)}
     await connection.execute(_SQL["forget_request"], values)
     row = await (await connection.execute(_SQL["find_request"], values)).fetchone()
@@ -242,14 +242,14 @@ async def _made_before(connection: Connection, tenant: Tenant, content: NewConte
 
 
 def _request_key(tenant: Tenant, content: NewContent) -> str | None:
-    """A request's id as it is kept: one user's is never another's."""
+    """A request's id as stored, distinct per user."""
     if not content.request_id:
         return None
     return hashlib.sha256(f"{tenant.user_id} {content.request_id}".encode()).hexdigest()
 
 
 async def _make_version(connection: Connection, tenant: Tenant, content: NewContent) -> tuple[int, int] | None:
-    """Makes the document's row, or adds a version to it; returns both ids, or None if there is no such document."""
+    """Creates the document's row, or adds a version; returns both ids, or None if there is no such document."""
     collection_id = await hold_collection(connection, tenant, content.collection or None)
     values = rows.values_of(content) | {"org_id": tenant.org_id, "collection_id": collection_id}
     if content.document_id is None:

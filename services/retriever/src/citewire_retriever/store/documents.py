@@ -33,7 +33,7 @@ from citewire_retriever.store.storage import PostgresStorage
 _SQL: Final = rows.queries("documents")
 _CONTENT: Final = rows.queries("content")
 _DELETE_SECONDS: Final = 120.0
-"""A document of 100,000 chunks takes seconds to delete: each chunk's vector is found and removed."""
+"""A document of 100,000 chunks takes seconds to delete, as each chunk's vector must be found and removed."""
 
 
 _NAMED: Final = "t.subject = 'user:' || %(user)s"
@@ -46,24 +46,24 @@ _USERS: Final = UserTables(
         "collection_grants": _NAMED,
         "access_readers": _NAMED,
     },
-    left_out=frozenset({"document_values"}),  # how often each label stands in the documents themselves
+    left_out=frozenset({"document_values"}),  # counts of labels, derived from the documents
 )
 
 _AT_ONCE: Final = 50
-"""Documents of an erasure that one transaction deletes."""
+"""Documents that one transaction of an erasure deletes."""
 
 
 class PostgresDocuments:
-    """Documents as they are."""
+    """Documents' metadata and state."""
 
     def __init__(self, pool: Pool, storage: PostgresStorage, *, store_seconds: float) -> None:
-        """Takes the pool of the application's role, and how long copying a version's bytes may take."""
+        """Takes the pool of the application's role, and the timeout for copying a version's bytes."""
         self._pool = pool
         self._storage = storage
         self._store_seconds = store_seconds
 
     async def get(self, tenant: Tenant, document_id: int) -> WatchDocumentResponse | None:
-        """Returns a document and how far its latest version is; None if the tenant has no such one."""
+        """Returns a document and its latest version's progress; None if the tenant has no such document."""
         async with tenant_transaction(self._pool, tenant) as connection:
             return await read_document(connection, tenant, document_id)
 
@@ -80,11 +80,11 @@ class PostgresDocuments:
 
     @repeated
     async def update(self, tenant: Tenant, document_id: int, changes: Changes) -> WatchDocumentResponse | None:
-        """Changes a document; a new title makes a new version of what has been ingested. None: no such document.
+        """Changes a document; a new title creates a new version of ingested content. None: no such document.
 
         Raises:
-            PermissionDenied: The caller may not change it, or not write to the collection, or wouldn't see it any more.
-            ResourceExhausted: There is no room for that version's copy (reason `STORAGE_FULL`).
+            PermissionDenied: The caller may not change it or write to the collection, or would no longer see it.
+            ResourceExhausted: The version's copy would exceed the storage limit (reason `STORAGE_FULL`).
         """
         key: dict[str, Any] = {"org_id": tenant.org_id, "document_id": document_id}
         async with tenant_transaction(self._pool, tenant, statement_seconds=self._store_seconds) as connection:
@@ -114,7 +114,7 @@ class PostgresDocuments:
                 await queue_enrichment(connection, tenant.org_id, document_id)
             if changes.file_name is not None:
                 await connection.execute(_SQL["rename_versions"], {**key, "file_name": changes.file_name})
-            # Chunks are embedded with the title. What is still waiting, or has failed, will be or may be as it is.
+            # Chunks are embedded with the title. Waiting or failed versions need no copy.
             if written is not None and written[0] != title and status in ("processing", "ready"):
                 await _ingest_again(connection, tenant, key, latest_version)
                 await self._storage.settle(connection, tenant, document_id, size_bytes)
@@ -123,7 +123,7 @@ class PostgresDocuments:
 
     @repeated
     async def delete(self, tenant: Tenant, document_id: int) -> bool:
-        """Deletes a document with all that belongs to it; False if there was none.
+        """Deletes a document with everything that belongs to it; False if there was none.
 
         Raises:
             PermissionDenied: The caller may not change it.
@@ -135,23 +135,23 @@ class PostgresDocuments:
             return await delete_documents(connection, _SQL["delete_document"], key) == 1
 
     async def erased(self, tenant: Tenant, forget: Sequence[int], after: int) -> list[ErasedDocument]:
-        """Forgets that some documents were deleted, and returns the next of the others, by id.
+        """Forgets some documents' deletions, and returns the next deleted ones, by id.
 
-        With the first page go accesses that no document has any more: who asks does so for each organisation, hourly.
+        The first page also removes accesses without documents, as callers ask hourly for each organisation.
         """
         values = {"org_id": tenant.org_id, "forget": list(forget), "after": after, "limit": MAX_ERASED}
         async with tenant_transaction(self._pool, tenant) as connection:
             if forget:
                 await connection.execute(_SQL["forget_erased"], values)
             read = await (await connection.execute(_SQL["erased_documents"], values)).fetchall()
-            if not forget and not after:  # last: what the owner has written its callers may not read before the commit
+            if not forget and not after:  # last: what the owner's function wrote can't be read before the commit
                 await connection.execute(_SQL["sweep_accesses"])
         return [ErasedDocument(document_id=document_id, age=age) for document_id, age in read]
 
     async def erase_owner(self, tenant: Tenant, user_id: str, successor: str, name: str) -> tuple[int, bool]:
-        """Deletes some of a user's documents, or gives them to the successor; with "" deletes some of everybody's.
+        """Deletes some of a user's documents, or transfers them to the successor; with "" deletes some of everybody's.
 
-        Returns how many, and whether that was all; what else names the user, or is the organisation's, goes then.
+        Returns how many, and whether that was all; in that case other data of the user or organisation is deleted too.
         """
         values = {"org_id": tenant.org_id, "user_id": user_id, "successor": successor, "name": name, "most": _AT_ONCE}
         async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
@@ -160,14 +160,14 @@ class PostgresDocuments:
             else:
                 count = await delete_documents(connection, _SQL["delete_owned"], values)
         done = count < _AT_ONCE
-        if done:  # who is stopped before it asks again, and finds no more documents
+        if done:  # here, in case the caller stops before asking again
             async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
                 await connection.execute(_SQL["forget_user" if user_id else "forget_organisation"], values)
         return count, done
 
     @repeated
     async def erase_old(self, tenant: Tenant, days: int, *, expired: bool) -> tuple[int, bool]:
-        """Deletes some documents whose last version, or the end of whose validity, is older.
+        """Deletes some documents with an older last version, or an older end of validity.
 
         Returns how many, and whether that was all.
         """
@@ -182,7 +182,7 @@ class PostgresDocuments:
 
     @repeated
     async def retry(self, tenant: Tenant, document_id: int) -> WatchDocumentResponse | None:
-        """Queues the latest version again, or the enrichment of the live one. None: no such document.
+        """Requeues the latest version, or the enrichment of the live one. None: no such document.
 
         Raises:
             FailedPrecondition: Neither has failed (reason `WRONG_STATE`).
@@ -210,7 +210,7 @@ class PostgresDocuments:
 
 
 async def read_document(connection: Connection, tenant: Tenant, document_id: int) -> WatchDocumentResponse | None:
-    """Returns a document and how far its latest version is, inside the tenant's transaction."""
+    """Returns a document and its latest version's progress, within the tenant's transaction."""
     values = {"org_id": tenant.org_id, "document_id": document_id}
     row = next(iter(await _select(connection, "one_document", values)), None)
     return None if row is None else rows.document_progress(row)
@@ -219,7 +219,7 @@ async def read_document(connection: Connection, tenant: Tenant, document_id: int
 async def _select(
     connection: Connection, which: str, values: Mapping[str, Any], **blanks: sql.Composable
 ) -> list[dict[str, Any]]:
-    """Reads documents with their latest version; where the queue isn't beside them, its states by a second query."""
+    """Reads documents with their latest version; if the queue is on another node, its states by a second query."""
     spread = is_spread(connection)
     statement = sql.SQL(_SQL["select_document"] + "\n" + _SQL[which]).format(
         enrichment_state=sql.SQL("NULL::text" if spread else "e.state"),
@@ -237,7 +237,7 @@ async def _select(
 
 
 async def lock_document(connection: Connection, key: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Keeps other writers of a document waiting.
+    """Locks a document against other writers.
 
     Returns:
         Its title, latest version, that one's status, the live version, and the latest one's bytes; None: there is no
@@ -252,7 +252,7 @@ async def lock_document(connection: Connection, key: Mapping[str, Any]) -> tuple
 
 
 async def _is_changeable(connection: Connection, key: Mapping[str, Any]) -> bool:
-    """Returns whether there is a document that the caller sees.
+    """Returns whether there is such a document visible to the caller.
 
     Raises:
         PermissionDenied: There is, and the caller may not change it.
@@ -264,12 +264,12 @@ async def _is_changeable(connection: Connection, key: Mapping[str, Any]) -> bool
 
 
 async def intern_access(connection: Connection, access: Mapping[str, Any], readers: Sequence[str] | None) -> int | None:
-    """Returns the access that a document is to have, made if there is none; None: it has no readers of its own.
+    """Returns a document's future access, creating it if needed; None if it has no readers of its own.
 
     Args:
-        connection: In the transaction that will write it.
+        connection: In the transaction that will write the document.
         access: `org_id`, `collection_id`; and `document_id` and `set_collection` of a document that exists.
-        readers: None: those that it has.
+        readers: None for its present ones.
     """
     if access.get("document_id") is None and not readers:
         return None
@@ -282,10 +282,10 @@ async def intern_access(connection: Connection, access: Mapping[str, Any], reade
 async def write_document(
     connection: Connection, statement: LiteralString, values: Mapping[str, Any]
 ) -> tuple[Any, ...] | None:
-    """Writes a document's row, and returns what the statement returns of it.
+    """Writes a document's row, and returns the statement's result.
 
     Raises:
-        PermissionDenied: The caller may not, or wouldn't see the document any more.
+        PermissionDenied: The caller may not, or would no longer see the document.
         InvalidArgument: Its validity would end before it begins.
     """
     try:
@@ -302,7 +302,7 @@ async def write_document(
 
 
 def violates(error: psycopg.Error, constraint: str) -> bool:
-    """Whether that is what was violated: of a shard only the message says it, perhaps with the shard's number."""
+    """Whether this constraint was violated; for a shard only the message says so, perhaps with the shard's number."""
     if error.diag.constraint_name is not None:
         return error.diag.constraint_name == constraint
     return re.search(rf'"{constraint}(_\d+)?"', error.diag.message_primary or "") is not None

@@ -19,9 +19,9 @@ VISIBLE: Final = Resolved(
     "CASE WHEN EXISTS (SELECT FROM corpus.restrictions) THEN corpus.visible_setting() ELSE 'all' END",
     on_nodes="corpus.visible_setting()",
 )
-"""What a transaction's caller may see, for pools of the retriever: without it, policies find that out for each row.
+"""Caches what a transaction's caller may see, for the retriever's pools, as policies would otherwise check every row.
 
-The table shows the organisation's row alone: it is asked after the tenant has been set.
+It must run after the tenant has been set, as the table only shows the organisation's row.
 """
 _VISIBLE: Final = rows.queries("search")["visible"]
 _FALSE: Final = sql.SQL("false")
@@ -39,11 +39,11 @@ _TEXT: Final[dict[str, sql.SQL]] = {
     "owner": sql.SQL("d.owner"),
 }
 _TIME: Final[dict[str, sql.SQL]] = {field: sql.SQL(f"d.{field}") for field in TIME_FIELDS}
-# A bound that is NULL is never passed. One CASE, which the planner doesn't look into: of two ORs it would expect a
-# ninth of the rows, and read them another way.
+# A NULL bound is never exceeded. A CASE is opaque to the planner: for two ORs it would expect a ninth of the rows and
+# choose another plan.
 _VALID: Final = "CASE WHEN d.valid_from > {0} OR d.valid_until <= {0} THEN false ELSE true END"
 WHOLE: Final = sql.SQL(_VALID).format(sql.SQL("now()"))
-"""The condition that a document is in the scope of a search that nothing narrows."""
+"""The condition for a document in the scope of an unfiltered search."""
 _COMPARE: Final[dict[str, sql.SQL]] = {
     "eq": sql.SQL("="),
     "ne": sql.SQL("="),
@@ -61,14 +61,14 @@ class Parameters:
         self.values: dict[str, object] = {}
 
     def add(self, value: object) -> sql.Placeholder:
-        """Takes a value in, and returns what stands for it."""
+        """Adds a value, and returns its placeholder."""
         name = f"p{len(self.values)}"
         self.values[name] = value
         return sql.Placeholder(name)
 
 
 def scope_condition(scope: Scope, user_id: str, parameters: Parameters) -> sql.Composable:
-    """Returns the condition that a document is in the scope, the organisation and liveness aside."""
+    """Returns the condition for a document in the scope, apart from organisation and liveness."""
     parts = [valid_condition(scope.validity, parameters)]
     if scope.own:
         parts.append(_format("d.owner = {}", parameters.add(user_id)))
@@ -99,15 +99,15 @@ def valid_condition(validity: Validity, parameters: Parameters) -> sql.Composabl
 
 
 def only_visible(scope: sql.Composable, *, hidden: bool) -> sql.Composable:
-    """Returns a scope's condition for a scan: where part of the library is hidden from the caller, it asks an index.
+    """Returns a scope's condition for a scan, which uses an index if part of the library is hidden from the caller.
 
-    The policy on documents decides what may be seen; this only spares the scan what that would drop.
+    The policy on documents decides what is visible; this only saves the scan from reading what it would drop.
     """
     return _format("{} AND {}", scope, sql.SQL(_VISIBLE)) if hidden else scope
 
 
 def filter_condition(node: Filter, parameters: Parameters) -> sql.Composable:
-    """Returns the condition that a document satisfies the filter."""
+    """Returns the condition for a document that satisfies the filter."""
     if isinstance(node, All):
         return _joined(sql.SQL(" AND "), node.members, _TRUE, parameters)
     if isinstance(node, AnyOf):
@@ -165,7 +165,7 @@ def _time(field: sql.SQL, node: Comparison, parameters: Parameters) -> sql.Compo
 def _tags(node: Comparison, parameters: Parameters) -> sql.Composable:
     if node.op == "exists":
         return _exists(sql.SQL("cardinality(d.tags) > 0"), node)
-    # A list is no text: only contains can hold.
+    # A list isn't a text: only contains can be true.
     if node.op == "contains" and isinstance(node.values[0], str):
         return _format("{}::text = ANY(d.tags)", parameters.add(node.values[0]))
     return _FALSE
@@ -176,7 +176,7 @@ def _id(node: Comparison, parameters: Parameters) -> sql.Composable:
         return _exists(_TRUE, node)
     numbers = [float(value) for value in node.values if not isinstance(value, str | bool)]
     if node.op in ("eq", "ne", "in"):
-        # As integers, so that the primary key finds them; a fraction is no id.
+        # As integers, so that the primary key is used; a fraction isn't an id.
         whole = [int(number) for number in numbers if number.is_integer() and abs(number) < 2**63]
         return _format("d.document_id = ANY({}::bigint[])", parameters.add(whole))
     if not numbers or node.op == "contains":

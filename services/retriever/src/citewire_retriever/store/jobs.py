@@ -16,17 +16,17 @@ _SPREAD: Final = rows.queries("jobs")
 
 _RECENT_JOBS: Final = 5
 _RECENT_SECONDS: Final = 10.0
-"""More than so many jobs of a user in such a time are a bulk: nobody waits for each of them."""
+"""More jobs of a user in this time count as a bulk, as nobody waits for each of them."""
 
 _MANY_JOBS: Final = 32
-"""With so many waiting, no worker waits for an organisation's next upload."""
+"""With this many waiting, workers don't wait for an organisation's next upload."""
 
 
 async def queue_ingest(connection: Connection, tenant: Tenant, document_id: int, version: int) -> bool:
-    """Queues ingest of a version, in the transaction that made it; the running trace goes on in the worker.
+    """Queues ingest of a version in the transaction that created it; the current trace continues in the worker.
 
     Returns:
-        Whether the organisation stores more than is ingested: the job is part of a bulk, and many wait before it.
+        Whether the organisation stores more than is ingested: the job is part of a bulk, with many waiting before it.
     """
     carrier: dict[str, str] = {}
     inject(carrier)
@@ -52,19 +52,19 @@ async def queue_ingest(connection: Connection, tenant: Tenant, document_id: int,
 
 
 async def tell_watchers(connection: Connection, org_id: str, document_ids: Sequence[int]) -> None:
-    """Tells who watches these documents, with the commit, as triggers do where the database isn't spread."""
+    """Notifies these documents' watchers at the commit, as triggers do if the database isn't distributed."""
     if document_ids and is_spread(connection):
         await connection.execute(_SPREAD["tell"], {"org_id": org_id, "document_ids": list(document_ids)})
 
 
 async def check_backfill(connection: Connection, org_id: str) -> None:
-    """Has an organisation looked through at once where the database is spread over nodes; elsewhere triggers do it."""
+    """Has an organisation checked at once if the database is distributed over nodes; otherwise triggers do it."""
     if is_spread(connection):
         await connection.execute(_SPREAD["check_backfill"], {"org_id": org_id})
 
 
 async def queue_enrichment(connection: Connection, org_id: str, document_id: int) -> None:
-    """Queues a live version that its collection wants enriched, as a trigger does where the database isn't spread."""
+    """Queues a live version for its collection's enrichment, as a trigger does if the database isn't distributed."""
     if not is_spread(connection):
         return
     values: dict[str, Any] = {"org_id": org_id, "document_id": document_id}
@@ -75,12 +75,12 @@ async def queue_enrichment(connection: Connection, org_id: str, document_id: int
 
 
 async def change_documents(connection: Connection, statement: LiteralString, values: Mapping[str, Any]) -> int:
-    """Changes documents of `org_id` by a statement that says nothing of them, and tells watchers; returns how many."""
+    """Changes documents of `org_id` by a statement, and notifies watchers; returns how many."""
     return await _change(connection, statement, values, delete_jobs=False)
 
 
 async def delete_documents(connection: Connection, statement: LiteralString, values: Mapping[str, Any]) -> int:
-    """Deletes documents with their jobs, which no key reaches where the database is spread; returns how many."""
+    """Deletes documents with their jobs, as foreign keys don't work in a distributed database; returns how many."""
     return await _change(connection, statement, values, delete_jobs=True)
 
 

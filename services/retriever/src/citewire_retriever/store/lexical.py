@@ -16,8 +16,8 @@ from citewire_retriever.store.filter_sql import WHOLE, Parameters, only_visible,
 _SQL: Final = rows.queries("lexical")
 
 PROBED_CHUNKS: Final = 600
-"""Terms are probed, the rarest first, until so many chunks hold them. Measured between 300 and 2,000, on 38,500 chunks;
-it only decides about speed."""
+"""Terms are probed, the rarest first, until this many chunks contain them. Measured between 300 and 2,000, on 38,500
+chunks; it only affects speed."""
 
 
 def lexical_statement(
@@ -31,20 +31,20 @@ def lexical_statement(
     by_terms: bool = False,
     hidden: bool = False,
 ) -> tuple[sql.Composed | bytes, dict[str, Any]]:
-    """Returns the statement, and its values; rows have the shape's columns, then score and distance (or NULL).
+    """Returns the statement and its values; rows have the shape's columns, then score and distance (or NULL).
 
-    Rarity is that of the collection if the scope names one, else that of the organisation, what is hidden from the
-    caller left out; other conditions don't change it.
+    Rarity is measured in the collection if the scope names one, else in the organisation, without what is hidden from
+    the caller; other conditions don't affect it.
 
     Args:
         tenant: Who asks.
-        query: What is searched.
-        table: The vectors' table, to give the distance too.
-        vector: The question's, with `table`.
+        query: The search.
+        table: The vectors' table, to return the distance too.
+        vector: The question's vector, with `table`.
         depth: How many results.
         shape: What is read of each chunk.
-        by_terms: Whether candidates are found by their terms, instead of scanning the scope. It finds the same.
-        hidden: Whether part of the library is hidden from the caller: a scan then reads only what isn't.
+        by_terms: Whether candidates are found by their terms rather than by scanning the scope, with equal results.
+        hidden: Whether part of the library is hidden from the caller; a scan then skips it.
     """
     asked = count_question(query.text)
     values: dict[str, Any] = {
@@ -69,7 +69,7 @@ def lexical_statement(
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What statements differ in, besides their scope."""
+    """The ways in which statements differ, apart from their scope."""
 
     table: str | None
     shape: rows.Shape
@@ -80,7 +80,7 @@ class _Kind:
 
 @lru_cache(maxsize=256)
 def _unscoped(kind: _Kind) -> bytes:
-    """A statement over a whole organisation: there are only a few, and putting them together takes time."""
+    """A statement over a whole organisation, cached, as there are only a few and composing them takes time."""
     return _compose(kind, WHOLE, "all_counted").as_bytes()
 
 

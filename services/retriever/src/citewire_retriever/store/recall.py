@@ -1,4 +1,4 @@
-"""How much of what an exact search finds the graph finds, for one search, in Postgres."""
+"""Measures the graph's recall against an exact search, for one search, in Postgres."""
 
 from typing import Any, Final
 
@@ -17,26 +17,26 @@ from citewire_retriever.tuning import SearchTuning
 _SQL: Final = rows.queries("recall")
 _SEARCH: Final = rows.queries("search")
 _FIRST: Final = 10
-"""Recall is that of the first ten, or of all if fewer were asked for."""
+"""Recall is measured for the first ten results, or all if fewer were requested."""
 
 
 class PostgresRecall:
-    """Repeats searches both ways, in one statement: both see the same snapshot.
+    """Repeats searches both ways in one statement, so that both see the same snapshot.
 
-    So it doesn't matter what was written since the search was answered, nor what is written meanwhile: the recall is
-    that of the graph as it is now, for the same question, scope and effort.
+    Writes since the original search, or during this one, don't matter: the result is the present graph's recall for
+    the same question, scope and effort.
     """
 
     def __init__(self, pool: Pool, tuning: SearchTuning, *, seconds: float) -> None:
-        """Takes a pool of its own, so that searches never wait for it, and the longest that a statement may take."""
+        """Takes a separate pool, so that searches never wait for it, and the statement timeout."""
         self._pool = pool
         self._tuning = tuning
         self._seconds = seconds
 
     async def measure(self, sample: Sample) -> float | None:
-        """Returns the share of the nearest that the graph finds; None if it finds too little to be the answer.
+        """Returns the share of the nearest chunks that the graph finds; None if it finds too few to be the answer.
 
-        What is as near as the last of the nearest counts as one of them. Raises as `tenant_transaction`.
+        Chunks as near as the last of the nearest count too. Raises as `tenant_transaction`.
         """
         query = sample.query
         parameters = Parameters()

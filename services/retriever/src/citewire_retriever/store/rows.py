@@ -1,4 +1,4 @@
-"""The queries in `sql/`, and what they return as messages."""
+"""The queries in `sql/`, and their results as messages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -49,7 +49,7 @@ def document_progress(row: dict[str, Any]) -> WatchDocumentResponse:
 
 
 def _enrichment(row: dict[str, Any]) -> Enrichment | None:
-    """Takes a document's enrichment out of its row; None if there is none and there won't be."""
+    """Removes a document's enrichment from its row and returns it; None if there is none and won't be."""
     names = ("enrichment_state", "enriched_fields", "enriched_by", "enrichment_code", "enrichment_message")
     job, fields, source, code, message = (row.pop(name) for name in names)
     if job is None and not fields:
@@ -64,7 +64,7 @@ def _enrichment(row: dict[str, Any]) -> Enrichment | None:
 
 
 def values_of(record: NewContent | Changes) -> dict[str, Any]:
-    """Returns the fields by their names, as statements take them."""
+    """Returns the fields by name, as parameters of statements."""
     values = {field.name: getattr(record, field.name) for field in fields(record)}
     lists = {name: list(cast("tuple[Any, ...]", value)) for name, value in values.items() if isinstance(value, tuple)}
     return values | lists
@@ -73,7 +73,7 @@ def values_of(record: NewContent | Changes) -> dict[str, Any]:
 def chunk(row: Sequence[Any]) -> Chunk:
     """Reads the columns of `chunk_columns`, which come first in a row.
 
-    By position: a row factory that makes dictionaries costs another 1.5 µs for each of a search's chunks.
+    By position, as a dictionary row factory costs another 1.5 µs per chunk.
     """
     title, file_name, section, metadata = row[11], row[12], row[7], row[17]
     name = file_name or title
@@ -107,7 +107,7 @@ def chunk(row: Sequence[Any]) -> Chunk:
 
 
 def _places(parts: Sequence[tuple[int, dict[str, Any]]]) -> list[TextPlace]:
-    """The places of a chunk's parts, without the boxes that lines of recognised text have: LocateSpan gives these."""
+    """The places of a chunk's parts, without the boxes of recognised lines, which LocateSpan returns."""
     results: list[TextPlace] = []
     for start, values in parts:
         place = Place(**{name: value for name, value in values.items() if name != "boxes"})
@@ -117,13 +117,13 @@ def _places(parts: Sequence[tuple[int, dict[str, Any]]]) -> list[TextPlace]:
 
 
 def _label(metadata: Mapping[str, Any], key: str) -> str:
-    """A member of the metadata where it is a text; it may be anything."""
+    """A member of the metadata if it is a text, as it may be anything."""
     value = metadata.get(key)
     return value if isinstance(value, str) else ""
 
 
 def calibration(row: Sequence[Any]) -> Calibration | None:
-    """Reads when it was measured, the thresholds and the weight; None where nothing is stored."""
+    """Reads the measuring time, the thresholds and the weight; None if nothing is stored."""
     if row[0] is None:
         return None
     return Calibration(
@@ -142,16 +142,16 @@ class Shape:
     columns: LiteralString
     """In SQL."""
     sources: LiteralString
-    """The joins that they need, to rows n with a chunk_id."""
+    """The joins that the columns need, to rows n with a chunk_id."""
     count: int
-    """How many they are; what a query adds comes after them."""
+    """Number of these columns; those added by a query follow."""
     whole: bool
-    """Whether they are all of a chunk, or its key alone."""
+    """Whether they contain the whole chunk or only its key."""
 
     def read(
         self, row: Sequence[Any], distance: float | None, lexical_score: float | None = None, *, recent: bool = False
     ) -> Candidate:
-        """Reads a row, with the distance and the score that the query added."""
+        """Reads a row, with the distance and score added by the query."""
         score = None if distance is None else min(1.0, max(0.0, 1.0 - distance))
         if not self.whole:
             return Candidate(row[0], row[1], row[2], score, recent, lexical_score, chars_per_token=row[3])

@@ -1,6 +1,6 @@
-"""Measures, for a share of the searches that went through the graph, what the graph missed: beside the answers.
+"""Measures in the background what the graph missed, for a share of the searches through it.
 
-Nothing here is waited for by a search. What there is no room for is dropped and counted.
+No search waits for it. Samples beyond its capacity are dropped and counted.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """The settings of sampling; `RetrieverSettings` says what they mean."""
+    """The settings of sampling, explained in `RetrieverSettings`."""
 
     rate: float = 0.01
     at_once: int = 1
@@ -38,24 +38,24 @@ class Sample:
     tenant: Tenant
     query: SearchQuery
     table: str
-    """Where its space's vectors are."""
+    """The table of its space's vectors."""
     way: IndexSearch
 
 
 Measure = Callable[[Sample], Awaitable[float | None]]
-"""Gives the recall of a search, 0–1; None if it wouldn't go through the graph any more."""
+"""Measures the recall of a search, 0–1; None if it would no longer go through the graph."""
 
 
 class RecallSampler:
     """Draws, queues and measures; works while `running`."""
 
     def __init__(self, measure: Measure, sampling: Sampling, chance: Callable[[], float] = random.random) -> None:
-        """Takes what measures one search.
+        """Creates the sampler.
 
         Args:
-            measure: Looks at the database; may raise `CitewireError`.
+            measure: Measures one search in the database; may raise `CitewireError`.
             sampling: The settings.
-            chance: Gives numbers from 0 to 1, 1 excluded.
+            chance: Returns random numbers in [0, 1).
         """
         self._measure = measure
         self._sampling = sampling
@@ -63,7 +63,7 @@ class RecallSampler:
         self._queue: asyncio.Queue[Sample] = asyncio.Queue(sampling.waiting)
 
     def offer(self, sample: Sample) -> None:
-        """Takes a search in if it is drawn and there is room. Returns at once, and never fails."""
+        """Queues a search if it is sampled and there is room. Returns at once, and never fails."""
         if self._chance() >= self._sampling.rate:
             return
         try:
@@ -73,7 +73,7 @@ class RecallSampler:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None, None]:
-        """Measures in the background. At the end, what is being measured is cancelled and what waits is dropped."""
+        """Measures in the background. At the end, running measurements are cancelled and waiting ones dropped."""
         workers = [
             asyncio.create_task(self._work(), name=f"recall-sampling-{number}")
             for number in range(self._sampling.at_once)
@@ -100,7 +100,7 @@ class RecallSampler:
 
     async def _take(self, sample: Sample) -> None:
         try:
-            # The statement has a limit of its own; this one also holds for a connection that doesn't come.
+            # The statement has its own limit; this one also covers waiting for a connection.
             async with asyncio.timeout(2 * self._sampling.seconds):
                 recall = await self._measure(sample)
         except (CitewireError, TimeoutError) as exc:

@@ -1,4 +1,4 @@
-"""Search in Postgres with pgvector: by vectors, by words, by both; what is compared comes in one round trip."""
+"""Search in Postgres with pgvector: by vectors, by words, or by both, in one round trip."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,7 +44,7 @@ _SQL: Final = rows.queries("search")
 _CHUNK_COLUMNS: Final = sql.SQL(_SQL["chunk_columns"])
 _MAX_ENTRIES: Final = 10_000
 _MOST_VALUES: Final = 1000
-"""Labels that one question is compared with, and as many collections."""
+"""Most labels, and as many collections, that a question is compared with."""
 
 
 class PostgresSearch:
@@ -57,23 +57,23 @@ class PostgresSearch:
 
         Args:
             pool: The pool.
-            tuning: Which ways searches go.
+            tuning: Settings for choosing between graph and scan.
             sampler: Measures the recall of a share of the searches.
-            health: A pool for `ping` alone, so that many slow searches don't look like a database that is away.
+            health: A pool only for `ping`, so that many slow searches don't look like an unreachable database.
         """
         self._pool = pool
         self._health = health or pool
         self._tuning = tuning
         self._sampler = sampler
         self._sizes = TTLCache[tuple[_Caller, str], Sizes](_MAX_ENTRIES, tuning.statistics_seconds)
-        """Counts by caller and table, so that a search needn't count before it starts."""
+        """Counts by caller and table, so that searches needn't count first."""
         self.topics = PostgresTopics(pool, tuning)
-        """What searches are judged by."""
+        """The data for judging searches."""
         # A registered space's table never changes.
         self._tables: dict[Space, str] = {}
 
     async def search(self, tenant: Tenant, query: SearchQuery, select: SelectChunks = select_nothing) -> SearchSnapshot:
-        """Searches by vector, words or both, `top_k` each; the query's vector has been checked.
+        """Searches by vector, words or both, `top_k` each; the query's vector must be valid.
 
         Args:
             tenant: Who searches.
@@ -83,16 +83,16 @@ class PostgresSearch:
         if query.space is None or query.mode == "lexical":
             return await self._search_words(tenant, query, select)
         snapshot = await self._search(tenant, query, query.space, select, by_scan=query.exact)
-        # The graph gave up among rows that are out of scope, or there are no more: only a scan can tell. It is a search
-        # of its own, so that all that it finds is of one snapshot.
+        # Either the graph gave up among rows out of scope, or there are no more: only a scan can tell. It is a separate
+        # search, so that all results come from one snapshot.
         return snapshot or cast("SearchSnapshot", await self._search(tenant, query, query.space, select, by_scan=True))
 
     async def _search(
         self, tenant: Tenant, query: SearchQuery, space: Space, select: SelectChunks, *, by_scan: bool
     ) -> SearchSnapshot | None:
-        """Searches in one round trip, but for sizes that aren't known, and for the chosen ones of a hybrid search.
+        """Searches in one round trip, except for unknown sizes and for reading a hybrid search's selection.
 
-        None if the graph gives too little.
+        None if the graph finds too little.
         """
         async with tenant_batch(self._pool, tenant, plan_once=not query.scope.narrowed) as batch:
             if space not in self._tables:
@@ -105,11 +105,11 @@ class PostgresSearch:
             search = SearchStatements(batch.connection, tenant, query, self._tables[space], self._tuning)
             shape = search.shape
             way, sizes = await self._choose(search, by_scan=by_scan)
-            # What is found counts only if it turns out that the space is served. The words come before the settings,
-            # which are made for the ranking alone.
+            # Results count only if the space turns out to be served. The lexical leg precedes the settings, which are
+            # only meant for the ranking.
             by_terms = not query.exact and sizes.chunks > self._tuning.lexical_scan_chunks
             words = await search.ask_words(by_terms=by_terms, hidden=sizes.hidden)
-            # One plan fits all walks, and all scans of little: of a small organisation, or of what its caller may see.
+            # One plan fits all walks, and all small scans, of a small organisation or of a caller's visible part.
             once = not query.scope.narrowed and (way is not None or not by_scan)
             serving = await search.prepare(way, once=once)
             unknown = await ask_unknown(batch.connection, tenant, query.scope)
@@ -153,7 +153,7 @@ class PostgresSearch:
             return replace(snapshot, chunks=await _read_last(batch, tenant, ids))
 
     async def count(self, tenant: Tenant, scope: Scope, budget: int, *, list_items: bool = False) -> ScopeSnapshot:
-        """Counts what the scope holds, and how many of its most recent items fit a budget in tokens."""
+        """Counts the scope's content, and how many of its most recent items fit a token budget."""
         parameters = Parameters()
         condition = scope_condition(scope, tenant.user_id, parameters)
         async with tenant_transaction(self._pool, tenant, snapshot=True) as connection:
@@ -196,7 +196,7 @@ class PostgresSearch:
             )
 
     async def read_items(self, tenant: Tenant, items: Sequence[ItemVersion]) -> dict[int, list[Chunk]]:
-        """Returns the items' chunks in order, by document; a document that was deleted meanwhile has none."""
+        """Returns the items' chunks in order, by document; a document deleted meanwhile has none."""
         statement = sql.SQL(_SQL["item_chunks"]).format(chunk_columns=_CHUNK_COLUMNS)
         values = {
             "org_id": tenant.org_id,
@@ -210,19 +210,19 @@ class PostgresSearch:
         return read
 
     async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> dict[int, Chunk]:
-        """Returns those of the chunks that exist, by id; chunks of superseded versions too, while they are kept."""
+        """Returns the existing chunks by id, including those of superseded versions while they are kept."""
         async with tenant_batch(self._pool, tenant, plan_once=True) as batch:
             return await _read_last(batch, tenant, chunk_ids)
 
     async def existing_documents(self, tenant: Tenant, document_ids: Sequence[int]) -> set[int]:
-        """Returns those of the documents that exist and that the tenant sees."""
+        """Returns the documents that exist and are visible to the tenant."""
         values = {"org_id": tenant.org_id, "document_ids": list(document_ids)}
         async with tenant_transaction(self._pool, tenant) as connection:
             read = await (await connection.execute(_SQL["existing_documents"], values)).fetchall()
         return {document_id for (document_id,) in read}
 
     async def vectors(self, tenant: Tenant, space: Space, chunk_ids: Sequence[int]) -> dict[int, NDArray[np.float32]]:
-        """Returns the vectors, by id, of those of the chunks that have one; the space has been searched before."""
+        """Returns the chunks' vectors by id, where they have one; the space has been searched before."""
         statement = sql.SQL(_SQL["get_vectors"]).format(vectors=sql.Identifier("corpus", self._tables[space]))
         values = {"org_id": tenant.org_id, "chunk_ids": list(chunk_ids)}
         async with tenant_transaction(self._pool, tenant) as connection:
@@ -230,14 +230,14 @@ class PostgresSearch:
         return {chunk_id: np.asarray(vector, np.float32) for chunk_id, vector in read}
 
     async def values(self, tenant: Tenant, scope: Scope, initials: Sequence[str]) -> list[tuple[str, str]]:
-        """Returns the library's labels that begin so; of very many the commonest.
+        """Returns the library's labels with these initials; only the commonest of very many.
 
         A label is a field (`type`, `entity_type`, `category`, `tags`, `collection`) and its value.
 
         Args:
             tenant: Whose library.
-            scope: Whether only the user's own documents count; its other conditions aren't looked at.
-            initials: Beginnings as `corpus.initials` makes them.
+            scope: Whether only the user's own documents count; other conditions are ignored.
+            initials: Initials as returned by `corpus.initials`.
         """
         values = {
             "org_id": tenant.org_id,
@@ -250,7 +250,7 @@ class PostgresSearch:
             return [(field, value) for field, value in await fetch(connection, _SQL["matching_values"], values)]
 
     async def ping(self) -> None:
-        """Raises a `CitewireError` if the database can't serve: it is away, or its schema is missing."""
+        """Raises a `CitewireError` if the database is unreachable or its schema is missing."""
         async with transaction(self._health, statement_seconds=2.0) as connection:
             try:
                 await connection.execute(_SQL["ping"])
@@ -262,14 +262,14 @@ class PostgresSearch:
                 ) from exc
 
     async def _choose(self, search: SearchStatements, *, by_scan: bool) -> tuple[IndexSearch | None, Sizes]:
-        """Chooses between graph and scan, by counts that may be a little old: results don't depend on them."""
+        """Chooses between graph and scan by counts that may be slightly old, as results don't depend on them."""
         query = search.query
         key = (_caller(search.tenant), search.table)
         sizes = self._sizes.get(key)
         if sizes is None:
             sizes = await search.visible_size()
             self._sizes[key] = sizes
-        # A search that scans anyway is counted for its words alone.
+        # A search that scans anyway only needs counts for its words.
         if query.scope.narrowed and not (by_scan and (query.exact or query.mode == "dense")):
             documents, chunks = await scope_size(search.connection, search.tenant, query.scope)
             sizes = replace(sizes, documents=documents, chunks=chunks, narrowed=True)
@@ -277,7 +277,7 @@ class PostgresSearch:
         return None if by_scan else way, sizes
 
     async def _search_words(self, tenant: Tenant, query: SearchQuery, select: SelectChunks) -> SearchSnapshot:
-        """Searches by words; with a vector, what is found is compared with it."""
+        """Searches by words; with a vector, results are compared with it."""
         async with tenant_batch(self._pool, tenant, plan_once=not query.scope.narrowed) as batch:
             served: dict[Space, Calibration | None] = {}
             if query.space is not None:
@@ -314,7 +314,7 @@ class PostgresSearch:
             return snapshot
 
     async def _words_sizes(self, connection: Connection, tenant: Tenant, scope: Scope) -> Sizes:
-        """Says about how many chunks are searched for words."""
+        """Returns about how many chunks are searched for words."""
         key = (_caller(tenant), "")
         sizes = self._sizes.get(key)
         if sizes is None:
@@ -326,7 +326,7 @@ class PostgresSearch:
         return replace(sizes, chunks=(await scope_size(connection, tenant, scope))[1])
 
     def _learn(self, served: list[tuple[Any, ...]]) -> dict[Space, Calibration | None]:
-        """Returns what is stored about the scores of each space that serves, the live one first."""
+        """Returns the stored calibration of each serving space, the live one first."""
         spaces: dict[Space, Calibration | None] = {}
         for space_id, model, revision, dimensions, _, *calibration in served:
             space = Space(model, revision, dimensions)
@@ -339,7 +339,7 @@ _Caller: TypeAlias = tuple[str, str, str, tuple[str, ...]]
 
 
 def _caller(tenant: Tenant) -> _Caller:
-    """What decides about what a tenant's user may see."""
+    """The key for what a tenant's user may see."""
     return tenant.org_id, tenant.user_id, tenant.role, tenant.groups
 
 
@@ -349,7 +349,7 @@ def _hides(served: Sequence[tuple[Any, ...]]) -> bool:
 
 
 async def _read_last(batch: Batch, tenant: Tenant, chunk_ids: Sequence[int]) -> dict[int, Chunk]:
-    """Reads chunks whole, by id, and ends the transaction with it."""
+    """Reads whole chunks by id, which ends the transaction."""
     result = await batch.connection.execute(GET_CHUNKS, {"org_id": tenant.org_id, "chunk_ids": list(chunk_ids)})
     await batch.finish()
     return {row[0]: rows.chunk(row) for row in await result.fetchall()}

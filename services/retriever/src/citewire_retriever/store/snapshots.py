@@ -1,4 +1,4 @@
-"""What searches and plans see, each in one transaction."""
+"""Data read by searches and plans, each in one transaction."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from citewire_retriever.model import Candidate, ItemVersion, Space
 
 @dataclass(frozen=True, slots=True)
 class SearchSnapshot:
-    """What a search saw, all in one transaction."""
+    """A search's data, read in one transaction."""
 
     served: tuple[Space, ...]
     """The spaces that serve the organisation, the live one first; empty while nothing was ingested."""
     unknown_ids: tuple[int, ...]
-    """Ids of the scope's selection that aren't documents of the caller's; at most 100."""
+    """Selected ids that aren't documents of the caller; at most 100."""
     ranked: tuple[Candidate, ...]
-    """At most `top_k`, best first; of a hybrid search only keys. Empty if the query's space isn't served."""
+    """At most `top_k`, best first; only keys in a hybrid search. Empty if the query's space isn't served."""
     recent: tuple[Candidate, ...]
     """The most recent documents' first chunks."""
     exact: bool
@@ -27,19 +27,19 @@ class SearchSnapshot:
     lexical: tuple[Candidate, ...] = ()
     """At most `top_k` of a lexical or hybrid search, best first; keys or chunks, as above."""
     scope_chunks: int | None = None
-    """Chunks of a narrowed scope, where the search counted them."""
+    """Number of chunks in a narrowed scope, if counted."""
     hidden: bool = False
     """Whether part of the library is hidden from the caller."""
     ideal: float = 0.0
-    """Of a hybrid search: lexical score of a text that has all of the question's words many times."""
+    """Hybrid search: lexical score of a text that has all of the question's words many times."""
     calibration: Calibration | None = None
-    """What the organisation stored for the query's space, without the report."""
+    """The organisation's calibration of the query's space, without the report."""
     chunks: Mapping[int, Chunk] = field(default_factory=dict[int, Chunk])
-    """Those that were chosen, by id, of a search that found keys."""
+    """The selected chunks by id, of a search that found keys."""
 
 
 SelectChunks: TypeAlias = Callable[[SearchSnapshot], Sequence[int]]
-"""Says which chunks of a hybrid search are read whole. It is called once, with all that the legs gave."""
+"""Selects the chunks of a hybrid search to read whole. It is called once, with both legs' results."""
 
 
 def select_nothing(_: SearchSnapshot) -> Sequence[int]:
@@ -49,14 +49,14 @@ def select_nothing(_: SearchSnapshot) -> Sequence[int]:
 
 @dataclass(frozen=True, slots=True)
 class ScopeSnapshot:
-    """What a plan is made from, all in one transaction."""
+    """A plan's data, read in one transaction."""
 
     served: tuple[Space, ...]
     unknown_ids: tuple[int, ...]
     counts: ScopeCounts
     cut: bool = False
-    """Whether the most recent item alone is over the budget: only its beginning is kept."""
+    """Whether the most recent item alone exceeds the budget, so that only its beginning is kept."""
     items: tuple[ItemVersion, ...] = ()
-    """If asked for: those that fit the budget, most recent first; the very first also if it doesn't."""
+    """On request: the items that fit the budget, most recent first; the first one even if it doesn't."""
     calibration: Calibration | None = None
-    """What the organisation stored for the live space, without the report."""
+    """The organisation's calibration of the live space, without the report."""

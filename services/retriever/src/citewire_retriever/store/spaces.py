@@ -21,12 +21,12 @@ from citewire_retriever.store.jobs import check_backfill
 _SQL: Final = rows.queries("spaces")
 _SCALE: Final = rows.queries("topics")["scale"]
 _SECONDS: Final = 60.0
-"""Counting reads an index entry per vector of the organisation."""
+"""Seconds for counting, which reads an index entry per vector of the organisation."""
 
 
 @dataclass(frozen=True, slots=True)
 class _OrgSpace:
-    """A space of the organisation; without id and table it isn't registered yet."""
+    """A space of the organisation; it has no id and table until registered."""
 
     space: Space
     role: SpaceRole
@@ -35,22 +35,22 @@ class _OrgSpace:
 
 
 class PostgresSpaces:
-    """Embedding spaces of an organisation. The calibration of a `SpaceInfo` is what is stored, if anything is."""
+    """Embedding spaces of an organisation. A `SpaceInfo` has the stored calibration, if any."""
 
     def __init__(self, pool: Pool) -> None:
         """Takes the pool of the application's role."""
         self._pool = pool
 
     async def spaces(self, tenant: Tenant) -> list[SpaceInfo]:
-        """Returns the organisation's spaces, the live one first, and how far each is filled."""
+        """Returns the organisation's spaces, the live one first, with how far each is filled."""
         async with tenant_transaction(self._pool, tenant, statement_seconds=_SECONDS) as connection:
             return [await _info(connection, tenant, space) for space in await _spaces(connection, tenant)]
 
     @repeated
     async def prepare(self, tenant: Tenant, space: Space) -> SpaceInfo | None:
-        """Makes a space the one that is filled beside the live one, in place of any other.
+        """Prepares a space alongside the live one, replacing any other prepared one.
 
-        The live space itself ends the preparation. Workers register the space, once a model serves it.
+        Naming the live space ends the preparation. Workers register the space once a model serves it.
         """
         async with tenant_transaction(self._pool, tenant, statement_seconds=_SECONDS) as connection:
             live = _live(await _spaces(connection, tenant))
@@ -67,8 +67,8 @@ class PostgresSpaces:
         """Makes a space the live one if it is filled, or if forced; the live one becomes the previous one.
 
         Returns:
-            The space, the live one if it was switched to, and whether it was. None: it is none of the organisation's,
-            or there is no live one yet.
+            The space, as the live one if the switch was made, and whether it was. None: it isn't one of the
+            organisation's, or there is no live one yet.
         """
         async with tenant_transaction(self._pool, tenant, statement_seconds=_SECONDS) as connection:
             await connection.execute(_SQL["hold_pointer"], {"org_id": tenant.org_id})
@@ -91,11 +91,11 @@ class PostgresSpaces:
     async def calibrate(
         self, tenant: Tenant, space: Space, calibration: Calibration | None
     ) -> tuple[SpaceInfo | None, bool]:
-        """Stores what a space's scores mean, in place of what was stored; None removes it.
+        """Replaces a space's stored calibration; None removes it.
 
         Returns:
-            The space, None if it is none of the organisation's; and whether it was stored: not where no worker has
-            registered the space yet.
+            The space, None if it isn't one of the organisation's; and whether the calibration was stored, which needs a
+            registered space.
         """
         async with tenant_transaction(self._pool, tenant, statement_seconds=_SECONDS) as connection:
             target = _find(await _spaces(connection, tenant), space)

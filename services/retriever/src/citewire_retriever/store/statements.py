@@ -1,4 +1,4 @@
-"""The statements of a search: what is sent, and what its rows mean."""
+"""The statements of a search, and the meaning of their rows."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,14 +23,14 @@ _SQL: Final = rows.queries("search")
 _CHUNK_COLUMNS: Final = sql.SQL(_SQL["chunk_columns"])
 GET_CHUNKS: Final = sql.SQL(_SQL["get_chunks"]).format(chunk_columns=_CHUNK_COLUMNS).as_bytes()
 _COUNT_LIMIT: Final = 5000
-"""Documents of a narrowed scope that are counted; more is many."""
+"""Most documents of a narrowed scope that are counted."""
 
 _Cursor = psycopg.AsyncCursor[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchStatements:
-    """One search inside its transaction: its methods send its statements."""
+    """One search within its transaction; the methods send its statements."""
 
     connection: Connection
     tenant: Tenant
@@ -40,20 +40,20 @@ class SearchStatements:
 
     @property
     def shape(self) -> rows.Shape:
-        """What is read of each chunk: of a hybrid search's many, few become results."""
+        """What is read of each chunk; only keys in a hybrid search, as few of its many chunks become results."""
         return rows.KEYS if self.query.mode == "hybrid" else rows.WHOLE
 
     async def visible_size(self) -> Sizes:
-        """Asks how much of the organisation's the caller may see, and how much shares its graph."""
+        """Queries how much of the organisation is visible to the caller, and how many rows share its graph."""
         statement = _unscoped("visible_size", self.table, self.shape)
         row = (await fetch(self.connection, statement, {"org_id": self.tenant.org_id}))[0]
         return Sizes(row[0], row[1], partition_rows=max(int(row[2]), row[1]), hidden=row[3])
 
     async def prepare(self, way: IndexSearch | None, *, once: bool) -> _Cursor:
-        """Asks for the spaces that serve, and makes the transaction's settings for the ranking.
+        """Queries the serving spaces, and applies the transaction's settings for the ranking.
 
         Args:
-            way: As for `rank`.
+            way: As in `rank`.
             once: See `plans`.
         """
         return await self.connection.execute(
@@ -69,12 +69,12 @@ class SearchStatements:
         )
 
     async def rank(self, way: IndexSearch | None, *, hidden: bool, once: bool) -> _Cursor:
-        """Asks for the nearest; by the graph, the last column is `found_again`.
+        """Queries the nearest; through the graph, the last column is `found_again`.
 
         Args:
-            way: Through the graph; None: by a scan.
-            hidden: Whether part of the library is hidden from the caller: a scan then reads only what isn't.
-            once: As for `prepare`.
+            way: How to use the graph; None for a scan.
+            hidden: Whether part of the library is hidden from the caller; a scan then skips it.
+            once: As in `prepare`.
         """
         query = self.query
         values: dict[str, Any] = {"top_k": query.top_k, "vector": self._vector()}
@@ -91,13 +91,13 @@ class SearchStatements:
         )
 
     async def ask_recent(self) -> _Cursor | None:
-        """Asks for the most recent documents, if they are wanted."""
+        """Queries the most recent documents, if wanted."""
         if not self.query.recent:
             return None
         return await self._execute("recent_documents", recent=self.query.recent, vector=self._vector())
 
     async def ask_words(self, *, by_terms: bool, hidden: bool) -> _Cursor | None:
-        """Asks for the best by words, if the search is hybrid."""
+        """Queries the best by words, if the search is hybrid."""
         if self.query.mode != "hybrid":
             return None
         statement, values = lexical_statement(
@@ -125,9 +125,10 @@ class SearchStatements:
         once: bool = False,
         **values: object,
     ) -> _Cursor:
-        """Sends a query of `search.sql` with its blanks filled, after another one that it continues.
+        """Sends a completed query of `search.sql`, after another one that it continues.
 
-        Its only plan is kept from its first use on, as planning over all partitions takes 10 ms; others from the sixth.
+        A query with a single plan keeps it from the first use, as planning over all partitions takes 10 ms; others from
+        the sixth.
         """
         if self.query.scope.narrowed:
             parameters = Parameters()
@@ -142,7 +143,7 @@ class SearchStatements:
 
 
 async def scope_size(connection: Connection, tenant: Tenant, scope: Scope) -> tuple[int, int]:
-    """Documents and chunks of a narrowed scope, counted to a limit."""
+    """Documents and chunks of a narrowed scope, counted up to a limit."""
     parameters = Parameters()
     statement = sql.SQL(_SQL["scope_size"]).format(scope=scope_condition(scope, tenant.user_id, parameters))
     values = {"org_id": tenant.org_id, "limit": _COUNT_LIMIT, **parameters.values}
@@ -151,14 +152,14 @@ async def scope_size(connection: Connection, tenant: Tenant, scope: Scope) -> tu
 
 
 def gave_up(way: IndexSearch, found_again: float | None, *, top_k: int, by_document: bool) -> bool:
-    """Whether the second walk, if there was one, came to its end before it had found enough to be believed."""
+    """Whether the second walk, if any, ended before finding enough to be trusted."""
     if found_again is None or way.scans:
         return False
     return found_again < walk_sizes(top_k=top_k, by_document=by_document).again
 
 
 def walk_values(way: IndexSearch, *, top_k: int, by_document: bool) -> dict[str, object]:
-    """Returns the values of the query `walk`, but for the scope's, the organisation and the vector."""
+    """Returns the values of the query `walk`, except the scope's, the organisation and the vector."""
     given = walk_sizes(top_k=top_k, by_document=by_document)
     return {
         "first": given.first,
@@ -184,12 +185,12 @@ def _scoped(name: str, table: str, shape: rows.Shape, after: str, order: str, sc
 def _unscoped(
     name: str, table: str, shape: rows.Shape, after: str = "", order: str = "", *, hidden: bool = False
 ) -> bytes:
-    """A statement over a whole organisation: there are only a few, and putting them together takes time."""
+    """A statement over a whole organisation, cached, as there are only a few and composing them takes time."""
     return _scoped(name, table, shape, after, order, only_visible(WHOLE, hidden=hidden)).as_bytes()
 
 
 async def ask_unknown(connection: Connection, tenant: Tenant, scope: Scope) -> _Cursor | None:
-    """Sends the query for what the scope names and the caller doesn't have, if it names anything."""
+    """Queries which names in the scope the caller doesn't have, if there are any."""
     if not scope.document_ids and not scope.collection:
         return None
     return await connection.execute(
@@ -205,17 +206,17 @@ async def ask_unknown(connection: Connection, tenant: Tenant, scope: Scope) -> _
 
 
 async def unknown_ids(connection: Connection, tenant: Tenant, scope: Scope) -> tuple[int, ...]:
-    """Returns the selected documents that the caller doesn't have; 0 among them stands for the collection."""
+    """Returns the selected documents that the caller doesn't have; 0 stands for the collection."""
     return await ids_of(await ask_unknown(connection, tenant, scope))
 
 
 async def ids_of(cursor: _Cursor | None) -> tuple[int, ...]:
-    """Returns the ids that were asked for; none if nothing was."""
+    """Returns the requested ids, if any."""
     return () if cursor is None else tuple(row[0] for row in await cursor.fetchall())
 
 
 async def fetch(
     connection: Connection, statement: sql.Composed | LiteralString | bytes, values: dict[str, Any]
 ) -> list[tuple[Any, ...]]:
-    """Sends a statement, and waits for its rows."""
+    """Sends a statement and waits for its rows."""
     return await (await connection.execute(statement, values)).fetchall()

@@ -1,6 +1,6 @@
-"""How many bytes of originals a tenant has stored, and how many its plan allows.
+"""The bytes of originals that a tenant has stored, and its plan's limits.
 
-All versions that are kept count, superseded ones too, for the document's owner and for the organisation.
+All kept versions count, including superseded ones, for the document's owner and for the organisation.
 """
 
 from typing import Any, Final
@@ -16,17 +16,17 @@ from citewire_retriever.store import rows
 
 _SQL: Final = rows.queries("storage")
 _MAX_ENTRIES: Final = 500
-"""More entries than this are added up by the next upload: some 0.1 ms to read."""
+"""More entries are summed up by the next upload; reading this many takes some 0.1 ms."""
 _WHOSE: Final = {LimitScope.USER: "the document's owner", LimitScope.ORG: "this organisation"}
 _GIB: Final = 1024**3
 
 
 class PostgresStorage:
-    """What is stored, beside what may be.
+    """Stored bytes and their limits.
 
     Args:
-        pool: Of the application's role.
-        plans: The limits; None: there are none.
+        pool: The pool of the application's role.
+        plans: The limits; None for no limits.
     """
 
     def __init__(self, pool: Pool, plans: PlanLimits | None) -> None:
@@ -34,7 +34,7 @@ class PostgresStorage:
         self._plans = plans
 
     async def used(self, tenant: Tenant) -> GetStorageResponse:
-        """Returns what the user and the organisation have stored, and how much they may."""
+        """Returns the bytes stored by the user and the organisation, with their limits."""
         values = {"org_id": tenant.org_id, "user_id": tenant.user_id}
         async with tenant_transaction(self._pool, tenant) as connection:
             row = await (await connection.execute(_SQL["stored_of_user"], values)).fetchone()
@@ -48,9 +48,9 @@ class PostgresStorage:
         )
 
     async def check(self, connection: Connection, tenant: Tenant, document_id: int, size_bytes: int) -> None:
-        """Refuses a version that is more than the plan allows, in the transaction that has just made its row.
+        """Refuses a version beyond the plan's limit, in the transaction that has just created its row.
 
-        For large ones, before their bytes are written: others may still get there first.
+        A preliminary check for large ones before their bytes are written: concurrent uploads may still come first.
 
         Raises:
             ResourceExhausted: Reason `STORAGE_FULL`.
@@ -58,7 +58,7 @@ class PostgresStorage:
         await self._check(connection, tenant, document_id, size_bytes)
 
     async def settle(self, connection: Connection, tenant: Tenant, document_id: int, size_bytes: int) -> None:
-        """Decides the same for good, as the transaction's last step: the organisation's other uploads wait for its end.
+        """Makes the final check as the transaction's last step, as the organisation's other uploads wait for its end.
 
         Raises:
             ResourceExhausted: Reason `STORAGE_FULL`.

@@ -1,4 +1,4 @@
-"""What tells whether a search's results have to do with its question, beside their scores."""
+"""Data for judging whether a search's results are related to its question, beyond their scores."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -22,20 +22,20 @@ _MAX_ENTRIES: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LibraryTopic:
-    """What is known of a library, or of one of its collections, in one space."""
+    """Statistics of a library or a collection in one space."""
 
     table: str
-    """The space's vectors."""
+    """The table of the space's vectors."""
     scale: SpaceScale | None
-    """As it was measured for the organisation; None: it wasn't yet."""
+    """The calibration measured for the organisation; None if not measured yet."""
     chunks: int | None
-    """About how many there are; None without a centroid."""
+    """Approximate number of vectors; None without a centroid."""
     centroid: NDArray[np.float32] | None
-    """The mean of its vectors, each of length 1; None: it has none, as small collections."""
+    """The mean of its vectors, each of length 1; None for small collections."""
 
 
 class PostgresTopics:
-    """Reads what searches are judged by; what changes slowly is remembered for some seconds."""
+    """Reads the data for judging searches; slowly changing data is cached for some seconds."""
 
     def __init__(self, pool: Pool, tuning: SearchTuning) -> None:
         """Takes the pool of the application's role."""
@@ -44,13 +44,13 @@ class PostgresTopics:
         self._libraries = TTLCache[tuple[str, Space, str, bool], LibraryTopic](_MAX_ENTRIES, tuning.statistics_seconds)
 
     async def library(self, tenant: Tenant, space: Space, collection: str, *, hidden: bool) -> LibraryTopic:
-        """Returns what is known of a collection, "" being the whole library; the space has been searched.
+        """Returns a collection's statistics, "" for the whole library; the space has been searched.
 
         Args:
             tenant: Who asks.
             space: The space.
             collection: The collection's name.
-            hidden: Whether part of the library is hidden from the caller, who then is told nothing of it as a whole.
+            hidden: Whether part of the library is hidden from the caller, who then gets no statistics of the whole.
         """
         key = (tenant.org_id, space, collection, hidden)
         known = self._libraries.get(key)
@@ -82,13 +82,13 @@ class PostgresTopics:
             return (await scope_size(connection, tenant, scope))[1]
 
     async def word_share(self, tenant: Tenant, query: SearchQuery, table: str, chunks: int) -> float:
-        """Returns the share of the question's words, by rarity, that the best text has, 0–1.
+        """Returns the share of the question's words, weighted by rarity, in the best text, 0–1.
 
         Args:
             tenant: Who asks.
             query: The search, with the question's text.
-            table: The space's vectors.
-            chunks: About how many the scope has.
+            table: The table of the space's vectors.
+            chunks: Approximate number in the scope.
         """
         statement, values = lexical_statement(
             tenant,

@@ -1,4 +1,4 @@
-"""Vectors on their way to Postgres, adapted by pgvector's own package."""
+"""Vectors as parameters for Postgres, adapted by pgvector's package."""
 
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -15,15 +15,15 @@ Float32: TypeAlias = NDArray[np.float32]
 
 
 def half_vector(vector: Float32) -> HalfVector:
-    """Returns a vector as it is stored and searched, of length 1.
+    """Returns a vector as stored and searched, normalised to length 1.
 
-    Cosine distance doesn't see the length, and without it no value can leave half precision's range. Use it as a
+    Cosine distance ignores the length, and normalising keeps values within half precision's range. Use it as a
     parameter with a cast, `%s::halfvec`.
 
     Args:
         vector: One dimension, finite values, not all zero.
     """
-    scaled = vector.astype(np.float64)  # in which no square of a float32 overflows or vanishes
+    scaled = vector.astype(np.float64)  # in which squares of float32 neither overflow nor underflow
     return HalfVector(scaled / np.sqrt(scaled @ scaled))
 
 
@@ -32,6 +32,6 @@ def sparse_vector(weights: Mapping[int, float]) -> SparseVector:
     return SparseVector({number - 1: weight for number, weight in weights.items()}, DIMENSIONS)
 
 
-# For every connection that is opened from now on, so that no pool can forget it. `register_vector` would ask each new
-# connection for the type's number; the cast in the statement says what it is.
+# Registered for all future connections, so that no pool can forget it. `register_vector` would query the type's number
+# on each new connection; a cast in the statement makes that unnecessary.
 psycopg.adapters.register_dumper(HalfVector, HalfVectorBinaryDumper)

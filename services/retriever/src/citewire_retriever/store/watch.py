@@ -20,7 +20,7 @@ _RECONNECT_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class Watcher:
-    """Tells one watcher that its document may have changed."""
+    """Notifies one watcher that its document may have changed."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -30,7 +30,7 @@ class Watcher:
         self._event.set()
 
     async def wait(self, seconds: float) -> None:
-        """Returns at the next change, at once if there was one since the last call, or after `seconds`."""
+        """Returns at the next change, immediately if there was one since the last call, or after `seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()
@@ -40,8 +40,8 @@ class Watcher:
 class PostgresProgressFeed:
     """A listener for document changes. Enter it to listen.
 
-    While the connection is away, and behind a pooler that can't listen, watchers live on their own polling; when it is
-    back, all of them are told, since anything may have been missed.
+    While the connection is lost, or behind a pooler without LISTEN, watchers rely on their own polling; after a
+    reconnection all of them are notified, since changes may have been missed.
     """
 
     def __init__(self, dsn: str) -> None:
@@ -62,7 +62,7 @@ class PostgresProgressFeed:
 
     @contextmanager
     def subscribe(self, tenant: Tenant, document_id: int) -> Generator[Watcher]:
-        """Subscribes to a document, which need not exist, for as long as the block runs."""
+        """Subscribes to a document, which need not exist, until the block ends."""
         key = f"{tenant.org_id} {document_id}"
         watcher = Watcher()
         self._watchers[key].add(watcher)

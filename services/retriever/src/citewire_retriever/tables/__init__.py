@@ -1,4 +1,4 @@
-"""Questions that a table answers: which of them can be read as a query without a model, and as which.
+"""Reads questions to tables as queries, without a model where possible.
 
-Pure functions, without gRPC and without a database.
+Pure functions, without gRPC or database.
 """

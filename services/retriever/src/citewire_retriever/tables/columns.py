@@ -1,4 +1,4 @@
-"""A table as questions see it: which of its columns, rows or values some words of a question name."""
+"""A table as questions see it: the columns, rows or values that words of a question refer to."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -34,11 +34,11 @@ class Column:
     type: int
     """A TableType."""
     values: tuple[str, ...] = ()
-    """Of a column of texts its values, or the most frequent of them."""
+    """A text column's values, or the most frequent ones."""
     unique: bool = False
-    """Whether every row has another value."""
+    """Whether every row has a different value."""
     first: date | None = None
-    """Of a column of dates the earliest, and the latest."""
+    """A date column's earliest and latest dates."""
     last: date | None = None
     currency: str = ""
 
@@ -49,16 +49,16 @@ class Table:
 
     columns: tuple[Column, ...]
     names: tuple[str, ...] = ()
-    """What names it: its sheet, its document; what stands in its rows is told by them (`Orders`)."""
+    """Its names, from sheet and document, which tell what its rows are (`Orders`)."""
 
     @cached_property
     def headers(self) -> tuple["Header", ...]:
-        """The columns' headers, read."""
+        """The columns' headers, analysed."""
         return tuple(Header.read(column) for column in self.columns)
 
     @cached_property
     def row_nouns(self) -> tuple[str, ...]:
-        """Lexicon that may name what stands in a row: of each name the only one that says something."""
+        """Words that may denote a row: the only meaningful word of each name."""
         nouns: list[str] = []
         for name in self.names:
             words = [token.key for token in tokenise(name) if token.kind == "word" and token.key.isalpha()]
@@ -68,7 +68,7 @@ class Table:
 
     @cached_property
     def values(self) -> tuple[tuple[tuple[tuple[str, ...], str], ...], ...]:
-        """Of each column its values with their words."""
+        """Each column's values with their words."""
         return tuple(
             tuple((tuple(token.key for token in tokenise(value)), value) for value in column.values)
             for column in self.columns
@@ -77,23 +77,23 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a column's name says."""
+    """The meaning of a column's name."""
 
     words: tuple[str, ...]
     """Folded, without units."""
     named: tuple[str, ...]
-    """Without what says only that it is a name, a key or a date; empty if nothing of the kind is there."""
+    """Without words for a name, a key or a date; empty if there are none."""
     is_key: bool
-    """Whether its values name things: numbers of orders, postcodes, years."""
+    """Whether its values are identifiers: order numbers, postcodes, years."""
     is_flow: bool
-    """Whether its rows are added wherever they are looked at together."""
+    """Whether its values are summed when rows are combined."""
     is_amount: bool
-    """Whether a question for it means its sum."""
+    """Whether asking for it means its sum."""
     is_person: bool
     is_moment: bool
-    """Whether its date is when what stands in a row happened."""
+    """Whether its date is when the row's event happened."""
     is_member: bool
-    """Whether it names people of whom two may have the same name."""
+    """Whether it holds names of people, which may not be unique."""
 
     @classmethod
     def read(cls, column: Column) -> "Header":
@@ -138,7 +138,7 @@ def _named(words: tuple[str, ...], kind: int) -> tuple[str, ...]:
 
 
 class Names:
-    """Finds what a question's words name in a table."""
+    """Finds what a question's words refer to in a table."""
 
     def __init__(self, table: Table, tokens: Sequence[Token], words: Lexicon) -> None:
         """Takes a table, a question, and the words of the question's language."""
@@ -147,9 +147,9 @@ class Names:
         self._words = words
 
     def columns(self, start: int, *, nouns: bool = False) -> Iterator[tuple[int, int]]:
-        """Columns whose whole names begin here, each with where it ends.
+        """Columns with their whole names starting here, each with the end of its name.
 
-        Where one is named as it is written, no other is meant whose name is only similar.
+        An exact match rules out columns with merely similar names.
 
         Args:
             start: Index of the first token.
@@ -167,7 +167,7 @@ class Names:
             yield from ((index, start + length) for index in exact or sorted({*similar, *named}))
 
     def dated(self, start: int) -> Iterator[tuple[int, int]]:
-        """Columns of dates that a verb or a noun names: `Order date` by `ordered`."""
+        """Date columns referred to by a verb or noun: `Order date` by `ordered`."""
         stem = load(self._words.language).stem
         for index, header in enumerate(self._table.headers):
             if self._table.columns[index].type != pb.TABLE_TYPE_DATE or start >= len(self._tokens):
@@ -177,7 +177,7 @@ class Names:
                 yield index, start + 1
 
     def values(self, start: int, *, adjective: bool = False) -> Iterator[tuple[int, str, int]]:
-        """Values of columns of texts that begin here: column, value, and where it ends.
+        """Values of text columns starting here: column, value, and end.
 
         Args:
             start: Index of the first token.
@@ -201,12 +201,12 @@ class Names:
                 yield index, value, end
 
     def rows(self, start: int) -> Iterator[int]:
-        """Where a noun ends that names the table's rows."""
+        """The ends of a noun for the table's rows."""
         if start >= len(self._tokens):
             return
         yield from self._words.ends(self._tokens, start, "rows")
         key = self._tokens[start].key
-        # Without a column that tells rows apart, one student may stand in several rows of `Students`.
+        # Without an identifying column, one student may be in several rows of `Students`.
         keyed = any(column.unique for column in self._table.columns)
         if (
             keyed

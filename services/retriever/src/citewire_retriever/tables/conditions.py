@@ -14,7 +14,7 @@ from citewire_retriever.tables.periods import Calendar, Period
 from citewire_retriever.tables.vocabulary import Lexicon, Token, currency_of, read_number
 
 _MOST_READINGS: Final = 1_000
-"""Places at which the rest of a question is read; what people ask takes less than a hundred."""
+"""Most positions at which the rest of a question is read; real questions take fewer than a hundred."""
 _COMPARISONS: Final = {
     "gt": pb.TABLE_OPERATOR_GT,
     "ge": pb.TABLE_OPERATOR_GE,
@@ -35,9 +35,9 @@ class Tail:
     filters: tuple[pb.TableFilter, ...] = ()
     groups: tuple[pb.TableGroup, ...] = ()
     columns: tuple[str, ...] = ()
-    """Of the conditions and groups the columns, each of which may be spoken of once."""
+    """The columns of the conditions and groups, each of which may be used once."""
     ratio: bool = False
-    """Whether `per` may have meant a division."""
+    """Whether `per` may mean a division."""
 
     def joined(self, other: "Tail") -> "Tail":
         """Both."""
@@ -49,24 +49,24 @@ class Tail:
         )
 
     def fits(self, other: "Tail") -> bool:
-        """Whether both speak of different columns."""
+        """Whether they use different columns."""
         return self.joined(other).consistent
 
     @property
     def consistent(self) -> bool:
-        """Whether no column is spoken of twice."""
+        """Whether no column is used twice."""
         return len(self.columns) == len(set(self.columns))
 
 
 class TooManyReadingsError(Exception):
-    """A question can be read in so many ways that it is no use to try them all."""
+    """A question has too many readings to try them all."""
 
 
 class Conditions:
     """Reads conditions and groups of one question in one language."""
 
     def __init__(self, tokens: Sequence[Token], table: Table, words: Lexicon, names: Names, today: date) -> None:
-        """Takes the question, the table, the language's words, what they name, and what "last year" counts from."""
+        """Takes the question, the table, the language's words, their references, and today's date."""
         self._tokens = tokens
         self._table = table
         self._words = words
@@ -78,10 +78,10 @@ class Conditions:
         self._moment = only if only is not None and table.headers[only].is_moment else None
 
     def tails(self, start: int) -> Iterator[Tail]:
-        """Everything that the rest of the question may say.
+        """All readings of the rest of the question.
 
         Raises:
-            TooManyReadingsError: It can be read in too many ways.
+            TooManyReadingsError: There are too many.
         """
         self.count_reading()
         if start == len(self._tokens):
@@ -107,13 +107,13 @@ class Conditions:
         yield from self._valued(start)
 
     def adjective(self, start: int) -> Iterator[tuple[Tail, int]]:
-        """A value before its noun, or a column of yes and no."""
+        """A value before its noun, or a boolean column."""
         for index, value, end in self._names.values(start, adjective=True):
             yield self._equal(index, (value,)), end
         yield from self._flag(start)
 
     def count(self, start: int) -> int | None:
-        """A whole number, in figures or as a word."""
+        """An integer, in digits or as a word."""
         if start >= len(self._tokens):
             return None
         token = self._tokens[start]
@@ -123,7 +123,7 @@ class Conditions:
         return int(number) if kind == "number" else None
 
     def groups_of(self, unit: str) -> list[pb.TableGroup]:
-        """Groups by a unit of time; none if it isn't clear of which column."""
+        """Groups by a unit of time; none if the column isn't clear."""
         if self._moment is None:
             return []
         name = self._table.columns[self._moment].name
@@ -142,7 +142,7 @@ class Conditions:
                 yield from self._compared(first)
 
     def _dated(self, start: int) -> Iterator[tuple[Tail, int]]:
-        """A period, of the only column of dates or of one that is named before it or behind."""
+        """A period, for the only date column or one named before or after it."""
         named = list(self._named_dates(start))
         for index, at in named:
             yield from self._periods(index, at)
@@ -172,7 +172,7 @@ class Conditions:
             yield _within(column.name, period), end
 
     def _of_year_column(self, start: int) -> Iterator[tuple[Tail, int]]:
-        """`in 2026` where the table has a column of years."""
+        """`in 2026` if the table has a column of years."""
         for index, column in enumerate(self._table.columns):
             header = self._table.headers[index]
             if column.type not in NUMBERS or not set(header.words) <= {"year", "jahr"}:
@@ -195,7 +195,7 @@ class Conditions:
         yield from self._value_of(start, bare=False)
 
     def _value_of(self, start: int, *, bare: bool) -> Iterator[tuple[Tail, int]]:
-        """A value with its column's name before or behind it, or alone."""
+        """A value with its column's name before or after it, or alone."""
         for index, value, end in self._names.values(start):
             if bare:
                 yield from self._or_more(index, (value,), end)
@@ -209,7 +209,7 @@ class Conditions:
                         yield from self._or_more(index, (value,), end)
 
     def _or_more(self, index: int, values: tuple[str, ...], start: int) -> Iterator[tuple[Tail, int]]:
-        """The values so far, or more of the same column behind `or`."""
+        """The values so far, or more of the same column after `or`."""
         yield self._equal(index, values), start
         for at in self._words.ends(self._tokens, start, "or"):
             for first in (at, *self._words.ends(self._tokens, at, "in")):
@@ -223,7 +223,7 @@ class Conditions:
         return Tail((_filter(name, operator, *values),), columns=(name,))
 
     def _flag(self, start: int) -> Iterator[tuple[Tail, int]]:
-        """A column of yes and no, which is to be yes."""
+        """A boolean column that must be true."""
         for index, end in self._names.columns(start):
             column = self._table.columns[index]
             if column.type == pb.TABLE_TYPE_BOOLEAN:

@@ -1,7 +1,7 @@
 """Periods in questions to tables: whole days, months, quarters, halves and years.
 
-Only what says its year is one, or what the table's own dates leave one choice for: `in March` of a table that spans two
-years isn't.
+A period must state its year, or the table's dates must leave only one choice: `in March` isn't one for a table that
+spans two years.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,25 +24,25 @@ class Period:
     """Days."""
 
     start: date | None
-    """The first; None is open."""
+    """The first day; None if open."""
     end: date | None
-    """The first day behind; None is open."""
+    """The day after the last; None if open."""
     year: int | None = None
-    """If it is this year, whole."""
+    """The year, if the period is a whole one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """What a question's periods are read by."""
+    """The context for reading a question's periods."""
 
     words: Lexicon
     today: date
     first: date | None = None
-    """The earliest date of the table's column, and the latest; None where that isn't known."""
+    """The earliest and latest date of the table's column; None if unknown."""
     last: date | None = None
 
     def read(self, tokens: Sequence[Token], start: int) -> Iterator[tuple[Period, int]]:
-        """The periods that begin here with what says how they are meant, each with where it ends."""
+        """The periods that begin here with their modifiers, each with its end."""
         for name in ("since", "before", "after", "until"):
             for at in self._behind(tokens, start, name):
                 for period, end in self._period(tokens, at):
@@ -59,7 +59,7 @@ class Calendar:
             yield from self.words.ends(tokens, end, "article")
 
     def _range(self, tokens: Sequence[Token], start: int) -> Iterator[tuple[Period, int]]:
-        """`January to March 2026`: where the second says a year, it counts for both."""
+        """`January to March 2026`: a year in the second applies to both."""
         for first, middle in chain(self._period(tokens, start), self._month_alone(tokens, start)):
             for at in self._behind(tokens, middle, "to"):
                 for second, end in self._period(tokens, at):
@@ -125,7 +125,7 @@ class Calendar:
                     return
 
     def _part(self, tokens: Sequence[Token], start: int) -> Iterator[tuple[Period, int]]:
-        """A month, quarter or half, with its year or in the only year that the table has it in."""
+        """A month, quarter or half, with its year or in the table's only possible year."""
         for month, length, at in self._parts(tokens, start):
             behind = [at, *self.words.ends(tokens, at, "of"), *self.words.ends(tokens, at, "in")]
             dated = [place for place in behind if place < len(tokens) and _year(tokens[place]) is not None]
@@ -142,7 +142,7 @@ class Calendar:
                 yield only, at
 
     def _parts(self, tokens: Sequence[Token], start: int) -> Iterator[tuple[int, int, int]]:
-        """First month, months, and where it ends."""
+        """First month, number of months, and end."""
         key = tokens[start].key
         month = self._month(tokens, start)
         if month is not None:
@@ -172,7 +172,7 @@ class Calendar:
 
 @dataclass(frozen=True, slots=True)
 class _Month(Period):
-    """A month whose year is said later."""
+    """A month with its year stated later."""
 
     month: int = 1
 
@@ -219,7 +219,7 @@ def _year_of(year: int) -> Period:
 
 
 def _months(year: int, month: int, count: int) -> Period:
-    """Months of a year; a month below 1 is of the year before."""
+    """Months of a year; a month below 1 is in the year before."""
     first = year * 12 + month - 1
     last = first + count
     return Period(date(first // 12, first % 12 + 1, 1), date(last // 12, last % 12 + 1, 1))

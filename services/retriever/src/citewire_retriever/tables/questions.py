@@ -1,7 +1,7 @@
-"""Questions in English and German read as queries of a table, by rules alone.
+"""Reads questions in English and German as queries of a table, only by rules.
 
-A question is a query only if each of its words is used up by one reading, and no other reading makes another query of
-it: a number that isn't what was asked is worse than none.
+A question is a query only if one reading uses all of its words and no other reading yields a different query, as a
+wrong number is worse than none.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from citewire_retriever.tables.targets import Computation, Target, query_of
 from citewire_retriever.tables.vocabulary import LANGUAGES, Lexicon, Token, load_words, tokenise
 
 LONGEST_QUESTION: Final = 300
-"""Characters of a longest question that is read."""
+"""Most characters of a question that is read."""
 _MOST_TOKENS: Final = 40
 _MOST_TOP: Final = 100
 
@@ -33,17 +33,17 @@ _COMPUTED: Final = (
     *("much", "count", "distinct", "most", "fewest", "top", "largest"),
     *(form for name in _FUNCTIONS for form in (name, f"{name}_of")),
 )
-"""Phrases of what is computed."""
+"""Phrases for computations."""
 _OF_DATES: Final = {"earliest": pb.TABLE_FUNCTION_MIN, "latest": pb.TABLE_FUNCTION_MAX}
 
 
 def read_question(question: str, table: Table, today: date) -> tuple[pb.TableQuery, str] | None:
-    """Returns the query that a question is for a table, and its language; None if it is none, or may be several.
+    """Returns a question's query of a table, and its language; None if there is no query or several.
 
     Args:
         question: In English or German.
-        table: Its columns, and what names it.
-        today: What "last year" counts from.
+        table: Its columns and names.
+        today: The date that "last year" is relative to.
     """
     tokens = tokenise(question[: LONGEST_QUESTION + 1])
     if len(question) > LONGEST_QUESTION or not 0 < len(tokens) <= _MOST_TOKENS:
@@ -61,7 +61,7 @@ def read_question(question: str, table: Table, today: date) -> tuple[pb.TableQue
 
 
 def may_ask(question: str, table: Table) -> bool:
-    """Whether a question names something of a table, so that it is worth while to read the table's values."""
+    """Whether a question refers to something in a table, so that reading the table's values is worthwhile."""
     tokens = tokenise(question[: LONGEST_QUESTION + 1])
     if len(question) > LONGEST_QUESTION or len(tokens) > _MOST_TOKENS:
         return False
@@ -72,7 +72,7 @@ def may_ask(question: str, table: Table) -> bool:
 
 
 def asks_to_compute(question: str) -> str | None:
-    """The language in which a question asks for something that is computed, however it says it; None if in none."""
+    """The language in which a question asks for a computation; None if it doesn't."""
     tokens = tokenise(question[: LONGEST_QUESTION + 1])
     if len(question) > LONGEST_QUESTION:
         return None
@@ -119,7 +119,7 @@ class _Reader:
             yield from self._open(end)
 
     def _front(self, start: int) -> Iterator[tuple[Tail, int]]:
-        """What stands before the question itself: `In March 2026, how many …`."""
+        """Phrases before the question itself: `In March 2026, how many …`."""
         yield Tail(), start
         yield from self._conditions.condition(start)
 
@@ -151,7 +151,7 @@ class _Reader:
                         yield Computation(pb.TABLE_FUNCTION_SUM, index), tail, end
 
     def _noun(self, start: int) -> Iterator[tuple[Computation, int]]:
-        """What a noun counts: the rows, or different values of a column."""
+        """What a noun counts: the rows, or distinct values of a column."""
         rows = list(self._names.rows(start))
         for index, end in self._names.columns(start, nouns=True):
             column, header = self._table.columns[index], self._table.headers[index]
@@ -192,7 +192,7 @@ class _Reader:
                             yield target, middle.joined(tail), last
 
     def _middle(self, start: int) -> Iterator[tuple[Tail, int]]:
-        """Behind a noun: nothing, or the rows that it is of (`of all open orders`)."""
+        """After a noun: nothing, or its rows (`of all open orders`)."""
         yield Tail(), start
         for of in self._words.ends(self._tokens, start, "of"):
             for at in self._all([of], "maybe_article"):
@@ -204,7 +204,7 @@ class _Reader:
     def _computed(self, start: int) -> Iterator[tuple[Computation, int]]:
         """`average salary`, `sum of the amounts`, `latest order date`, `Durchschnittsgehalt`."""
         yield from self._compound(start)
-        headers = {end for _, end in self._names.columns(start)}  # `minimum stock`, where a column is called so
+        headers = {end for _, end in self._names.columns(start)}  # `minimum stock`, if a column has this name
         for name, function in _FUNCTIONS.items():
             for at in self._words.ends(self._tokens, start, name):
                 yield from (
@@ -235,13 +235,13 @@ class _Reader:
         return column.type in NUMBERS or percents
 
     def _measure(self, start: int) -> Iterator[tuple[Computation, int]]:
-        """A column of amounts alone means their sum."""
+        """A column of amounts by itself means their sum."""
         for index, end in self._names.columns(start):
             if self._table.headers[index].is_amount:
                 yield Computation(pb.TABLE_FUNCTION_SUM, index), end
 
     def _compound(self, start: int) -> Iterator[tuple[Computation, int]]:
-        """`Gesamtumsatz`: a column behind what is computed, in one word."""
+        """`Gesamtumsatz`: computation and column in one word."""
         if start >= len(self._tokens):
             return
         key = self._tokens[start].key
@@ -272,7 +272,7 @@ class _Reader:
                 yield persons[0], "", at
 
     def _group_noun(self, start: int) -> Iterator[tuple[int | None, str, int]]:
-        """A column of texts, a unit of time, or what stands in the rows."""
+        """A text column, a unit of time, or the rows."""
         named = False
         for index, end in self._names.columns(start, nouns=True):
             if self._table.columns[index].type == pb.TABLE_TYPE_TEXT or self._table.headers[index].is_key:
@@ -301,7 +301,7 @@ class _Reader:
     def _by_measure(
         self, group: int | None, unit: str, start: int, *, top: int, descending: bool
     ) -> Iterator[tuple[Target, int]]:
-        """What groups or rows are ranked by: a sum or mean that is named, or a column where each row is a group."""
+        """What groups or rows are ranked by: a named sum or mean, or a column if each row is a group."""
         rows = not unit and (group is None or self._table.columns[group].unique)
         computed: list[tuple[Computation, int]] = list(self._compound(start))
         for name in ("sum", "avg", "median"):
@@ -339,7 +339,7 @@ class _Reader:
                             yield Target(computation, group, unit, top=top), end
 
     def _counts(self, start: int) -> Iterator[tuple[int, int]]:
-        """How many of the top are asked for."""
+        """How many top ones are requested."""
         for at in self._all(self._maybe(start, "what"), "maybe_article"):
             for top in self._words.ends(self._tokens, at, "top"):
                 number = self._conditions.count(top)
@@ -350,11 +350,11 @@ class _Reader:
                 yield from ((number, end) for end in self._words.ends(self._tokens, at + 1, "largest"))
 
     def _maybe(self, start: int, name: str) -> Iterator[int]:
-        """Behind words of this name, or where they would be."""
+        """After words of this name, or at their place if absent."""
         yield start
         yield from self._words.ends(self._tokens, start, name)
 
     def _all(self, starts: Iterator[int] | list[int], name: str) -> Iterator[int]:
-        """The same from several places."""
+        """The same from several positions."""
         for start in starts:
             yield from self._maybe(start, name.removeprefix("maybe_"))

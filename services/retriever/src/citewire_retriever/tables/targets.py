@@ -1,4 +1,4 @@
-"""What a question wants of a table, and the query that this makes with its conditions."""
+"""What a question wants from a table, and the resulting query with its conditions."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -11,7 +11,7 @@ from citewire_retriever.tables.conditions import Conditions, Tail
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """What is computed: a function of a column, or of the rows."""
+    """A computation: a function of a column, or of the rows."""
 
     function: int
     column: int | None = None
@@ -24,19 +24,19 @@ class Target:
     computation: Computation | None
     """None if rows are shown as they are."""
     group: int | None = None
-    """The column whose values are ranked, or that names rows; None for the rows themselves."""
+    """The column with the ranked values or the rows' names; None for the rows themselves."""
     unit: str = ""
-    """Or the unit of time that is."""
+    """Or the unit of time that is ranked."""
     order_by: int | None = None
-    """The column by which rows are ordered that are shown as they are."""
+    """The column for ordering rows shown as they are."""
     top: int = 0
     descending: bool = True
     bare: bool = False
-    """Whether only a column is named, which says what is meant only together with a condition or group."""
+    """Whether only a column is named, which is only meaningful with a condition or group."""
 
 
 def query_of(table: Table, conditions: Conditions, target: Target, tail: Tail) -> pb.TableQuery | None:
-    """The query; None if its parts don't go together."""
+    """The query; None if its parts don't fit together."""
     if not tail.consistent:
         return None
     query = pb.TableQuery(filters=tail.filters)
@@ -71,7 +71,7 @@ def query_of(table: Table, conditions: Conditions, target: Target, tail: Tail) -
 
 
 def _rows(table: Table, query: pb.TableQuery, target: Target) -> pb.TableQuery | None:
-    """Rows in order, with the columns that were asked for; all where the rows themselves were."""
+    """Rows in order, with the requested columns; all columns if rows were requested."""
     if target.order_by is None or query.group_by or target.order_by == target.group:
         return None
     index = target.order_by + 1

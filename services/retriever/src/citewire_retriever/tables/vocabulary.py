@@ -1,4 +1,4 @@
-"""The words of questions to tables: tokens, phrases of a language, and which forms of a word are the same one."""
+"""The words of questions to tables: tokens, a language's phrases, and equivalence of word forms."""
 
 import re
 import tomllib
@@ -29,7 +29,7 @@ _ENDINGS: Final[Mapping[str, frozenset[str]]] = {
     "de": frozenset({"", "e", "n", "en", "er", "ern", "es", "s", "em", "in", "innen"}),
 }
 _SHORTEST: Final = 3
-"""Letters that two forms of a word share at least."""
+"""Fewest letters that two forms of a word share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Token:
 
 
 def tokenise(text: str) -> list[Token]:
-    """Takes a text apart; punctuation that says nothing is left out."""
+    """Tokenises a text, without meaningless punctuation."""
     tokens: list[Token] = []
     for match in _TOKEN.finditer(text):
         word, kind = match.group(), match.lastgroup or ""
@@ -63,7 +63,7 @@ def _joins(text: str, at: int) -> bool:
 
 
 def read_number(text: str, language: str) -> Decimal | None:
-    """A number as a language writes it; None where another language would read another one."""
+    """A number in a language's notation; None if another language would read a different one."""
     if not _GROUPED[language].fullmatch(text):
         return None
     if language == "de":
@@ -72,7 +72,7 @@ def read_number(text: str, language: str) -> Decimal | None:
 
 
 def same_word(first: str, second: str, language: str) -> bool:
-    """Whether two folded words differ by nothing but an ending of declension, as `order` and `orders`."""
+    """Whether two folded words differ only in inflection, like `order` and `orders`."""
     if first == second:
         return True
     shared = 0
@@ -83,7 +83,7 @@ def same_word(first: str, second: str, language: str) -> bool:
     rests = {first[shared:], second[shared:]}
     if shared < _SHORTEST:
         return False
-    # One is the other with an ending: `Zahlen` and `Zahlungen` have a stem in common, and aren't the same word.
+    # One must be the other with an ending: `Zahlen` and `Zahlungen` share a stem but aren't the same word.
     return ("" in rests and rests <= _ENDINGS[language]) or (language == "en" and rests == {"y", "ies"})
 
 
@@ -96,7 +96,7 @@ class Lexicon:
     """By name, then by first word, the longest first."""
 
     def ends(self, tokens: Sequence[Token], start: int, name: str) -> Iterator[int]:
-        """Where phrases of a name that begin here end."""
+        """The ends of phrases of a name that begin here."""
         if start < len(tokens):
             for phrase in self.phrases[name].get(tokens[start].key, ()):
                 end = start + len(phrase)
@@ -104,18 +104,18 @@ class Lexicon:
                     yield end
 
     def has(self, key: str, name: str) -> bool:
-        """Whether a word is one of a name."""
+        """Whether a word belongs to a name."""
         return (key,) in self.phrases[name].get(key, ())
 
     def ordinal(self, key: str) -> int | None:
-        """Which of first to fourth a word says, from 1."""
+        """The ordinal that a word denotes, 1 to 4."""
         for number, forms in enumerate(_table()[self.language]["ordinals"].split(), start=1):
             if key in forms.split("|") or key in {str(number), f"{number}st", f"{number}nd", f"{number}rd"}:
                 return number
         return None
 
     def prefixes(self, name: str) -> list[str]:
-        """Beginnings of compounds of a name; none where the language has no such."""
+        """Prefixes of compounds of a name; none if the language has no such."""
         return cast("str", _table()[self.language].get(name, "")).split()
 
 
@@ -133,13 +133,13 @@ def load_words(language: str) -> Lexicon:
 
 
 def answer_words(language: str) -> Mapping[str, str]:
-    """What answers in a language are written with."""
+    """The phrases for answers in a language."""
     return cast("Mapping[str, str]", _table()["answers"][language])
 
 
 @cache
 def header_words(name: str) -> frozenset[str]:
-    """A set of words of headers, as `words.toml` names it."""
+    """A set of header words, named as in `words.toml`."""
     return frozenset(cast("str", _table()["headers"][name]).split())
 
 

@@ -1,8 +1,8 @@
-"""Filters from the words of a question: kind, category, tags and collection as the library has them, and when.
+"""Filters from a question's words: kind, category, tags, collection and dates, as the library has them.
 
-Two steps, because the labels are looked up between them: `read_question` says whether a question asks for saved things,
-with which dates, and how the labels begin that it may name; `derive` makes the filter of them. Only what the question
-says is taken, because a filter that it didn't mean hides its answer.
+There are two steps, because the labels are looked up in between: `read_question` says whether a question asks for saved
+things, with which dates, and with which initials of possible labels; `derive` makes the filter. Only what the question
+says is used, because an unintended filter hides its answer.
 """
 
 import re
@@ -35,11 +35,11 @@ from citewire_retriever.service.query_filters.values import Value as Label
 from citewire_retriever.service.query_filters.words import load_all
 
 LONGEST_QUESTION: Final = 400
-"""Characters of a longer question that are read: what names documents is short."""
+"""Characters of a longer question that are read: the words for documents are short."""
 MOST_LISTED: Final = 50
-"""Documents that a list holds at most."""
+"""Most documents in a list."""
 NEWEST: Final = 10
-"""Documents that "what is new" asks for."""
+"""Documents listed for "what is new"."""
 
 _WORD = r"""(?:"(?P<{0}_quoted>[^"\n]{{1,64}})"|(?P<{0}>[\w][\w./+-]{{0,63}}))"""
 _HASHTAG: Final = re.compile(r"(?<![\w#&/])#(?P<tag>[^\W\d_][\w-]{1,63})")
@@ -52,7 +52,7 @@ _EXPLICIT: Final = (
     (_CATEGORY, "category", "category"),
     (_ENTITY, "entity", "entity_type"),
 )
-"""What names a label so plainly that it counts where the library has none such, too: a step says that nothing fits."""
+"""Phrases so explicit that they count even if the library has no such label: a step then says that nothing fits."""
 _FIELD_OF: Final = {"tag": "tags", "category": "category", "collection": "collection", "entity_type": "entity_type"}
 _AS_FILTERED: Final = {"entity_type": "metadata.entity_type", "category": "metadata.category"}
 
@@ -68,7 +68,7 @@ class Reading:
 
     @property
     def initials(self) -> list[str]:
-        """How the labels begin that it may name; empty if it asks for none."""
+        """Initials of the labels that it may name; empty if it asks for none."""
         named = self.intent.any or any(self.tokens.any(field) for field in (*FIELDS, "tagged"))
         return initials(self.tokens) if named or "#" in self.tokens.text else []
 
@@ -77,8 +77,8 @@ def read_question(question: str, now: datetime, zone: tzinfo) -> Reading:
     """Reads a question.
 
     Args:
-        question: The question; of a long one the beginning is read.
-        now: What "last week" counts from, with a time zone.
+        question: The question; only the start of a long one is read.
+        now: The time that "last week" is relative to, with a time zone.
         zone: The time zone in which days begin.
     """
     tokens = tokenise(question[:LONGEST_QUESTION])
@@ -87,17 +87,17 @@ def read_question(question: str, now: datetime, zone: tzinfo) -> Reading:
 
 
 def load_words() -> None:
-    """Loads what is known of all languages, which takes a second, so that no question waits for it."""
+    """Loads all languages, which takes a second, so that no question waits for it."""
     load_all()
     read_question("saved yesterday", datetime.now(UTC), UTC)
 
 
 def derive(reading: Reading, labels: Iterable[Label]) -> tuple[QueryFilter | None, ItemListing | None]:
-    """Returns the filter that a question speaks of, and the list that it wants; None if it speaks of none.
+    """Returns the filter that a question implies, and the list that it wants; None if it implies none.
 
     Args:
         reading: The question.
-        labels: The library's labels that begin as `Reading.initials` says.
+        labels: The library's labels with the initials in `Reading.initials`.
     """
     known = list(labels)
     conditions: list[pb.Filter] = []
@@ -124,7 +124,7 @@ def derive(reading: Reading, labels: Iterable[Label]) -> tuple[QueryFilter | Non
 
 
 def _chosen_mentions(reading: Reading, labels: Sequence[Label]) -> list[tuple[Mention, list[Label]]]:
-    """The labels that say which documents are wanted, each with the values that it stands for."""
+    """The labels that select documents, each with its values."""
     tokens = reading.tokens
     where = zones(tokens)
     result: list[tuple[Mention, list[Label]]] = []
@@ -146,7 +146,7 @@ def _chosen_mentions(reading: Reading, labels: Sequence[Label]) -> list[tuple[Me
 def _types(
     reading: Reading, labels: Sequence[Label], mentions: Sequence[tuple[Mention, list[Label]]]
 ) -> tuple[list[pb.Filter], list[str], bool]:
-    """Conditions on the document's type, where the question names one that the library has."""
+    """Conditions on the document's type, if the question names one that the library has."""
     intent, tokens = reading.intent, reading.tokens
     there = {value for field, value in labels if field == "type"}
     covered = {index for mention, _ in mentions for index in range(mention.first, mention.last)}
@@ -170,7 +170,7 @@ def _types(
 
 
 def _explicit(reading: Reading, mentions: Sequence[tuple[Mention, list[Label]]]) -> list[Label]:
-    """Labels named by `#` or by their field, as they stand in the question, where no label of the library is meant."""
+    """Labels named by `#` or by their field, as written in the question, that aren't labels of the library."""
     result: list[Label] = []
     for pattern, name, field in _EXPLICIT:
         for match in pattern.finditer(reading.tokens.text):
@@ -187,7 +187,7 @@ def _explicit(reading: Reading, mentions: Sequence[tuple[Mention, list[Label]]])
 
 
 def _is_date_of_saving(reading: Reading, span: DateSpan) -> bool:
-    """Whether a date says when something was saved, not what the documents say about it."""
+    """Whether a date says when something was saved, rather than being a topic of the documents."""
     intent, tokens = reading.intent, reading.tokens
     about = [
         token.start
@@ -208,7 +208,7 @@ def _saved_between(tokens: Tokens, first: int, last: int) -> bool:
 
 
 def _listing(reading: Reading, mentions: Sequence[tuple[Mention, list[Label]]], *, listed: bool) -> ItemListing | None:
-    """The list that a question wants: of what was saved, what is new, or of the documents that it names."""
+    """The list that a question wants: of saved documents, new ones, or those that it names."""
     intent = reading.intent
     if not intent.is_list:
         return None

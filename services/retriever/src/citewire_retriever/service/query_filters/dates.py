@@ -1,7 +1,7 @@
-"""When something was saved, from the words of a question: spans of days in the caller's time zone.
+"""Dates of saving in a question's words: spans of days in the caller's time zone.
 
-What a phrase is, `words.py` tells; which days that is, `spans.py`. A phrase is a date only where the language marks it
-as one (`in March`, `March 2025`): a wrong filter hides documents.
+`words.py` identifies phrases, `spans.py` turns them into days. A phrase is a date only if the language marks it as one
+(`in March`, `March 2025`), as a wrong filter hides documents.
 """
 
 import re
@@ -22,7 +22,7 @@ def find_dates(tokens: Tokens, now: datetime, zone: tzinfo) -> list[DateSpan]:
 
     Args:
         tokens: The question.
-        now: What "today" is counted from, with a time zone.
+        now: The current time, with a time zone.
         zone: The zone in which days begin.
     """
     local = now.astimezone(zone)
@@ -37,7 +37,7 @@ def find_dates(tokens: Tokens, now: datetime, zone: tzinfo) -> list[DateSpan]:
 
 
 def _join_ranges(tokens: Tokens, spans: list[DateSpan]) -> list[DateSpan]:
-    """`between March and May 2025`, `from Monday to Wednesday`: two spans with nothing but a joining word between."""
+    """`between March and May 2025`, `from Monday to Wednesday`: two spans with only a joining word between."""
     joined: list[DateSpan] = []
     for span in spans:
         if joined:
@@ -50,7 +50,7 @@ def _join_ranges(tokens: Tokens, spans: list[DateSpan]) -> list[DateSpan]:
                 start = before.start
                 if (
                     span.start is not None and start > span.start
-                ):  # "between March and May 2025": the year counts for both
+                ):  # "between March and May 2025": the year applies to both
                     start = start.replace(year=span.start.year)
                 joined[-1] = replace(before, last=span.last, start=start, end=span.end, year_alone=False)
                 continue
@@ -64,7 +64,7 @@ def _utc(moment: datetime | None, zone: tzinfo) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class _Phrase:
-    """A date's phrase between two tokens (the second left out)."""
+    """A date's phrase from a first token to a second one (exclusive)."""
 
     first: int
     last: int
@@ -106,7 +106,7 @@ def _phrase(tokens: Tokens, index: int, calendar: Calendar) -> _Phrase | None:
 
 
 def _kind(tokens: Tokens, index: int, kind: str) -> str | None:
-    """What the token is in a date, if it is of this kind."""
+    """The token's meaning in a date, if it is of this kind."""
     if index >= len(tokens):
         return None
     dated = tokens[index].dated
@@ -154,7 +154,7 @@ def _read_count(tokens: Tokens, index: int, calendar: Calendar) -> _Phrase | Non
 
 
 def _ago(tokens: Tokens, index: int, number: int, unit: int) -> tuple[int, int] | None:
-    """Where `N units ago` stands, if it begins here; `ago` is before or behind."""
+    """The extent of `N units ago`, if it begins here; `ago` comes before or after."""
     if number == index and unit == index + 1 and _is(tokens, index + 2, "ago"):
         return index, index + 3
     for length in (1, 2, 3):
@@ -164,14 +164,14 @@ def _ago(tokens: Tokens, index: int, number: int, unit: int) -> tuple[int, int] 
 
 
 def _read_moment(tokens: Tokens, index: int, calendar: Calendar) -> _Phrase | None:
-    """`yesterday`, `this week`, as the language's data has it."""
+    """`yesterday`, `this week`, as in the language's data."""
     name = _kind(tokens, index, "moment")
     span = None if name is None else calendar.read(name)
     return None if span is None else _Phrase(index, index + tokens[index].length, span, relative=True)
 
 
 def _read_determined(tokens: Tokens, index: int, calendar: Calendar) -> _Phrase | None:
-    """`dieser Woche`, `la semaine dernière`, `last March`: a determiner before or behind, in any inflection."""
+    """`dieser Woche`, `la semaine dernière`, `last March`: a determiner before or after, in any inflection."""
     behind = index + (2 if _is(tokens, index + 1, "function") else 1)  # an article between, as in Greek
     for determiner, noun in ((index, behind), (index + 1, index)):
         which = next((name for name in ("this", "last") if _is(tokens, determiner, name)), None)
@@ -229,7 +229,7 @@ def _read_month(tokens: Tokens, index: int, calendar: Calendar) -> _Phrase | Non
 
 
 def _number(tokens: Tokens, index: int) -> str | None:
-    """Figures, also of an ordinal (`3rd`)."""
+    """A number in digits, including ordinals (`3rd`)."""
     if index >= len(tokens):
         return None
     match = re.fullmatch(r"(\d{1,4})(?:st|nd|rd|th|er|º|ª)?", tokens[index].key)
@@ -257,7 +257,7 @@ def _read_year(tokens: Tokens, index: int, calendar: Calendar) -> _Phrase | None
 
 
 def _direction(tokens: Tokens, phrase: _Phrase) -> tuple[int, int, Direction | None]:
-    """The phrase with what says how it is meant: a word before it, articles aside, or one behind it."""
+    """The phrase with its modifier: a word before it, ignoring articles, or after it."""
     first = phrase.first
     for _ in range(2):
         before = first - 1

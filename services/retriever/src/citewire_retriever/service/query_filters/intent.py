@@ -1,7 +1,7 @@
-"""What a question wants of the saved documents: a list of them, or those of a kind, or neither.
+"""What a question wants from the saved documents: a list of them, those of a kind, or neither.
 
-A filter hides documents, so one is derived only where the question asks for saved things as such. "How does AI work?"
-names no document, whatever the tags are; "Which AI articles did I save?" does.
+A filter hides documents, so one is derived only if the question asks for saved things as such. "How does AI work?"
+refers to no document, whatever the tags are; "Which AI articles did I save?" does.
 """
 
 from collections.abc import Sequence
@@ -14,30 +14,30 @@ from citewire_retriever.service.query_filters.tokens import Token, Tokens
 from citewire_retriever.service.query_filters.values import Mention
 
 TYPES: Final = ("article", "repository")
-"""Types of documents that have a name of their own in questions."""
+"""Types of documents with their own names in questions."""
 FIELDS: Final = ("tag", "category", "collection", "entity_type")
 _NOUNS: Final = ("items", *TYPES)
 _NEAR: Final = 5
-"""Words that may stand between a noun and its date."""
+"""Most words between a noun and its date."""
 
 
 class Zone(Enum):
-    """Which part of the question a word stands in."""
+    """The part of the question that a word is in."""
 
     HEAD = auto()
     """What is requested."""
     ABOUT = auto()
-    """What it is to be about."""
+    """Its topic."""
     ASIDE = auto()
-    """Behind another preposition."""
+    """After another preposition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """How a question speaks of saved documents."""
+    """How a question refers to saved documents."""
 
     saved: bool
-    """It says that something was saved, by the one who asks or at some time."""
+    """It says that something was saved, by the asker or at some time."""
     listed: bool
     """It wants things shown or listed."""
     summed: bool
@@ -47,7 +47,7 @@ class Intent:
     fresh: bool
     """It asks what is new."""
     is_list: bool
-    """Whether a list of documents may answer it: not where it asks when, why or who."""
+    """Whether a list of documents may answer it: not if it asks when, why or who."""
 
     @property
     def any(self) -> bool:
@@ -56,7 +56,7 @@ class Intent:
 
 
 def read_intent(tokens: Tokens, spans: Sequence[DateSpan]) -> Intent:
-    """Reads what a question wants, its dates having been found."""
+    """Reads what a question wants, once its dates have been found."""
     mine = tokens.any("me") or tokens.any("saved_me")
     named = any(tokens.any(name) for name in _NOUNS)
     unspaced = tokens.language.stemmer is None
@@ -66,7 +66,7 @@ def read_intent(tokens: Tokens, spans: Sequence[DateSpan]) -> Intent:
     )
     asks_else = any("not_list" in token.classes and "ask" not in token.classes for token in tokens.tokens)
     return Intent(
-        # "How do I save a file?" asks for something else.
+        # "How do I save a file?" isn't about saved documents.
         saved=says and (bool(spans) or not asks_else),
         listed=tokens.any("list"),
         summed=tokens.any("sum"),
@@ -77,10 +77,10 @@ def read_intent(tokens: Tokens, spans: Sequence[DateSpan]) -> Intent:
 
 
 def zones(tokens: Tokens) -> list[Zone]:
-    """Returns where each word stands: in what is asked for, in what that is about, or aside."""
+    """Returns each word's part: in the request, in its topic, or elsewhere."""
     result: list[Zone] = []
     zone = Zone.HEAD
-    behind = tokens.language.stemmer is None or tokens.language.suffixes  # languages whose `about` comes behind
+    behind = tokens.language.stemmer is None or tokens.language.suffixes  # languages in which `about` comes after
     for token in tokens.tokens:
         classes = token.classes
         if classes & {"ask", "list", "sum", "all", "saved", "saved_me", *_NOUNS}:
@@ -101,7 +101,7 @@ def zones(tokens: Tokens) -> list[Zone]:
 
 
 def names_set(tokens: Tokens, intent: Intent, mention: Mention, zone: Zone) -> bool:
-    """Whether a label stands where the question says which documents it wants."""
+    """Whether a label is in a position that selects documents."""
     members = tokens.tokens[mention.first : mention.last]
     if not any(member.content or member.classes & {*_NOUNS, *FIELDS} for member in members):
         return False
@@ -149,7 +149,7 @@ def explicit_field(tokens: Tokens, mention: Mention) -> str | None:
 
 
 def type_words(tokens: Tokens) -> list[tuple[int, str]]:
-    """Returns where the question names a type of documents, and which."""
+    """Returns the positions at which the question names document types, and the types."""
     return [
         (index, name)
         for index, token in enumerate(tokens.tokens)
@@ -159,15 +159,15 @@ def type_words(tokens: Tokens) -> list[tuple[int, str]]:
 
 
 def is_topic(token: Token) -> bool:
-    """Whether a word says something that isn't read otherwise."""
+    """Whether a word carries meaning that isn't used otherwise."""
     return token.content and token.dated is None and len(token.key) > 1
 
 
 def find_topic(tokens: Tokens, mentions: Sequence[Mention]) -> str:
-    """Returns what else a question says of the documents that it wants, in its own words.
+    """Returns what else a question says about the wanted documents, in its own words.
 
-    Where it names them (`vegan restaurants in Berlin`), that is what stands beside the name, or is about something;
-    where it doesn't (`what AI tools did I save`), all that isn't read otherwise.
+    If it names them (`vegan restaurants in Berlin`), these are the words next to the name, and the topic; otherwise
+    (`what AI tools did I save`) everything that isn't used otherwise.
     """
     named = {index for mention in mentions for index in range(mention.first, mention.last)}
     named |= {index for index, token in enumerate(tokens.tokens) if token.classes & {*_NOUNS}}
@@ -185,7 +185,7 @@ def find_topic(tokens: Tokens, mentions: Sequence[Mention]) -> str:
 
 
 def _beside(tokens: Tokens, index: int, step: int, named: set[int]) -> bool:
-    """Whether nothing but words of the same kind stands between a word and a name of documents."""
+    """Whether only words of the same kind are between a word and a name of documents."""
     while 0 <= index + step < len(tokens):
         first = min(index, index + step)
         if tokens.between(first, first + 1).strip() not in {"", "-"}:
@@ -199,16 +199,16 @@ def _beside(tokens: Tokens, index: int, step: int, named: set[int]) -> bool:
 
 
 def _says_saved(tokens: Tokens, index: int) -> bool:
-    """Whether a word says that something was saved, and not by whom else."""
+    """Whether a word says that something was saved, without naming another person."""
     if _is(tokens, index, "base"):
         return any(token.key == "did" for token in tokens.tokens[:index])
     return _is(tokens, index, "saved") and not _is(tokens, index + 1, "by")
 
 
 def _belongs_to_noun(tokens: Tokens, span: DateSpan) -> bool:
-    """Whether a date says which documents: `articles about AI from this week`, `this week's AI articles`.
+    """Whether a date selects documents: `articles about AI from this week`, `this week's AI articles`.
 
-    Behind the noun only what the documents are about may stand between; before it, only what describes it.
+    After the noun, only the topic may come in between; before it, only what describes it.
     """
     if span.year_alone:
         return False
@@ -236,7 +236,7 @@ def _belongs_to_noun(tokens: Tokens, span: DateSpan) -> bool:
 
 
 def _beside_noun(tokens: Tokens, mention: Mention) -> bool:
-    """Whether a label is beside a noun for documents: `AI articles`, `KI-Artikel`, `artículos de IA`, `AIの記事`."""
+    """Whether a label is next to a noun for documents: `AI articles`, `KI-Artikel`, `artículos de IA`, `AIの記事`."""
     if any(tokens[index].classes & {*_NOUNS} for index in range(mention.first, mention.last)):
         return True
     for step, edge in ((1, mention.last), (-1, mention.first - 1)):
@@ -255,7 +255,7 @@ def _beside_content(tokens: Tokens, mention: Mention) -> bool:
 
 
 def _about_whole(tokens: Tokens, mention: Mention) -> bool:
-    """Whether documents are asked for that are about nothing but the label: `the articles about AI from this week`."""
+    """Whether the label is the documents' only topic: `the articles about AI from this week`."""
     if mention.last < len(tokens) and tokens[mention.last].content:
         return False
     if mention.first and tokens[mention.first - 1].content:

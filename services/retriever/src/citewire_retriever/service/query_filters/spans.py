@@ -14,7 +14,7 @@ MONTHS: Final = (
     *("july", "august", "september", "october", "november", "december"),
 )
 MOST: Final[Mapping[str, int]] = {"hour": 8760, "day": 3660, "week": 520, "month": 120, "year": 20}
-"""Counts above these are no spans."""
+"""Largest counts that are read as spans."""
 
 _DAYS: Final[Mapping[str, int]] = {"day": 1, "week": 7, "month": 30, "year": 365}
 
@@ -24,32 +24,32 @@ class DateSpan:
     """A span of time that a question names."""
 
     first: int
-    """Where it stands in the text: the first character, its preposition included."""
+    """Its first character in the text, including its preposition."""
     last: int
-    """Behind its last character."""
+    """The index after its last character."""
     start: datetime | None
-    """From (included); None is open."""
+    """Start (inclusive); None if open."""
     end: datetime | None
-    """Until (left out); None is open."""
+    """End (exclusive); None if open."""
     year_alone: bool = False
-    """Whether it is nothing but a year, which is rarely a date of saving."""
+    """Whether it is only a year, which is rarely a date of saving."""
     relative: bool = False
-    """Whether it counts from today."""
+    """Whether it is relative to today."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """Turns phrases into spans of local time, without a zone."""
+    """Turns phrases into spans of local time without a zone."""
 
     local: datetime
 
     @property
     def today(self) -> datetime:
-        """The midnight with which the day began."""
+        """The midnight at which the day began."""
         return self.local.replace(tzinfo=None, hour=0, minute=0, second=0, microsecond=0)
 
     def read(self, phrase: str, date_order: str = "MDY") -> tuple[datetime, datetime] | None:
-        """The day, week (from Monday), month or year that an English phrase or a date in figures names."""
+        """The day, week (from Monday), month or year named by an English phrase or a numeric date."""
         settings: dict[str, Any] = {
             "RELATIVE_BASE": self.local.replace(tzinfo=None),
             "PREFER_DATES_FROM": "past",
@@ -66,7 +66,7 @@ class Calendar:
         return _period(day, date.period)
 
     def last(self, count: int, unit: str) -> tuple[datetime, None] | None:
-        """The last so many units until now."""
+        """The last `count` units up to now."""
         if not 0 < count <= MOST[unit]:
             return None
         if unit == "hour":

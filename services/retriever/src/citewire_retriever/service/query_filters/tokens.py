@@ -1,4 +1,4 @@
-"""A question as tokens, each with what its language says of it."""
+"""A question as tokens, annotated from its language's data."""
 
 import re
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ _SCRIPTS: Final = re.compile(
     "[\u3040-\u309f]+|[\u30a0-\u30ff\u31f0-\u31ff]+|[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々]+"
 )
 _WEIGHTS: Final = 0.5
-"""Weight of a word of one letter when the language is told: most languages have it."""
+"""Weight of a one-letter word in language detection, as most languages have it."""
 
 
 @dataclass(slots=True)
 class Token:
-    """A word, a date in figures, or a run of characters of a script without spaces."""
+    """A word, a numeric date, or a run of characters of a script without spaces."""
 
     text: str
     start: int
@@ -42,21 +42,21 @@ class Token:
     stem: str
     classes: frozenset[str] = _NO_CLASS
     dated: DateWord | None = None
-    """What it is in a date, by itself or as the first of a phrase."""
+    """Its meaning in a date, alone or as the first word of a phrase."""
     length: int = 1
-    """Words of the date's phrase that begins here."""
+    """Number of words of the date phrase that begins here."""
     consumed: bool = False
     """Whether it belongs to a date or to a value."""
 
     @property
     def content(self) -> bool:
-        """Whether it says something of its own."""
+        """Whether it is a content word."""
         return not self.classes and not self.consumed
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A question, taken apart in its language."""
+    """A question, tokenised in its language."""
 
     text: str
     language: Language
@@ -69,16 +69,16 @@ class Tokens:
         return len(self.tokens)
 
     def any(self, name: str) -> bool:
-        """Whether a word of this class is there."""
+        """Whether it has a word of this class."""
         return any(name in token.classes for token in self.tokens)
 
     def between(self, first: int, second: int) -> str:
-        """Returns what stands between two tokens."""
+        """Returns the text between two tokens."""
         return self.text[self.tokens[first].end : self.tokens[second].start]
 
 
 def tokenise(question: str) -> Tokens:
-    """Takes a question apart in the language that knows most of its words."""
+    """Tokenises a question in the language that knows most of its words."""
     best: Tokens | None = None
     most = -1.0
     for language in candidates(question):
@@ -123,7 +123,7 @@ def _words(question: str, start: int, end: int, language: Language) -> list[Toke
 
 
 def _unspaced(run: str, start: int, language: Language) -> list[Token]:
-    """Known words, the longest first; what is between them is split where the script changes."""
+    """Known words, the longest first; the text between them is split where the script changes."""
     tokens: list[Token] = []
     at = unknown = 0
 

@@ -1,4 +1,4 @@
-"""Dates in Chinese and Japanese, which are found in the text itself: its words have no spaces."""
+"""Dates in Chinese and Japanese, found in the text itself, which has no spaces."""
 
 import re
 from collections.abc import Iterator
@@ -103,7 +103,7 @@ def _directed_unspaced(
 
 
 def _figure(text: str) -> int:
-    """A number up to 99 in figures or in Chinese."""
+    """A number up to 99 in digits or in Chinese."""
     if text.isdecimal():
         return int(text)
     tens, ten, ones = text.rpartition("十")

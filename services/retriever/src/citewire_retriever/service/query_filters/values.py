@@ -1,7 +1,7 @@
 """Which of a library's own labels a question names: values of entity_type, category, tags and type, and collections.
 
 A word of the question is a label if both have the same stem, in any case and number, by the question's stemmer or the
-English one; in Chinese and Japanese if it stands in the question, whole; or if both are words of one common concept
+English one; in Chinese and Japanese, if the question contains it as a whole; or if both belong to one concept
 (`kinds.toml`), so that a question in one language finds labels in another.
 """
 
@@ -19,17 +19,17 @@ from citewire_retriever.service.query_filters.tokens import Tokens
 from citewire_retriever.service.query_filters.words import ENGLISH, UNSPACED, Language, fold, load, word_spans
 
 LONGEST: Final = 5
-"""Words of a label."""
+"""Most words of a label."""
 _MARKS: Final = re.compile("[\u0300-\u036f]")
 _IS_UNSPACED: Final = re.compile(f"[{UNSPACED}]")
 _ARABIC_ARTICLE: Final = re.compile("^(?:\u0648|\u0641)?(?:\u0628|\u0643|\u0644)?\u0627\u0644(?=..)")
 _SCRIPT: Final = re.compile("[\u3040-\u309f]|(?P<kana>[\u30a0-\u30ff])|(?P<han>[\u3400-\u9fff\uf900-\ufaff])")
 _SHORTEST_STEMMED: Final = 3
-"""Words shorter than this are compared whole."""
+"""Shorter words are compared whole."""
 
 _SHORTEST_BASE: Final = 5
 _LONGEST_SUFFIX: Final = 6
-"""Of languages that put endings behind endings."""
+"""For languages that stack endings."""
 
 Value = tuple[str, str]
 """Field (`entity_type`, `category`, `tags`, `type`, `collection`) and value, as the library has it."""
@@ -37,20 +37,20 @@ Value = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A place in a question that names labels."""
+    """A part of a question that names labels."""
 
     first: int
     """Index of its first token."""
     last: int
-    """Behind its last token."""
+    """The index after its last token."""
     start: int
-    """Where it stands in the text."""
+    """Its position in the text."""
     end: int
     values: tuple[Value, ...]
 
 
 def initials(tokens: Tokens) -> list[str]:
-    """Returns how labels begin that the question may name, as the database's `corpus.initials` has it."""
+    """Returns the initials of labels that the question may name, in the form of the database's `corpus.initials`."""
     words: set[str] = {"article", "file", "repository", "capture"}
     concepts = _concepts()
     english = load(ENGLISH)
@@ -68,7 +68,7 @@ def initials(tokens: Tokens) -> list[str]:
 
 
 def find_mentions(tokens: Tokens, values: Iterable[Value]) -> list[Mention]:
-    """Finds the labels that a question names, the longest first where they overlap."""
+    """Finds the labels that a question names; the longest wins if they overlap."""
     by_key: dict[object, set[Value]] = {}
     english = load(ENGLISH)
     languages = (tokens.language, english)
@@ -86,7 +86,7 @@ def find_mentions(tokens: Tokens, values: Iterable[Value]) -> list[Mention]:
 
 @cache
 def concept_labels() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the English names of the concepts: of those that say what a thing is, and of subjects."""
+    """Returns the English names of the concepts: those for kinds of things, and those for subjects."""
     table = _kinds()
     kinds = frozenset(cast("str", table["things"]).split())
     names = [line.split()[0] for line in cast("list[str]", table["concepts"])]
@@ -116,7 +116,7 @@ def _spaced(
 
 
 def _unspaced(tokens: Tokens, by_key: dict[object, set[Value]]) -> Iterator[Mention]:
-    """Labels that stand in the text: a whole run of katakana, or Han characters that don't cut another word."""
+    """Labels in the text: a whole run of katakana, or Han characters that don't split another word."""
     for run in re.finditer(f"[{UNSPACED}]+", tokens.text):
         text = run.group()
         for start in range(len(text)):
@@ -133,7 +133,7 @@ def _unspaced(tokens: Tokens, by_key: dict[object, set[Value]]) -> Iterator[Ment
 
 
 def _whole(text: str, start: int, end: int) -> bool:
-    """Whether a part of a run is a word: katakana is never cut; one Han character stands alone."""
+    """Whether a part of a run is a word: katakana is never split; a single Han character must be alone."""
     before, after = text[start - 1 : start], text[end : end + 1]
     if _kind(text[start]) == "kana" and _kind(before) == "kana":
         return False
@@ -150,7 +150,7 @@ def _kind(character: str) -> str:
 
 
 def _together(tokens: Tokens, index: int, length: int) -> bool:
-    """Whether nothing but a space, a hyphen or the like stands between the words."""
+    """Whether only a space, a hyphen or the like is between the words."""
     return all(
         tokens.between(place, place + 1) in {" ", "-", "_", "/", ".", "&", " & ", "'", "’", ""}
         for place in range(index, index + length - 1)
@@ -158,14 +158,14 @@ def _together(tokens: Tokens, index: int, length: int) -> bool:
 
 
 def _raw_words(text: str) -> tuple[str, ...]:
-    """The words of a label in lower case, with the accents that stemmers go by."""
+    """The words of a label in lower case, with the accents that stemmers need."""
     text = unicodedata.normalize("NFC", text.casefold())
     return tuple(text[start:end] for start, end in word_spans(text))
 
 
 @lru_cache(maxsize=16384)
 def _keys(words: tuple[str, ...], languages: tuple[Language, ...]) -> frozenset[object]:
-    """What words are compared by: themselves, their stems, and the numbers of their concepts."""
+    """The keys for comparing words: themselves, their stems, and their concepts' numbers."""
     if not words:
         return frozenset()
     keys: set[object] = {_bare(words)}
@@ -185,7 +185,7 @@ def _stems(words: tuple[str, ...], language: Language) -> tuple[str, ...]:
 
 
 def _forms_of_one(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
-    """Whether words differ in their endings alone: stemmers join `universal` and `university`."""
+    """Whether words differ only in their endings, as stemmers conflate `universal` and `university`."""
     if len(first) != len(second):
         return False
     for word, other in zip(_bare(first), _bare(second), strict=True):
@@ -197,7 +197,7 @@ def _forms_of_one(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
 
 
 def _beginnings(word: str) -> Iterator[str]:
-    """The first two characters of a word, in either case."""
+    """The first two characters of a word, in lower and upper case."""
     begin = _MARKS.sub("", unicodedata.normalize("NFKD", word))[:2]
     if begin:
         yield from ("".join(letters) for letters in product(*({letter.lower(), letter.upper()} for letter in begin)))
@@ -217,7 +217,7 @@ def _concepts() -> tuple[frozenset[str], ...]:
 
 @cache
 def _concept_index(language: Language | None) -> dict[tuple[str, ...], frozenset[int]]:
-    """The concepts by their words, folded; by the words' stems, with a language."""
+    """The concepts by their folded words or, given a language, by the words' stems."""
     index: dict[tuple[str, ...], set[int]] = {}
     for number, words in enumerate(_concepts()):
         for word in words:
@@ -227,7 +227,7 @@ def _concept_index(language: Language | None) -> dict[tuple[str, ...], frozenset
 
 
 def _concepts_of(words: tuple[str, ...], languages: tuple[Language, ...]) -> frozenset[int]:
-    """The concepts that a phrase is a word of, in any form that the languages' stemmers know."""
+    """The concepts that a phrase belongs to, in any form known to the languages' stemmers."""
     exact = _concept_index(None).get(_bare(words))
     if exact:
         return exact
@@ -243,7 +243,7 @@ def _concepts_of(words: tuple[str, ...], languages: tuple[Language, ...]) -> fro
 
 @lru_cache(maxsize=4096)
 def _with_suffix(word: str) -> frozenset[int]:
-    """The concepts of which a word of a language with many endings is a form (`ravintoloita` of `ravintola`)."""
+    """The concepts that a word of a highly inflected language belongs to (`ravintoloita`, from `ravintola`)."""
     folded = fold(word)
     return frozenset(
         number

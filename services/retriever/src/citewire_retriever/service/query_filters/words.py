@@ -1,4 +1,4 @@
-"""Words of a language that questions about saved documents are made of.
+"""Words of a language used in questions about saved documents.
 
 They come from `words.toml`; the names of days and months from dateparser, whose data covers every language here.
 """
@@ -18,7 +18,7 @@ import Stemmer
 from citewire_retriever.service.query_filters.spans import MONTHS
 
 UNSPACED: Final = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々"
-"""Kana and Han, which are written without spaces."""
+"""Kana and Han, written without spaces."""
 ENGLISH: Final = "en"
 
 _KANA: Final = re.compile("[\u3040-\u309f\u30a1-\u30fa]")
@@ -40,11 +40,11 @@ _INFLECTED: Final = frozenset(
     {"items", "article", "repository", "tag", "category", "collection", "entity_type", "tagged"}
     | {"new", "this", "last", "past", "all"}
 )
-"""Classes whose words count in any form; of a verb or a pronoun each form says something else."""
+"""Classes that count in any inflection; for verbs and pronouns, each form has a different meaning."""
 _AGO: Final = re.compile(r"\d day ago|[0-3] (?:week|month|year) ago")
 
 DateWord = tuple[str, str]
-"""Kind (`month`, `weekday`, `unit`, `moment`, `number`) and what it is in English: `march`, `1 week ago`."""
+"""Kind (`month`, `weekday`, `unit`, `moment`, `number`) and English form: `march`, `1 week ago`."""
 
 
 class _Stems(Protocol):
@@ -59,18 +59,18 @@ class Language:
 
     code: str
     phrases: Mapping[tuple[str, ...], frozenset[str]]
-    """Classes of words and phrases, as `words.toml` names them, that count as they are spelled."""
+    """Classes of words and phrases, named as in `words.toml`, that must match exactly."""
     stemmed: Mapping[tuple[str, ...], frozenset[str]]
-    """The same of those that count in any inflection."""
+    """The same for those that match in any inflection."""
     dates: Mapping[tuple[str, ...], DateWord]
     date_order: str
-    """How it writes dates in figures: `DMY`, `MDY` or `YMD`."""
+    """Its order of numeric dates: `DMY`, `MDY` or `YMD`."""
     suffixes: bool
-    """Whether it says by endings what others say by prepositions, so that a month alone is a date."""
+    """Whether it uses endings instead of prepositions, so that a month alone is a date."""
     stemmer: _Stems | None
     """None for a language without spaces."""
     longest: int
-    """Words of the longest phrase."""
+    """Number of words of the longest phrase."""
 
     def stem(self, key: str) -> str:
         """Returns the stem of a folded word."""
@@ -79,7 +79,7 @@ class Language:
 
 @lru_cache(maxsize=8192)
 def fold(text: str) -> str:
-    """Returns a text as it is compared: lower case, compatible forms and accents taken away."""
+    """Returns a text normalised for comparison: lower case, without compatibility forms and accents."""
     text = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
     return unicodedata.normalize("NFC", text).translate(_LETTERS)
 
@@ -90,12 +90,12 @@ def split_words(text: str) -> list[str]:
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Returns where a text's words begin and end."""
+    """Returns the start and end of each word of a text."""
     return [match.span() for match in _WORD.finditer(text)]
 
 
 def candidates(text: str) -> list[Language]:
-    """Returns the languages that a text may be in, by its script; English first, where it may be."""
+    """Returns the languages that a text may be in, by its script; English first if possible."""
     if _KANA.search(text):
         return [load("ja")]
     if _HAN.search(text):
@@ -168,7 +168,7 @@ def _date_words(info: Mapping[str, Any]) -> Iterable[tuple[str, DateWord]]:
 
 
 def _spelled(words: Sequence[str], english: bool) -> Iterable[str]:
-    """Leaves out abbreviations, which are often words of another kind (`mar` is the sea in Spanish)."""
+    """Leaves out abbreviations, which often have other meanings (`mar` is the sea in Spanish)."""
     longest = max(map(len, words), default=0)
     return (word for word in words if len(word) >= (3 if english else min(4, longest)) and not word.isupper())
 
