@@ -1,4 +1,4 @@
-"""The gateway's HTTP API as the command sees it: JSON in and out, every failure a CliError."""
+"""The gateway's HTTP API for the command: JSON in and out, and every failure is a CliError."""
 
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
@@ -77,7 +77,7 @@ class Api:
         return answer
 
     async def text(self, path: str, *, params: Mapping[str, str | int] | None = None) -> str:
-        """GETs what isn't JSON.
+        """GETs a body other than JSON.
 
         Raises:
             CliError: as `call`.
@@ -90,7 +90,7 @@ class Api:
 
     @asynccontextmanager
     async def data(self, path: str) -> AsyncGenerator[AsyncGenerator[bytes]]:
-        """GETs what may be long, piece by piece; leaving the context ends the request.
+        """GETs a possibly long body piece by piece; leaving the context ends the request.
 
         Raises:
             CliError: as `call`; also while reading, when the connection is lost.
@@ -104,7 +104,7 @@ class Api:
                     yield pieces
 
     async def health(self) -> tuple[bool, JsonObject]:
-        """Whether everything works, and what `/readyz` says about each part; not being ready isn't an error.
+        """Whether everything works, and each part's state from `/readyz`; not being ready isn't an error.
 
         Raises:
             CliError: the gateway cannot be reached at all.
@@ -153,10 +153,10 @@ _OTHER_SERVER = "This may not be Citewire's gateway: see CITEWIRE_URL (or --url)
 
 
 def problem(status: int, headers: Mapping[str, str], content: bytes) -> CliError:
-    """The error that an unsuccessful response stands for.
+    """The error for an unsuccessful response.
 
-    `application/problem+json` (RFC 9457) gives title, detail, reason, refused fields and request id; any other body
-    leaves only the status, and where it says that there is nothing, the suspicion that this is another server.
+    `application/problem+json` (RFC 9457) gives title, detail, reason, refused fields and request id; for any other body
+    there is only the status and, with 404, 405 or 501, a hint that this may be another server.
     """
     body = parse_object(content) or {}
     strange = status in {404, 405, 501} and not get_str(body, "title")
@@ -190,6 +190,6 @@ def _exit_code(status: int) -> ExitCode:
 def _not_citewire(url: str) -> CliError:
     return CliError(
         "This is not a Citewire gateway",
-        f"{url} answered with something else than its API does. Is another program on that port?",
+        f"{url} answered with something other than its API. Is another program on that port?",
         ExitCode.UNREACHABLE,
     )

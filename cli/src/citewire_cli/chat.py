@@ -11,7 +11,7 @@ NOT_FOUND_SENTENCES = (
     "I could not find this information in the uploaded documents.",
     "I could not find content in the selected documents that closely matches your question.",
 )
-"""How an answer begins when the documents hold none; the gateway guarantees the wording."""
+"""The start of an answer if the documents have none; the gateway guarantees the wording."""
 
 
 @dataclass(slots=True)
@@ -54,13 +54,13 @@ async def receive(
 ) -> Answer:
     """Reads an answer to its `done`.
 
-    Events that this version doesn't know, and frames that aren't JSON, are passed over.
+    Unknown events, and frames that aren't JSON, are skipped.
 
     Args:
         events: the stream.
         on_token: called with each piece of the answer's text, as it arrives.
         on_step: called with the text of each step.
-        on_verdict: called with each `citation` and `uncited` event: what is said about a sentence.
+        on_verdict: called with each `citation` and `uncited` event, the verdict on a sentence.
 
     Raises:
         CliError: the stream sent an `error`, or ended without `done` (a cut answer is never shown as a whole one).

@@ -36,9 +36,9 @@ class CliError(Exception):
     """An error that the person at the terminal can act on: shown as text (or JSON), never as a traceback."""
 
     title: str
-    """One line, what failed."""
+    """What failed, on one line."""
     detail: str = ""
-    """One or two sentences, why, and what to do; may be empty."""
+    """Why it failed and what to do, in one or two sentences; may be empty."""
     code: ExitCode = ExitCode.FAILED
     """The process's exit code."""
     errors: tuple[FieldError, ...] = ()

@@ -31,7 +31,7 @@ _CONTROL_SHARE = 0.01
 """The gateway's own measure of what is text."""
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _OLE_SUFFIXES = frozenset({".msg", ".xls", ".xlt"})
-"""Messages of Outlook, and old Excel workbooks."""
+"""Suffixes of Outlook messages and old Excel workbooks."""
 _MAGIC = (
     (b"PK\x05\x06", "an empty archive"),
     (_OLE, "an old Office document"),
@@ -50,7 +50,7 @@ _IMAGES = (
     (b"II*\x00", "a TIFF image"),
     (b"MM\x00*", "a TIFF image"),
 )
-"""Those that text is recognised in; WebP images besides, whose mark isn't at their beginning."""
+"""Images for text recognition; also WebP, which isn't recognised by its first bytes alone."""
 _ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\x00")
 """Office documents, e-books, and archives of documents."""
 _TAR_MARK = slice(257, 262)
@@ -71,19 +71,19 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A file on a web server, which the gateway fetches; `known` is the document that the library has of it."""
+    """A file on a web server, fetched by the gateway; `known` is its document in the library."""
 
     url: str
     known: JsonObject | None = field(default=None, compare=False)
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """Its address."""
         return self.url
 
     @property
     def name(self) -> str:
-        """What it is called in reports."""
+        """Its name in reports."""
         return self.url
 
 
@@ -96,7 +96,7 @@ def split_addresses(places: Iterable[str]) -> tuple[list[Path], list[Address]]:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A file or folder that isn't uploaded, and why; `unseen` says that nobody knows now what is in it."""
+    """A file or folder that isn't uploaded, and why; `unseen` means that its content is unknown."""
 
     path: Path
     reason: str
@@ -112,15 +112,15 @@ def find_sources(
 ) -> tuple[list[Source], list[LeftOut]]:
     """The files under `paths`, sorted within each folder, none twice; and what was left out.
 
-    A folder's files are taken if they hold text or are documents or archives, whatever they are called; a file that is
-    named itself is always taken, and the gateway decides. Hidden files and folders, folders of dependencies and build
-    results, and what a folder's `.citewireignore` names, aren't. Symbolic links to folders aren't followed.
+    A folder's files are taken if they contain text or are documents or archives, whatever their names; a file given
+    explicitly is always taken, and the gateway decides. Hidden files and folders, folders of dependencies and build
+    results, and anything named in a folder's `.citewireignore`, are left out. Links to folders aren't followed.
 
     Args:
         paths: files and folders.
         root: names are relative to this folder. By default they begin with the name of the repository that holds a
             path, else with that of the folder that was given; a file outside of both has its own name.
-        why_not_taken: looks into a file, as this module's own does by default.
+        why_not_taken: examines a file; by default this module's own function.
 
     Raises:
         CliError: a path doesn't exist, or a folder's rules can't be read (usage).
@@ -169,12 +169,12 @@ def why_unreadable(head: bytes, *, images: bool = False) -> str:
 
 @cache
 def fingerprint(folder: Path) -> str:
-    """Tells a folder of this machine from any other, without telling anybody where it is."""
+    """Identifies a folder of this machine without revealing its path."""
     return hashlib.sha256(os.fsencode(f"{platform.node()}\0{folder}")).hexdigest()[:16]
 
 
 def inspect(file: Path, *, images: bool = False) -> LeftOut | None:
-    """Why a file isn't a document; None if it may be one, as images may if they are wanted.
+    """Why a file isn't a document; None if it may be one, as images may if requested.
 
     Only its first bytes are read.
     """
@@ -183,8 +183,8 @@ def inspect(file: Path, *, images: bool = False) -> LeftOut | None:
             return LeftOut(file, "it is no regular file")
         with file.open("rb") as content:
             head = content.read(_HEAD_BYTES)
-        # They begin as other old Office documents do; what tells them apart may stand anywhere. Whether workbooks are
-        # read depends on the server, whose refusal says what to do.
+        # They start like other old Office documents, and the difference may be anywhere. Whether workbooks are read
+        # depends on the server, whose refusal says what to do.
         may_be_read = file.suffix.lower() in _OLE_SUFFIXES and head.startswith(_OLE)
         reason = "" if may_be_read else why_unreadable(head, images=images)
     except FileNotFoundError:
@@ -247,7 +247,7 @@ def _base(path: Path) -> Path:
 
 
 def _looks_like_utf16(head: bytes) -> bool:
-    """Text in a mostly Latin script has a zero in every second byte then, and hardly any in between."""
+    """Whether it looks like UTF-16: mostly Latin text then has a zero in every second byte, and few in between."""
     half = len(head) // 2
     even, odd = head[0 : 2 * half : 2].count(0), head[1 : 2 * half : 2].count(0)
     return half > 1 and ((odd > 0.4 * half and even < 0.05 * half) or (even > 0.4 * half and odd < 0.05 * half))

@@ -1,4 +1,4 @@
-"""Runs the gateway's own commands, for what lives in its database: as an operator, beside the gateway."""
+"""Runs the gateway's own commands on its database, for operators on the gateway's machine."""
 
 import importlib.util
 import os
@@ -15,7 +15,7 @@ from citewire_cli.settings import data_dir_from, load_client_settings
 
 @output.async_command
 async def run_gateway(command: str, *arguments: str, json: bool) -> ExitCode:
-    """Runs a command of the gateway on its database, and exits as it does."""
+    """Runs a command of the gateway on its database, and exits with its exit code."""
     if importlib.util.find_spec("citewire_gateway") is None:
         raise CliError(
             "The gateway isn't installed here",

@@ -1,4 +1,4 @@
-"""`.citewireignore`: what a folder keeps out of the library, in the syntax of `.gitignore`."""
+"""`.citewireignore`: files that a folder keeps out of the library, in the syntax of `.gitignore`."""
 
 from pathlib import Path
 
@@ -10,13 +10,13 @@ IGNORE_FILE = ".citewireignore"
 
 
 class IgnoreRules:
-    """The rules of a folder and of those above it; what a folder says itself goes before what one above says."""
+    """The rules of a folder and its parents; a folder's own rules take precedence."""
 
     def __init__(self, folder: Path, above: "IgnoreRules | None" = None) -> None:
         """Reads the folder's own rules, if it has any.
 
         Args:
-            folder: where the rules hold; patterns are relative to it.
+            folder: where the rules apply; patterns are relative to it.
             above: the rules of the folder above.
 
         Raises:
@@ -27,7 +27,7 @@ class IgnoreRules:
         self._spec = _read(folder / IGNORE_FILE)
 
     def ignores(self, path: Path, *, is_folder: bool) -> bool:
-        """Whether a path below the folder is kept out. What lies in a folder that is kept out isn't asked about."""
+        """Whether a path below the folder is kept out. It isn't called for content of ignored folders."""
         if self._spec is not None:
             name = path.relative_to(self._folder).as_posix()
             decision = self._spec.check_file(f"{name}/" if is_folder else name).include

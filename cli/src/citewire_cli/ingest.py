@@ -22,16 +22,16 @@ from citewire_cli.library import EVER, every_document, read_library
 UPLOADS_AT_ONCE = 4
 TRIES = 5
 KEY_LEASE_SECONDS = 150.0
-"""How long an earlier try may still hold its key: the gateway's lease is 120 s for one that was killed meanwhile."""
+"""Seconds that an earlier try may still hold its key: the gateway's lease is 120 s for a killed one."""
 POLL_SECONDS = 0.3
 POLL_SECONDS_MAX = 2.0
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one file.
+    """The outcome for one file.
 
-    `status` is `ready`, `failed`, or where it stood when waiting ended (`pending`, `processing`, `not uploaded`).
+    `status` is `ready`, `failed`, or its state when waiting ended (`pending`, `processing`, `not uploaded`).
     """
 
     source: Source | Address
@@ -40,7 +40,7 @@ class Outcome:
     error: CliError | None = None
     document: JsonObject = field(default_factory=dict[str, object])
     beside: bool = False
-    """Whether another version of the file stays in the library as a document of its own."""
+    """Whether another version of the file stays in the library as a separate document."""
 
     def as_json(self) -> JsonObject:
         """The outcome as `--json` prints it."""
@@ -65,14 +65,14 @@ class Target:
     tags: tuple[str, ...] = ()
     update: bool = False
     validity: Mapping[str, str] = field(default_factory=dict[str, str])
-    """`valid_from` and `valid_until`, those that are given."""
+    """`valid_from` and `valid_until`, if given."""
 
 
 class KnownDocuments(Protocol):
-    """What the library has, as far as it may be what a file is."""
+    """The library's documents that may match a file."""
 
     def find(self, source: Source, sha256: str) -> JsonObject | None:
-        """The document that a file with these bytes is already."""
+        """The existing document of a file with these bytes."""
         ...
 
     def named(self, source: Source) -> int | None:
@@ -80,12 +80,12 @@ class KnownDocuments(Protocol):
         ...
 
     def form(self, source: Source) -> dict[str, str]:
-        """Fields of the upload by which the file is known later; `path` is one of them."""
+        """Fields of the upload that identify the file later; `path` is one of them."""
         ...
 
 
 class Observer(Protocol):
-    """Told about progress."""
+    """Receives progress."""
 
     def uploaded(self, outcome: Outcome) -> None:
         """A file has been accepted or refused."""
@@ -105,9 +105,9 @@ async def ingest(
 ) -> list[Outcome]:
     """Uploads `sources`, a few at a time, and waits until each is ready or failed.
 
-    Nothing is stored twice: a file that the library has (the same bytes under the same name in the same collection)
-    isn't sent, and the `Idempotency-Key` is made of what is sent, so that an upload whose answer was lost is found
-    again. Of a web address the library has a document or not: only `update` has it fetched again.
+    Nothing is stored twice: a file that is already in the library (the same bytes under the same name in the same
+    collection) isn't sent, and the `Idempotency-Key` is derived from the content, so that an upload with a lost answer
+    is found again. A web address that has a document is fetched again only with `update`.
 
     Args:
         api: the gateway.
@@ -115,10 +115,10 @@ async def ingest(
         target: where they are filed.
         observer: told about progress.
         wait: whether to wait after the upload.
-        patience: seconds without any progress at all after which waiting ends.
+        patience: seconds without any progress after which waiting ends.
 
     Raises:
-        CliError: the gateway cannot be reached or doesn't let us in; what a single file met is in its outcome.
+        CliError: the gateway cannot be reached or refuses access; errors of single files are in their outcomes.
     """
     library = await read_library(api, target.collection)
     outcomes = [
@@ -138,7 +138,7 @@ async def send_all(
     *,
     patience: float | None,
 ) -> None:
-    """Uploads what the library doesn't have, a few at a time, and waits as `ingest` does; with no patience, it doesn't.
+    """Uploads missing files, a few at a time, and waits as `ingest` does unless `patience` is None.
 
     Raises:
         CliError: as `ingest`.
@@ -178,7 +178,7 @@ def idempotency_key(content_sha256: str, name: str, target: Target, replaces: in
 
 
 async def _upload(api: Api, outcome: Outcome, target: Target, library: KnownDocuments) -> None:
-    """Uploads one file; a refusal is the outcome's error, a gateway that is away or refuses us is raised."""
+    """Uploads one file; its refusal is the outcome's error, an unreachable or denying gateway raises."""
     source = outcome.source
     try:
         if isinstance(source, Address):
@@ -201,7 +201,7 @@ async def _upload(api: Api, outcome: Outcome, target: Target, library: KnownDocu
 
 
 async def _bring(api: Api, outcome: Outcome, source: Source, target: Target, library: KnownDocuments) -> JsonObject:
-    """The document that a file is in the library; it is sent unless it is there."""
+    """The file's document in the library; uploads the file if there is none."""
     digest = await asyncio.to_thread(sha256_of, source.path)
     document = library.find(source, digest)
     if document is not None:
@@ -213,7 +213,7 @@ async def _bring(api: Api, outcome: Outcome, source: Source, target: Target, lib
 
 
 async def _fetch(api: Api, address: Address, target: Target) -> JsonObject:
-    """The document that a web address has; the gateway fetches it unless it is there and needn't be new."""
+    """The document of a web address; the gateway fetches it if there is none or it must be updated."""
     known = address.known
     if known is not None and not target.update:
         return await _dated(api, known, target)
@@ -230,7 +230,7 @@ async def _fetch(api: Api, address: Address, target: Target) -> JsonObject:
 
 
 async def _dated(api: Api, document: JsonObject, target: Target) -> JsonObject:
-    """A document that is there, with the validity that is wanted now."""
+    """An existing document, with the validity that is requested now."""
     if not target.validity:
         return document
     return await api.call("PATCH", f"/v1/documents/{get_int(document, 'id')}", body=dict(target.validity))
@@ -239,7 +239,7 @@ async def _dated(api: Api, document: JsonObject, target: Target) -> JsonObject:
 async def _send(
     api: Api, source: Source, target: Target, described: Mapping[str, str], digest: str, replaces: int | None
 ) -> JsonObject:
-    """Sends a file; the document as it stands now."""
+    """Sends a file; returns the document's current state."""
     path = "/v1/documents" if replaces is None else f"/v1/documents/{replaces}"
     key = idempotency_key(digest, source.name, target, replaces)
     form = _form(target, described)
@@ -252,7 +252,7 @@ async def _send(
         if error.code is not ExitCode.NOT_FOUND:
             raise
         path = "/v1/documents"
-    # The key is remembered, and its document was deleted, moved or changed since: the person wants it as it is now.
+    # The key is remembered, but its document was deleted, moved or changed since: the user wants it as it is now.
     return await _request(api, path, source, form, f"{key}-{time.time_ns():x}")
 
 
@@ -266,7 +266,7 @@ def _form(target: Target, described: Mapping[str, str]) -> dict[str, str]:
 
 
 async def _request(api: Api, path: str, source: Source, form: Mapping[str, str], key: str) -> JsonObject:
-    # The same boundary for the same key: a repetition is the same request, byte for byte.
+    # The same boundary for the same key, so that a repetition is the same request byte for byte.
     boundary = hashlib.sha256(key.encode()).hexdigest()
     headers = {"Idempotency-Key": key, "Content-Type": f"multipart/form-data; boundary={boundary}"}
     method = "POST" if path == "/v1/documents" else "PUT"
@@ -281,7 +281,7 @@ async def _request(api: Api, path: str, source: Source, form: Mapping[str, str],
 
 
 async def persistently(send: Callable[[], Awaitable[JsonObject]]) -> JsonObject:
-    """Sends a request that may be repeated, as a key or its kind makes that harmless, until the gateway answers.
+    """Sends an idempotent request until the gateway answers.
 
     Raises:
         CliError: it refuses, or has been away or overloaded for several tries.
@@ -304,7 +304,7 @@ async def persistently(send: Callable[[], Awaitable[JsonObject]]) -> JsonObject:
 
 
 async def _retry(api: Api, document: JsonObject) -> JsonObject:
-    """Has a document that failed, in an earlier run or just now, tried once more; itself if that is refused."""
+    """Retries a document that failed, in an earlier run or just now; returns it unchanged if that is refused."""
     try:
         return await api.call("POST", f"/v1/documents/{get_int(document, 'id')}:retry")
     except CliError as error:
@@ -314,7 +314,7 @@ async def _retry(api: Api, document: JsonObject) -> JsonObject:
 
 
 async def wait_for_all(api: Api, arriving: asyncio.Queue[Outcome | None], observer: Observer, patience: float) -> None:
-    """Looks again and again until nothing is left; gives up after `patience` seconds without progress."""
+    """Polls until nothing is left; gives up after `patience` seconds without progress."""
     waiting: list[Outcome] = []
     uploading = True
     progress_at, pause = time.monotonic(), POLL_SECONDS
@@ -341,7 +341,7 @@ async def wait_for_all(api: Api, arriving: asyncio.Queue[Outcome | None], observ
 async def _look(api: Api, waiting: list[Outcome], observer: Observer) -> list[Outcome]:
     """Finds out which are ready or failed, and returns the others.
 
-    What is being worked on is listed, so that one look costs two requests however many wait. A gateway that is away is
+    Pending documents are listed, so that one poll costs two requests however many wait. An unreachable gateway is
     asked again later.
     """
     if not waiting:
@@ -365,7 +365,7 @@ async def _look(api: Api, waiting: list[Outcome], observer: Observer) -> list[Ou
 
 
 async def _active(api: Api) -> dict[int | None, str]:
-    """Documents that wait or are being processed, by id. Asked in the order in which they change."""
+    """Documents that wait or are being processed, by id. Requested in the order in which they change."""
     active: dict[int | None, str] = {}
     for status in ("pending", "processing"):
         async with aclosing(every_document(api, EVER | {"status": status})) as documents:
@@ -375,7 +375,7 @@ async def _active(api: Api) -> dict[int | None, str]:
 
 
 async def _settled(api: Api, outcome: Outcome) -> bool:
-    """Looks at one document; whether it is ready, has failed, or is gone."""
+    """Checks one document: whether it is ready, has failed, or was deleted."""
     try:
         outcome.document = await api.call("GET", f"/v1/documents/{outcome.document_id}")
     except CliError as error:

@@ -10,7 +10,7 @@ from citewire_cli.jsonio import JsonObject, get_int, get_object, get_objects, ge
 
 PAGE_SIZE = 500
 EVER = {"any_validity": "true"}
-"""A filter of lists: also documents that aren't valid."""
+"""A filter of lists that includes documents that aren't valid."""
 
 
 async def every_document(api: Api, filters: dict[str, str]) -> AsyncGenerator[JsonObject]:
@@ -27,7 +27,7 @@ async def every_document(api: Api, filters: dict[str, str]) -> AsyncGenerator[Js
 
 
 class Library:
-    """The documents of one collection (or of none), by the path that they were uploaded under."""
+    """The documents of one collection (or of none), by upload path."""
 
     def __init__(self, documents: Iterable[JsonObject]) -> None:
         """Takes documents as the API lists them, newest first."""
@@ -47,9 +47,9 @@ class Library:
                 self._by_place.setdefault((root, path), document)
 
     def place(self, source: Source) -> Source:
-        """Names a file as it was named before, or as its neighbours are.
+        """Names a file as before, or like its neighbours.
 
-        So it has one name, whether its own folder is uploaded or one above.
+        So it has one name, whether its own folder or a parent is uploaded.
         """
         file = source.root / source.name
         above = list(source.root.parents)  # the nearest first
@@ -60,7 +60,7 @@ class Library:
         return next((source.below(folder) for folder in above if fingerprint(folder) in self._roots), source)
 
     def find(self, source: Source, sha256: str) -> JsonObject | None:
-        """The document of this name, or from this place, that has these bytes."""
+        """The document of this name, or from this place, with these bytes."""
         return next((document for document in self._candidates(source) if get_str(document, "sha256") == sha256), None)
 
     def at(self, url: str) -> JsonObject | None:
@@ -73,7 +73,7 @@ class Library:
         return None if document is None else get_int(document, "id")
 
     def form(self, source: Source) -> dict[str, str]:
-        """Fields of an upload by which the file is found again from any folder."""
+        """Fields of an upload that identify the file from any folder."""
         return {"path": source.name, "metadata": json.dumps({"root": fingerprint(source.root)})}
 
     def _candidates(self, source: Source) -> list[JsonObject]:
@@ -82,7 +82,7 @@ class Library:
 
 
 async def read_library(api: Api, collection: str | None) -> Library:
-    """Reads the documents of a collection; with None, those that are in none."""
+    """Reads the documents of a collection; with None, those in no collection."""
     filters = EVER | ({"collection": collection} if collection else {})
     async with aclosing(every_document(api, filters)) as documents:
         return Library([document async for document in documents if collection or not get_str(document, "collection")])

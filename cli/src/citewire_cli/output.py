@@ -17,8 +17,8 @@ from citewire_cli.errors import CliError, ExitCode
 
 P = ParamSpec("P")
 
-# Documents are other people's text: what they hold must not move the cursor, set the title, hide a line, or reorder
-# what is read (the last two ranges are bidirectional overrides).
+# Documents are untrusted text: they must not move the cursor, set the title, hide a line, or reorder the text (the last
+# two ranges are bidirectional overrides).
 _CONTROLS = dict.fromkeys(
     code
     for first, last in ((0x00, 0x1F), (0x7F, 0x9F), (0x202A, 0x202E), (0x2066, 0x2069))
@@ -39,7 +39,7 @@ def one_line(text: str, limit: int) -> str:
 
 
 def stdout() -> Console:
-    """A console for answers; plain when it isn't a terminal. No markup: what is printed is data."""
+    """A console for answers; plain if it isn't a terminal. Without markup, as the output is data."""
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
@@ -55,7 +55,7 @@ def print_json(value: object) -> None:
 
 
 def print_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """A table without frames on stdout; in a pipe as wide as it is, so that no line is broken or cut."""
+    """A table without borders on stdout; in a pipe at full width, so that no line is wrapped or cut."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -85,10 +85,10 @@ def print_error(error: CliError, *, as_json: bool) -> None:
 
 
 def async_command(work: Callable[P, Coroutine[object, object, ExitCode]]) -> Callable[P, None]:
-    """Makes a command of a coroutine function: the one place where errors become exit codes.
+    """Turns a coroutine function into a command: the one place where errors become exit codes.
 
-    Ctrl-C cancels the work (requests are closed, so the gateway stops as well) and exits with 130. The function's
-    argument `json` says how errors are printed.
+    Ctrl-C cancels the work (requests are closed, so the gateway stops too) and exits with 130. The function's argument
+    `json` decides how errors are printed.
     """
 
     @functools.wraps(work)
@@ -102,7 +102,7 @@ def async_command(work: Callable[P, Coroutine[object, object, ExitCode]]) -> Cal
             stderr().print("Interrupted.")
             code = ExitCode.INTERRUPTED
         except BrokenPipeError:
-            # The reader of our output has left (`| head`): nobody to tell, and nothing to fail again at exit.
+            # The reader of our output has gone (`| head`): nobody to report to, and exiting must not fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = ExitCode.OK
         raise typer.Exit(int(code))

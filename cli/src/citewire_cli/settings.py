@@ -1,4 +1,4 @@
-"""Settings of the command, from the environment; options on the command line win over them."""
+"""Settings of the command from the environment; command-line options take precedence."""
 
 import os
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ DEFAULT_DATA_DIR = ".citewire"
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Where the gateway is and who asks."""
+    """The gateway's address and the caller's key."""
 
     url: str
     """`CITEWIRE_URL`: the gateway's address without a path; by default that of the stack which runs on `data_dir`,
@@ -29,7 +29,7 @@ class ClientSettings:
 
     @property
     def loopback(self) -> bool:
-        """Whether the gateway is on this machine, so that a proxy would only be in the way."""
+        """Whether the gateway is on this machine, so that no proxy is needed."""
         host = urlsplit(self.url).hostname or ""
         return host == "localhost" or host == "::1" or host.startswith("127.")
 
@@ -39,7 +39,7 @@ def load_client_settings(environ: Mapping[str, str] | None = None, *, url: str |
 
     Args:
         environ: the environment, the process's own by default.
-        url: the `--url` option, which wins.
+        url: the `--url` option, which takes precedence.
     """
     env = os.environ if environ is None else environ
     data_dir = data_dir_from(env)
@@ -74,7 +74,7 @@ def load_operator_settings(environ: Mapping[str, str] | None = None, *, url: str
 def _key_in(env: Mapping[str, str], variable: str) -> str | None:
     key = (env.get(variable) or "").strip()
     if not key.isprintable() or not key.isascii():
-        raise CliError(f"{variable} is not a valid key", "It holds characters that no key has.", ExitCode.USAGE)
+        raise CliError(f"{variable} is not a valid key", "It contains characters that no key has.", ExitCode.USAGE)
     return key or None
 
 

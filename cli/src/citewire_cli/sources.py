@@ -9,11 +9,11 @@ SNIPPET_CHARACTERS = 160
 
 
 def place(source: JsonObject) -> str:
-    """Where in the document a chunk is: part, page or slide, section, cells, row, path, time, lines.
+    """A chunk's place in the document: part, page or slide, section, cells, row, path, time, lines.
 
     Empty without structure.
 
-    A source line is shown only where it is the best there is (source code): prose has its section.
+    Line numbers are shown only if there is nothing better (source code): prose has its section.
     """
     parts: list[str] = []
     page, row = get_int(source, "page_number"), get_int(source, "row_number")
@@ -50,7 +50,7 @@ def clock(seconds: float) -> str:
 
 
 def source_lines(number: int, source: JsonObject, text: str, *, limit: int = SNIPPET_CHARACTERS) -> list[Text]:
-    """A numbered source: its place on the first line, below it the quotes from it, or the start of its text."""
+    """A numbered source: its place on the first line, below it its quotes, or the start of its text."""
     name = get_str(source, "file_name") or get_str(source, "title") or f"document {get_str(source, 'document_id')}"
     head = Text.assemble((f"[{number}] ", "bold cyan"), (clean(name), "bold"))
     if where := place(source):

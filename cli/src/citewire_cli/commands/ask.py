@@ -86,7 +86,7 @@ async def _receive(api: Api, body: JsonObject, *, quiet: bool) -> Answer:
     except CliError as error:
         write(shown.end())
         if error.code is ExitCode.UNREACHABLE and printed:
-            # Part of an answer has been shown: to a script this is a failed answer, not a gateway that isn't there.
+            # Part of an answer has been shown: for a script this is a failed answer, not an unreachable gateway.
             raise CliError("The answer was cut off", error.detail) from None
         raise
     finally:

@@ -1,7 +1,7 @@
 """`citewire completion`: shell completion scripts.
 
-Typer's own scripts call `citewire` by its name; these call it as it was typed, so that `.venv/bin/citewire` of a clone
-is completed as well.
+Typer's own scripts call `citewire` by name; these call it as typed, so that a clone's `.venv/bin/citewire` is completed
+as well.
 """
 
 import sys

@@ -106,7 +106,7 @@ class IngestProgress:
             total: how many files.
             wait: whether there is a second bar, for documents that became ready.
             quiet: no progress at all.
-            console: where it is shown; stderr by default. Whoever prints meanwhile should print there.
+            console: where it is shown; stderr by default. Other output during the upload should go there too.
             every: seconds between two lines where there is no terminal.
         """
         self._console = console or output.stderr()
@@ -167,14 +167,14 @@ class IngestProgress:
 
 
 class _Pace(ProgressColumn):
-    """How many files a second, and how long the rest takes at that."""
+    """Files per second, and the estimated remaining time."""
 
     def render(self, task: Task) -> Text:
         return Text(_pace_of(task))
 
 
 def _pace_of(task: Task) -> str:
-    """The pace of the last half minute; empty while there is none, and at the end."""
+    """The pace of the last half minute; empty while unknown, and at the end."""
     if not task.speed or task.finished or task.time_remaining is None:
         return ""
     minutes, seconds = divmod(round(task.time_remaining), 60)
@@ -197,7 +197,7 @@ def _report(outcomes: list[Outcome], failed: list[Outcome], late: list[Outcome],
         problems.print(f"Not ready yet ({outcome.status}): {output.clean(str(outcome.source.path))}")
     for outcome in (outcome for outcome in outcomes if outcome.beside):
         name = output.clean(outcome.source.name)
-        problems.print(f"Also there in another version, which --update would have replaced: {name}")
+        problems.print(f"Also in the library in another version, which --update would have replaced: {name}")
     ready = [outcome for outcome in outcomes if outcome.status == "ready"]
     chunks = sum(get_int(outcome.document, "chunks") or 0 for outcome in ready)
     accepted = len(outcomes) - len(failed) - len(late) - len(ready)

@@ -19,7 +19,7 @@ def explain_mcp() -> None:
 def _explain(package: str) -> None:
     error = CliError(
         f"The package {package} is missing",
-        "In a clone of the repository, `make install` brings it; elsewhere install it beside citewire-cli.",
+        "In a clone of the repository, run `make install`; elsewhere install it alongside citewire-cli.",
         ExitCode.USAGE,
     )
     print_error(error, as_json=False)

@@ -22,7 +22,7 @@ from citewire_cli.monitor.screen import print_report
 from citewire_cli.settings import ClientSettings, load_client_settings
 
 _RECOUNTED = 1000
-"""Documents that are counted at each look; of a larger library once, as all its pages are read for it."""
+"""Libraries up to this size are counted at each refresh; larger ones once, as that reads all their pages."""
 
 _CLEAR = "\x1b[2J\x1b[H"
 
@@ -72,7 +72,7 @@ def _show(report: JsonObject, *, as_json: bool) -> None:
 
 
 class _StatusReader:
-    """Reads one stack again and again; from the second time on, figures are of the time between."""
+    """Reads one stack repeatedly; from the second time on, figures cover the interval."""
 
     def __init__(self, settings: ClientSettings, metrics: list[str], environ: Mapping[str, str]) -> None:
         self._settings = settings
@@ -82,7 +82,7 @@ class _StatusReader:
         self._documents: JsonObject = {}
 
     async def report(self) -> tuple[JsonObject, ExitCode]:
-        """Returns the report, and the exit code that goes with it."""
+        """Returns the report and its exit code."""
         settings = self._settings
         local = _local_processes(settings)
         addresses = metrics_addresses(settings, self._environ, local, self._metrics)
@@ -90,7 +90,7 @@ class _StatusReader:
         try:
             answered = await self._ask()
         except CliError:
-            await scraping  # ended while it connects, it would leave sockets open
+            await scraping  # cancelling it while it connects would leave sockets open
             raise
         scrapes = await scraping
         now = {name: scrape.samples for name, scrape in scrapes.items() if scrape.samples is not None}
@@ -129,7 +129,7 @@ class _StatusReader:
         return described | process_figures(name, since[name], scrape.samples.time - start)
 
     async def _ask(self) -> JsonObject:
-        """What the gateway says; that it can't be reached is an answer as well."""
+        """The gateway's state; being unreachable is a result as well."""
         async with Api(self._settings) as api:
             try:
                 ready, health = await api.health()
@@ -151,7 +151,7 @@ class _StatusReader:
 
 
 async def _usage(api: Api) -> JsonObject:
-    """What the last 30 days have cost; empty where the gateway can't say now."""
+    """The cost of the last 30 days; empty if currently unavailable."""
     try:
         report = await api.call("GET", "/v1/usage", params={"group_by": "", "format": "json"})
     except CliError as error:
@@ -162,7 +162,7 @@ async def _usage(api: Api) -> JsonObject:
 
 
 async def _count(api: Api) -> JsonObject:
-    """How many documents there are of each status, and their chunks; the error where the library can't be read now."""
+    """Documents by status, and their chunks; the error if the library can't be read now."""
     statuses: Counter[str] = Counter()
     chunks = 0
     try:
@@ -178,7 +178,7 @@ async def _count(api: Api) -> JsonObject:
 
 
 def _local_processes(settings: ClientSettings) -> JsonObject:
-    """What `citewire up` says about the processes of the stack that was asked; empty if it isn't one of ours here."""
+    """The processes from `citewire up`'s run file; empty if this isn't a local stack of ours."""
     try:
         from citewire_cli.stack.running import running_stack
     except ImportError:  # not a POSIX system: there is no local stack

@@ -1,4 +1,4 @@
-"""`citewire table`: the tables of a document, and what is computed over them."""
+"""`citewire table`: lists a document's tables and queries them."""
 
 import re
 import sys
@@ -116,7 +116,7 @@ async def query(
 
 
 def _condition(text: str) -> JsonObject:
-    """`Amount >= 10` as the API takes it; nothing behind `=` means an empty cell."""
+    """Parses `Amount >= 10` for the API; nothing after `=` means an empty cell."""
     match = _CONDITION.fullmatch(output.checked_text(text, "A condition").strip())
     if match is None:
         signs = ", ".join(_OPERATORS)
@@ -153,7 +153,7 @@ def _typed_query(text: str) -> JsonObject:
 
 
 def _column_rows(table: JsonObject) -> list[tuple[str, ...]]:
-    """A table's columns, below its place and what is to be said of it."""
+    """Prints a table's columns, below its place and notes."""
     place = (get_str(table, "sheet"), get_str(table, "header_row"), get_str(table, "row_count"))
     rows: list[tuple[str, ...]] = []
     for column in get_objects(table, "columns"):
@@ -167,7 +167,7 @@ def _column_rows(table: JsonObject) -> list[tuple[str, ...]]:
 
 
 def _print(answer: JsonObject) -> None:
-    """The rows, and below them what they were computed from."""
+    """Prints the rows, and below them their origin."""
     console, notes = output.stdout(), output.stderr()
     columns = get_objects(answer, "columns")
     names = [" ".join(filter(None, (get_str(each, "name"), get_str(each, "currency")))) for each in columns]

@@ -97,7 +97,7 @@ def _print(report: JsonObject) -> None:
 
 
 def print_rows(report: JsonObject, nothing: str) -> None:
-    """Prints a report's rows as a table, with their total where it has one; without rows, what says so."""
+    """Prints a report's rows as a table, with the total if it has one; without rows, a message."""
     rows, total = get_objects(report, "rows"), get_object(report, "total")
     console = output.stdout()
     if not rows:

@@ -1,1 +1,1 @@
-"""What the dashboards show, at a terminal: read from the processes' own metrics, without a Prometheus."""
+"""The dashboards' figures in a terminal, read from the processes' metrics without Prometheus."""

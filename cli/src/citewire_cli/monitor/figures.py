@@ -1,4 +1,4 @@
-"""The figures: what the dashboards show, from the processes' samples."""
+"""The dashboards' figures, computed from the processes' samples."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from citewire_cli.jsonio import JsonObject
 from citewire_cli.monitor.samples import Samples, Where
 
 FAILURES = frozenset({"INTERNAL", "UNKNOWN", "DATA_LOSS", "UNAVAILABLE"})
-"""Codes of calls that failed by the server's own fault, as the alert on them counts."""
+"""Codes of calls that failed through the server's fault, as counted by the alert."""
 
 _SERVER_ERRORS = frozenset({"500", "502", "503", "504"})
 _UNCOUNTED = frozenset({"/livez", "/readyz"})
@@ -31,9 +31,9 @@ def process_figures(name: str, now: Samples, seconds: float) -> JsonObject:
     """One process's figures.
 
     Args:
-        name: which process.
-        now: what it has counted in these `seconds`.
-        seconds: since its start, or since the last look.
+        name: the process.
+        now: its counts over `seconds`.
+        seconds: since its start, or since the last refresh.
     """
     requests, errors, histogram = _traffic(name, now)
     figures: JsonObject = {
@@ -54,7 +54,7 @@ def process_figures(name: str, now: Samples, seconds: float) -> JsonObject:
 
 
 def stack_figures(stack: Mapping[str, Samples]) -> JsonObject:
-    """The figures of the whole; processes that couldn't be read have none."""
+    """The figures of the whole stack; processes that couldn't be read have none."""
     figures: JsonObject = {}
     if (gateway := stack.get("gateway")) is not None:
         broken = gateway.by("citewire_streams_broken_total", "dialect")
@@ -97,7 +97,7 @@ def stack_figures(stack: Mapping[str, Samples]) -> JsonObject:
 
 
 def _traffic(name: str, now: Samples) -> tuple[float, float, tuple[str, Where | None]]:
-    """Requests, those that failed by our fault, and the histogram of how long they took."""
+    """Requests, those that failed through our fault, and the histogram of their durations."""
     if name == "gateway":
         routes = frozenset(now.by("citewire_http_requests_total", "route")) - _UNCOUNTED
         where: Where = {"route": routes}

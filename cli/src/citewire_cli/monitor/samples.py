@@ -1,4 +1,4 @@
-"""The samples of one scrape, and what is read out of them: sums, quantiles, and what has changed since another."""
+"""The samples of one scrape, with sums, quantiles, and changes since an earlier one."""
 
 import math
 from collections import defaultdict
@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 Labels = tuple[tuple[str, str], ...]
 Where = Mapping[str, str | frozenset[str]]
-"""What labels must be: a value, or one of several."""
+"""Required labels: a value, or one of several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Samples:
         return quantile(level, {float(bound): count for bound, count in buckets.items() if bound})
 
     def mean(self, histogram: str, where: Where | None = None) -> float | None:
-        """The mean of what a histogram has seen; None if that is nothing."""
+        """The mean of a histogram's observations; None without any."""
         count = self.sum(f"{histogram}_count", where)
         return self.sum(f"{histogram}_sum", where) / count if count else None
 
@@ -53,7 +53,7 @@ class Samples:
         return next((labels.get(label, "") for labels, _ in self._select(name, None)), "")
 
     def since(self, earlier: "Samples") -> "Samples":
-        """What has been counted since `earlier`; what isn't counted stays as it is. All of it after a restart."""
+        """The counts since `earlier`; other samples are unchanged. All counts after a restart."""
         if self.sum("process_start_time_seconds") != earlier.sum("process_start_time_seconds"):
             return self
         values = {
@@ -72,7 +72,7 @@ class Samples:
 
 
 def read_samples(text: str, time: float) -> Samples:
-    """Reads what a process's metrics endpoint gives; raises ValueError if it isn't that."""
+    """Parses a metrics endpoint's response; raises ValueError if it is something else."""
     values: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
     cumulative: set[str] = set()
     for family in text_string_to_metric_families(text):
@@ -94,7 +94,7 @@ def quantile(level: float, buckets: Mapping[float, float]) -> float | None:
         count = buckets[bound]
         if count >= rank and count > below:
             if math.isinf(bound):
-                return lower  # all that is known: more than the last bound
+                return lower  # only known to exceed the last bound
             return lower + (bound - lower) * (rank - below) / (count - below)
         below, lower = count, bound
     return lower

@@ -1,4 +1,4 @@
-"""Where each process's metrics are, and reading them all at once."""
+"""Finds the processes' metrics, and reads them all concurrently."""
 
 import asyncio
 import time
@@ -22,17 +22,17 @@ DEFAULT_PORTS = dict(zip(PROCESSES, range(9100, 9105), strict=True))
 def metrics_addresses(
     settings: ClientSettings, environ: Mapping[str, str], local: JsonObject, given: Iterable[str]
 ) -> dict[str, str]:
-    """The metrics' URL of each process that can be asked.
+    """The metrics URL of each process that can be queried.
 
-    Those of a local stack are in its run file. A gateway at the usual port of this machine that isn't one of `up` has
-    them at the usual ports, or where `CITEWIRE_<PROCESS>_METRICS_PORT` says. Any other doesn't say where its own are,
-    as metrics are never public, and those at the usual ports would be of another stack: then only those that are given.
+    A local stack's are in its run file. A gateway at the usual port of this machine that wasn't started by `up` has
+    them at the usual ports, or those in `CITEWIRE_<PROCESS>_METRICS_PORT`. For any other gateway only the given URLs
+    are used: metrics are never public, so it doesn't reveal them, and the usual ports would belong to another stack.
 
     Args:
         settings: the client's.
         environ: the environment.
-        local: the processes of the local stack that was asked, by name; empty if it is none.
-        given: `NAME=HOST:PORT`, which win.
+        local: the local stack's processes, by name; empty if it isn't local.
+        given: `NAME=HOST:PORT`, which take precedence.
 
     Raises:
         CliError: one that is given is malformed (usage).
@@ -70,12 +70,12 @@ class Scrape:
 
 
 async def scrape_all(addresses: Mapping[str, str]) -> dict[str, Scrape]:
-    """Asks every process; one that can't be reached is a result as well.
+    """Queries every process; being unreachable is a result as well.
 
     Args:
         addresses: the metrics' URLs by process.
     """
-    # Never through a proxy: metrics are on this machine, or inside a cluster.
+    # Never through a proxy: metrics are on this machine or within a cluster.
     async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS, trust_env=False) as http:
         scrapes = await asyncio.gather(*(_scrape(http, url) for url in addresses.values()))
     return dict(zip(addresses, scrapes, strict=True))

@@ -11,7 +11,7 @@ _COLUMNS = (
 
 
 def print_report(report: JsonObject) -> None:
-    """Prints it: the gateway's answer first, then each process, then the whole."""
+    """Prints the gateway's state, then each process, then the whole stack."""
     console = output.stdout()
     ready = "ready" if report["ready"] else "NOT READY"
     console.print(f"{report['url']}  {ready}  version {report['version'] or 'unknown'}")
@@ -32,7 +32,7 @@ def print_report(report: JsonObject) -> None:
                 console.print(f"{name}: {get_str(process, 'metrics')} {problem}.")
     else:
         console.print()
-        console.print("Where its processes' metrics are isn't known here: name them with --metrics gateway=HOST:PORT.")
+        console.print("Its processes' metrics addresses are unknown: give them with --metrics gateway=HOST:PORT.")
     figures = get_object(report, "figures")
     if figures:
         console.print()
