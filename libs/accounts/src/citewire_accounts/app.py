@@ -1,4 +1,4 @@
-"""The composition root of accounts: builds what routes about them need, with what only the application can give."""
+"""The composition root of accounts: builds the services for their routes, with dependencies from the application."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
@@ -42,7 +42,7 @@ Round = Callable[[], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """What the application gives: its own ways to reach services and content."""
+    """Dependencies from the application: access to services and content."""
 
     stream_rules: StreamRules
     limit_store: LimitStore
@@ -57,13 +57,13 @@ class Application:
     settle_seconds: float
     """See `Erasures.settle_seconds`."""
     other_origins: Collection[str]
-    """Origins whose pages may use a session, beside our own."""
+    """Other origins that may use a session."""
 
 
 async def build_accounts(
     settings: AccountSettings, pool: Pool, trail: AuditTrail, application: Application, stack: AsyncExitStack
 ) -> tuple[AccountServices, Mapping[str, Round]]:
-    """Puts everything together; the stack closes it. Returns it with the rounds of its sweepers, by name."""
+    """Builds everything; the stack closes it. Returns it with the rounds of its sweepers, by name."""
     local = settings.auth == "off"
     identity, sessions, accounts = IdentityStore(pool), SessionStore(pool), AccountStore(pool)
     operators, plan_limits = OperatorStore(pool), settings.limits_by_plan()
@@ -109,7 +109,7 @@ async def build_accounts(
 
 
 def make_local_tenant(identity: IdentityStore) -> Round:
-    """Returns what makes the local tenant, whom everybody is without authentication."""
+    """Returns the factory of the local tenant, used by everybody without authentication."""
     return partial(identity.ensure_user, LOCAL_TENANT.org_id, LOCAL_TENANT.user_id, LOCAL_TENANT.plan)
 
 

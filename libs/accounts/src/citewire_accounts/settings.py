@@ -1,4 +1,4 @@
-"""Settings of what is kept about people and organisations, and of the operator's commands."""
+"""Settings of accounts and of the operator's commands."""
 
 from typing import Self
 
@@ -13,7 +13,7 @@ from citewire_kit.plan_limits import PlanLimitSettings
 from citewire_kit.settings import ProcessSettings, settings_config
 
 PREFIX = "CITEWIRE_GATEWAY_"
-"""Of the process that keeps accounts, and of its commands."""
+"""Settings of the process that keeps accounts, and of its commands."""
 
 
 class AccountSettings(ProcessSettings, PlanLimitSettings):
@@ -22,23 +22,23 @@ class AccountSettings(ProcessSettings, PlanLimitSettings):
     model_config = settings_config("CITEWIRE_")
 
     offered_providers: str = Field(default="chat,embedding,rerank")
-    """Types of the operator's providers that tenants may use, divided by commas; `none` lets each bring its own."""
+    """Types of the operator's providers that tenants may use, separated by commas; `none`: tenants bring their own."""
 
     audit_days: int = Field(default=400, ge=30, le=36_500)
-    """Days for which the audit trail of an organisation without a policy of its own is kept."""
+    """Days that the audit trail of an organisation without its own policy is kept."""
 
     oidc_issuers: SecretStr = SecretStr("")
-    """Identity providers, as a JSON list: where people sign in, and whose bearer tokens are taken."""
+    """Identity providers for sign-in and bearer tokens, as a JSON list."""
 
     public_url: str = ""
-    """Where browsers find this server, such as https://citewire.example.org; needed where people sign in."""
+    """This server's URL for browsers, such as https://citewire.example.org; required for sign-in."""
 
     session_secrets: SecretStr = SecretStr("")
     """Secrets of at least 32 characters each, with white space between: the first seals what sessions hold, all of them
     open it. The same on every gateway; needed where people sign in."""
 
     session_hours: float = Field(default=12.0, gt=0, le=24 * 30)
-    """After how long a person must sign in again, however active."""
+    """Hours after which a person must sign in again, however active."""
 
     @field_validator("oidc_issuers")
     @classmethod
@@ -64,7 +64,7 @@ class AccountSettings(ProcessSettings, PlanLimitSettings):
         return self
 
     def signs_in(self) -> bool:
-        """Says whether people sign in with a browser."""
+        """Whether people sign in with a browser."""
         return any(issuer.client_id for issuer in self.issuers())
 
     def issuers(self) -> tuple[Issuer, ...]:
@@ -95,7 +95,7 @@ def _types_in(value: str) -> frozenset[ProviderType]:
 
 
 class DatabaseSettings(BaseSettings):
-    """What `keys` can be told; one of the two is needed."""
+    """Settings of `keys`; one of the two is required."""
 
     model_config = settings_config(PREFIX)
 

@@ -1,4 +1,4 @@
-"""The authentication of requests: API keys, tokens of identity providers, and sessions of browsers."""
+"""Authentication of requests by API keys, identity providers' tokens, and browser sessions."""
 
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -39,26 +39,26 @@ M_co = TypeVar("M_co", bound=KeyOwner | OperatorMatch, covariant=True)
 
 
 class _KeyStore(Protocol[M_co]):
-    """Knows keys by their hashes."""
+    """Looks up keys by hash."""
 
     async def find(self, key_hash: bytes) -> M_co | None: ...
     async def touch(self, used: Mapping[bytes, datetime]) -> None: ...
 
 
 class _Keys(Generic[M]):
-    """Keys of one kind, and when they were used since that was written last."""
+    """Keys of one kind, and their uses since the last write."""
 
     def __init__(self, store: _KeyStore[M]) -> None:
         self.store = store
         self._used: dict[bytes, datetime] = {}
 
     def note_use(self, hashed: bytes) -> None:
-        """Notes that a key was used, in memory."""
+        """Records a key's use in memory."""
         if len(self._used) < _MAX_NOTED or hashed in self._used:
             self._used[hashed] = datetime.now(UTC)
 
     async def flush(self) -> None:
-        """Writes what was noted; what can't be written now is kept for the next time."""
+        """Writes recorded uses; if that fails, they are kept for the next time."""
         used, self._used = self._used, {}
         try:
             if used:
@@ -116,11 +116,11 @@ class Authenticator:
         return (await self._match(self._keys, _key_in(authorization), site)).caller
 
     def is_operator(self, authorization: str | None) -> bool:
-        """Says whether a header has the form of an operator's key, of whom there are none with auth off."""
+        """Whether a header has the form of an operator's key; there are none with auth off."""
         return not self.off and is_operator_key(_bearer_in(authorization))
 
     async def operator_of(self, authorization: str | None, site: str = "") -> Operator:
-        """Returns the operator whose key a header has.
+        """Returns the operator of the key in a header.
 
         Raises:
             Unauthenticated: Reason `API_KEY_INVALID`, `API_KEY_REVOKED` or `API_KEY_EXPIRED`.
@@ -129,7 +129,7 @@ class Authenticator:
         return (await self._match(self._operators, _bearer_in(authorization), site)).operator
 
     async def caller_of_session(self, cookie: str, site: str = "", *, renew: bool = False) -> Caller:
-        """Returns who signed in with this browser.
+        """Returns the user signed in with this browser.
 
         Args:
             cookie: Its session's.
@@ -148,7 +148,7 @@ class Authenticator:
         return Caller(session.tenant, expires_at=session.expires_at, kind="session")
 
     async def _match(self, keys: _Keys[M], key: str, site: str) -> M:
-        """Returns whose a key is, and notes its use."""
+        """Returns a key's holder, and records its use."""
         hashed = hash_key(key)
         async with self._looking_up(hashed, site):
             match = await keys.store.find(hashed)
@@ -159,14 +159,14 @@ class Authenticator:
 
     @asynccontextmanager
     async def _looking_up(self, hashed: bytes, site: str) -> AsyncGenerator[None]:
-        """Looks up a secret, after others of the same; a refused one counts against where it came from.
+        """Looks up a secret, serialised per secret; a refused one counts against its address.
 
-        One that was right lately is looked up also where too many wrong ones came from.
+        A recently valid one is looked up even if its address sent too many wrong ones.
         """
         if hashed not in self._known:
             self._failed.check(site)
         try:
-            async with self._turns.hold(hashed.hex()):  # whoever sends many requests waits for its own
+            async with self._turns.hold(hashed.hex()):  # concurrent requests with one secret wait for each other
                 yield
         except (Unauthenticated, PermissionDenied):
             self._known.pop(hashed, None)
@@ -175,7 +175,7 @@ class Authenticator:
         self._known[hashed] = True
 
     async def _bearer_of(self, token: str, site: str) -> Caller:
-        """Verifies a JWT, at most once in a while for each."""
+        """Verifies a JWT, caching the result for a while."""
         hashed = hash_key(token)
         caller = self._verified.get(hashed)
         if caller is not None and caller.expires_at is not None and caller.expires_at > datetime.now(UTC):
@@ -204,7 +204,7 @@ class Authenticator:
         return provider
 
     def check_site(self, site: str) -> None:
-        """Refuses who sent too many wrong keys, tokens or sign-ins (reason `RATE_LIMITED`)."""
+        """Refuses addresses with too many wrong keys, tokens or sign-ins (reason `RATE_LIMITED`)."""
         self._failed.check(site)
 
     def note_failure(self, site: str) -> None:
@@ -212,7 +212,7 @@ class Authenticator:
         self._failed.note(site)
 
     async def flush(self) -> None:
-        """Writes when keys were last used. What can't be written now is kept for the next time."""
+        """Writes when keys were last used. If that fails, it is kept for the next time."""
         await self._keys.flush()
         await self._operators.flush()
 
@@ -230,13 +230,13 @@ def _key_in(authorization: str | None) -> str:
 
 
 def _jwt_in(authorization: str | None) -> str | None:
-    """The token of an Authorization header that has the form of one."""
+    """The token in an Authorization header, if it looks like one."""
     token = _bearer_in(authorization)
     return token if _JWT.fullmatch(token) else None
 
 
 def _bearer_in(authorization: str | None) -> str:
-    """What an Authorization header of the scheme Bearer has; "" for any other."""
+    """The credentials of an Authorization header with the scheme Bearer; "" for any other."""
     scheme, _, text = (authorization or "").partition(" ")
     return text.strip() if scheme.lower() == "bearer" else ""
 

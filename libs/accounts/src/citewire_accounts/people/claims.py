@@ -1,4 +1,4 @@
-"""What a provider's claims say of a user."""
+"""Reads users from a provider's claims."""
 
 import hashlib
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ class Person:
     user_id: str
     groups: tuple[str, ...]
     roles: tuple[str, ...] | None
-    """None: those that the organisation gave."""
+    """None for the roles assigned by the organisation."""
     plan: Plan | None
-    """None: the one that the organisation has."""
+    """None for the organisation's present plan."""
 
 
 def read_person(issuer: Issuer, claims: Claims) -> Person:
-    """Reads who a token's claims name.
+    """Reads the user from a token's claims.
 
     Raises:
         PermissionDenied: Reason `CLAIM_INVALID`, metadata `claim`: a claim is missing, or names what it may not.
@@ -54,7 +54,7 @@ def _user(issuer: Issuer, claims: Claims) -> str:
     if not isinstance(user, str) or not user:
         raise _refused(issuer.user_claim, "must name the user")
     name = issuer.user_prefix + user
-    # Subjects may hold anything (`auth0|123`, half a pair); what can't be a name here becomes one that is as unique.
+    # Subjects may contain anything (`auth0|123`, lone surrogates); invalid names become equally unique valid ones.
     digest = hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
     return name if is_token(name) else f"{issuer.user_prefix}sub_{digest[:40]}"
 
@@ -77,7 +77,7 @@ def _groups(issuer: Issuer, claims: Claims) -> tuple[str, ...]:
 
 
 def _roles(issuer: Issuer, claims: Claims) -> tuple[str, ...]:
-    """The highest of the roles that the claim gives."""
+    """The highest of the claim's roles."""
     given = {issuer.roles.get(text) for text in _texts(issuer.roles_claim, _value(claims, issuer.roles_claim))}
     return (next((role for role in reversed(ROLES) if role in given), issuer.default_role),)
 
@@ -98,7 +98,7 @@ def _texts(claim: str, value: object) -> tuple[str, ...]:
 
 
 def _value(claims: Claims, name: str) -> object:
-    """A claim by its name, or by the path to it."""
+    """A claim by its name or path."""
     if name in claims:
         return claims[name]
     *parents, last = name.split(".")

@@ -1,11 +1,11 @@
-"""The two cookies of a browser, and which requests may use them."""
+"""The two browser cookies, and which requests may use them."""
 
 from collections.abc import Collection
 from typing import Final
 
 SESSION_COOKIE: Final = "__Host-citewire-session"
 PENDING_COOKIE: Final = "__Host-citewire-sign-in"
-"""What a browser keeps while it is at the provider's pages, sealed."""
+"""The cookie with sealed data while the browser is on the provider's pages."""
 
 _READING_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -22,20 +22,20 @@ def set_cookie(name: str, value: str, seconds: float) -> str:
 def may_use_session(
     method: str, *, origin: str, site: str, mode: str, own_origin: str, allowed: Collection[str]
 ) -> bool:
-    """Says whether a request with a session's cookie comes from a page that may act for its user.
+    """Whether a request with a session cookie comes from a page that may act for its user.
 
-    Browsers send `Origin` with whatever changes something, and `Sec-Fetch-Site` with everything; no page can set them.
+    Browsers send `Origin` with modifying requests, and `Sec-Fetch-Site` with all; pages can't set them.
 
     Args:
         method: The request's.
         origin: Its `Origin`, or "".
         site: Its `Sec-Fetch-Site`, or "".
         mode: Its `Sec-Fetch-Mode`, or "".
-        own_origin: Where browsers find this server.
+        own_origin: This server's origin for browsers.
         allowed: Other origins whose pages may act with cookies.
     """
     if origin:
         return origin == own_origin or origin in allowed
-    if method in _READING_METHODS:  # the answer can be read by nobody else, and links may lead here
+    if method in _READING_METHODS:  # other origins can't read the response, and links may lead here
         return site in ("", "same-origin", "none") or mode == "navigate"
     return site == "same-origin"

@@ -33,28 +33,28 @@ class Issuer(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = "default"
-    """What it is called here: 1-32 of a-z, 0-9 and -."""
+    """Its name here: 1-32 of a-z, 0-9 and -."""
 
     issuer: str
-    """Its issuer, as its tokens and its discovery document name it; https, but for loopback."""
+    """Its issuer, as in its tokens and its discovery document; https, except on loopback."""
 
     client_id: str = ""
-    """Citewire's client there; empty: nobody signs in by it, and only bearer tokens are taken."""
+    """Citewire's client there; empty to accept only bearer tokens, without sign-in."""
 
     client_secret: SecretStr | None = None
-    """The client's secret; None: a public client, which PKCE alone protects."""
+    """The client's secret; None for a public client, protected only by PKCE."""
 
     request_scopes: str = "openid profile email offline_access"
-    """What a sign-in asks for. Without a refresh token a session couldn't follow who is in which group."""
+    """The scopes of a sign-in. Without a refresh token, a session couldn't follow changes of groups."""
 
     audience: str = ""
-    """The audience of bearer tokens; empty: none are taken."""
+    """The audience of bearer tokens; empty to accept none."""
 
     bearer_scopes: tuple[Scope, ...] = ("read", "chat", "write")
     """What a bearer token may be used for."""
 
     org: str = ""
-    """The organisation of all its users; empty: `org_claim` names it."""
+    """The organisation of all its users; empty if `org_claim` names it."""
 
     org_claim: ClaimName = ""
     """The claim that names the organisation."""
@@ -66,22 +66,22 @@ class Issuer(BaseModel):
     """The claim that names the user. It must be one that users can't change themselves."""
 
     user_prefix: str = ""
-    """What user names of this issuer begin with, so that two issuers of one organisation don't name the same user."""
+    """A prefix of this issuer's user names, so that two issuers of one organisation don't name the same user."""
 
     groups_claim: ClaimName = "groups"
-    """The claim with the user's groups; empty: none."""
+    """The claim with the user's groups; empty for none."""
 
     roles_claim: ClaimName = ""
-    """The claim with the user's roles; empty: those that the organisation gave the user."""
+    """The claim with the user's roles; empty for those assigned by the organisation."""
 
     roles: Mapping[str, Role] = Field(default_factory=dict)
-    """Which of our roles a value of `roles_claim` is; a value that isn't here gives nothing."""
+    """Our role for each value of `roles_claim`; other values are ignored."""
 
     default_role: Role = "reader"
-    """The role of a new user, and of whom the claim gives none."""
+    """The role of new users, and of users without a role in the claim."""
 
     plan_claim: ClaimName = ""
-    """The claim with the organisation's plan; empty: the one that it has, and `plan` for a new one."""
+    """The claim with the organisation's plan; if empty, it keeps its plan, and a new one gets `plan`."""
 
     plan: Plan = "free"
     """The plan of a new organisation."""
@@ -171,7 +171,7 @@ _ISSUERS = TypeAdapter(tuple[Issuer, ...])
 
 
 def is_safe_url(url: str) -> bool:
-    """Says whether secrets may be sent there: https, or http to this machine."""
+    """Whether secrets may be sent there: https, or http to this machine."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))

@@ -26,14 +26,14 @@ _MAX_KEYS: Final = 100
 _SECONDS: Final = 5.0
 _FRESH_SECONDS: Final = 3600.0
 _AGAIN_SECONDS: Final = 10.0
-"""How often a document is asked for at most, whatever keys tokens name, and also while the provider is away."""
+"""Least seconds between fetches of a document, whatever keys tokens name, and even if the provider is down."""
 _LEEWAY_SECONDS: Final = 30
 _HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
 _DISCOVERY: Final = "/.well-known/openid-configuration"
 ALGORITHMS: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
-"""What tokens may be signed with. None of them takes a secret that the provider shares with clients."""
+"""Allowed signature algorithms. None uses a secret shared with clients."""
 
 log = get_logger(__name__)
 
@@ -50,29 +50,29 @@ def open_http() -> httpx.AsyncClient:
 
 
 class RejectedGrantError(Exception):
-    """The provider doesn't take a code or a refresh token."""
+    """The provider rejected a code or a refresh token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What of its discovery document is used."""
+    """The used parts of its discovery document."""
 
     authorization_endpoint: str
     token_endpoint: str
-    """Both "" where nobody signs in."""
+    """Both "" without sign-in."""
     jwks_uri: str
     userinfo_endpoint: str | None
     end_session_endpoint: str | None
     revocation_endpoint: str | None
     basic: bool
-    """Whether the client's secret goes into the Authorization header; else into the form."""
+    """Whether the client's secret is sent in the Authorization header rather than the form."""
     names_issuer: bool
     """Whether an answer to a sign-in must name the issuer (RFC 9207)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What the provider gave for a code or a refresh token."""
+    """The provider's response to a code or a refresh token."""
 
     id_token: str
     access_token: str
@@ -80,7 +80,7 @@ class Grant:
 
 
 class Provider:
-    """One identity provider. What it answers is bounded in time and size, and kept."""
+    """One identity provider. Its responses are limited in time and size, and cached."""
 
     def __init__(self, issuer: Issuer, http: httpx.AsyncClient) -> None:
         self.issuer = issuer
@@ -92,7 +92,7 @@ class Provider:
         """Returns its discovery document.
 
         Raises:
-            Unavailable: It can't be had.
+            Unavailable: It can't be fetched.
         """
         return await self._metadata.get()
 
@@ -105,11 +105,11 @@ class Provider:
             id_token: Whether it is an ID token: then one for several audiences must have been made for our client
                 (OpenID Connect Core 3.1.3.7). An access token is another client's by nature, which its `azp` names (in
                 RFC 9068 `client_id`); whom it is for is what counts.
-            nonce: What an ID token must repeat; None: it isn't asked for.
+            nonce: The nonce of an ID token; None to skip the check.
 
         Raises:
             Unauthenticated: Reason `TOKEN_INVALID`; the message says what is wrong with it.
-            Unavailable: The keys can't be had.
+            Unavailable: The keys can't be fetched.
         """
         key = await self._key_of(token)
         try:
@@ -150,10 +150,10 @@ class Provider:
             raise _invalid("is an ID token, which gives no access to this API")
 
     async def exchange(self, code: str, verifier: str, redirect_uri: str) -> Grant:
-        """Returns what the provider gives for the code of a sign-in.
+        """Exchanges the code of a sign-in for tokens.
 
         Raises:
-            RejectedGrantError: It doesn't take it: it was used before, or belongs to another sign-in.
+            RejectedGrantError: The provider rejected it: it was used before, or belongs to another sign-in.
             Unavailable: It doesn't answer.
         """
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect_uri}
@@ -164,10 +164,10 @@ class Provider:
         return await self._grant({"grant_type": "refresh_token", "refresh_token": refresh_token})
 
     async def userinfo(self, access_token: str) -> Claims:
-        """Returns what the userinfo endpoint says; empty where there is none.
+        """Returns the userinfo endpoint's claims; empty if there is no such endpoint.
 
         Raises:
-            RejectedGrantError: It doesn't take the token.
+            RejectedGrantError: It rejected the token.
             Unavailable: It doesn't answer.
         """
         address = (await self.metadata()).userinfo_endpoint
@@ -181,7 +181,7 @@ class Provider:
         return answer
 
     async def revoke(self, refresh_token: str) -> None:
-        """Tells the provider that a refresh token isn't needed any more (RFC 7009), where it listens to that."""
+        """Revokes a refresh token at the provider (RFC 7009), if supported."""
         address = (await self.metadata()).revocation_endpoint
         if address is not None:
             await self._post(address, {"token": refresh_token, "token_type_hint": "refresh_token"})
@@ -225,7 +225,7 @@ class Provider:
                     method, address, data=form, headers={**_HEADERS, **(headers or {})}, auth=auth
                 ) as response,
             ):
-                async for part in response.aiter_raw():  # as sent: what is compressed could be of any size
+                async for part in response.aiter_raw():  # undecoded: compressed data could expand to any size
                     raw += part
                     if len(raw) > _MAX_BYTES:
                         raise _away(self.issuer)
@@ -293,7 +293,7 @@ class Provider:
 
 
 def issuer_of(token: str) -> str:
-    """Returns whom a token says that it is of; "" if it isn't one. It proves nothing."""
+    """Returns a token's claimed issuer, unverified; "" if it isn't a token."""
     if len(token) > MAX_TOKEN_CHARS:
         return ""
     try:
@@ -304,7 +304,7 @@ def issuer_of(token: str) -> str:
 
 
 class _Document(Generic[T]):
-    """Something that is fetched when it is needed, by one at a time, and kept."""
+    """Something fetched on demand, by one caller at a time, and cached."""
 
     def __init__(self, fetch: Callable[[], Awaitable[T]]) -> None:
         self._fetch = fetch
@@ -314,7 +314,7 @@ class _Document(Generic[T]):
         self._error: Unavailable | None = None
 
     async def get(self, *, again: bool = False) -> T:
-        """Returns it; what is old, or doesn't hold what is looked for (`again`), is fetched anew, now and then."""
+        """Returns it; fetches it again if it is old or lacks what is needed (`again`), but not too often."""
         async with self._lock:
             age = time.monotonic() - self._tried
             missing = self._value is None or again
@@ -330,7 +330,7 @@ class _Document(Generic[T]):
 
 
 def _public_keys(keys: list[object]) -> dict[str, jwt.PyJWK]:
-    """The keys that may sign, by id; of what can't be read, or is for something else, none."""
+    """The signing keys by id, without unreadable ones and those for other uses."""
     known: dict[str, jwt.PyJWK] = {}
     for item in keys[:_MAX_KEYS]:
         jwk = cast("dict[str, Any]", item) if isinstance(item, dict) else {}

@@ -1,4 +1,4 @@
-"""Seals what a browser keeps for the gateway, and what the gateway keeps of a provider's tokens."""
+"""Seals data kept by browsers for the gateway, and provider tokens kept by the gateway."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ MIN_SECRET_CHARS: Final = 32
 class Sealer:
     """AES-256-GCM under the session secret; what is sealed for one purpose can't be opened for another.
 
-    The first secret seals, all of them open: a new one is put in front, and the old one goes when its sessions have
+    The first secret seals, all of them open: a new one is put first, and the old one is removed when its sessions have
     ended.
     """
 
@@ -31,7 +31,7 @@ class Sealer:
         return nonce + self._keys[0].encrypt(nonce, content, purpose.encode())
 
     def open(self, sealed: bytes, purpose: str) -> dict[str, Any] | None:
-        """Returns what was sealed; None if it was sealed by somebody else, for something else, or for too short."""
+        """Opens sealed data; None if the key or the purpose differs, or it has expired."""
         for key in self._keys:
             try:
                 content = key.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], purpose.encode())

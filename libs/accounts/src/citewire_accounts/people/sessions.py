@@ -1,4 +1,4 @@
-"""Sessions as the database has them, and the people who sign in."""
+"""Sessions in the database, and the people who sign in."""
 
 import hashlib
 import secrets
@@ -15,13 +15,13 @@ from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import MAX_GROUPS, Tenant
 
 LEASE = timedelta(seconds=15)
-"""Longest time that a gateway may take to ask the provider."""
+"""Longest time that a gateway may take to query the provider."""
 
 OVERLAP = timedelta(seconds=15)
-"""For how long a cookie works that was replaced, once the new one has been seen."""
+"""How long a replaced cookie still works once the new one has been seen."""
 
 _LOST_AFTER = timedelta(minutes=1)
-"""When a new cookie that nobody has shown must have got lost on its way."""
+"""Time after which an unseen new cookie counts as lost."""
 
 _SWEEP_MOST = 1000
 _SQL = load_queries("citewire_accounts.people", "sessions.sql")
@@ -31,7 +31,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who signed in with a browser."""
+    """A person who signed in with a browser."""
 
     tenant: Tenant
     session_id: str
@@ -39,7 +39,7 @@ class Session:
     """The provider's name in the settings."""
     sealed_tokens: bytes
     fresh_seconds: float
-    """For how long groups and roles count without asking the provider again; below 0 when that has passed."""
+    """Seconds for which groups and roles are valid without querying the provider; negative if expired."""
     expires_at: datetime
 
 
@@ -50,9 +50,9 @@ class SessionStore:
         self._pool = pool
 
     async def find(self, cookie: str) -> Session | None:
-        """Returns the session of a cookie; None if there is none, or its time is over.
+        """Returns the session of a cookie; None if there is none or it has expired.
 
-        A cookie that was replaced, after its overlap, is one that somebody took: it ends the session (as with refresh
+        A replaced cookie counts as stolen after its overlap, and ends the session (as with refresh
         tokens, RFC 9700 section 4.14.2). Groups are those that the provider named and the organisation's own, as
         they are now.
 
@@ -111,7 +111,7 @@ class SessionStore:
         return cookie
 
     async def lease(self, session: Session) -> tuple[bytes, float] | None:
-        """Takes the right to ask the provider; None while another gateway or request has it.
+        """Takes the lease for querying the provider; None while another gateway or request has it.
 
         Returns:
             The sealed tokens and `fresh_seconds` as they are now.
@@ -124,14 +124,14 @@ class SessionStore:
     async def renew(
         self, session: Session, person: Person, issuer: Issuer, sealed_tokens: bytes, fresh: timedelta
     ) -> None:
-        """Stores what the provider said, and ends the lease. Raises as `make_known`."""
+        """Stores the provider's answer, and ends the lease. Raises as `make_known`."""
         values = {**_key(session), "groups": list(person.groups), "tokens": sealed_tokens, "fresh": fresh}
         async with tenant_transaction(self._pool, session.tenant) as connection:
             await _put_person(connection, person, issuer)
             await connection.execute(_SQL["renew_session"], values)
 
     async def release(self, session: Session) -> None:
-        """Ends the lease without anything new."""
+        """Ends the lease without changes."""
         await self._do("release_session", session)
 
     async def delete(self, session: Session) -> None:
@@ -139,7 +139,7 @@ class SessionStore:
         await self._do("delete_session", session)
 
     async def sweep(self) -> None:
-        """Forgets sessions whose time is over."""
+        """Deletes expired sessions."""
         async with transaction(self._pool) as connection:
             await connection.execute(_SQL["sweep_sessions"], {"most": _SWEEP_MOST})
 
@@ -173,7 +173,7 @@ def disabled(user_id: str) -> PermissionDenied:
 
 
 def suspended(org_id: str) -> PermissionDenied:
-    """Returns the error for everybody of an organisation that an operator has suspended."""
+    """Returns the error for all members of a suspended organisation."""
     return PermissionDenied(
         f"the organisation {org_id} is suspended: ask who runs this server", reason="ORGANISATION_SUSPENDED"
     )

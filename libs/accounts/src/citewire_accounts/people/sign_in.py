@@ -1,4 +1,4 @@
-"""Signing in and out with a browser, and keeping a session as fresh as the provider is asked to be."""
+"""Signing in and out with a browser, and refreshing sessions at the provider."""
 
 import asyncio
 import base64
@@ -20,16 +20,16 @@ from citewire_kit.tenant import Tenant
 
 CALLBACK: Final = "/v1/auth/callback"
 SIGN_IN_SECONDS: Final = 600.0
-"""Longest time at the provider's pages."""
+"""Most seconds on the provider's pages."""
 
 FRESH: Final = timedelta(seconds=30)
-"""For how long groups and roles count without asking the provider again."""
+"""How long groups and roles are valid without querying the provider."""
 
 _EARLY_SECONDS: Final = 10.0
-"""How long before that ends a request asks; others go on meanwhile."""
+"""Seconds before their expiry at which a request refreshes them; others continue meanwhile."""
 
 _SPARE_SECONDS: Final = 5.0
-"""How often a client that wants to can have it asked."""
+"""Least seconds between refreshes requested by clients."""
 
 _MAX_RETURN_CHARS: Final = 2000
 _POLL_SECONDS: Final = 0.05
@@ -41,7 +41,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """Where the browser goes to sign in, and what it keeps meanwhile."""
+    """The sign-in URL for the browser, and the data that it keeps meanwhile."""
 
     url: str
     pending: bytes
@@ -50,7 +50,7 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A session that began."""
+    """A new session."""
 
     tenant: Tenant
     cookie: str
@@ -78,12 +78,12 @@ class SignIn:
 
     @property
     def seconds(self) -> float:
-        """How long a session lasts at most."""
+        """The longest duration of a session."""
         return self._lifetime.total_seconds()
 
     @property
     def origin(self) -> str:
-        """The origin that browsers know the gateway by."""
+        """The gateway's origin for browsers."""
         return self._public_url
 
     async def begin(self, name: str | None, return_to: str) -> Departure:
@@ -120,7 +120,7 @@ class SignIn:
         return Departure(url, self._sealer.seal(pending, _PENDING, SIGN_IN_SECONDS))
 
     async def finish(self, pending: bytes, callback: str, answer: Mapping[str, str], cookie: str) -> Arrival:
-        """Begins a session with what the provider's answer to a sign-in is worth.
+        """Begins a session from the provider's response to a sign-in.
 
         Args:
             pending: What `begin` gave the browser.
@@ -233,15 +233,15 @@ class SignIn:
         return session
 
     async def _renew(self, session: Session) -> None:
-        """Asks the provider who the user is now, unless another request or gateway does."""
+        """Refreshes the user at the provider, unless another request or gateway does."""
         leased = await self._store.lease(session)
         if leased is None:
             return
         sealed, fresh_seconds = leased
-        if fresh_seconds > session.fresh_seconds:  # another one has asked meanwhile
+        if fresh_seconds > session.fresh_seconds:  # another one has refreshed it meanwhile
             await self._store.release(session)
             return
-        # A client that leaves meanwhile must not lose a refresh token that the provider has replaced already.
+        # If the client disconnects, a refresh token that the provider has already replaced must not be lost.
         renewal = asyncio.create_task(self._ask(session, sealed))
         self._renewals.add(renewal)
         renewal.add_done_callback(self._renewals.discard)
@@ -283,7 +283,7 @@ class SignIn:
         return self._sealer.seal(tokens, _TOKENS, self._lifetime.total_seconds() + LEASE.total_seconds())
 
     def _callback(self, provider: Provider, metadata: Metadata) -> str:
-        """Where a provider sends browsers back to.
+        """The redirect URL of a provider.
 
         Among several, one whose answers don't name it (RFC 9207) has a path of its own: else one of the others could
         have it make a code that we would hand to that other (RFC 9700 section 4.4.2.2).
@@ -311,7 +311,7 @@ async def _verified(provider: Provider, id_token: str, *, nonce: str | None) -> 
 
 
 async def _completed(provider: Provider, claims: Claims, grant: Grant) -> Claims:
-    """Adds what only the userinfo endpoint says, if it is of the same user."""
+    """Adds claims from the userinfo endpoint, if they are of the same user."""
     issuer = provider.issuer
     needed = {issuer.org_claim, issuer.user_claim, issuer.groups_claim, issuer.roles_claim, issuer.plan_claim} - {""}
     if {name.partition(".")[0] for name in needed} <= claims.keys() or needed <= claims.keys():
@@ -321,7 +321,7 @@ async def _completed(provider: Provider, claims: Claims, grant: Grant) -> Claims
 
 
 def _is_own_path(path: str) -> bool:
-    """Whether a browser stays on this server when it is sent there: two slashes of either kind lead elsewhere."""
+    """Whether a redirect there stays on this server: two slashes of either kind lead elsewhere."""
     return (
         path.startswith("/")
         and not path.startswith(("//", "/\\"))

@@ -67,7 +67,7 @@ class UsageQuery:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was spent, in the order of the groups; amounts of money end in `_nano`."""
+    """Usage in the order of the groups; names of money amounts end in `_nano`."""
 
     rows: Sequence[Mapping[str, Any]]
     """One for each group: the group's names, then its figures."""
@@ -76,14 +76,14 @@ class Usage:
 
 
 class Period(StrEnum):
-    """How long a budget lasts, in UTC."""
+    """A budget's period, in UTC."""
 
     DAY = "day"
     MONTH = "month"
 
 
 class BudgetOwner(NamedTuple):
-    """Whose a budget is: an API key's, a user's, or with neither the organisation's."""
+    """A budget's owner: an API key, a user or, with neither, the organisation."""
 
     key_id: str = ""
     user_id: str = ""
@@ -109,7 +109,7 @@ class Budget:
     reserved_nano: int
     """Maximum cost of open calls."""
     left_nano: int
-    """What is left of the limit; below zero where the limit was lowered."""
+    """The rest of the limit; negative if the limit was lowered."""
     period_start: datetime
     resets_at: datetime
     updated_by: str
@@ -118,7 +118,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a chat's calls to providers have cost so far."""
+    """The cost of a chat's calls to providers so far."""
 
     calls: int
     """How many have been settled."""
@@ -146,7 +146,7 @@ class AccountStore:
         self._pool = pool
 
     async def usage(self, tenant: Tenant, query: UsageQuery) -> Usage:
-        """Returns what was spent.
+        """Returns usage.
 
         Raises:
             InvalidArgument: There are more than `MAX_ROWS` groups.
@@ -171,7 +171,7 @@ class AccountStore:
         return Usage([{name: row[name] for name in names} for row in rows], total)
 
     async def cost_of(self, tenant: Tenant, exchange_id: UUID) -> Cost:
-        """Returns what a chat has cost so far."""
+        """Returns a chat's cost so far."""
         async with self._ledger(tenant) as connection:
             values = {"org": tenant.org_id, "exchange": exchange_id}
             row = await (await connection.execute(_SQL["cost_of_exchange"], values)).fetchone()
@@ -184,7 +184,7 @@ class AccountStore:
         return [_budget(row) for row in rows]
 
     async def put_budget(self, tenant: Tenant, owner: BudgetOwner, period: Period, limit_nano: int) -> Budget:
-        """Makes a budget or changes its limit. A new one starts with what its period has cost already.
+        """Creates a budget or changes its limit. A new one includes the period's spending so far.
 
         Raises:
             InvalidArgument: The organisation has no such key or user.
@@ -202,7 +202,7 @@ class AccountStore:
         return _budget(row)
 
     async def forget_users(self, tenant: Tenant, user_id: str, successor: str) -> None:
-        """Takes a user's name (with "" everybody's) out of what calls cost; the figures stay.
+        """Removes a user's name (with "" everybody's) from the ledger; the figures stay.
 
         Raises:
             Unavailable: The ledger's migrations haven't run yet.
@@ -214,7 +214,7 @@ class AccountStore:
             raise Unavailable("the ledger's migrations haven't run yet", reason="DATABASE_UNAVAILABLE") from exc
 
     async def delete_budget(self, tenant: Tenant, owner: BudgetOwner, period: Period) -> None:
-        """Deletes a budget; what it held back is free.
+        """Deletes a budget and its reservations.
 
         Raises:
             NotFound: There is none.

@@ -27,12 +27,12 @@ _CUT_SECONDS = 3600.0
 log = get_logger(__name__)
 
 Position = tuple[datetime, uuid.UUID, int, int]
-"""Where an event stands: time, process, block, ordinal."""
+"""An event's position: time, process, block, ordinal."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditQuery:
-    """Which events are asked for."""
+    """Which events are requested."""
 
     start: datetime
     """The first moment."""
@@ -71,7 +71,7 @@ class AuditReader:
 
 
 class AuditRetention:
-    """Removes events whose time is over.
+    """Removes expired events.
 
     Args:
         pool: Connections of the role `citewire_chat`.
@@ -86,7 +86,7 @@ class AuditRetention:
         self._next = float("-inf")
 
     async def cut(self) -> None:
-        """Removes what is over, once an hour at most. It is said in the trail before it is done.
+        """Removes expired events, at most once an hour. The removal is recorded in the trail first.
 
         Raises:
             Unavailable, DeadlineExceeded: As `transaction`.
@@ -109,11 +109,11 @@ class AuditRetention:
 
 
 async def check_trail(dsn: str, heads: Iterable[Head] = ()) -> Report:
-    """Checks all chains, as one moment has them.
+    """Checks all chains in one snapshot.
 
     Args:
         dsn: Connection string of the role that owns the schema `chat`: no other sees all events.
-        heads: Where chains were at an earlier time, kept outside of the database.
+        heads: Earlier heads of chains, kept outside the database.
 
     Raises:
         StartupError: The role doesn't see the chains.
@@ -166,7 +166,7 @@ class _Events:
         return events
 
     async def before(self, block: tuple[uuid.UUID, int] | None) -> list[str]:
-        """Passes over the events that stand before a block, or all that are left: they belong to none."""
+        """Skips the events before a block, or all remaining ones, which belong to no block."""
         orphans: dict[tuple[uuid.UUID, int], int] = {}
         while (row := await self._peek()) is not None and (block is None or row[:2] < block):
             orphans[row[:2]] = orphans.get(row[:2], 0) + 1

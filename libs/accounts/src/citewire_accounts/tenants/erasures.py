@@ -1,4 +1,4 @@
-"""Erases users and organisations: asked for once, done in the background, from the start again until all is done."""
+"""Erases users and organisations in the background, restarting from the beginning until everything is erased."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,14 +22,14 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """An erasure that was asked for."""
+    """A requested erasure."""
 
     erasure_id: UUID
     subject_kind: Literal["user", "organisation"]
     subject: str
     """The user; "" for the organisation, and once it is done."""
     successor: str
-    """What stands in place of the user in accounts, and as the owner of documents that are kept."""
+    """The replacement for the user in accounts, and the owner of kept documents."""
     documents: Literal["delete", "keep"]
     state: Literal["running", "done"]
     erased: int
@@ -42,7 +42,7 @@ class EraseDocuments(Protocol):
     """Erases documents: the retriever does that."""
 
     async def __call__(self, user_id: str, successor: str, *, keep: bool) -> tuple[int, bool]:
-        """Erases a part of what a user (with "" the organisation) has stored; with `keep` gives it to the successor.
+        """Erases part of the data of a user (with "" of the organisation); with `keep` transfers it to the successor.
 
         Returns how many documents that were, and whether nothing is left.
         """
@@ -57,10 +57,10 @@ class Erasures:
     erase_documents: EraseDocuments
     accounts: AccountStore
     settle_seconds: float
-    """How long after its beginning something that a request of the erased user began may still be written."""
+    """Seconds for which a request of the erased user may still write."""
 
     async def ask(self, tenant: Tenant, user_id: str, documents: Literal["delete", "keep"]) -> Erasure:
-        """Asks for a user to be erased; with "" for the organisation.
+        """Requests the erasure of a user; with "" of the organisation.
 
         Raises:
             PermissionDenied: An owner, or the organisation, is erased by owners only.
@@ -99,7 +99,7 @@ class Erasures:
         return [Erasure(*row) for row in rows]
 
     async def sweep(self) -> None:
-        """One round: works on what is due. What fails is done again later, and hinders no other."""
+        """One round over due erasures. Failed ones are retried later, without blocking others."""
         async with transaction(self.pool) as connection:
             rows = await (await connection.execute(_SQL["claim_erasures"], {"seconds": _AGAIN_SECONDS})).fetchall()
         for org_id, erasure_id in rows:
@@ -115,7 +115,7 @@ class Erasures:
         values: dict[str, Any] = {"org": tenant.org_id, "erasure": erasure.erasure_id, "settle": self.settle_seconds}
         values |= {"user": erasure.subject, "successor": erasure.successor}
         last = await self._write(tenant, "is_last_pass", values)
-        await self._write(tenant, "erase_account", values)  # first: with its keys, who is erased can't call any more
+        await self._write(tenant, "erase_account", values)  # first, so that the erased user can't call any more
         keep, done = erasure.documents == "keep", False
         while not done:
             count, done = await self.erase_documents(erasure.subject, erasure.successor, keep=keep)

@@ -1,4 +1,4 @@
-"""Exports what is held about a user: every row that names the user, but for secrets, in lines of JSON."""
+"""Exports all rows that name a user, except secrets, as lines of JSON."""
 
 import json
 from collections.abc import AsyncGenerator, Callable
@@ -53,7 +53,7 @@ Rows = AsyncGenerator[UserRow, None]
 
 @dataclass(frozen=True, slots=True)
 class UserExports:
-    """See the module. What only the application knows how to read it gives as functions."""
+    """See the module. Application data is read through given functions."""
 
     pool: Pool
     messages: Callable[[Tenant, str], Rows]
@@ -86,7 +86,7 @@ class UserExports:
 
 
 def _without_origin(row: UserRow, user_id: str) -> UserRow:
-    """An event of somebody else's tells what was done with the user, but not from where: that is about the other."""
+    """Removes the origin from other users' events: it is their personal data."""
     if row.kind != "chat.audit_events" or row.record["user_id"] == user_id:
         return row
     return row._replace(record={name: value for name, value in row.record.items() if name not in _ORIGIN})

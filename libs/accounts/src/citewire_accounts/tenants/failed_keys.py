@@ -1,4 +1,4 @@
-"""Wrong API keys, counted by the address that they come from."""
+"""Counts wrong API keys by address."""
 
 import time
 
@@ -7,14 +7,14 @@ from citewire_kit.limit_store import Count, MemoryStore
 from citewire_kit.metrics import LIMITED
 
 MAX_FAILED_KEYS = 30
-"""API keys of one address that may be wrong in a minute."""
+"""Most wrong API keys of one address per minute."""
 _FAILED_SECONDS = 60
 
 
 class FailedKeys:
     """Counts wrong API keys by address, in this process: guessing must not cost the database anything.
 
-    Who has sent a valid key a moment ago is never refused, whoever else calls from the same address.
+    Callers that recently sent a valid key are never refused, whoever else calls from the same address.
     """
 
     def __init__(self) -> None:

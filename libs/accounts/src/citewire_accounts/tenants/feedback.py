@@ -1,4 +1,4 @@
-"""What users think of answers in their conversations: kept with the answer, and listed for owners and admins."""
+"""Users' feedback on answers in their conversations: stored with the answer, and listed for owners and admins."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ REASONS: Final[Mapping[Rating, Sequence[Reason]]] = {
     "up": ("correct", "complete", "well_cited", "clear"),
     "down": ("incorrect", "unsupported", "incomplete", "off_topic", "outdated", "unclear"),
 }
-"""What may be given as a reason, for each rating."""
+"""Allowed reasons for each rating."""
 FEEDBACK = Counter("citewire_feedback_total", "Answers that users rated, or rated anew, by how.", ["rating"])
 for _rating in REASONS:
     FEEDBACK.labels(_rating)
@@ -31,7 +31,7 @@ for _rating in REASONS:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What a user thinks of an answer."""
+    """A user's feedback on an answer."""
 
     rating: str
     """`up` or `down`."""
@@ -42,7 +42,7 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class RatedAnswer:
-    """Which answer somebody rated, and how."""
+    """A rated answer with its feedback."""
 
     conversation_id: UUID
     ordinal: int
@@ -68,7 +68,7 @@ class FeedbackStore:
     async def give(
         self, tenant: Tenant, answer: tuple[UUID, UUID], rating: Rating, reasons: Sequence[str], comment: str
     ) -> Feedback:
-        """Keeps what the user thinks of an answer, in place of what was kept before.
+        """Stores the user's feedback on an answer, replacing earlier feedback.
 
         Args:
             tenant: The user.
@@ -93,7 +93,7 @@ class FeedbackStore:
         return Feedback(rating, reasons, comment, updated_at)
 
     async def take_back(self, tenant: Tenant, answer: tuple[UUID, UUID]) -> None:
-        """Deletes what the user thinks of an answer.
+        """Deletes the user's feedback on an answer.
 
         Raises:
             NotFound: The user gave no feedback on such an answer (`RUN_NOT_FOUND`).

@@ -1,4 +1,4 @@
-"""Groups that an organisation keeps itself, beside those that an identity provider names."""
+"""An organisation's own groups, in addition to those of an identity provider."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -78,7 +78,7 @@ class GroupStore:
             return await _get(connection, values)
 
     async def delete(self, org_id: str, name: str) -> None:
-        """Deletes a group: nobody is in it from the next request on. What names it goes on to do so."""
+        """Deletes a group, effective from the next request. References to its name stay."""
         values = {"org": org_id, "name": name}
         async with self._changing(org_id) as connection:
             if await fetch_row(connection, _SQL["delete_group"], values) is None:

@@ -30,16 +30,16 @@ KeyState = Literal["active", "revoked", "expired", "rotated", "disabled", "suspe
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller of a request, and its scopes."""
+    """The caller of a request, with scopes."""
 
     tenant: Tenant
     scopes: tuple[Scope, ...] = SCOPES
     expires_at: datetime | None = None
     """When what it was sent with expires; None: never."""
     kind: Literal["key", "token", "session"] = "key"
-    """What it was sent with: an API key, a provider's token, or a session's cookie."""
+    """The credential: an API key, a provider's token, or a session cookie."""
     limited_groups: bool = False
-    """Whether its API key names groups, and so isn't in all that its user is in."""
+    """Whether its API key is restricted to named groups."""
 
     def limited(self) -> Tenant:
         """Returns the tenant with no role above what the scopes need, for the services, which don't know scopes."""
@@ -51,19 +51,19 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NewKey:
-    """A key that was just made. Its text exists only here: what is kept is its hash."""
+    """A new key. Its text exists only here; only its hash is stored."""
 
     text: str
     key_id: str
 
     @property
     def prefix(self) -> str:
-        """The first characters, by which its owner recognises it."""
+        """The first characters, for recognising it."""
         return self.text[:_PREFIX_CHARS]
 
     @property
     def hash(self) -> bytes:
-        """What is kept."""
+        """The stored hash."""
         return hash_key(self.text)
 
     def __repr__(self) -> str:
@@ -90,7 +90,7 @@ def hash_key(text: str) -> bytes:
 
 
 class KeyOwner(NamedTuple):
-    """Whom a key belongs to, and whether it counts."""
+    """A key's holder and state."""
 
     caller: Caller
     state: KeyState
@@ -98,7 +98,7 @@ class KeyOwner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeyInfo:
-    """A key as its owner may see it."""
+    """A key without its secret."""
 
     org_id: str
     key_id: str
@@ -118,7 +118,7 @@ class KeyInfo:
 
 
 class IdentityStore:
-    """Reads and writes who may call."""
+    """Reads and writes API keys and their holders."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -150,7 +150,7 @@ class IdentityStore:
         """
         names = {"org": org_id, "user": user_id}
         async with tenant_transaction(self._pool, _inside(org_id, user_id)) as connection:
-            # The second of two that make the same organisation waits here for the first one's end.
+            # Of two that create the same organisation, the second waits here for the first.
             await connection.execute(_SQL["add_org"], names)
             row = await (await connection.execute(_SQL["current_plan"], names)).fetchone()
             new_plan: Plan = plan or (row[0] if row else "pro")
