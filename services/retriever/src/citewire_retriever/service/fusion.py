@@ -42,7 +42,7 @@ _FIRST: Final = 10
 
 _INDISTINCT: Final = 0.15
 _DISTINCT: Final = 0.45
-"""How much worse the tenth lexical result is than the first, as a share: for words that discriminate badly, and well."""
+"""Shares by which the tenth lexical result is worse than the first, for words that discriminate badly and well."""
 
 _MORE: Final = 2.0
 """Multiple of its weight that the dense leg gains where words don't discriminate."""
