@@ -26,7 +26,9 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
 @pytest.fixture(scope="session")
 def reaching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     """A stack whose own providers may be on this machine. Whoever saves one or a budget here takes it away again."""
-    with local_stack(prepared(tmp_path_factory.mktemp("reaching")), environ={"CITEWIRE_EGRESS_ALLOW": "127.0.0.1"}) as stack:
+    with local_stack(
+        prepared(tmp_path_factory.mktemp("reaching")), environ={"CITEWIRE_EGRESS_ALLOW": "127.0.0.1"}
+    ) as stack:
         yield stack
 
 

@@ -120,7 +120,7 @@ def test_sample_questions_open_the_right_place(
 ) -> None:
     with httpx.Client(base_url=sample.base_url, trust_env=False, timeout=60) as http:
         answer = http.post("/v1/chat", json={"question": question, "stream": False}).raise_for_status().json()
-        found = http.post("/v1/search", json={"query": question, "top_k": 3}).raise_for_status().json()
+        searched = http.post("/v1/search", json={"query": question, "top_k": 3}).raise_for_status().json()
     citations = answer["citations"][:3]
     fitting = [
         citation
@@ -128,7 +128,7 @@ def test_sample_questions_open_the_right_place(
         if citation["file_name"] == file and all(str(value) in str(citation.get(key)) for key, value in place.items())
     ]
     assert fitting, [(c["file_name"], c.get("section"), c.get("page_number"), c.get("row_number")) for c in citations]
-    assert any(fact in result["content"] for result in found["results"])
+    assert any(fact in result["content"] for result in searched["results"])
 
 
 def test_question_without_an_answer_exits_with_5(sample: LocalStack) -> None:
@@ -150,8 +150,8 @@ def test_status_documents_and_ingest(sample: LocalStack, tmp_path: Path) -> None
     question = "How many stripes has the zebra crossing?"
     answer = json.loads(citewire(sample, "ask", question, "--json").stdout)
     assert answer["citations"][0]["file_name"] == f"{tmp_path.name}/zebra.md"
-    found = json.loads(citewire(sample, "search", question, "--json", "-k", "3").stdout)
-    assert "23 stripes" in found["results"][0]["content"]
+    searched = json.loads(citewire(sample, "search", question, "--json", "-k", "3").stdout)
+    assert "23 stripes" in searched["results"][0]["content"]
     assert citewire(sample, "documents", "delete", str(first["id"]), "--yes").returncode == 0
     assert citewire(sample, "documents", "show", str(first["id"])).returncode == 5
 

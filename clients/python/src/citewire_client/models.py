@@ -1968,8 +1968,7 @@ class PassageBody(Model):
 Period = TypeAliasType(
     "Period",
     Annotated[
-        Literal['day', 'month'] | str,
-        Field(description='How long a budget lasts, in UTC.'),
+        Literal['day', 'month'] | str, Field(description="A budget's period, in UTC.")
     ],
 )
 

@@ -200,7 +200,8 @@ DEFAULT_NO_MATCH = NoMatch(
         "Check which documents are selected: the answer may be in one that isn't.",
         "Ask about one thing at a time.",
     ),
-    still_ingesting="Look at {count} of the selected documents that can't be searched: they are still being processed, or failed.",
+    still_ingesting="Look at {count} of the selected documents that can't be searched: they are still being processed, "
+    "or failed.",
     empty_library=(
         "The library is empty: add documents first. Upload files or texts with `POST /v1/documents`, or run "
         "`citewire ingest PATH` with a file or a folder.",
