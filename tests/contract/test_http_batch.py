@@ -99,6 +99,13 @@ async def test_a_repeated_batch_makes_nothing_twice(gateway: Gateway, own: bool)
     assert (conflict["status"], conflict["error"]["reason"]) == (409, "IDEMPOTENCY_CONFLICT")
 
 
+async def test_batches_whose_long_keys_begin_alike_are_different(gateway: Gateway) -> None:
+    for number, key in enumerate(("k" * 254 + "1", "k" * 254 + "2", "k" * 252, "k" * 253)):
+        operation = {"op": "create", "document": TEXT | {"title": key}}
+        (done,) = await results(gateway, operation, **{"Idempotency-Key": key})
+        assert (done["status"], len(gateway.fakes.corpus.puts)) == (202, number + 1)
+
+
 NO_BATCHES: list[tuple[Any, str]] = [
     ([], "operations"),
     ([{"op": "delete", "id": 1}] * 101, "operations"),

@@ -1,6 +1,7 @@
 """Many operations in one request, done one after another: each has its own result, error and idempotency key."""
 
 import binascii
+import hashlib
 from base64 import b64decode
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Final, Literal, Self
@@ -16,6 +17,8 @@ from citewire_kit.errors import CitewireError, FieldViolation
 
 MAX_OPERATIONS: Final = 100
 _MAKING: Final = ("create", "replace")
+_MOST_NUMBERED: Final = MAX_KEY - len(f" {MAX_OPERATIONS - 1}")
+"""Characters of a request's key that leave room for the number of an operation."""
 
 
 def _decode(value: object) -> bytes:
@@ -64,7 +67,9 @@ class Batch(RequestModel):
         """Returns the operations; those without their own key get one derived from the request's."""
         if key is None:
             return self.operations
-        numbered = (f"{key[: MAX_KEY - 3]} {number}" for number in range(MAX_OPERATIONS))
+        # Cut short, two long keys that begin alike would be one.
+        short = key if len(key) <= _MOST_NUMBERED else hashlib.sha256(key.encode()).hexdigest()
+        numbered = (f"{short} {number}" for number in range(MAX_OPERATIONS))
         return [
             operation if operation.key else operation.model_copy(update={"key": name})
             for operation, name in zip(self.operations, numbered, strict=False)
