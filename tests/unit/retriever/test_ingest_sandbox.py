@@ -17,6 +17,7 @@ import pytest
 from citewire.common.v1.place_pb2 import Place
 
 from citewire_kit.errors import Internal, StartupError
+from citewire_retriever.ingest import fork_server
 from citewire_retriever.ingest.boxes import SoughtText
 from citewire_retriever.ingest.confined.calls import ALLOWED, FATAL, MACHINES, MAPPING, REFUSED, SIGNAL_ITSELF
 from citewire_retriever.ingest.confined.filters import filter_code
@@ -89,6 +90,49 @@ async def test_a_document_comes_back_as_it_was_read(sandbox: Sandbox, tmp_path: 
     ):
         path = write(tmp_path / name, data)
         assert await sandbox.parse(path, name, "") == parse(path.read_bytes(), name)
+
+
+async def test_how_many_pages_are_read_is_told(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(fork_server, "_TELL_SECONDS", 0)
+    path = write(tmp_path / "a.pdf", make_pdf([prose_page(f"Page {number}", [["Text."]]) for number in range(40)]))
+    progress: list[tuple[int, int]] = []
+
+    async def told(done: int, total: int) -> None:
+        progress.append((done, total))
+
+    assert (await sandbox.parse(path, "a.pdf", "", told=told)).pages == 40
+    assert progress == [(0, 40), (16, 40), (32, 40)]
+    monkeypatch.setattr(fork_server, "_TELL_SECONDS", 3600)
+    await sandbox.parse(path, "a.pdf", "", told=told)
+    assert progress[3:] == [(0, 40)]
+
+
+async def test_a_process_can_tell_no_more_than_it_may(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    plant(monkeypatch, tmp_path, "def planted(*_):\n    import os\n    while True: os.write(3, b'\\xff' * 8)")
+    progress: list[tuple[int, int]] = []
+
+    async def told(done: int, total: int) -> None:
+        progress.append((done, total))
+
+    async with Sandbox.open(replace(RULES, limits=replace(LIMITS, max_pages=3)), processes=1) as sandbox:
+        with pytest.raises(IngestError) as caught:
+            await sandbox.parse(write(tmp_path / "a.txt", "text"), "a.txt", "", told=told)
+    assert caught.value.code is IngestCode.TOO_LARGE
+    assert progress == [(2**31 - 1, 2**31 - 1)], "what doesn't fit the store's numbers is never told"
+
+
+async def test_telling_takes_no_time_of_the_reader() -> None:
+    async with asyncio.timeout(BUSY_SECONDS) as limit:
+        before = limit.when() or 0.0
+
+        async def told(_done: int, _total: int) -> None:
+            assert limit.when() is None
+            await asyncio.sleep(0.01)
+
+        await fork_server.now_and_then(told, limit)(1, 2)
+        assert (limit.when() or 0.0) >= before + 0.01
 
 
 async def test_errors_come_back_with_code_and_message(sandbox: Sandbox, tmp_path: Path) -> None:

@@ -51,12 +51,12 @@ async def read(
     name: str,
     data: bytes,
     recogniser: Recogniser | None,
-    recognised: Callable[[int, int], Awaitable[None]] | None = None,
+    told: Callable[[int, int], Awaitable[None]] | None = None,
 ) -> ParsedDocument:
     path = folder / "file"
     path.write_bytes(data)
     async with Sandbox.open(replace(RULES, recogniser=recogniser), processes=1) as sandbox:
-        document = await sandbox.parse(path, name, "", recognised=recognised)
+        document = await sandbox.parse(path, name, "", told=told)
     assert os.listdir(folder) == ["file"], "pages were left behind"  # noqa: PTH208 - pathlib's doesn't suit async
     check_document(document)
     return document
@@ -82,7 +82,7 @@ async def test_a_scanned_pdf_is_read_page_by_page_with_its_lines(tmp_path: Path)
         progress.append((pages, of))
 
     document = await read(tmp_path, "scan.pdf", data, await tesseract(), note)
-    assert progress == [(0, 3), (1, 3), (2, 3)]
+    assert progress == [(0, 3), (0, 3), (1, 3), (2, 3)], "first of all pages, then of those that are pictures"
     assert (document.format, document.media_type, document.pages) == (Format.PDF, "application/pdf", 3)
     assert all(line in says(document, 1) for line in LINES)
     assert says(document, 2) == ""

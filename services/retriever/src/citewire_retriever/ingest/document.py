@@ -1,12 +1,16 @@
 """What a parser makes of a file: stored text, and typed blocks that point into it."""
 
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from citewire.common.v1.place_pb2 import Place
 
 from citewire_retriever.ingest.errors import IngestCode, IngestError
+
+PagesRead = Callable[[int, int], None]
+"""Told how many pages of a file were read, and how many it has."""
 
 
 class Format(StrEnum):

@@ -6,13 +6,15 @@ import json
 import os
 import socket
 import sys
+import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from citewire_kit.errors import Unavailable
 from citewire_kit.tasks import end
 from citewire_kit.telemetry import get_logger
-from citewire_retriever.ingest.wire import PREFIX_BYTES
+from citewire_retriever.ingest.wire import PREFIX_BYTES, decode_progress
 
 log = get_logger(__name__)
 
@@ -22,6 +24,11 @@ _ENVIRONMENT: Final = {"OPENBLAS_NUM_THREADS": "1"}
 _START_SECONDS: Final = 120
 _KILL_SECONDS: Final = 5
 _READ_BYTES: Final = 65_536
+_TELL_SECONDS: Final = 0.5
+"""Between two reports of how far a file is read."""
+
+Told = Callable[[int, int], Awaitable[None]]
+"""Told how many pages a process has read, and how many there are."""
 
 
 class ServerLostError(Unavailable):
@@ -213,11 +220,16 @@ class Reading:
         self._number = number
         self._descriptor = descriptor
 
-    async def answer(self, most_bytes: int) -> bytes | None:
+    async def answer(self, most_bytes: int, told: Told | None = None, most_told: int = 0) -> bytes | None:
         """The process's answer; None if it ends without a complete one.
 
+        Args:
+            most_bytes: Bytes that it may have.
+            told: Told what the process says of its progress before.
+            most_told: How often it may.
+
         Raises:
-            AnswerTooLongError: The answer exceeds the limit.
+            AnswerTooLongError: It exceeds a limit.
         """
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=_READ_BYTES * 16)
@@ -225,7 +237,13 @@ class Reading:
         self._descriptor = -1
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
         try:
-            length = int.from_bytes(await reader.readexactly(PREFIX_BYTES), "big")
+            while (progress := decode_progress(prefix := await reader.readexactly(PREFIX_BYTES))) is not None:
+                most_told -= 1
+                if most_told < 0:
+                    raise AnswerTooLongError
+                if told is not None:
+                    await told(*progress)
+            length = int.from_bytes(prefix, "big")
             if length > most_bytes:
                 raise AnswerTooLongError
             return await reader.readexactly(length)
@@ -258,3 +276,21 @@ class Reading:
             os.close(self._descriptor)
             self._descriptor = -1
         return await self._server.end(self._number)
+
+
+def now_and_then(told: Told, limit: asyncio.Timeout) -> Told:
+    """Passes on what isn't too soon after the report before; a process's time doesn't run while it is."""
+    told_at = float("-inf")
+
+    async def note(done: int, total: int) -> None:
+        nonlocal told_at
+        start = time.monotonic()
+        if start - told_at < _TELL_SECONDS:
+            return
+        end = limit.when()
+        limit.reschedule(None)
+        await told(done, total)
+        told_at = time.monotonic()
+        limit.reschedule(None if end is None else end + told_at - start)
+
+    return note

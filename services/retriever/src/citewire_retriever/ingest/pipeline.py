@@ -223,14 +223,14 @@ class Pipeline:
     async def _parse(self, original: "_Original", turn: Turn, position: SheetPosition | None) -> ParsedDocument:
         version, job = original.version, original.job
 
-        async def recognised(pages: int, of: int) -> None:
+        async def told(pages: int, of: int) -> None:
             await self._store.progress(job, "parse", pages, of)
 
         with _stage("read"):
             path = await original.path()
             with _stage("parse"):
                 document = await self._sandbox.parse(
-                    path, version.file_name, version.media_type, turn.read, position, recognised
+                    path, version.file_name, version.media_type, turn.read, position, told
                 )
             if document.following is None:
                 await original.close()

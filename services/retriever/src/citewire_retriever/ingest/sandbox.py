@@ -8,7 +8,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, astuple, dataclass
 from datetime import date
@@ -23,7 +23,14 @@ from citewire_retriever.ingest.boxes import PageBoxes, SoughtText
 from citewire_retriever.ingest.confined import NOT_LOCKED, TABLES
 from citewire_retriever.ingest.document import ParsedDocument, ParseLimits, SheetPosition
 from citewire_retriever.ingest.errors import HOW_TO_HAVE_IT, IngestCode, IngestError
-from citewire_retriever.ingest.fork_server import AnswerTooLongError, ForkServer, ProcessEnd, ServerLostError
+from citewire_retriever.ingest.fork_server import (
+    AnswerTooLongError,
+    ForkServer,
+    ProcessEnd,
+    ServerLostError,
+    Told,
+    now_and_then,
+)
 from citewire_retriever.ingest.recognition import (
     MOST_OUTPUT,
     DrawnPage,
@@ -124,12 +131,12 @@ class Sandbox:
         media_type: str,
         spent: Callable[[float], None] = lambda _: None,
         position: SheetPosition | None = None,
-        recognised: Callable[[int, int], Awaitable[None]] | None = None,
+        told: Told | None = None,
     ) -> ParsedDocument:
         """Reads a file, or the part of a long table at a position.
 
-        `spent` gets the CPU seconds used, even if the file can't be read; `recognised` gets, before each scanned page,
-        how many were read and how many there are.
+        `spent` gets the CPU seconds used, even if the file can't be read; `told` gets, while a PDF is read, how
+        many of its pages were read and how many there are, then the same of scanned pages, before each.
 
         Raises:
             IngestError: With any code; TIMEOUT if it took too long, CORRUPT if it crashes the parser, INTERNAL for a
@@ -140,7 +147,7 @@ class Sandbox:
         start = None if position is None else astuple(position)
         limits, recogniser = self._rules.limits, self._rules.recogniser
         job = {"file_name": file_name, "media_type": media_type, "limits": asdict(limits), "position": start}
-        answer = await self._run(path, {**job, "finds_scans": recogniser is not None}, spent)
+        answer = await self._run(path, {**job, "finds_scans": recogniser is not None}, spent, told)
         offset = 0 if position is None else position.offset
         text = await asyncio.to_thread(_decode, answer, lambda each: _Text.read(each, limits, offset))
         if not text.scans:
@@ -155,8 +162,8 @@ class Sandbox:
             )
         pages: list[RecognisedPage] = []
         for number, scan in enumerate(text.scans):
-            if recognised is not None:
-                await recognised(number, len(text.scans))
+            if told is not None:
+                await told(number, len(text.scans))
             page = await self._recognise(recogniser, path, scan, spent)
             pages += [page] if page is not None else []
         document = await asyncio.to_thread(merge, text.document, pages, self._rules.limits)
@@ -227,16 +234,18 @@ class Sandbox:
         answer = await self._run(path, {**job, "query": query and query.SerializeToString().hex()}, lambda _: None)
         return await asyncio.to_thread(_decode, answer, lambda each: decode_tables(each, kind))
 
-    async def _run(self, path: Path, job: dict[str, Any], spent: Callable[[float], None]) -> bytes:
+    async def _run(
+        self, path: Path, job: dict[str, Any], spent: Callable[[float], None], told: Told | None = None
+    ) -> bytes:
         """A process's answer about a file."""
         async with self._free:
             try:
-                return await self._run_once(path, job, spent)
+                return await self._run_once(path, job, spent, told)
             except (ServerLostError, _KilledError):
                 # It may have been killed because of another file.
                 log.warning("parser_killed")
             try:
-                return await self._run_once(path, job, spent)
+                return await self._run_once(path, job, spent, told)
             except _KilledError:
                 raise IngestError(
                     IngestCode.TOO_LARGE, "The file needs more memory to be read than is allowed: split it."
@@ -248,7 +257,9 @@ class Sandbox:
         except ServerLostError:
             raise StartupError("the process that reads files didn't start") from None
 
-    async def _run_once(self, path: Path, job: dict[str, Any], spent: Callable[[float], None]) -> bytes:
+    async def _run_once(
+        self, path: Path, job: dict[str, Any], spent: Callable[[float], None], told: Told | None
+    ) -> bytes:
         server = await self._current()
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -258,11 +269,12 @@ class Sandbox:
             reading = server.start({**job, **bounds}, file.fileno())
         answer: bytes | None = None
         try:
-            async with asyncio.timeout(self._rules.seconds):
+            async with asyncio.timeout(self._rules.seconds) as limit:
                 if recogniser is not None:
                     answer = await reading.output(MOST_OUTPUT)
                 else:
-                    answer = await reading.answer(self._rules.answer_bytes)
+                    note = None if told is None else now_and_then(told, limit)
+                    answer = await reading.answer(self._rules.answer_bytes, note, self._rules.limits.max_pages)
         except TimeoutError:
             raise IngestError(
                 IngestCode.TIMEOUT, f"Reading the file took longer than {self._rules.seconds:.0f} seconds: split it."

@@ -19,6 +19,8 @@ from citewire_retriever.ingest.tabular import TableQueryError
 
 PREFIX_BYTES = 8
 """Size of the big-endian length before each answer."""
+_PROGRESS = 1 << 63
+_MOST_COUNTED = (1 << 31) - 1
 
 MOST_PLACE_CHARS = 255
 """Longest text in a place, in code points; parsers observe it."""
@@ -27,6 +29,20 @@ _MEDIA_TYPE_CHARS = 255
 _REFUSAL_CHARS = 1000
 _FIELD = re.compile(r"query\.[a-z_]{1,20}(\[\d{1,4}\])?(\.[a-z]{1,10}(\[\d{1,4}\])?)?")
 _Message = TypeVar("_Message", bound=Message)
+
+
+def encode_progress(done: int, total: int) -> bytes:
+    """What a process says before its answer: how many pages it has read, and how many there are."""
+    return (_PROGRESS | min(done, _MOST_COUNTED) << 31 | min(total, _MOST_COUNTED)).to_bytes(PREFIX_BYTES, "big")
+
+
+def decode_progress(prefix: bytes) -> tuple[int, int] | None:
+    """The pages that were read, no more than there are, and these; None if it is the length of an answer."""
+    number = int.from_bytes(prefix, "big")
+    if not number & _PROGRESS:
+        return None
+    total = number & _MOST_COUNTED
+    return min(number >> 31 & _MOST_COUNTED, total), total
 
 
 def encode_document(document: ParsedDocument) -> dict[str, Any]:

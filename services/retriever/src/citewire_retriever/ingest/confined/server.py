@@ -32,7 +32,7 @@ from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers import parse, preload
 from citewire_retriever.ingest.parsers.pdf_boxes import find_boxes
 from citewire_retriever.ingest.parsers.scans import all_scans, draw, find_scans, preload_images
-from citewire_retriever.ingest.wire import PREFIX_BYTES, decode_position, encode_boxes, encode_document
+from citewire_retriever.ingest.wire import PREFIX_BYTES, decode_position, encode_boxes, encode_document, encode_progress
 
 _TABLES: Final = "citewire_retriever.ingest.tabular.answer"
 _CONTROL: Final = 0
@@ -224,7 +224,7 @@ def _read(job: dict[str, Any], data: bytes | mmap.mmap, database: Any) -> dict[s
         if "texts" in job:
             return {"pages": encode_boxes(find_boxes(data, [SoughtText(**text) for text in job["texts"]]))}
         position = decode_position(job["position"])
-        document = parse(data, job["file_name"], job["media_type"], ParseLimits(**job["limits"]), position)
+        document = parse(data, job["file_name"], job["media_type"], ParseLimits(**job["limits"]), position, _tell)
         scans = find_scans(data, document) if job["finds_scans"] else []
         return {"document": encode_document(document), "scans": scans}
     except IngestError as error:
@@ -241,6 +241,10 @@ def _read(job: dict[str, Any], data: bytes | mmap.mmap, database: Any) -> dict[s
         return {"error": {"code": IngestCode.CORRUPT.value, "message": message}}
     except Exception:  # noqa: BLE001 - the worker logs it
         return {"defect": traceback.format_exc(limit=-8)}
+
+
+def _tell(done: int, total: int) -> None:
+    os.write(_ANSWER, encode_progress(done, total))
 
 
 def _image(job: dict[str, Any], data: bytes | mmap.mmap) -> bytes:

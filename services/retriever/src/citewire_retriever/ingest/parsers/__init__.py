@@ -8,7 +8,14 @@ from typing import Final
 
 from citewire_retriever.ingest.decode import decode, is_utf8
 from citewire_retriever.ingest.detect import HEAD_BYTES, Detected, detect
-from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits, SheetPosition, too_much_text
+from citewire_retriever.ingest.document import (
+    Format,
+    PagesRead,
+    ParsedDocument,
+    ParseLimits,
+    SheetPosition,
+    too_much_text,
+)
 from citewire_retriever.ingest.errors import HOW_TO_HAVE_IT, IngestCode, IngestError
 from citewire_retriever.ingest.kinds import HAS_XLS
 from citewire_retriever.ingest.parsers.nesting import Inside
@@ -30,6 +37,8 @@ class _File:
     """Reads the files in it, if there are any."""
     position: SheetPosition | None
     """The part of a long table to read; None if it is read at once, as always within another file."""
+    told: PagesRead | None
+    """Told of a PDF's pages while they are read."""
 
     def text(self) -> str:
         """The file as text. Raises IngestError: TOO_LARGE, EMPTY, UNSUPPORTED_FORMAT."""
@@ -49,6 +58,7 @@ def parse(
     media_type: str = "",
     limits: ParseLimits = _DEFAULT_LIMITS,
     position: SheetPosition | None = None,
+    told: PagesRead | None = None,
 ) -> ParsedDocument:
     """Reads a file. The same bytes and name always give the same document.
 
@@ -61,11 +71,12 @@ def parse(
         media_type: The client's media type, used after content and name.
         limits: Limits of the result.
         position: The part of a long table: `following` of the previous one; None for the first, and for other files.
+        told: Told of a PDF's pages while they are read.
 
     Raises:
         IngestError: With any code except TIMEOUT and INTERNAL.
     """
-    return _parse(data, file_name, media_type, limits, Inside(_parse, limits), position or SheetPosition())
+    return _parse(data, file_name, media_type, limits, Inside(_parse, limits), position or SheetPosition(), told)
 
 
 def _parse(  # shared by `parse` and the files within a file
@@ -75,9 +86,10 @@ def _parse(  # shared by `parse` and the files within a file
     limits: ParseLimits,
     inside: Inside,
     position: SheetPosition | None = None,
+    told: PagesRead | None = None,
 ) -> ParsedDocument:
     detected = detect(data[:HEAD_BYTES], file_name, media_type)
-    document = _READERS[detected.format](_File(data, file_name, detected, limits, inside, position))
+    document = _READERS[detected.format](_File(data, file_name, detected, limits, inside, position, told))
     if not document.blocks and not (document.following or (position and position.offset)):
         raise _nothing_in_it()
     return document
@@ -101,7 +113,7 @@ def _nothing_in_it() -> IngestError:
 def _read_pdf(file: _File) -> ParsedDocument:
     from citewire_retriever.ingest.parsers.pdf import parse_pdf
 
-    return parse_pdf(file.data, file.limits)
+    return parse_pdf(file.data, file.limits, file.told)
 
 
 def _read_markdown(file: _File) -> ParsedDocument:

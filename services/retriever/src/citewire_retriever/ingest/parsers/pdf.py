@@ -13,6 +13,7 @@ from citewire_retriever.ingest.document import (
     Block,
     BlockKind,
     Format,
+    PagesRead,
     ParsedDocument,
     ParseLimits,
     TextBuilder,
@@ -34,6 +35,7 @@ _MAX_BOOKMARKS = 5000
 _MAX_HEADING_SHARE = 0.3
 _FEW_LINES = 10
 _LOOK_BACK = 60
+_TOLD_EVERY = 16  # pages
 _CAPTION = 200  # characters of a paragraph that belongs to the table below it
 _BETWEEN = 400  # characters of text between two parts of a table, such as a row's long label
 _MAX_NUMBERING = 8  # letters and digits that may precede a bookmark's words in the heading
@@ -43,8 +45,8 @@ _NO_TITLE = re.compile(
 )
 
 
-def parse_pdf(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
-    """Parses a PDF file.
+def parse_pdf(data: bytes | mmap, limits: ParseLimits, told: PagesRead | None = None) -> ParsedDocument:
+    """Parses a PDF file; `told` hears of every 16th page before it is read.
 
     Paragraphs are found from the lines' positions; hyphenated words are joined. Headings are those of the file's
     outline or, without one, lines that are larger than the text, or bold and separate.
@@ -62,7 +64,7 @@ def parse_pdf(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
     except PdfError as error:
         raise IngestError(IngestCode.CORRUPT, "The PDF is damaged and can't be opened.") from error
     try:
-        return _Reader(file, limits).read()
+        return _Reader(file, limits, told).read()
     finally:
         file.close()
 
@@ -86,9 +88,10 @@ class _Heading:
 
 
 class _Reader:
-    def __init__(self, file: PdfFile, limits: ParseLimits) -> None:
+    def __init__(self, file: PdfFile, limits: ParseLimits, told: PagesRead | None) -> None:
         self.file = file
         self.limits = limits
+        self.told = told
         self.builder = TextBuilder(limits)
         self.rows = 0
         self.names = ("", 0)  # the last table's column names, and the number of columns
@@ -131,6 +134,8 @@ class _Reader:
         pages: list[list[Area]] = []
         failed = 0
         for index in range(count):
+            if self.told is not None and index % _TOLD_EVERY == 0:
+                self.told(index, count)
             try:
                 page = self.file.page_text(index)
             except PdfError:
