@@ -192,10 +192,11 @@ async def test_where_pages_share_their_words_a_model_that_knows_the_language_dec
     assert results[0].chunk.title == first
 
 
-def test_the_length_of_a_texts_tokens_is_read_unless_it_is_one_of_numbers(database: Database) -> None:
+def test_the_length_of_a_texts_tokens_is_read_unless_it_is_one_of_numbers_and_signs(database: Database) -> None:
     texts = {
         "Net sales grew by 12 % in all of the regions.": 4.5,
         "Net sales\t5,363\t4,869\t5,058": 0.0,
+        "U.S.\t$ —\t$ 4,455\t*\nQTD\tDown\t\t\t\tDeclines primarily driven by:": 0.0,
         "売上高は増えた。": 0.8,
     }
     names = "(chunk_id, document_id, content_hash, text, token_count)"

@@ -241,8 +241,8 @@ class Candidate(NamedTuple):
     chunk: pb.Chunk | None = None
     """None if only its key was read."""
     chars_per_token: float = 0.0
-    """Code points of its text per token of the embedding model; 0 if that wasn't read, or if more than a tenth are
-    digits, as numbers have short tokens in any language."""
+    """Code points of its text per token of the embedding model; 0 if that wasn't read, or if more than a tenth of
+    its first 400 are digits and signs, as these have short tokens in any language."""
 
     @property
     def whole(self) -> pb.Chunk:
