@@ -14,6 +14,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from citewire_embedder.models import open_model
 from citewire_embedder.providers.base import Precision, Purpose
 from citewire_embedder.providers.local import LocalModel
 from citewire_embedder.settings import EmbedderSettings
-from citewire_retriever.headings import named
+from citewire_retriever.headings import headings_of, named
 from citewire_retriever.ingest.chunker import chunk
 from citewire_retriever.ingest.chunks import embedding_input
 from citewire_retriever.ingest.parsers import parse
@@ -50,6 +51,11 @@ class Passage:
     """Its text alone."""
     tokens: int
     """Tokens of the text alone."""
+
+    @property
+    def headings(self) -> str:
+        """What stands above its text and below the title."""
+        return headings_of(self.text.removesuffix(self.body).removesuffix("\n"))
 
     def moved(self, documents: int) -> Passage:
         """The same, its document's number raised: in a library after another one."""
@@ -80,12 +86,13 @@ class QuestionSet:
 class LexicalIndex:
     """BM25 as the store scores it: the terms' weights in chunks, their rarity in the collection."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], headings: Iterable[str] = ()) -> None:
+        """Takes the texts below their headers, and the headings in these; none if no text has any."""
         holding: dict[int, list[tuple[int, float]]] = {}
         self._size = 0
-        for place, text in enumerate(texts):
+        for place, (text, above) in enumerate(zip(texts, chain(headings, repeat("")), strict=False)):
             self._size += 1
-            for term, weight in weigh_chunk(text).items():
+            for term, weight in weigh_chunk(text, above).items():
                 holding.setdefault(term, []).append((place, weight))
         self._rows = {
             term: (np.array([place for place, _ in row]), np.array([weight for _, weight in row]))

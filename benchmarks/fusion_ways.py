@@ -16,6 +16,8 @@ from citewire_retriever.service.fusion import FUSION_DEPTH, fuse, fuse_by_rank
 MODES: Final = ("dense", "lexical", "by rank", "hybrid")
 DOCUMENTS_DEPTH: Final = 100
 """Documents that `citewire eval` asks for, and so each leg."""
+_SIGNS: Final = "0123456789.,:;()$\t"
+"""A text that begins with more than a tenth of them says nothing of its language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,9 @@ class Library:
         self._by_document = by_document
         self._vectors = texts.vectors
         self._documents = np.array([passage.document for passage in texts.passages])
-        self._words = LexicalIndex(passage.text for passage in texts.passages)
+        self._words = LexicalIndex(
+            (passage.text for passage in texts.passages), (passage.headings for passage in texts.passages)
+        )
 
     def find_legs(self, text: str, vector: NDArray[np.float32], within: Sequence[int] | None = None) -> Legs:
         """Searches by both legs.
@@ -87,6 +91,7 @@ class Library:
 
     def _candidate(self, place: int, cosine: float, lexical_score: float | None) -> Candidate:
         passage = self.passages[place]
-        digits = sum(char in "0123456789" for char in passage.body)
-        ratio = len(passage.body) / max(passage.tokens, 1) if digits <= 0.1 * len(passage.body) else 0.0
+        begin = passage.body[:400]
+        signs = sum(char in _SIGNS for char in begin)
+        ratio = len(passage.body) / max(passage.tokens, 1) if signs <= 0.1 * len(begin) else 0.0
         return Candidate(place, passage.document, b"", cosine, lexical_score=lexical_score, chars_per_token=ratio)

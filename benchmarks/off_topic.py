@@ -117,7 +117,10 @@ def hold(library: QuestionSet, scale: SpaceScale, dimensions: int | None) -> Mem
     """Puts a library into memory."""
     vectors = normalised(library.vectors[:, :dimensions])
     topic = LibraryTopic("", scale, len(vectors), vectors.mean(axis=0))
-    return Memory(vectors, LexicalIndex(passage.text for passage in library.passages), topic)
+    words = LexicalIndex(
+        (passage.text for passage in library.passages), (passage.headings for passage in library.passages)
+    )
+    return Memory(vectors, words, topic)
 
 
 async def ask(library: Memory, name: str, asked: QuestionSet, dimensions: int | None) -> list[object]:

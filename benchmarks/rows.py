@@ -33,6 +33,7 @@ from benchmarks.fusion_data import LexicalIndex
 from benchmarks.tables import describe_machine, format_table
 from citewire_embedder.models import open_model
 from citewire_embedder.settings import EmbedderSettings
+from citewire_retriever.headings import headings_of
 from citewire_retriever.ingest.chunker import chunk
 from citewire_retriever.ingest.chunks import Chunk, ChunkRules, embedding_input
 from citewire_retriever.ingest.parsers import parse
@@ -84,7 +85,7 @@ def main() -> int:
     for target in options.targets:
         cut = asyncio.run(_cut(tables, target))
         texts = [embedding_input(each.header, each.text) for _, each in cut]
-        lexical = LexicalIndex(texts)
+        lexical = LexicalIndex(texts, (headings_of(each.header) for _, each in cut))
         legs = (questions_embedded @ embed(texts).T, np.array([lexical.scores(question.text)[0] for question in asked]))
         ranks = [_ranks(scores, asked, cut) for scores in legs]
         held = sum(len(each.places) or 1 for _, each in cut) / len(cut)

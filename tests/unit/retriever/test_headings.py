@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from citewire_retriever.headings import heading, named
+from citewire_retriever.headings import heading, headings_of, named
+from citewire_retriever.ingest.chunk_rows import weighed_terms
+from citewire_retriever.lexical import weigh_chunk
+from citewire_retriever.store.vectors import sparse_vector
 
 
 @pytest.mark.parametrize(
@@ -38,3 +41,12 @@ def test_a_very_long_name_is_shortened() -> None:
 )
 def test_the_title_stands_once_above_a_text(title: str, section: str, expected: str) -> None:
     assert heading(title, section) == expected
+
+
+def test_a_chunks_terms_know_its_headings_from_the_title() -> None:
+    header = heading("Report 2018", "Statements > Cash flows")
+    assert headings_of(header) == "Statements > Cash flows"
+    assert headings_of(heading("Report 2018", "")) == ""
+    weights = weigh_chunk(f"{header}\nProceeds", "Statements > Cash flows")
+    assert weighed_terms(header, "Proceeds") == sparse_vector(weights).to_text()
+    assert weights != weigh_chunk(f"{header}\nProceeds")

@@ -70,6 +70,14 @@ def test_weights_grow_with_frequency_and_shrink_with_length() -> None:
     assert 0 < weigh_chunk("measles " + "here " * 500)[number] < once < twice < 1
 
 
+def test_words_of_headings_count_twice() -> None:
+    text = "Report 2018\nConsolidated cash flows\nProceeds of the year"
+    plain, weights = weigh_chunk(text), weigh_chunk(text, "Consolidated cash flows")
+    more = {number for number in weights if weights[number] > plain[number]}
+    assert more == {term_number(term) for term in ("consolid", "cash", "flow")}
+    assert weights == plain | {number: weigh_chunk("cash cash" + " word" * 7)[term_number("cash")] for number in more}
+
+
 def test_a_very_long_question_is_bounded() -> None:
     asked = count_question(" ".join(f"w{number}" for number in range(1000)) + " w0")
     assert (len(asked), asked[term_number("w0")]) == (MAX_QUESTION_TERMS, 2)
@@ -77,7 +85,7 @@ def test_a_very_long_question_is_bounded() -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_gives_terms_that_the_database_takes(text: str) -> None:
-    weights = weigh_chunk(text)
+    weights = weigh_chunk(text, text[:50])
     assert all(1 <= number <= DIMENSIONS and 0 < weight < 1 for number, weight in weights.items())
     assert set(count_question(text)) == set(weights)
     written = sparse_vector(weights)

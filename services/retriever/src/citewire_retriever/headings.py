@@ -15,6 +15,11 @@ def heading(title: str, section: str) -> str:
     return "\n".join(part for part in (title, SEPARATOR.join(names)) if part)
 
 
+def headings_of(header: str) -> str:
+    """Returns the headings in what `heading` returned for a document with a title: what stands below that."""
+    return header.partition("\n")[2]
+
+
 _WORD: Final = re.compile(r"[^\W_]+")
 _MOST_NAME: Final = 80
 """Maximum characters used of a file's name."""

@@ -70,17 +70,31 @@ def word_terms(words: Sequence[str]) -> list[tuple[str, ...]]:
     ]
 
 
-def weigh_chunk(text: str) -> dict[int, float]:
-    """Returns a chunk's terms with their weights, 0–1 exclusive."""
+def weigh_chunk(text: str, headings: str = "") -> dict[int, float]:
+    """Returns a chunk's terms with their weights, 0–1 exclusive.
+
+    Args:
+        text: The chunk, below its title and its headings.
+        headings: Its headings, whose words count twice: they say in few words what it is about.
+    """
     result = terms(text)
     norm = _K1 * (1 - _B + _B * len(result) / _USUAL_LENGTH)
-    return {number: count / (count + norm) for number, count in Counter(map(term_number, result)).items()}
+    counts = Counter(map(term_number, result))
+    # Alone, headings can seem to be in another language: what isn't in the text is no term of it.
+    counts.update(number for number in _numbers(headings) if number in counts)
+    return {number: count / (count + norm) for number, count in counts.items()}
 
 
 def count_question(text: str) -> dict[int, int]:
     """Returns a question's terms with their counts; only the first 256 of a very long one."""
     counts = Counter(map(term_number, terms(text)))
     return dict(list(counts.items())[:MAX_QUESTION_TERMS])
+
+
+@lru_cache(maxsize=256)
+def _numbers(headings: str) -> tuple[int, ...]:
+    """The terms of headings, as numbers; those of a section stand above many chunks."""
+    return tuple(map(term_number, terms(headings)))
 
 
 @lru_cache(maxsize=65_536)

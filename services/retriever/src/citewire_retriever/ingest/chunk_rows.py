@@ -5,6 +5,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from citewire_retriever.headings import headings_of
 from citewire_retriever.ingest.chunks import Chunk, embedding_input, input_hash
 from citewire_retriever.ingest.wire import place_values
 from citewire_retriever.lexical import weigh_chunk
@@ -30,11 +31,15 @@ def chunk_columns(chunks: Sequence[Chunk]) -> dict[str, list[Any]]:
 
 def chunk_terms(chunks: Sequence[Chunk], ids: Mapping[int, int]) -> dict[str, list[Any]]:
     """Returns the values for the query `insert_terms`; `ids` are the chunks' ids by index."""
-    texts = [embedding_input(chunk.header, chunk.text) for chunk in chunks]
     return {
         "chunk_ids": [ids[chunk.index] for chunk in chunks],
-        "terms": [sparse_vector(weigh_chunk(text)).to_text() for text in texts],
+        "terms": [weighed_terms(chunk.header, chunk.text) for chunk in chunks],
     }
+
+
+def weighed_terms(header: str, text: str) -> str:
+    """Returns the terms of a chunk below its header, as they are stored."""
+    return sparse_vector(weigh_chunk(embedding_input(header, text), headings_of(header))).to_text()
 
 
 def _parts(chunk: Chunk) -> Jsonb | None:

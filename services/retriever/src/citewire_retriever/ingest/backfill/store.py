@@ -11,13 +11,11 @@ from citewire_kit.queries import load_queries
 from citewire_kit.tenant import Tenant
 from citewire_kit.transaction_settings import is_spread
 from citewire_retriever.headings import heading, named
-from citewire_retriever.ingest.chunks import embedding_input
+from citewire_retriever.ingest.chunk_rows import weighed_terms
 from citewire_retriever.ingest.model import Job, LeaseLostError, OwnEmbedding, VectorTable
 from citewire_retriever.ingest.transactions import own_embedding, refused, shared
 from citewire_retriever.ingest.turn import Turn
-from citewire_retriever.lexical import weigh_chunk
 from citewire_retriever.model import Space, SpaceScale
-from citewire_retriever.store.vectors import sparse_vector
 
 _SQL: Final = load_queries("citewire_retriever.ingest.backfill", "queries.sql")
 _LONG_STATEMENT: Final = 300.0
@@ -180,9 +178,9 @@ class PostgresBackfillStore:
                 chunks = await cursor.fetchall()
         if not chunks:
             return 0
-        texts = [embedding_input(heading(title, section), text) for _, section, text in chunks]
+        texts = [(heading(title, section), text) for _, section, text in chunks]
         # Terms take a quarter of a millisecond per chunk, so they are computed in a thread, while no lock is held.
-        terms = await turn.compute(lambda: [sparse_vector(weigh_chunk(text)).to_text() for text in texts])
+        terms = await turn.compute(lambda: [weighed_terms(header, text) for header, text in texts])
         with refused():
             async with tenant_transaction(self._pool, job.tenant, statement_seconds=_LONG_STATEMENT) as connection:
                 live = await (await connection.execute(_SQL["hold_live"], _key(job))).fetchone()
