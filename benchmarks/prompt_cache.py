@@ -322,7 +322,7 @@ async def main() -> None:
     options = parser.parse_args()
     configure_logging("benchmark", level="WARNING", log_format="console", stream=sys.stderr)
     if options.all_passages:
-        planning.first_kept = lambda *_: 0
+        planning.first_kept = _keep_all  # pyright: ignore[reportPrivateImportUsage] # where it is called
     talks, rows = read_talks(options.data), list[tuple[object, ...]]()
     library = WordSearch(talks.passages)
     for name, conversations in talks.questions.items():
@@ -338,6 +338,11 @@ async def main() -> None:
             rows.append((name, model, alone, tokens, cached, written, share, cost, f"{usd[0] / usd[1]:.3f}"))
     headings = ("conversation", "model", "tokens alone", "tokens", "cached", "written", "share, %", "cost", "of all")
     print(format_table(headings, rows))
+
+
+def _keep_all(*_: object) -> int:
+    """All earlier questions keep their passages."""
+    return 0
 
 
 def _range(values: Sequence[float], factor: int, digits: int) -> str:
