@@ -237,7 +237,7 @@ def _definitions(version: str) -> Registry[Any]:
     return (Referenced.from_contents(_schema(version, "_definitions")) @ Registry[Any]()).crawl()
 
 
-def _schema(version: str, name: str) -> Any:  # noqa: ANN401 # JSON
+def _schema(version: str, name: str) -> Any:  # noqa: ANN401 # a JSON schema is of any shape
     (whole,) = {each for each in all_versions() if major_minor(each) == version}
     return schema_contents(f"kubernetes-json-schema/v{whole}-local-strict/{name}.json", version)
 
