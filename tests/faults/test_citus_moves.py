@@ -1,6 +1,6 @@
-"""Moves and isolations of an organisation that writes are broken off, by what ends commands, sessions and servers.
+"""A move of an organisation that writes is broken off at its steps, by what ends its command, its session or a server.
 
-Run again once everything is there, each ends where it should, nothing that was acknowledged is lost, nothing is left
+Run again once everything is there, it ends where it should, nothing that was acknowledged is lost, nothing is left
 behind, and others go on meanwhile.
 """
 
@@ -34,7 +34,7 @@ STEPS = (
     "Creating Foreign Keys",
     "Completing",
 )
-"""Of a move, as Citus names them. Some last milliseconds, and are missed now and then. An isolation names none."""
+"""As Citus names them. Some last milliseconds, and are missed now and then."""
 BREAKS = ("command killed", "session ended", "target killed", "source killed", "target frozen", "coordinator killed")
 FROZEN_SECONDS = 3.0
 END_SECONDS = 60.0
@@ -148,20 +148,16 @@ def reach(cluster: FaultyCluster, step: str, ended: threading.Event) -> bool:
 
 
 async def move_and_break_off(
-    cluster: FaultyCluster, org: str, target: FaultyNode, how: str, when: str | float, others: Others
+    cluster: FaultyCluster, org: str, target: FaultyNode, how: str, step: str, others: Others
 ) -> bool:
-    """Begins a move, breaks it off at a step or after so many seconds, and runs it again; says whether it was met."""
+    """Begins a move, breaks it off at a step, and runs it again; says whether the step was met."""
     source = cluster.node_of(org)
     opened: list[Cluster] = []
     moving = asyncio.create_task(run_move(cluster, org, target, opened))
     await wait_until(lambda: bool(opened), END_SECONDS)
     ended = threading.Event()
     moving.add_done_callback(lambda _: ended.set())
-    if isinstance(when, str):
-        met = await asyncio.to_thread(reach, cluster, when, ended)
-    else:
-        await asyncio.wait([moving], timeout=when)
-        met = not moving.done()
+    met = await asyncio.to_thread(reach, cluster, step, ended)
     if met:
         await break_off(cluster, how, (source, target), opened[0], others)
     async with asyncio.timeout(END_SECONDS):
@@ -221,33 +217,3 @@ async def test_a_move_is_broken_off_at_each_step_and_run_again(
         ],
     )
     assert met.total() >= len(pairs) // 2, "hardly any move was met at the step that was meant"
-
-
-@pytest.mark.timeout(3600)
-async def test_an_isolation_is_broken_off_at_any_moment_and_run_again(
-    cluster: FaultyCluster, proof: ProofScale, print_table: PrintTable
-) -> None:
-    """Each of another organisation, as one that is alone stays alone. The target is its own node."""
-    chance = proof.random()
-    (node, _) = cluster.nodes
-    breaks = [how for how in BREAKS if not how.startswith("target")]
-    breaks = breaks * 5 if proof.full else chance.sample(breaks, 1)
-    rows: list[tuple[object, ...]] = []
-    with contextlib.ExitStack() as stack:
-        others = Others.start(cluster, "waits-", stack)
-        for how, org in zip(breaks, cluster.organisations(node, len(breaks), "alone-"), strict=True):
-            with writing(cluster, org) as writer:
-                await wait_until(lambda writer=writer: bool(writer.deleted), END_SECONDS)
-                seconds = chance.uniform(0.2, 3.0)
-                met = await move_and_break_off(cluster, org, node, how, seconds, others)
-            rows.append(
-                (how, f"{seconds:.1f}", "yes" if met else "it had ended", len(writer.saved), f"{writer.longest:.2f}")
-            )
-    longest = others.check()
-    await nothing_is_left(cluster)
-    print_table(
-        f"Isolations of organisations that write, broken off and run again, seed {proof.seed};"
-        f" the longest pause of others whose node was there: {longest:.2f} s",
-        ["how", "after, s", "broken off", "documents acknowledged, none lost", "longest pause, s"],
-        rows,
-    )
