@@ -316,13 +316,13 @@ async def test_rotation_wraps_every_tenants_rows_again(database: Database) -> No
         assert "set CITEWIRE_CALLER_KEY" in done.stdout + done.stderr
         done = await asyncio.to_thread(rotate, database, gateway)
         assert done.returncode == 0, done.stderr
-        assert "4 wrapped again, 0 already" in done.stdout
+        assert "4 rewrapped, 0 already" in done.stdout
         sealed = rows(database, "SELECT sealed_key, sealed_api_base FROM chat.providers WHERE sealed_key <> ''")
         assert len(sealed) == 4
         assert all(key.startswith(b"k2:") and not base for key, base in sealed)
         assert (await bob.get("/v1/providers/embedding")).json() == shown
         done = await asyncio.to_thread(rotate, database, gateway)
-        assert "0 wrapped again, 4 already" in done.stdout
+        assert "0 rewrapped, 4 already" in done.stdout
         response = await bob.post("/v1/chat", json={**QUESTION, "stream": False})
         assert response.status_code == 200
         assert fakes.embedder.requests[-1].provider.sealed_key.startswith(b"k2:")

@@ -195,7 +195,7 @@ async def test_a_response_is_kept_read_continued_and_deleted(gateway: Gateway, c
 
     with pytest.raises(openai.UnprocessableEntityError, match="last response"):
         await client.responses.create(model="documents", input="Or?", previous_response_id=first.id)
-    with pytest.raises(openai.ConflictError, match="follow"):
+    with pytest.raises(openai.ConflictError, match="later responses"):
         await client.responses.delete(first.id)
     with pytest.raises(openai.ConflictError, match="background"):
         await client.responses.cancel(second.id)

@@ -64,7 +64,7 @@ async def test_a_users_own_model_from_saving_to_deleting(reaching: LocalStack) -
         assert stat.S_IMODE(keys.stat().st_mode) == 0o600
         old, newest = keys.read_text(), new_master_key("newest")
         keys.write_text(f"{newest}\n{old}")
-        assert "1 wrapped again" in await rotate(stack)
+        assert "1 rewrapped" in await rotate(stack)
         keys.write_text(newest)
         await answered(api, upstream, document)
 

@@ -255,7 +255,7 @@ async def test_a_point_that_would_not_be_restored_is_refused(backup: Backup, lib
                 await make_restore_point(cluster, name, {})
         with pytest.raises(ClusterError, match=r"citus\.recover_2pc_interval.* must be -1"):
             await readdress(cluster, {})
-        with pytest.raises(ClusterError, match="/nowhere:5432 is no node of this cluster"):
+        with pytest.raises(ClusterError, match="/nowhere:5432 isn't a node of this cluster"):
             await readdress(cluster, {NodeAddress("/nowhere", 5432): NodeAddress("/elsewhere", 5432)})
         try:
             archive("")

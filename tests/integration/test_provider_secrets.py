@@ -134,7 +134,7 @@ async def test_keys_are_in_no_log_trace_metric_error_or_dump(database: Database,
         keys.write_text(f"{new_master_key('k2')}\n{keys.read_text()}")
         rotated = await asyncio.to_thread(rotate, targets | dsn | {"CITEWIRE_LOG_LEVEL": "DEBUG"})
         assert rotated.returncode == 0, rotated.stderr
-        assert b"2 wrapped again" in rotated.stdout
+        assert b"2 rewrapped" in rotated.stdout
         places["rotation"] = rotated.stdout + rotated.stderr
         places["the metrics"] = await scrape(generator) + await scrape(gateway) + await scrape(embedder)
         places["the database"] = await asyncio.to_thread(dump, database.owner_dsn)
