@@ -94,7 +94,7 @@ def test_kubernetes_takes_them(rendered: Rendered, version: str) -> None:
         seen += 1
     assert seen > 100
     misspelt = next(element for element in rendered("base") if element["kind"] == "Deployment")
-    misspelt["spec"]["template"]["spec"]["contaners"] = []
+    misspelt["spec"]["template"]["spec"]["containersX"] = []
     assert len(_faults(misspelt, version)) == 1
 
 

@@ -51,8 +51,8 @@ def _waits(scope: str) -> bool:
 @cache
 def shared_stack(file: str) -> str | None:
     """Says which fixture of the session, a stack or a cluster, the tests of a file use; None if they use none."""
-    shared = next((fixtures for folders, fixtures in _SHARED.items() if file.startswith(folders)), {})
-    if not shared:
+    shared = next((fixtures for folders, fixtures in _SHARED.items() if file.startswith(folders)), None)
+    if shared is None:
         return None
     module = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     functions = [node for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
