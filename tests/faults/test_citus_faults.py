@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
@@ -22,8 +22,9 @@ from callers import keyed_environment
 from citewire_kit.tenant import Tenant
 from citewire_retriever.citus.cluster import Cluster, ClusterError, add_node, move, rebalance
 from cluster_load import Absence, Load
+from embedded_postgres import EmbeddedPostgres
 from fake_embedding import FakeModel
-from faulty_cluster import FaultyCluster, FaultyNode, accepts, start_faulty_cluster, start_faulty_node
+from faulty_cluster import DATABASE, FaultyCluster, FaultyNode, accepts, start_faulty_cluster, start_faulty_node
 from ingest_harness import WINDOW, embedder_address
 from proof_scale import PrintTable, ProofScale
 from retriever_process import Caller, running_retriever
@@ -38,7 +39,22 @@ BACK_SECONDS = 8.0
 The rest is what a busy machine takes."""
 ACT_SECONDS = 120
 """For each thing that is done to the cluster: one that never ends fails the proof, instead of lasting."""
+REBALANCE_SECONDS = 600
+"""A rebalance is many moves, one after the other, and Citus waits between two tries of one that fails."""
 END_SECONDS = 300
+TASKS = """
+SELECT status, command, retry_count, not_before, message FROM pg_dist_background_task
+WHERE status NOT IN ('done', 'unscheduled') ORDER BY task_id
+"""
+ACTIVITY = """
+SELECT pid, pg_blocking_pids(pid), backend_type, state, wait_event_type, wait_event,
+       round(extract(epoch FROM now() - xact_start), 1),
+       regexp_replace(left(query, 160), '\\s+', ' ', 'g')
+FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND backend_type <> 'io worker'
+  AND (state IS DISTINCT FROM 'idle' OR xact_start IS NOT NULL)
+ORDER BY xact_start NULLS LAST
+"""
 ENVIRONMENT = {
     "CITEWIRE_WORKER_LEASE_SECONDS": "10",
     "CITEWIRE_WORKER_POLL_SECONDS": "0.5",
@@ -49,6 +65,12 @@ ENVIRONMENT = {
     "CITEWIRE_WORKER_CHUNK_TOKENS": "24",
     "CITEWIRE_WORKER_OVERLAP_TOKENS": "8",
 }
+
+
+def describe(server: EmbeddedPostgres) -> list[str]:
+    """What a server's sessions do and wait for."""
+    with psycopg.connect(server.dsn(database=DATABASE)) as connection:
+        return [" | ".join(map(str, row)) for row in connection.execute(ACTIVITY).fetchall()]
 
 
 class Operator:
@@ -65,6 +87,8 @@ class Operator:
         self.longest: dict[str, float] = {}
         """Seconds that each kind of thing took, at most."""
         self.absences: list[Absence] = []
+        self._said = list[str]()
+        """What the last command told of its progress."""
 
     async def work(self, seconds: float, load: Load) -> None:
         """Does everything once in a random order, and again until the time is over; each round is ended."""
@@ -73,11 +97,23 @@ class Operator:
             for act in self._chance.sample(self._acts, len(self._acts)):
                 await asyncio.sleep(self._chance.uniform(0.2, 1.5))
                 began = time.monotonic()
-                async with asyncio.timeout(ACT_SECONDS):
-                    done = await act()
+                done = await self._ended(act)
                 self.counts[done] += 1
                 self.longest[done] = max(self.longest.get(done, 0.0), time.monotonic() - began)
                 await load.all_answered()
+
+    async def _ended(self, act: Callable[[], Awaitable[str]]) -> str:
+        self._said.clear()
+        limit = REBALANCE_SECONDS if act == self._rebalance else ACT_SECONDS
+        try:
+            async with asyncio.timeout(limit):
+                return await act()
+        except TimeoutError as error:
+            with psycopg.connect(self._cluster.database.owner_dsn) as connection:
+                tasks = connection.execute(TASKS).fetchall()
+            servers = [self._cluster.coordinator, *(node.server for node in self._cluster.nodes)]
+            activity = "\n".join(line for server in servers for line in ("", str(server.socket_dir), *describe(server)))
+            raise AssertionError(f"not done after {limit} s: {self._said}; tasks: {tasks}\n{activity}") from error
 
     def _elsewhere(self, org: str) -> FaultyNode:
         here = self._cluster.node_of(org)
@@ -146,7 +182,7 @@ class Operator:
 
     @asynccontextmanager
     async def _opened(self) -> AsyncGenerator[Cluster]:
-        async with Cluster.open(self._cluster.database.owner_dsn, lambda _: None) as connected:
+        async with Cluster.open(self._cluster.database.owner_dsn, self._said.append) as connected:
             yield connected
 
 

@@ -217,3 +217,63 @@ async def test_a_move_is_broken_off_at_each_step_and_run_again(
         ],
     )
     assert met.total() >= len(pairs) // 2, "hardly any move was met at the step that was meant"
+
+
+@pytest.mark.timeout(300)
+async def test_a_move_waits_for_a_session_that_holds_what_an_interrupted_one_left(cluster: FaultyCluster) -> None:
+    source, target = cluster.nodes
+    org = cluster.organisations(source, 1, "held-")[0]
+    said: list[str] = []
+
+    async def go_to(node: FaultyNode) -> None:
+        async with Cluster.open(cluster.database.owner_dsn, said.append) as connected:
+            await move(connected, org, node.address, together=False)
+
+    with writing(cluster, org) as writer:
+        await wait_until(lambda: bool(writer.deleted), END_SECONDS)
+        await go_to(source)  # alone on its shards from now on
+        holder = await asyncio.to_thread(interrupt_with_a_session, cluster, org, source, target)
+        with holder:
+            moving = asyncio.create_task(go_to(target))
+            await wait_until(lambda: any("has left on" in text for text in said), END_SECONDS)
+            await asyncio.sleep(2)  # Citus gives up on a table that is locked after one
+            assert not moving.done()
+            holder.rollback()
+        async with asyncio.timeout(END_SECONDS):
+            await moving
+    assert cluster.node_of(org) is target
+
+
+def interrupt_with_a_session(
+    cluster: FaultyCluster, org: str, source: FaultyNode, target: FaultyNode
+) -> psycopg.Connection[tuple[object, ...]]:
+    """Breaks a move off while its copies are on the target; returns a session there that holds one of them."""
+    dsn = f"{target.server.dsn(database=DATABASE)}&options=-c%20citus.override_table_visibility%3Doff"
+    with psycopg.connect(cluster.database.owner_dsn, autocommit=True) as connection:
+        (shard,) = connection.execute(
+            "SELECT get_shard_id_for_distribution_column('corpus.collections', %s::text)", (org,)
+        ).fetchone() or (0,)
+    copy = f"corpus.collections_{shard}"
+    holder = psycopg.connect(dsn)
+    values = {
+        "shard": shard,
+        "from_host": source.address.host,
+        "from_port": source.address.port,
+        "host": target.address.host,
+        "port": target.address.port,
+    }
+    with psycopg.connect(cluster.database.owner_dsn, autocommit=True) as moving:
+        thread = threading.Thread(target=_expect_termination, args=(moving, values))
+        thread.start()
+        while holder.execute("SELECT to_regclass(%s)", (copy,)).fetchone() == (None,):
+            assert thread.is_alive(), "the move ended before its copies were seen"
+        holder.execute(f"SELECT FROM {copy} LIMIT 0".encode())  # and has a lock until its transaction ends
+        with psycopg.connect(cluster.database.owner_dsn, autocommit=True) as connection:
+            connection.execute("SELECT pg_terminate_backend(%s::integer)", (moving.info.backend_pid,))
+        thread.join()
+    return holder
+
+
+def _expect_termination(connection: psycopg.Connection[tuple[object, ...]], values: dict[str, object]) -> None:
+    with contextlib.suppress(psycopg.OperationalError):
+        connection.execute(SQL["move"], values)

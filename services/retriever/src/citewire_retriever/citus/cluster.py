@@ -21,6 +21,8 @@ from citewire_kit.queries import load_queries
 SQL: Final = load_queries("citewire_retriever.citus", "queries.sql")
 _CONNECT_SECONDS: Final = 10
 _POLL_SECONDS: Final = 1.0
+_LEFT_OVER_SECONDS: Final = 600
+"""A session that builds an index for an interrupted move ends when the index is built."""
 _LOCK: Final = 7_205_181_034
 """Advisory lock for changes of the cluster."""
 
@@ -262,8 +264,29 @@ async def move(cluster: Cluster, org: str, to: NodeAddress | None, *, together: 
             "host": to.host,
             "port": to.port,
         }
+        await _drop_left_over(cluster, values, to)
         await cluster.with_progress(cluster.rows("move", values))
         return True
+
+
+async def _drop_left_over(cluster: Cluster, values: Mapping[str, Any], to: NodeAddress) -> None:
+    """Waits until a node has nothing left of an interrupted move of the same shards.
+
+    A session of that move may still hold them: on the node it ends only when it notices that the coordinator's is gone.
+    """
+    deadline, told = time.monotonic() + _LEFT_OVER_SECONDS, False
+    while left := await cluster.rows("left_over", values):
+        if time.monotonic() > deadline:
+            raise ClusterError(
+                f"{to} still has {left[0][0]} of an interrupted move, as a session holds it: see pg_locks of that node,"
+                " and run the command again"
+            )
+        if told:
+            await asyncio.sleep(_POLL_SECONDS)
+        else:
+            cluster.say(f"dropping {len(left)} tables that an interrupted move has left on {to}")
+            told = True
+        await cluster.connection.execute(SQL["clean_up"])
 
 
 @asynccontextmanager

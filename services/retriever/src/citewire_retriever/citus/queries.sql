@@ -147,6 +147,22 @@ $node$)
 -- The other tables' shards with it; readers and writers go on meanwhile.
 SELECT isolate_tenant_to_new_shard('corpus.collections', %(org)s::text, 'CASCADE', 'force_logical')
 
+-- name: left_over
+-- Shards of a group that an interrupted move has left on a node: Citus moves nothing there until they are dropped.
+SELECT record.object_name
+FROM pg_dist_cleanup record
+JOIN pg_dist_node node ON node.groupid = record.node_group_id
+WHERE record.object_type = 1 AND node.nodename = %(host)s AND node.nodeport = %(port)s
+  AND record.object_name IN (
+      SELECT shard_name(other.logicalrelid, other.shardid)
+      FROM pg_dist_shard shard
+      JOIN pg_dist_partition part USING (logicalrelid)
+      JOIN pg_dist_partition other_part ON other_part.colocationid = part.colocationid
+      JOIN pg_dist_shard other ON other.logicalrelid = other_part.logicalrelid AND other.shardminvalue = shard.shardminvalue
+      WHERE shard.shardid = %(shard)s
+  )
+ORDER BY record.object_name
+
 -- name: move
 SELECT citus_move_shard_placement(%(shard)s, %(from_host)s, %(from_port)s, %(host)s, %(port)s, 'force_logical')
 
