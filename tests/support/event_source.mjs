@@ -9,7 +9,7 @@ const { EventSource } = await import(pathToFileURL(createRequire(`${process.cwd(
 const asked = await fetch(`${url}/v1/chat`, {
   method: "POST",
   headers: { "Content-Type": "application/json" },
-  body: JSON.stringify({ question: "How much did it grow?", detach: true }),
+  body: JSON.stringify({ question: "At how many degrees does water boil?", detach: true }),
 });
 const run = asked.headers.get("citewire-run");
 await asked.body.cancel();

@@ -11,14 +11,15 @@ from typing import Any
 
 # pyright: basic
 # each call has an environment of its own
-QUESTION = "How much did it grow?"
+QUESTION = "At how many degrees does water boil?"
+DOCUMENTS = ["The committee met on Tuesday.", "Water boils at 100 degrees.", "Ice melts at 0 degrees."]
 
 
 def cohere(url: str) -> dict[str, Any]:
     """Rerank, by both versions of the client."""
     import cohere  # pyright: ignore[reportMissingImports] # of its own environment
 
-    asked = {"model": "", "query": QUESTION, "documents": ["a", "b", "c"], "top_n": 2}
+    asked = {"model": "", "query": QUESTION, "documents": DOCUMENTS, "top_n": 2}
     told: dict[str, Any] = {}
     for name, kind in (("v1", cohere.Client), ("v2", cohere.ClientV2)):
         reply = kind(api_key="none is asked for", base_url=url).rerank(**asked)
@@ -35,7 +36,9 @@ def langchain(url: str) -> dict[str, Any]:
     whole = model.invoke(QUESTION)
     pieces = [chunk.content for chunk in model.stream(QUESTION)]
     # Its own tokenizer would be loaded from the internet; arrays of tokens are in the tests of OpenAI's client.
-    vectors = OpenAIEmbeddings(model="", check_embedding_ctx_length=False, **there).embed_documents(["a"])
+    vectors = OpenAIEmbeddings(model="", check_embedding_ctx_length=False, **there).embed_documents(
+        [QUESTION, *DOCUMENTS]
+    )
     return {
         "whole": whole.content,
         "tokens": whole.usage_metadata["total_tokens"],
@@ -50,10 +53,10 @@ def langchain_structured(url: str) -> dict[str, Any]:
     from langchain_openai import ChatOpenAI  # pyright: ignore[reportMissingImports] # of its own environment
 
     schema = {
-        "title": "Growth",
+        "title": "Boiling",
         "type": "object",
-        "properties": {"growth": {"type": "string"}, "year": {"type": "integer"}},
-        "required": ["growth", "year"],
+        "properties": {"boils": {"type": "string"}, "degrees": {"type": "integer"}},
+        "required": ["boils", "degrees"],
         "additionalProperties": False,
     }
     model = ChatOpenAI(model="grounded", base_url=f"{url}/v1", api_key="none is asked for", max_retries=0)
@@ -68,7 +71,7 @@ def litellm(url: str) -> dict[str, Any]:
     by_openai = {"model": "openai/grounded", "api_base": f"{url}/v1", "api_key": "none is asked for"}
     by_anthropic = {"model": "anthropic/grounded", "api_base": f"{url}/anthropic", "api_key": "none is asked for"}
     reranked = litellm.rerank(
-        model="cohere/", query=QUESTION, documents=["a", "b", "c"], top_n=2, api_base=url, api_key="none is asked for"
+        model="cohere/", query=QUESTION, documents=DOCUMENTS, top_n=2, api_base=url, api_key="none is asked for"
     )
     told = {
         "rerank": [entry["index"] for entry in reranked.results],
@@ -89,9 +92,9 @@ def instructor(url: str) -> dict[str, Any]:
     from openai import OpenAI
     from pydantic import BaseModel
 
-    class Growth(BaseModel):
-        growth: str
-        year: int
+    class Boiling(BaseModel):
+        boils: str
+        degrees: int
 
     told: dict[str, Any] = {}
     for mode in (package.Mode.TOOLS, package.Mode.JSON_SCHEMA):
@@ -100,7 +103,7 @@ def instructor(url: str) -> dict[str, Any]:
         )
         messages = [{"role": "user", "content": QUESTION}]
         told[mode.name] = client.create(
-            model="grounded", messages=messages, response_model=Growth, max_retries=0
+            model="grounded", messages=messages, response_model=Boiling, max_retries=0
         ).model_dump()
     return told
 
@@ -116,9 +119,9 @@ def pydantic_ai(url: str) -> dict[str, Any]:
     from pydantic_ai.providers.anthropic import AnthropicProvider  # pyright: ignore[reportMissingImports] # of its own environment
     from pydantic_ai.providers.openai import OpenAIProvider  # pyright: ignore[reportMissingImports] # of its own environment
 
-    class Growth(BaseModel):
-        growth: str
-        year: int
+    class Boiling(BaseModel):
+        boils: str
+        degrees: int
 
     key = "none is asked for"
     models = {
@@ -129,8 +132,8 @@ def pydantic_ai(url: str) -> dict[str, Any]:
     async def ask(model: Any) -> dict[str, Any]:  # noqa: ANN401 # of a package that isn't here
         looked_up: list[str] = []
 
-        def lookup(growth: str, year: int) -> str:
-            looked_up.append(f"{growth} {year}")
+        def lookup(boils: str, degrees: int) -> str:
+            looked_up.append(f"{boils} {degrees}")
             return "It is so."
 
         async with Agent(model).run_stream(QUESTION) as streamed:
@@ -140,7 +143,7 @@ def pydantic_ai(url: str) -> dict[str, Any]:
             "streamed": "".join(pieces),
             "with_tool": (await Agent(model, tools=[lookup]).run(QUESTION)).output,
             "looked_up": looked_up,
-            "class": (await Agent(model, output_type=Growth).run(QUESTION)).output.model_dump(),
+            "class": (await Agent(model, output_type=Boiling).run(QUESTION)).output.model_dump(),
         }
 
     async def ask_all() -> dict[str, Any]:
@@ -166,9 +169,9 @@ def openai_agents(url: str) -> dict[str, Any]:
     looked_up: list[str] = []
 
     @function_tool
-    def lookup(growth: str, year: int) -> str:
-        """Looks a growth up."""
-        looked_up.append(f"{growth} {year}")
+    def lookup(boils: str, degrees: int) -> str:
+        """Looks up when something boils."""
+        looked_up.append(f"{boils} {degrees}")
         return "It is so."
 
     by_responses = Agent(name="a", instructions="Be brief.", model=OpenAIResponsesModel("grounded", client))

@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 const [client, url] = process.argv.slice(2);
 const resolve = createRequire(`${process.cwd()}/`).resolve;
 const load = (name) => import(pathToFileURL(resolve(name)));
-const QUESTION = "How much did it grow?";
+const QUESTION = "At how many degrees does water boil?";
 const asked = { model: "grounded", messages: [{ role: "user", content: QUESTION }] };
 const key = "none is asked for";
 
@@ -65,8 +65,8 @@ const CLIENTS = {
     }
     const schema = jsonSchema({
       type: "object",
-      properties: { growth: { type: "string" }, year: { type: "integer" } },
-      required: ["growth", "year"],
+      properties: { boils: { type: "string" }, degrees: { type: "integer" } },
+      required: ["boils", "degrees"],
       additionalProperties: false,
     });
     const object = await generateText({

@@ -24,8 +24,14 @@ _QUOTED = re.compile(r"'([^']{2,60})'")
 class ToolModel(EchoModel):
     """The model."""
 
+    def __init__(self) -> None:
+        super().__init__(pause=0.0)
+        self.requests = list[dict[str, Any]]()
+        """The bodies of its requests."""
+
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body: dict[str, Any] = await request.json()
+        self.requests.append(body)
         deltas, reason = _deltas(body)
         if not body.get("stream"):
             text = "".join(delta.get("content", "") for delta in deltas)
@@ -45,7 +51,7 @@ class ToolModel(EchoModel):
 @contextmanager
 def tool_model() -> Generator[ToolModel]:
     """Runs the model until the block ends."""
-    model = ToolModel(pause=0.0)
+    model = ToolModel()
     model.start()
     try:
         yield model

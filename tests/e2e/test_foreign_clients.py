@@ -1,0 +1,252 @@
+"""Clients that others wrote, each in an environment of its own, over the whole stack with a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from benchmarks import litellm_environment
+from http_api import wait_until_ended
+from local_stack import LocalStack
+from npm_clients import npm_folder
+from scripts.tool_environment import install_tool
+from tool_model import WATER, ToolModel, tool_model
+
+ROOT = Path(__file__).resolve().parents[2]
+SUPPORT = ROOT / "tests" / "support"
+SCRIPT = SUPPORT / "foreign_clients.py"
+URL = "https://example.org/water"
+ANSWER = WATER[:-1]
+"""How the model's answer begins; a marker and a full stop follow."""
+OBJECT = {"boils": WATER, "degrees": 3}
+"""What the model fills a schema, or a tool's arguments, with."""
+LOOKED_UP = f"{WATER} 3"
+QUESTION = "At how many degrees does water boil?"
+FOLLOW_UP = "And at how many degrees does water boil at sea level?"
+
+pytestmark = pytest.mark.usefixtures("model")
+
+
+@pytest.fixture
+async def model(reaching: LocalStack) -> AsyncIterator[ToolModel]:
+    """The model that answers for the stack, whose library has a document on water."""
+    async with httpx.AsyncClient(base_url=reaching.base_url, trust_env=False, timeout=60) as api:
+        document = {"title": "Water", "type": "article", "url": URL, "content": f"# Water\n\n{WATER}\n"}
+        response = await api.post("/v1/documents", json=document)
+        assert response.status_code == 202, response.text
+        number = response.json()["id"]
+        assert (await wait_until_ended(api, number))["status"] == "ready"
+        with tool_model() as model:
+            saved = {
+                "provider": "openai-compatible",
+                "model": "tools",
+                "api_base": model.url,
+                "api_key": "sk-of-a-test",
+            }
+            response = await api.put("/v1/providers/chat", json=saved)
+            assert response.status_code == 200, response.text
+            yield model
+        assert (await api.delete("/v1/providers/chat")).status_code == 204
+        assert (await api.delete(f"/v1/documents/{number}")).status_code == 204
+
+
+@pytest.fixture(scope="session")
+def python() -> Path:
+    """A Python with Cohere's and LangChain's packages."""
+    return install_tool("python", "clients of other APIs", ROOT / "tests" / "clients" / "requirements.txt")
+
+
+@pytest.fixture(scope="session")
+def agents_python() -> Path:
+    """A Python with packages that build on OpenAI's and Anthropic's."""
+    requirements = ROOT / "tests" / "clients" / "agents-requirements.txt"
+    return install_tool("python", "clients that build on others", requirements, name="agents")
+
+
+async def _said_by(program: Path, *arguments: str) -> dict[str, Any]:
+    process = await asyncio.create_subprocess_exec(
+        program,
+        *arguments,
+        env=litellm_environment.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()[-3000:]
+    return json.loads(out.splitlines()[-1])
+
+
+@pytest.mark.client("cohere", "Rerank, `Client` and `ClientV2`")
+async def test_coheres_client_reranks(reaching: LocalStack, python: Path) -> None:
+    told = await _said_by(python, str(SCRIPT), "cohere", reaching.base_url)
+    for version in ("v1", "v2"):
+        (first, best), (second, next_best) = told[version]
+        assert (first, second) == (1, 2)
+        assert best > next_best
+
+
+@pytest.mark.client("langchain-openai", "Chat, whole and streamed, with usage; embeddings")
+async def test_langchains_chat_and_embeddings(reaching: LocalStack, python: Path) -> None:
+    told = await _said_by(python, str(SCRIPT), "langchain", reaching.base_url)
+    assert told["whole"].startswith(ANSWER)
+    assert told["tokens"] == 62
+    assert told["streamed"].startswith(ANSWER)
+    assert told["pieces"] > 2
+    question, *others = told["vectors"]
+    near = [sum(map(float.__mul__, question, vector)) for vector in others]
+    assert near.index(max(near)) == 1
+
+
+@pytest.mark.client("langchain-openai", "`with_structured_output`, strict")
+async def test_langchains_structured_output(reaching: LocalStack, python: Path) -> None:
+    told = await _said_by(python, str(SCRIPT), "langchain_structured", reaching.base_url)
+    assert told == OBJECT
+
+
+@pytest.mark.client("instructor", "Answers as classes, by a tool and by a schema")
+async def test_instructor_fills_a_class(reaching: LocalStack, agents_python: Path) -> None:
+    told = await _said_by(agents_python, str(SCRIPT), "instructor", reaching.base_url)
+    assert told == {"TOOLS": OBJECT, "JSON_SCHEMA": OBJECT}
+
+
+@pytest.mark.client(
+    "pydantic-ai-slim", "Agents by the wires of OpenAI and of Anthropic: whole, streamed, with tools, as classes"
+)
+async def test_pydantic_ais_agents(reaching: LocalStack, agents_python: Path) -> None:
+    told = await _said_by(agents_python, str(SCRIPT), "pydantic_ai", reaching.base_url)
+    assert told.keys() == {"openai", "anthropic"}
+    for reply in told.values():
+        assert reply["class"] == OBJECT
+        assert reply["looked_up"] == [LOOKED_UP]
+        for way in ("whole", "streamed", "with_tool"):
+            assert reply[way].startswith(ANSWER), way
+
+
+@pytest.mark.client("openai-agents", "Agents by the Responses API, and with tools by chat completions")
+async def test_openais_agents(reaching: LocalStack, agents_python: Path) -> None:
+    told = await _said_by(agents_python, str(SCRIPT), "openai_agents", reaching.base_url)
+    assert told["responses"].startswith(ANSWER)
+    assert told["chat"].startswith(ANSWER)
+    assert told["looked_up"] == [LOOKED_UP]
+
+
+@pytest.mark.client("llm", "Questions from a terminal, streamed; a conversation goes on")
+async def test_the_llm_command_asks(
+    reaching: LocalStack, model: ToolModel, agents_python: Path, tmp_path: Path
+) -> None:
+    models = f"- model_id: ours\n  model_name: grounded\n  api_base: {reaching.base_url}/v1\n  api_key_name: ours\n"
+    (tmp_path / "extra-openai-models.yaml").write_text(models)
+    environment = litellm_environment.environment() | {"LLM_USER_PATH": str(tmp_path), "LLM_LOAD_PLUGINS": ""}
+    program = agents_python.with_name("llm")
+    for arguments in (["keys", "set", "ours", "--value", "none"], ["-m", "ours", QUESTION], ["-c", FOLLOW_UP]):
+        process = await asyncio.create_subprocess_exec(
+            program, *arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        out, err = await process.communicate()
+        assert process.returncode == 0, err.decode()[-3000:]
+        assert arguments[0] == "keys" or out.decode().startswith(ANSWER)
+    assert QUESTION in json.dumps(model.requests[-1]["messages"][:-1])
+
+
+@pytest.mark.client(
+    "ollama",
+    "Each call",
+    refused="Ollama's API isn't supported: use an OpenAI client with a profile, such as grounded, as its model",
+)
+async def test_ollamas_client_is_told_what_to_use(reaching: LocalStack, agents_python: Path, refusal: str) -> None:
+    told = await _said_by(agents_python, str(SCRIPT), "ollama", reaching.base_url)
+    assert len(told) == 6
+    for name, message in told.items():
+        assert re.fullmatch(rf"{refusal} \({re.escape(reaching.base_url)}/v1\)", message), name
+
+
+async def _said_by_node(script: str, *arguments: str, packages: tuple[str, ...]) -> dict[str, Any]:
+    process = await asyncio.create_subprocess_exec(
+        "node",
+        str(SUPPORT / script),
+        *arguments,
+        cwd=npm_folder(*packages),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()[-3000:]
+    return json.loads(out)
+
+
+@pytest.mark.client("openai-node", "Chat completions and responses, whole and streamed; errors of its own kinds")
+@pytest.mark.system(program="npm", package="npm")
+async def test_openais_client_for_node(reaching: LocalStack) -> None:
+    told = await _said_by_node("node_clients.mjs", "openai", reaching.base_url, packages=("openai",))
+    assert told["refused"] == ["UnprocessableEntityError", "n"]
+    assert told["cited"] == URL
+    for way in ("whole", "streamed", "response"):
+        assert told[way].startswith(ANSWER), way
+
+
+@pytest.mark.client("anthropic-node", "Messages, whole and streamed; errors of its own kinds")
+@pytest.mark.system(program="npm", package="npm")
+async def test_anthropics_client_for_node(reaching: LocalStack) -> None:
+    told = await _said_by_node("node_clients.mjs", "anthropic", reaching.base_url, packages=("@anthropic-ai/sdk",))
+    assert told["refused"] == ["UnprocessableEntityError", 422]
+    assert told["cited"] == WATER
+    assert told["whole"] == told["streamed"] == WATER
+
+
+@pytest.mark.client("ai-providers", "`generateText` and `streamText` by three wires; an object by its schema")
+@pytest.mark.system(program="npm", package="npm")
+async def test_ai_sdks_providers(reaching: LocalStack) -> None:
+    told = await _said_by_node(
+        "node_clients.mjs",
+        "ai_providers",
+        reaching.base_url,
+        packages=(
+            "ai",
+            "@ai-sdk/openai",
+            "@ai-sdk/anthropic",
+        ),
+    )
+    assert told.pop("object") == OBJECT
+    assert told.keys() == {"chat", "responses", "anthropic"}
+    for name, texts in told.items():
+        assert all(text.startswith(ANSWER) for text in texts), name
+
+
+@pytest.mark.client("ai", "Over the whole stack: UI message stream, with text and its source")
+@pytest.mark.system(program="npm", package="npm")
+async def test_ai_sdk_reads_a_cited_answer(reaching: LocalStack) -> None:
+    url = f"{reaching.base_url}/v1/chat?dialect=ui-message"
+    told = await _said_by_node("ai_sdk_client.mjs", url, QUESTION, packages=("ai",))
+    assert told["errors"] == []
+    parts: dict[str, list[Any]] = {}
+    for part in told["message"]["parts"]:
+        parts.setdefault(part["type"], []).append(part)
+    assert "".join(part["text"] for part in parts["text"]).startswith(ANSWER)
+    assert [part["url"] for part in parts["source-url"]] == [URL]
+
+
+@pytest.mark.client("litellm", "Chat by the wires of OpenAI and of Anthropic, whole and streamed; embeddings; rerank")
+async def test_litellm_by_three_wires(reaching: LocalStack) -> None:
+    program = litellm_environment.install().with_name("python")
+    told = await _said_by(program, str(SCRIPT), "litellm", reaching.base_url)
+    assert told.pop("rerank") == [1, 2]
+    assert len(told.pop("embedding")) == 384
+    assert {name for name, text in told.items() if not text.startswith(ANSWER)} == set()
+    assert len(told) == 4
+
+
+@pytest.mark.client("eventsource", "Reads a chat that goes on without its reader, to its end, and stops then")
+@pytest.mark.system(program="npm", package="npm")
+async def test_an_event_source_reads_a_run_to_its_end(reaching: LocalStack) -> None:
+    came = await _said_by_node("event_source.mjs", reaching.base_url, packages=("eventsource",))
+    assert came["text"].startswith(ANSWER)
+    assert came["done"] == 1
+    assert came["ids"] == list(range(1, len(came["ids"]) + 1))
