@@ -37,7 +37,7 @@ STEPS = (
 """As Citus names them. Some last milliseconds, and are missed now and then."""
 BREAKS = ("command killed", "session ended", "target killed", "source killed", "target frozen", "coordinator killed")
 FROZEN_SECONDS = 3.0
-END_SECONDS = 60.0
+END_SECONDS = 180.0
 PAUSE_SECONDS = 5.0
 """The longest that an organisation may wait which neither moves nor lives on a node that is away."""
 LEFT = r"""

@@ -69,6 +69,7 @@ async def test_one_that_meets_it_again_and_again_is_refused(pool: Pool, monkeypa
     [
         (("could not serialize access due to concurrent update", "40001"), Unavailable),
         (("connection to the remote node failed", "XX000"), Unavailable),
+        (("could not commit transaction for shard 102155 on at least one active node", "XX000"), Unavailable),
         (("could not find valid entry for shard 102059", "P0001"), psycopg.errors.RaiseException),
     ],
 )

@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Set
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
@@ -45,13 +45,14 @@ _KNOWN_SECONDS: Final = 60.0
 _MOST_KNOWN: Final = 20_000
 _CONNECT_SECONDS: Final = 5
 _NODE_OF: Final = "SELECT citewire.node_of(%s)"
+_NODES_OF: Final = "SELECT org, citewire.node_of(org) FROM unnest(%s::text[]) AS org"
 _ASK: Final = "SELECT citewire.ask_node(%s)"
 _SILENT: Final = "SELECT citewire.silent_nodes()"
 _LIMIT: Final = (
     "SELECT set_config('citus.node_connection_timeout', %(limit)s, false),"
     " set_config('statement_timeout', %(limit)s, false)"
 )
-_LOST = re.compile(r"connection|remote node|prepare transaction|could not find valid entry for shard")
+_LOST = re.compile(r"connection|remote node|(?:prepare|commit) transaction|could not find valid entry for shard")
 """The last is said of shards that were moved or split between a statement's plan and what it asks on a node."""
 _SPLIT = re.compile(r"could not find valid entry for shard|shard for the given value does not exist")
 """What who waited for the end of a split is told then, by a node or by the coordinator."""
@@ -155,6 +156,7 @@ class NodeGuard:
         self._away: set[str] = set()
         self._looking: dict[str, asyncio.Task[None]] = {}
         self._looked: dict[str, float] = {}
+        self._finding: dict[str, asyncio.Task[str]] = {}
 
     @property
     def away(self) -> frozenset[str]:
@@ -224,21 +226,36 @@ class NodeGuard:
 
     async def close(self) -> None:
         """Stops probing."""
-        await end(*self._looking.values())
+        await end(*self._looking.values(), *self._finding.values())
 
     def _check(self, node: str) -> None:
         if node in self._away:
             raise _is_away()
 
     async def _node_of(self, org_id: str) -> str:
-        """Returns an organisation's node from the cache; refreshed earlier if that node is unreachable."""
+        """Returns an organisation's node from the cache; read anew, and sooner, if that node is unreachable."""
         known = self._known.get(org_id)
-        now = time.monotonic()
-        if known is not None:
-            fresh = AGAIN_SECONDS if known[0] in self._away else _KNOWN_SECONDS
-            if now - known[1] < fresh:
-                return known[0]
-            self._known[org_id] = (known[0], now)  # others use the cached value meanwhile
+        if known is None:
+            return await self._find(org_id)
+        node, age = known[0], time.monotonic() - known[1]
+        if node in self._away and age >= AGAIN_SECONDS:
+            # It may have been moved since, and isn't refused for its former node's sake.
+            return await self._find(org_id)
+        if age < _KNOWN_SECONDS:
+            return node
+        self._learn(org_id, node)  # others use the cached value meanwhile
+        return await self._find(org_id)
+
+    async def _find(self, org_id: str) -> str:
+        """Reads an organisation's node, once for all who ask at the same time."""
+        finding = self._finding.get(org_id)
+        if finding is None:
+            finding = asyncio.create_task(self._read_node(org_id), name=f"{self._name}-node-of")
+            self._finding[org_id] = finding
+            finding.add_done_callback(lambda _: self._finding.pop(org_id, None))
+        return await asyncio.shield(finding)
+
+    async def _read_node(self, org_id: str) -> str:
         row = await self._read(_NODE_OF, (org_id,))
         node = str(row[0]) if row is not None else ""
         self._learn(org_id, node)
@@ -277,18 +294,18 @@ class NodeGuard:
                 self._learn(org_id, now_at)
             if now_at is not None and now_at != node:
                 # It was moved, or its node has a new address: the result is another node's.
-                self._set_away(node, away=False)
+                await self._set_away(node, away=False)
                 if answers is False and now_at not in self._looking:
                     self._look_after(now_at, org_id)
                 return
             if answers is not None:
-                self._set_away(node, away=not answers)
+                await self._set_away(node, away=not answers)
             if node not in self._away:
                 self._looked[node] = time.monotonic()
                 return
             await asyncio.sleep(AGAIN_SECONDS)
 
-    def _set_away(self, node: str, *, away: bool) -> None:
+    async def _set_away(self, node: str, *, away: bool) -> None:
         if away == (node in self._away):
             return
         if not away:
@@ -297,11 +314,29 @@ class NodeGuard:
             return
         self._away.add(node)
         uses = [use for use in self._uses if use.node == node and use.connection is not None]
-        log.warning("node_away", node=node, pool=self._name, broken_off=len(uses))
+        moved = await self._moved_from(node, {use.org_id for use in uses}) if uses else frozenset[str]()
+        uses = [use for use in uses if use in self._uses and use.org_id not in moved]
+        log.warning("node_away", node=node, pool=self._name, broken_off=len(uses), moved=len(moved))
         for use in uses:
             use.broken = True
             if use.connection is not None:
                 break_off(use.connection)
+
+    async def _moved_from(self, node: str, org_ids: Set[str]) -> frozenset[str]:
+        """Returns those of the organisations that are on another node by now; none if that can't be determined."""
+        try:
+            async with await self._connect() as connection:
+                limit = asyncio.get_running_loop().call_later(ANSWER_SECONDS, break_off, connection)
+                try:
+                    places = await (await connection.execute(_NODES_OF, (sorted(org_ids),))).fetchall()
+                finally:
+                    limit.cancel()
+        except psycopg.Error as exc:
+            log.warning("node_not_asked", error=str(exc), error_type=type(exc).__name__)
+            return frozenset()
+        for org_id, now_at in places:
+            self._learn(org_id, now_at)
+        return frozenset(org_id for org_id, now_at in places if now_at != node)
 
     async def _ask(self, org_id: str) -> tuple[str | None, bool | None]:
         """Determines an organisation's node and sends it a trivial query, on a new connection.
