@@ -152,6 +152,7 @@ def load(place: Place, sizes: Mapping[str, int]) -> None:
                 part = vectors[start : start + CHUNKS_PER_DOCUMENT]
                 own = [texts[(number * 997 + start + index) % len(texts)] for index in range(len(part))]
                 rows.add(NewDocument(org, part, title=f"Document {start}", texts=own))
+        rows.run("VACUUM ANALYZE")  # as autovacuum does within a minute
 
 
 def abstracts() -> list[str]:
