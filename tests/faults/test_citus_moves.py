@@ -1,6 +1,6 @@
-"""A move of an organisation that writes is broken off at its steps, by what ends its command, its session or a server.
+"""Moves and isolations of an organisation that writes are broken off, by what ends commands, sessions and servers.
 
-Run again once everything is there, it ends where it should, nothing that was acknowledged is lost, nothing is left
+Run again once everything is there, each ends where it should, nothing that was acknowledged is lost, nothing is left
 behind, and others go on meanwhile.
 """
 
@@ -10,10 +10,11 @@ import asyncio
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 
 import psycopg
 import pytest
@@ -34,8 +35,28 @@ STEPS = (
     "Creating Foreign Keys",
     "Completing",
 )
-"""As Citus names them. Some last milliseconds, and are missed now and then."""
+"""Of a move, as Citus names them. Some last milliseconds, and are missed now and then."""
 BREAKS = ("command killed", "session ended", "target killed", "source killed", "target frozen", "coordinator killed")
+CAUGHT_UP = "have caught up with the source LSN"
+ISOLATION_STEPS = {
+    "its shards are made": ("creating child shards", 1),
+    "publication, slot and subscription are made": ("creating replication artifacts", 1),
+    "rows are copied": ("performing copy", 1),
+    "changes are copied": ("replicating changes", 1),
+    "keys and indexes are made": (CAUGHT_UP, 1),
+    "writers are held": (CAUGHT_UP, 2),
+    "the old shards are given up": ("marking deferred cleanup", 1),
+    "foreign keys are made": ("creating foreign key constraints", 1),
+}
+"""Of an isolation: what the coordinator's log says when each begins, and how many times by then."""
+ISOLATION_BREAKS = (
+    "command killed",
+    "session ended",
+    "source killed",
+    "source frozen",
+    "other killed",
+    "coordinator killed",
+)
 FROZEN_SECONDS = 3.0
 END_SECONDS = 180.0
 PAUSE_SECONDS = 5.0
@@ -52,6 +73,13 @@ LEFT = r"""
     WHERE relnamespace = 'corpus'::regnamespace AND relkind = 'r' AND relreplident <> 'd'
 """
 """What a copy of shards makes for a while, and shards that the cluster doesn't know."""
+NOT_ALONE = """
+    SELECT s.logicalrelid::text FROM pg_dist_partition p
+    JOIN pg_dist_shard s ON s.shardid = get_shard_id_for_distribution_column(p.logicalrelid, %(org)s::text)
+    WHERE p.partmethod = 'h' AND s.shardminvalue <> s.shardmaxvalue
+"""
+"""Tables in which an organisation shares its shard."""
+CRASHED = "was terminated by signal 11"
 
 
 @pytest.fixture(scope="module")
@@ -98,11 +126,14 @@ class Others:
         return any(began <= at + seconds and at <= end + 2 and where in (None, node) for began, end, where in self.away)
 
 
-async def run_move(cluster: FaultyCluster, org: str, target: FaultyNode, opened: list[Cluster] | None = None) -> None:
+async def run_move(
+    cluster: FaultyCluster, org: str, target: FaultyNode | None, opened: list[Cluster] | None = None
+) -> bool:
+    """Moves an organisation, or isolates it if there is no target."""
     async with Cluster.open(cluster.database.owner_dsn, lambda _: None) as connected:
         if opened is not None:
             opened.append(connected)
-        await move(connected, org, target.address, together=False)
+        return await move(connected, org, target.address if target else None, together=False)
 
 
 async def break_off(
@@ -138,7 +169,7 @@ async def break_off(
     others.away.append((began, monotonic(), where))
 
 
-def reach(cluster: FaultyCluster, step: str, ended: threading.Event) -> bool:
+def reach(step: str, cluster: FaultyCluster, ended: threading.Event) -> bool:
     """Waits until a move is at a step; False if it ended before."""
     with psycopg.connect(cluster.database.owner_dsn, autocommit=True) as connection:
         while not ended.is_set():
@@ -147,24 +178,48 @@ def reach(cluster: FaultyCluster, step: str, ended: threading.Event) -> bool:
     return False
 
 
+def reach_in_log(log: Path, said: str, times: int) -> Callable[[FaultyCluster, threading.Event], bool]:
+    """Like `reach`, by what a server's log says from now on: Citus shows no steps of an isolation."""
+    begins = log.stat().st_size
+
+    def reached(_: FaultyCluster, ended: threading.Event) -> bool:
+        with log.open(encoding="utf-8", errors="replace") as lines:
+            lines.seek(begins)
+            seen = ""
+            while not ended.is_set():
+                seen += lines.read()
+                if seen.count(said) >= times:
+                    return True
+                sleep(0.002)
+        return False
+
+    return reached
+
+
 async def move_and_break_off(
-    cluster: FaultyCluster, org: str, target: FaultyNode, how: str, step: str, others: Others
+    cluster: FaultyCluster,
+    org: str,
+    target: FaultyNode | None,
+    how: str,
+    reached: Callable[[FaultyCluster, threading.Event], bool],
+    others: Others,
 ) -> bool:
-    """Begins a move, breaks it off at a step, and runs it again; says whether the step was met."""
+    """Begins a move, or an isolation, breaks it off at a step, and runs it again; says whether the step was met."""
     source = cluster.node_of(org)
     opened: list[Cluster] = []
     moving = asyncio.create_task(run_move(cluster, org, target, opened))
     await wait_until(lambda: bool(opened), END_SECONDS)
     ended = threading.Event()
     moving.add_done_callback(lambda _: ended.set())
-    met = await asyncio.to_thread(reach, cluster, step, ended)
+    met = await asyncio.to_thread(reached, cluster, ended)
     if met:
-        await break_off(cluster, how, (source, target), opened[0], others)
+        other = target or next(node for node in cluster.nodes if node is not source)
+        await break_off(cluster, how, (source, other), opened[0], others)
     async with asyncio.timeout(END_SECONDS):
         await asyncio.gather(moving, return_exceptions=True)
     async with asyncio.timeout(END_SECONDS):
         await run_move(cluster, org, target)
-    assert cluster.node_of(org) is target
+    assert cluster.node_of(org) is (target or source)
     return met
 
 
@@ -203,7 +258,7 @@ async def test_a_move_is_broken_off_at_each_step_and_run_again(
             await run_move(cluster, org, first)  # alone on its shards from now on
             for step, how in pairs:
                 target = second if cluster.node_of(org) is first else first
-                met[step] += await move_and_break_off(cluster, org, target, how, step, others)
+                met[step] += await move_and_break_off(cluster, org, target, how, partial(reach, step), others)
     longest = others.check()
     await nothing_is_left(cluster)
     print_table(
@@ -217,6 +272,47 @@ async def test_a_move_is_broken_off_at_each_step_and_run_again(
         ],
     )
     assert met.total() >= len(pairs) // 2, "hardly any move was met at the step that was meant"
+
+
+@pytest.mark.timeout(3600)
+async def test_an_isolation_is_broken_off_at_each_step_and_run_again(
+    cluster: FaultyCluster, proof: ProofScale, print_table: PrintTable
+) -> None:
+    """Each of another organisation, as one that is alone stays alone."""
+    pairs = [(step, how) for step in ISOLATION_STEPS for how in ISOLATION_BREAKS]
+    if not proof.full:
+        pairs = proof.random().sample(pairs, 2)
+    met: Counter[str] = Counter()
+    saved = 0
+    longest = 0.0
+    names = [iter(cluster.organisations(node, len(pairs), "alone-")) for node in cluster.nodes]
+    with contextlib.ExitStack() as stack:
+        others = Others.start(cluster, "waits-", stack)
+        for number, (step, how) in enumerate(pairs):
+            org = next(names[number % len(names)])
+            with writing(cluster, org) as writer:
+                await wait_until(lambda writer=writer: bool(writer.deleted), END_SECONDS)
+                reached = reach_in_log(cluster.coordinator.log, *ISOLATION_STEPS[step])
+                met[step] += await move_and_break_off(cluster, org, None, how, reached, others)
+            with psycopg.connect(cluster.database.owner_dsn) as connection:
+                assert connection.execute(NOT_ALONE.encode(), {"org": org}).fetchall() == [], (step, how)
+            saved += len(writer.saved)
+            longest = max(longest, writer.longest)
+    others_longest = others.check()
+    await nothing_is_left(cluster)
+    for server in (cluster.coordinator, *(node.server for node in cluster.nodes)):
+        assert CRASHED not in server.log.read_text(encoding="utf-8", errors="replace")
+    print_table(
+        f"Isolations of organisations that write, broken off at their steps and run again, seed {proof.seed}",
+        ["what", "figure"],
+        [
+            *((f"broken off while {step}", met[step]) for step in ISOLATION_STEPS),
+            ("documents acknowledged, none lost", saved),
+            ("the longest pause of others whose node was there, s", f"{others_longest:.2f}"),
+            ("the longest of those that were isolated, s", f"{longest:.2f}"),
+        ],
+    )
+    assert met.total() >= len(pairs) // 2, "hardly any isolation was met at the step that was meant"
 
 
 @pytest.mark.timeout(300)

@@ -29,6 +29,7 @@ from citewire_retriever.citus.status import ClusterStatus, read_status
 from citus_cluster import start_citus_node, temporary_database
 from cluster_writer import Writer
 from tests.integration.test_citus_cluster import ORGS, SHARDS, count_shards, fill, search
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from citus_cluster import CitusCluster
@@ -243,6 +244,19 @@ async def test_a_node_that_is_away_is_told_and_stops_no_status(citus_cluster: Ci
     finally:
         worker.start()
     assert all(node.answers for node in (await status(grown)).nodes)
+
+
+async def test_a_node_that_comes_back_is_waited_for(citus_cluster: CitusCluster, grown: Database) -> None:
+    worker = citus_cluster.workers[1]
+    messages: list[str] = []
+    async with Cluster.open(grown.owner_dsn, messages.append, wait_seconds=60) as cluster:
+        worker.kill()
+        try:
+            waiting = asyncio.create_task(cluster.require_nodes())
+            await wait_until(lambda: messages == [f"{address(worker)} doesn't answer; waiting for it"], 20)
+        finally:
+            worker.start()
+        await waiting
 
 
 async def test_shards_are_spread_evenly_again(grown: Database, spare: EmbeddedPostgres) -> None:

@@ -95,10 +95,11 @@ async def connect(dsn: str, what: str, *, wait_seconds: float = 0) -> Connection
 class Cluster:
     """An open connection to the coordinator."""
 
-    def __init__(self, dsn: str, connection: Connection, say: Say) -> None:
+    def __init__(self, dsn: str, connection: Connection, say: Say, *, wait_seconds: float = 0) -> None:
         self.dsn: Final = dsn
         self.connection: Final = connection
         self.say: Final = say
+        self._wait_seconds = wait_seconds
 
     @staticmethod
     @asynccontextmanager
@@ -121,7 +122,7 @@ class Cluster:
         async with connection:
             await require_cluster(connection, empty=empty)
             await connection.execute(SQL["limit_connecting"], {"limit": f"{_CONNECT_SECONDS}s"})
-            yield Cluster(dsn, connection, say)
+            yield Cluster(dsn, connection, say, wait_seconds=wait_seconds)
 
     async def nodes(self) -> list[Node]:
         """All nodes, the coordinator first."""
@@ -140,12 +141,26 @@ class Cluster:
             raise ClusterError(describe_error(exc)) from exc
 
     async def require_nodes(self) -> None:
-        """Raises ClusterError if a node doesn't respond, or isn't set up for moves by logical replication."""
+        """Waits for nodes that don't respond yet.
+
+        Raises:
+            ClusterError: A node doesn't respond, or isn't set up for moves by logical replication.
+        """
         names = {node.node_id: str(node.address) for node in await self.nodes()}
-        for node_id, answers, result in await self.rows("node_details"):
-            name = names.get(node_id, f"node {node_id}")
-            if not answers:
-                raise ClusterError(f"{name} doesn't answer: nothing is moved while a node is away ({result})")
+        deadline = time.monotonic() + self._wait_seconds
+        told: set[str] = set()
+        while True:
+            details = [(names.get(row[0], f"node {row[0]}"), row[1], row[2]) for row in await self.rows("node_details")]
+            away = {name: result for name, answers, result in details if not answers}
+            if not away or time.monotonic() >= deadline:
+                break
+            for name in away.keys() - told:
+                self.say(f"{name} doesn't answer; waiting for it")
+            told |= away.keys()
+            await asyncio.sleep(_POLL_SECONDS)
+        for name, result in away.items():
+            raise ClusterError(f"{name} doesn't answer: nothing is moved while a node is away ({result})")
+        for name, _, result in details:
             _require_settings(name, result)
 
     @asynccontextmanager
@@ -160,8 +175,10 @@ class Cluster:
                 told = True
             await asyncio.sleep(_POLL_SECONDS)
         try:
-            await self.connection.execute(SQL["clean_up"])
-            await self.connection.execute(SQL["stop_identifying"])
+            # One that is frozen would be waited for once for each thing that is left.
+            if all(answers for _, answers, _ in await self.rows("node_details")):
+                await self.connection.execute(SQL["clean_up"])
+                await self.connection.execute(SQL["leave_copies"])
             yield
         finally:
             if not self.connection.closed:
@@ -245,13 +262,13 @@ async def move(cluster: Cluster, org: str, to: NodeAddress | None, *, together: 
         target = next((node for node in await cluster.nodes() if node.address == to), None)
         if to is not None and (target is None or not target.takes_shards):
             raise ClusterError(f"{to} is not a node with shards: `cluster status` lists them")
-        await _find(cluster, org)
         await cluster.require_nodes()
+        await _find(cluster, org)
         changed = False
         if not together and not (await _find(cluster, org)).alone:
             cluster.say(f"isolating {org} in its own shards")
-            async with _copies_identified(cluster):
-                await cluster.with_progress(cluster.rows("isolate", {"org": org}))
+            async with _copies_looked_after(cluster):
+                await _isolate(cluster, org)
             changed = True
         place = await _find(cluster, org)
         if to is None or place.address == to:
@@ -289,17 +306,27 @@ async def _drop_left_over(cluster: Cluster, values: Mapping[str, Any], to: NodeA
         await cluster.connection.execute(SQL["clean_up"])
 
 
+async def _isolate(cluster: Cluster, org: str) -> None:
+    try:
+        await cluster.with_progress(cluster.rows("isolate", {"org": org}))
+    except ClusterError as exc:
+        raise ClusterError(
+            f"isolating {org} broke off: {exc}. Nothing is lost, and it is served where it was;"
+            " run the command again once all nodes answer, which removes what is left"
+        ) from exc
+
+
 @asynccontextmanager
-async def _copies_identified(cluster: Cluster) -> AsyncGenerator[None, None]:
-    """Sees to it that copies of shards take updates and deletions from the moment they are made (`identify_copies`)."""
-    for node, done, result in await cluster.rows("identify_copies"):
+async def _copies_looked_after(cluster: Cluster) -> AsyncGenerator[None, None]:
+    """Sees to it that copies of shards take changes from the moment they are made, and may be dropped at any moment."""
+    for node, done, result in await cluster.rows("look_after_copies"):
         if not done:
             raise ClusterError(f"{node} doesn't let its shards be copied: {result}")
     try:
         yield
     finally:
         if not cluster.connection.closed:
-            await cluster.connection.execute(SQL["stop_identifying"])
+            await cluster.connection.execute(SQL["leave_copies"])
 
 
 async def rebalance(cluster: Cluster, strategy: str, *, wait: bool) -> bool:

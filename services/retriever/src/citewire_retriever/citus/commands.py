@@ -108,7 +108,7 @@ async def _run(parsed: argparse.Namespace, dsn: str, wait_seconds: float) -> Non
     if parsed.act == "add-node":
         await _add_nodes(dsn, [parse_address(text) for text in parsed.nodes], wait_seconds)
         return
-    async with Cluster.open(dsn, _say) as cluster:
+    async with Cluster.open(dsn, _say, wait_seconds=wait_seconds) as cluster:
         if parsed.act == "status":
             status = await read_status(cluster)
             _print(status.to_json() if parsed.json else "\n".join(status.to_lines()))

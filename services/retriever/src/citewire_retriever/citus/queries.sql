@@ -97,11 +97,13 @@ SELECT citus_activate_node(%(host)s, %(port)s)
 -- name: copy_references
 SELECT replicate_reference_tables('force_logical')
 
--- name: identify_copies
+-- name: look_after_copies
 -- Isolating copies shards on their node, and Citus 14.0 gives the copies their keys after it has begun to read the changes that it
 -- sends them: what was updated or deleted in between is sent without a key, refused, and sent again for ever
 -- (https://github.com/citusdata/citus/issues/6790). So on nodes a table that is made has all of its columns for an identity,
 -- until it has its key.
+-- Of an isolation that was broken off Citus drops the copies first and what reads the changes last: that looks up the copy of
+-- each change, and a copy that is gone ends it by a segmentation fault, and so the node. Here its slot is dropped before.
 SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers($node$
     DO $do$
     BEGIN
@@ -125,20 +127,45 @@ SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers(
             END LOOP;
         END
         $function$;
+        CREATE OR REPLACE FUNCTION corpus.stop_reading_for_copies() RETURNS event_trigger
+        LANGUAGE plpgsql
+        SET search_path = pg_catalog, pg_temp
+        AS $function$
+        DECLARE
+            reading record;
+        BEGIN
+            FOR reading IN
+                SELECT DISTINCT s.slot_name, s.active_pid
+                FROM pg_event_trigger_dropped_objects() d
+                JOIN pg_replication_slots s ON s.slot_name = replace(d.address_args[1], '_publication_', '_slot_')
+                WHERE d.object_type = 'publication relation' AND d.address_args[1] ^@ 'citus_shard_split_'
+            LOOP
+                PERFORM pg_terminate_backend(reading.active_pid, 5000) WHERE reading.active_pid IS NOT NULL;
+                -- It fails if that goes on: then the table isn't dropped either, and Citus tries again.
+                PERFORM pg_drop_replication_slot(reading.slot_name);
+            END LOOP;
+        END
+        $function$;
         DROP EVENT TRIGGER IF EXISTS citewire_identify_copies;
         CREATE EVENT TRIGGER citewire_identify_copies ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'ALTER TABLE')
             EXECUTE FUNCTION corpus.identify_copies();
+        DROP EVENT TRIGGER IF EXISTS citewire_stop_reading_for_copies;
+        CREATE EVENT TRIGGER citewire_stop_reading_for_copies ON sql_drop WHEN TAG IN ('DROP TABLE')
+            EXECUTE FUNCTION corpus.stop_reading_for_copies();
     END
     $do$
 $node$)
 
--- name: stop_identifying
--- Also after a command that was killed.
+-- name: leave_copies
+-- Also after a command that was killed. Where an isolation was broken off, it stays until what is left of that was removed.
 SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers($node$
     DO $do$
     BEGIN
-        PERFORM set_config('citus.enable_ddl_propagation', 'off', true);
-        DROP FUNCTION IF EXISTS corpus.identify_copies() CASCADE;
+        IF NOT EXISTS (SELECT FROM pg_publication WHERE pubname ^@ 'citus_shard_split_') THEN
+            PERFORM set_config('citus.enable_ddl_propagation', 'off', true);
+            DROP FUNCTION IF EXISTS corpus.identify_copies() CASCADE;
+            DROP FUNCTION IF EXISTS corpus.stop_reading_for_copies() CASCADE;
+        END IF;
     END
     $do$
 $node$)
