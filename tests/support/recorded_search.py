@@ -48,7 +48,8 @@ def _record(connection: Connection) -> list[RecordedStatement]:
     execute = connection.execute
 
     async def recording(query: Any, params: Any = None, **options: Any) -> Any:  # noqa: ANN401 # values of any kind are meant
-        if params is not None:
+        # On a cluster, what asks for an organisation's node has its values by place.
+        if params is not None and not isinstance(params, tuple):
             sent.append(RecordedStatement(query, dict(params)))
         return await execute(query, params, **options)
 
