@@ -299,6 +299,7 @@ async def test_an_isolation_is_broken_off_at_each_step_and_run_again(
                 met[step] += await move_and_break_off(cluster, org, None, how, reached, others)
             with psycopg.connect(cluster.database.owner_dsn) as connection:
                 assert connection.execute(NOT_ALONE.encode(), {"org": org}).fetchall() == [], (step, how)
+            assert not await run_move(cluster, org, None)  # it is so; what is left is removed
             saved += len(writer.saved)
             longest = max(longest, writer.longest)
     others_longest = others.check()

@@ -158,14 +158,15 @@ class Cluster:
                 self.say(f"{name} doesn't answer; waiting for it")
             told |= away.keys()
             await asyncio.sleep(_POLL_SECONDS)
-        for name, result in away.items():
+        if away:
+            name, result = next(iter(away.items()))
             raise ClusterError(f"{name} doesn't answer: nothing is moved while a node is away ({result})")
         for name, _, result in details:
             _require_settings(name, result)
 
     @asynccontextmanager
     async def alone(self) -> AsyncGenerator[None, None]:
-        """Waits for other changes of the cluster, such as those of a killed command, and cleans up."""
+        """Waits for other changes of the cluster, such as those of a killed command; cleans up if all nodes answer."""
         told = False
         while not (
             await (await self.connection.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,))).fetchone() or (False,)

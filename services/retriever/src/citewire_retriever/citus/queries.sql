@@ -137,7 +137,8 @@ SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers(
             FOR reading IN
                 SELECT DISTINCT s.slot_name, s.active_pid
                 FROM pg_event_trigger_dropped_objects() d
-                JOIN pg_replication_slots s ON s.slot_name = replace(d.address_args[1], '_publication_', '_slot_')
+                JOIN pg_replication_slots s ON s.database = current_database()
+                                           AND s.slot_name = replace(d.address_args[1], '_publication_', '_slot_')
                 WHERE d.object_type = 'publication relation' AND d.address_args[1] ^@ 'citus_shard_split_'
             LOOP
                 PERFORM pg_terminate_backend(reading.active_pid, 5000) WHERE reading.active_pid IS NOT NULL;
