@@ -100,14 +100,14 @@ def make_pdf(
     """A PDF of text.
 
     Args:
-        pages: For each page its texts, as (x, y, size, font, text); font is `regular` or `bold`.
+        pages: For each page its texts, as (x, y, size, font, text); font is `regular`, `bold` or `mincho` (Japanese).
         outline: Entries as (title, index of the page).
         rotation: How readers turn the pages; their text is turned the other way.
         crop: A crop box of the pages, as the page is stored; empty: none.
         scale: What a page's units are multiplied by, as writers do that count in small ones: places and sizes are
             written as so many more.
     """
-    fonts = {"regular": "/F1", "bold": "/F2"}
+    fonts = {"regular": "/F1", "bold": "/F2", "mincho": "/F3"}
     objects: list[bytes] = [b"", b""]  # catalogue and pages are filled in below
 
     def add(body: bytes) -> int:
@@ -116,11 +116,16 @@ def make_pdf(
 
     regular = add(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
     bold = add(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold >>")
+    mincho = add(
+        b"<< /Type /Font /Subtype /Type0 /BaseFont /HeiseiMin-W3 /Encoding /UniJIS-UCS2-H"
+        b" /DescendantFonts [<< /Type /Font /Subtype /CIDFontType0 /BaseFont /HeiseiMin-W3 /CIDSystemInfo"
+        b" << /Registry (Adobe) /Ordering (Japan1) /Supplement 2 >> >>] >>"
+    )
     kids: list[int] = []
     media, turn = _TURNS[rotation]
     for page in pages:
         shown = [
-            f"BT {fonts[font]} {size / scale} Tf {x / scale} {y / scale} Td ({text.translate(_ESCAPES)}) Tj ET"
+            f"BT {fonts[font]} {size / scale} Tf {x / scale} {y / scale} Td {_string(text, font)} Tj ET"
             for x, y, size, font, text in page
         ]
         scaled = f"{scale} 0 0 {scale} 0 0 cm\n".encode() if scale != 1 else b""
@@ -129,7 +134,8 @@ def make_pdf(
         kids.append(
             add(
                 b"<< /Type /Page /Parent 2 0 R %s %s /Contents %d 0 R"
-                b" /Resources << /Font << /F1 %d 0 R /F2 %d 0 R >> >> >>" % (media, crop, content, regular, bold)
+                b" /Resources << /Font << /F1 %d 0 R /F2 %d 0 R /F3 %d 0 R >> >> >>"
+                % (media, crop, content, regular, bold, mincho)
             )
         )
     catalogue = b"<< /Type /Catalog /Pages 2 0 R"
@@ -145,6 +151,10 @@ def make_pdf(
     objects[0] = catalogue + b" >>"
     objects[1] = b"<< /Type /Pages /Kids [%s] /Count %d >>" % (b" ".join(b"%d 0 R" % kid for kid in kids), len(kids))
     return assemble_pdf(objects)
+
+
+def _string(text: str, font: str) -> str:
+    return f"<{text.encode('utf-16-be').hex()}>" if font == "mincho" else f"({text.translate(_ESCAPES)})"
 
 
 def assemble_pdf(objects: list[bytes]) -> bytes:

@@ -48,6 +48,23 @@ def test_the_outline_names_the_headings_and_others_stand_below(tmp_path: Path) -
     assert headings == [(1, "1.2 Terms", 1), (1, large, 2), (2, "1.2 Terms", 1), (2, large, 2)]
 
 
+def test_lines_of_scripts_without_spaces_are_joined_without_one(tmp_path: Path) -> None:
+    lines = ["湖の深さは二百五十メートルで、岸", "からは見えない。水温は夏でも低く", "Inari という名前を持つ。"]
+    page = [(72.0, 700.0 - 12 * n, 10.0, "mincho", line) for n, line in enumerate(lines)]
+    (text,) = texts(parse_bytes(tmp_path, "a.pdf", make_pdf([page])))
+    assert text == "湖の深さは二百五十メートルで、岸からは見えない。水温は夏でも低く Inari という名前を持つ。"
+
+
+@pytest.mark.parametrize("title", ["(anonymous)", "untitled", "Microsoft Word - fees.docx"])
+def test_a_title_that_a_program_filled_in_is_none(tmp_path: Path, title: str) -> None:
+    data = make_pdf([prose_page("Fees of the harbour", FIRST)])
+    data = data.replace(
+        b"/Root 1 0 R",
+        b"/Root 1 0 R /Info << /Title (%s) >>" % title.encode().replace(b"(", b"\\(").replace(b")", b"\\)"),
+    )
+    assert parse_bytes(tmp_path, "a.pdf", data).title == "Fees of the harbour"
+
+
 def test_rows_of_numbers_keep_their_lines(tmp_path: Path) -> None:
     page = [(72.0, 700.0 - 12 * n, 10.0, "regular", f"Item {n} 1{n} 2{n} 3{n}") for n in range(4)]
     (text,) = texts(parse_bytes(tmp_path, "a.pdf", make_pdf([page])))

@@ -40,8 +40,12 @@ _CAPTION = 200  # characters of a paragraph that belongs to the table below it
 _BETWEEN = 400  # characters of text between two parts of a table, such as a row's long label
 _MAX_NUMBERING = 8  # letters and digits that may precede a bookmark's words in the heading
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_UNSPACED = re.compile(  # two characters of Thai, Lao, Burmese, Khmer, kana or Han, which have no spaces between words
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    r"\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff]{2}"
+)
 _NO_TITLE = re.compile(
-    r"untitled|microsoft |powerpoint|document\d*$|.*\.(?:docx?|pdf|tex|dvi|indd|xlsx?|pptx?|html?)$", re.I
+    r"untitled|\(anonymous\)|microsoft |powerpoint|document\d*$|.*\.(?:docx?|pdf|tex|dvi|indd|xlsx?|pptx?|html?)$", re.I
 )
 
 
@@ -312,7 +316,8 @@ def _joined(lines: tuple[Line, ...], words: Counter[str]) -> str:
             before = f"{before}{text}"[-_LOOK_BACK:]
         else:
             runs_on = line.right >= edges[index] and not _is_numbers(line.text) and not _is_numbers(following.text)
-            parts += [line.text, " " if runs_on else "\n"]
+            between = "" if _UNSPACED.search(f"{line.text[-1]}{following.text[:1]}") else " "
+            parts += [line.text, between if runs_on else "\n"]
             before = ""
     return "".join([*parts, lines[-1].text]).rstrip(HYPHEN)
 
