@@ -138,6 +138,29 @@ def test_json_lines_have_numbers_and_lines(tmp_path: Path) -> None:
     ]
 
 
+def test_a_broken_line_of_json_lines_is_a_text_among_the_others(tmp_path: Path) -> None:
+    text = '{"name": "Tea"}\n{"name": "Milk", "pri\n\n{"name": "Cake", "sizes": [1, 2]}\n["x"] y\n{"name": "Bun"}\n'
+    document = parse_bytes(tmp_path, "a.jsonl", text)
+    assert document.media_type == "application/jsonl"
+    assert [
+        (text_of(document, line), line.place.record_path, line.place.start_line) for line in lines_of(document)
+    ] == [
+        ("[0].name: Tea", "[0].name", 1),
+        ('[1]: {"name": "Milk", "pri', "[1]", 2),
+        ("[2].name: Cake", "[2].name", 4),
+        ("[2].sizes: 1, 2", "[2].sizes", 4),
+        ('[3]: ["x"] y', "[3]", 5),
+        ("[4].name: Bun", "[4].name", 6),
+    ]
+    assert parse_bytes(tmp_path, "a.jsonl", "Nothing of this\nis JSON.\n1\n").media_type == "text/plain"
+
+
+def test_json_lines_are_limited_as_other_json(tmp_path: Path) -> None:
+    with pytest.raises(IngestError) as refusal:
+        parse_bytes(tmp_path, "a.jsonl", "[1,2,3\n" + "[1,2,3,4]\n" * 99, limits=ParseLimits(max_blocks=99))
+    assert refusal.value.code is IngestCode.TOO_LARGE
+
+
 def test_what_is_no_json_is_read_as_text(tmp_path: Path) -> None:
     document = parse_bytes(tmp_path, "a.json", '// settings\n{"a": 1,}\n')
     assert document.media_type == "text/plain"

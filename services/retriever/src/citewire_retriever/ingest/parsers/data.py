@@ -2,7 +2,7 @@
 
 from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits, TextBuilder
 from citewire_retriever.ingest.errors import IngestCode, IngestError
-from citewire_retriever.ingest.parsers.json_tree import NotJsonError, read_json
+from citewire_retriever.ingest.parsers.json_tree import NotJsonError, read_json, read_json_lines
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
 from citewire_retriever.ingest.parsers.plain import parse_plain
 from citewire_retriever.ingest.parsers.records import Node, measure, write_records
@@ -26,7 +26,7 @@ def parse_data(text: str, limits: ParseLimits, *, media_type: str) -> ParsedDocu
 def parse_json(text: str, limits: ParseLimits, *, media_type: str = "application/json") -> ParsedDocument:
     """Parses decoded JSON, or JSON Lines if the media type says so or several values follow one another.
 
-    Text with another syntax, such as comments or an incomplete line at a log's end, is read as plain text.
+    Text with another syntax, such as comments, is read as plain text; of JSON Lines, only the lines that have it.
 
     Raises:
         IngestError: EMPTY if all values are empty; TOO_LARGE.
@@ -35,7 +35,8 @@ def parse_json(text: str, limits: ParseLimits, *, media_type: str = "application
         root = read_json(text, limits, many=media_type == "application/jsonl")
     except NotJsonError:
         try:
-            root = read_json(text, limits, many=True)
+            lines = media_type == "application/jsonl"
+            root = read_json_lines(text, limits) if lines else read_json(text, limits, many=True)
         except NotJsonError:
             return parse_plain(text, limits)
     return rendered(root, media_type, limits)

@@ -31,18 +31,49 @@ def read_json(text: str, limits: ParseLimits, *, many: bool = False) -> Node:
     return _Reader(text, limits).read(many=many)
 
 
+def read_json_lines(text: str, limits: ParseLimits) -> Node:
+    """Reads one value per line; a line with another syntax, such as one that was cut off, is a text.
+
+    Raises:
+        NotJsonError: Most lines have another syntax.
+        IngestError: TOO_LARGE if it has many more values than the limits allow blocks.
+    """
+    root = Node("", is_list=True)
+    values = broken = 0
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        node = Node(f"[{len(root.children)}]")
+        try:
+            node, values = _Reader(line, limits, values).read_line(node)
+        except NotJsonError:
+            node, values, broken = Node(node.step, value=line.strip()), values + 1, broken + 1
+        _set_line(node, number)
+        root.children.append(node)
+    if 2 * broken >= len(root.children):
+        raise NotJsonError
+    return root
+
+
 def key_step(key: str) -> str:
     """The step of a path that a key adds."""
     return f".{key}" if _PLAIN_KEY.fullmatch(key) else f"[{json.dumps(key, ensure_ascii=False)}]"
 
 
 class _Reader:
-    def __init__(self, text: str, limits: ParseLimits) -> None:
+    def __init__(self, text: str, limits: ParseLimits, values: int = 0) -> None:
         self.text = text
         self.limits = limits
         # In a file without line ends everything is on line 1, which tells a reader nothing.
         self.lines = LineIndex(text) if "\n" in text.strip() else None
-        self.values = 0
+        self.values = values
+
+    def read_line(self, node: Node) -> tuple[Node, int]:
+        """Reads the text as one value; also returns how many values have been read so far."""
+        node, position = self._value(self._skip(0), node, 0)
+        if self._skip(position) < len(self.text):
+            raise NotJsonError
+        return node, self.values
 
     def read(self, *, many: bool) -> Node:
         root, position = Node("", is_list=True), self._skip(0)
@@ -133,3 +164,12 @@ class _Reader:
     def _skip(self, position: int) -> int:
         match = _SPACE.match(self.text, position)
         return position if match is None else match.end()
+
+
+def _set_line(node: Node, number: int) -> None:
+    """Places a value and everything in it on one line."""
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        each.first_line = each.last_line = number
+        stack += each.children
