@@ -39,7 +39,7 @@ intro
 <v Ann Lee>Who was there?</v>
 
 00:05.000 --> 00:06.000
-<v.loud Bob>Nobody & no one.
+<v.loud Bob>Nobody &amp; no one.
 """
 
 

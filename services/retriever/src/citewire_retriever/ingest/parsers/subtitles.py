@@ -1,5 +1,6 @@
 """Subtitles (SRT, WebVTT): spoken text by sentence, with times."""
 
+import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ def parse_subtitles(text: str, limits: ParseLimits, *, media_type: str) -> Parse
     builder = TextBuilder(limits)
     group: list[_Cue] = []
     length = cues = 0
-    for cue in _cues(text):
+    for cue in _cues(text, escaped=media_type == "text/vtt"):
         cues += 1
         if group and (length > _MOST_CHARS or cue.start - group[-1].end > _PAUSE_SECONDS):
             _add(builder, group)
@@ -64,7 +65,7 @@ def parse_subtitles(text: str, limits: ParseLimits, *, media_type: str) -> Parse
     )
 
 
-def _cues(text: str) -> Iterator[_Cue]:
+def _cues(text: str, *, escaped: bool) -> Iterator[_Cue]:
     lines = text.split("\n")
     index = 0
     while index < len(lines):
@@ -79,11 +80,13 @@ def _cues(text: str) -> Iterator[_Cue]:
         if index < len(lines) and "-->" in lines[index] and words and words[-1].strip().isdigit():
             words.pop()  # the next cue's number, if no blank line separates them
         times = match.groups()
-        yield _Cue(_seconds(times[:4]), _seconds(times[4:]), _spoken("\n".join(words)))
+        yield _Cue(_seconds(times[:4]), _seconds(times[4:]), _spoken("\n".join(words), escaped=escaped))
 
 
-def _spoken(text: str) -> str:
-    return one_line(_TAG.sub("", _VOICE.sub(r"\1: ", text)))
+def _spoken(text: str, *, escaped: bool) -> str:
+    """A cue's words; `escaped` if signs may be written as in HTML, which only WebVTT has."""
+    words = _TAG.sub("", _VOICE.sub(r"\1: ", text))
+    return one_line(html.unescape(words) if escaped else words)
 
 
 def _seconds(times: tuple[str | None, ...]) -> float:
@@ -101,7 +104,7 @@ def _add(builder: TextBuilder, cues: list[_Cue]) -> None:
     if len(children) == 1:
         builder.add(children[0])
         return
-    place = Place(start_seconds=cues[0].start, end_seconds=max(cue.end for cue in cues))
+    place = Place(start_seconds=cues[0].start, end_seconds=max(max(cue.start, cue.end) for cue in cues))
     builder.add(Block(BlockKind.LIST, children[0].start, children[-1].end, place=place, children=tuple(children)))
 
 
