@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import time
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
 import openpyxl
@@ -57,6 +58,53 @@ def test_rows_have_their_sheet_their_number_and_their_cells() -> None:
     assert place == Place(sheet="Preise & Größen", row=4, cell_range="B4:D4")
     headings = [block.label for block in document.blocks if block.kind is BlockKind.HEADING]
     assert headings == ["Preise & Größen", "Old (hidden)"]
+
+
+GROUPED = {
+    "years": (
+        [["Site", 2023, None, 2024, None], [None, "in", "out", "in", "out"], ["Pier", 1, 2, 3, 4]],
+        ["B1:C1", "D1:E1"],
+    ),
+    "merged down": ([["Site", "Name", None], [None, "first", "last"], ["Pier", "Ann", "Lee"]], ["A1:A2", "B1:C1"]),
+    "numbers below": ([["Site", "Boats", None], [None, 2023, 2024], ["Pier", 1, 2]], ["B1:C1"]),
+}
+JOINED = {
+    "years": "Site: Pier\n2023 / in: 1\n2023 / out: 2\n2024 / in: 3\n2024 / out: 4",
+    "merged down": "Site: Pier\nName / first: Ann\nName / last: Lee",
+    "numbers below": "Site: Pier\nBoats / 2023: 1\nBoats / 2024: 2",
+}
+
+
+@pytest.mark.parametrize("case", GROUPED)
+def test_a_header_of_groups_and_names_below_is_joined(case: str) -> None:
+    book = _merged(*GROUPED[case])
+    last = "E" if case == "years" else "C"
+    assert rows(read(saved(book))) == [(f"A3:{last}3", JOINED[case])]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        [["Name", None, "City"], ["Ann", "Lee", "Oulu"], ["Bob", "Ray", "Kemi"]],  # a name for each column, and words
+        [["Name", None, "Age"], ["Ann", "Lee", None], ["Bob", "Ray", "old"]],
+        [["Boats", None, "Place"], ["Gull", "Tern", None], [None, None, None], ["Auk", "Skua", "Pier"]],
+    ],
+)
+def test_a_merged_cell_above_words_is_no_group(data: list[list[str | None]]) -> None:
+    place, text = rows(read(saved(_merged(data, ["A1:B1"]))))[0]
+    assert place.startswith("A2")
+    assert text.startswith(f"{data[0][0]}: {data[1][0]}\n")
+
+
+def _merged(data: Sequence[Sequence[str | int | None]], merges: Sequence[str]) -> openpyxl.Workbook:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    assert sheet is not None
+    for row in data:
+        sheet.append(list(row))
+    for each in merges:
+        sheet.merge_cells(each)
+    return book
 
 
 def test_merged_cells_say_the_same_in_each_row_and_over_each_column() -> None:

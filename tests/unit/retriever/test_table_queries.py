@@ -63,6 +63,27 @@ def check(ask: Ask, table: MadeTable, query: pb.TableQuery) -> None:
     assert set(result.excluded_rows) == set(table.excluded), query
 
 
+def test_a_column_under_a_group_is_named_by_both(ask: Ask) -> None:
+    book = Workbook()
+    sheet = book.active
+    assert sheet is not None
+    for row in (
+        ["Site", 2023, None, 2024, None],
+        [None, "in", "out", "in", "out"],
+        ["Pier", 1, 2, 3, 4],
+        ["Dock", 5, 6, 7, 8],
+    ):
+        sheet.append(row)
+    for cells in ("A1:A2", "B1:C1", "D1:E1"):
+        sheet.merge_cells(cells)
+    data = io.BytesIO()
+    book.save(data)
+    result = ask(data.getvalue(), "a.xlsx", total("2024 / out"))
+    assert (texts(result), list(result.rows[0].row_numbers)) == ([["12"]], [3, 4])
+    with pytest.raises(TableQueryError, match="out"):
+        ask(data.getvalue(), "a.xlsx", total("out"))
+
+
 def test_every_answer_is_the_oracle_s(ask: Ask, proof: ProofScale, print_table: PrintTable) -> None:
     chance = proof.random()
     count = proof.pick(scaled_down=30, full=400)

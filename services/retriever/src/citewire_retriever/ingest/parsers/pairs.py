@@ -8,6 +8,8 @@ LABEL_LIMIT = 200
 
 NUMBER: Final = re.compile(r"[-+(]?[$€£]?\d[\d.,' ]*%?\)?")
 """Matches a cell that is a number, and so can't name a column."""
+YEAR: Final = re.compile(r"(?:19|20|21)\d\d")
+"""Matches a number that can name a column after all."""
 
 
 def one_line(text: str) -> str:

@@ -10,7 +10,7 @@ from citewire.common.v1.place_pb2 import Place
 
 from citewire_retriever.ingest.cells import column_name
 from citewire_retriever.ingest.document import Block, BlockKind, TextBuilder
-from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, NUMBER, one_line
+from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, NUMBER, YEAR, one_line
 
 MOST_COLUMNS: Final = 16_384
 _MOST_SHEET_NAME: Final = 255
@@ -99,13 +99,14 @@ def cut_tables(rows: Iterator[Row], sink: RowSink) -> None:
 
     The header is found as in CSV: the first row about as wide as the others, unless it contains numbers. Below an
     empty row, a row of words is the header of a new table if it precedes one with numbers, equals the last header, or
-    has columns that nothing above it has but the row below it has too.
+    has columns that nothing above it has but the row below it has too. A header may have two rows: names of groups,
+    merged across their columns, and below them the columns' own names.
     """
     sample = list(islice(rows, _LOOKED_AT))
     widths = sorted(len(row.cells) for row in sample)
     usual = max(set(widths), key=lambda width: (widths.count(width), width), default=0)
     everything = chain(sample, rows)
-    upcoming = deque(islice(everything, 1))
+    upcoming = deque(islice(everything, 2))
     before: Row | None = None
     header: Row | None = None
     columns: set[int] = set()
@@ -114,6 +115,13 @@ def cut_tables(rows: Iterator[Row], sink: RowSink) -> None:
         upcoming.extend(islice(everything, 1))
         following = upcoming[0] if upcoming else None
         new_table = before is None or not sink.header_seen or row.number > before.number + 1
+        joined = _joined_header(row, *upcoming) if new_table else None
+        if joined is not None:
+            upcoming.popleft()
+            upcoming.extend(islice(everything, 1))
+            sink.begin(joined, alone=not upcoming)
+            before, header, columns = joined, joined, set(joined.cells)
+            continue
         if new_table and (
             _is_header(row, following, usual, first=not sink.header_seen)
             or (header is not None and _begins_anew(row, following, header, columns))
@@ -168,21 +176,50 @@ class _Writer:
         self._builder.add(Block(BlockKind.ROW, start, end, place=place))
 
 
+def _joined_header(groups: Row, row: Row | None = None, following: Row | None = None) -> Row | None:
+    """A row of groups and the row with their columns' names below it as one header; None if they aren't that.
+
+    Each group that is merged across columns has several names below it, and any other column has one name. It shows
+    that they are names if groups share some, a column's name is merged with the cell below it, or numbers follow.
+    """
+    if row is None or not groups.wide or len(groups.cells) == 1 or row.number != groups.number + 1:
+        return None
+    names = column_names(groups)
+    covered = {each for start, end in groups.wide.items() for each in range(start, end + 1)}
+    grouped = {column: name for column, name in names.items() if column in covered}
+    below = {column: one_line(text) for column, text in row.cells.items() if column not in row.reached}
+    if not grouped or not grouped.keys() <= below.keys() or (below.keys() - grouped.keys()) & groups.cells.keys():
+        return None
+    if len({(grouped.get(column, ""), text) for column, text in below.items()}) < len(below):
+        return None
+    if any(NUMBER.fullmatch(text) and not YEAR.fullmatch(text) for text in [*groups.cells.values(), *below.values()]):
+        return None
+    if any(typed.kind != "number" for typed in row.typed.values()):
+        return None
+    are_names = bool(row.reached - grouped.keys()) or len(set(below.values())) < len(below)
+    if not are_names and (following is None or not (following.typed or _has_number(following))):
+        return None
+    joined = {column: f"{grouped[column]} / {text}" if column in grouped else text for column, text in below.items()}
+    return Row(row.number, dict(sorted((names | joined).items())), {})
+
+
+def _has_number(row: Row) -> bool:
+    return any(NUMBER.fullmatch(text) for text in row.cells.values())
+
+
 def _is_header(row: Row, following: Row | None, usual: int, *, first: bool) -> bool:
     """Whether a row names columns: only words, as wide as most rows; a later one only above a row with numbers."""
-    if any(NUMBER.fullmatch(text) for text in row.cells.values()) or (row.typed and not first):
+    if _has_number(row) or (row.typed and not first):
         return False
     if first:
         return 2 * len(row.cells) >= usual and (len(row.cells) > 1 or usual == 1)
-    numbers = following is not None and (
-        bool(following.typed) or any(NUMBER.fullmatch(text) for text in following.cells.values())
-    )
+    numbers = following is not None and (bool(following.typed) or _has_number(following))
     return numbers and len(row.cells) > 1 and following is not None and row.number + 1 == following.number
 
 
 def _begins_anew(row: Row, following: Row | None, header: Row, columns: set[int]) -> bool:
     """Whether words below an empty row are a header above words: the last header repeated, or new columns."""
-    if row.typed or any(NUMBER.fullmatch(text) for text in row.cells.values()) or len(row.cells) == 1:
+    if row.typed or _has_number(row) or len(row.cells) == 1:
         return False
     if list(map(str.casefold, row.cells.values())) == list(map(str.casefold, header.cells.values())):
         return True

@@ -8,7 +8,7 @@ from typing import Final
 from citewire.retriever.v1 import table_pb2 as pb
 
 from citewire_retriever.ingest.cells import column_name
-from citewire_retriever.ingest.parsers.pairs import NUMBER, one_line
+from citewire_retriever.ingest.parsers.pairs import NUMBER, YEAR, one_line
 from citewire_retriever.ingest.parsers.workbook import Row, column_names
 from citewire_retriever.ingest.tabular import TableQueryError
 from citewire_retriever.ingest.tabular.table import HOW_TO_COMPUTE, Table
@@ -21,7 +21,6 @@ MOST_CELLS: Final = 12_000_000
 """Most cells of the columns that a query uses."""
 _SAMPLED_ROWS: Final = 50
 _SHARED_TEXTS: Final = 10_000
-_YEAR: Final = re.compile(r"(?:19|20|21)\d\d")
 _NOTE: Final = re.compile(r"\*|(?:source|notes?|quellen?|hinweis|anmerkung(?:en)?|nota|fuente)\s?:", re.I)
 _DIGIT: Final = re.compile(r"\d")
 _NOTE_CHARS: Final = 60
@@ -53,7 +52,7 @@ class Collector:
         self.header_seen = True
         names = _distinct(column_names(row))
         table = Table(self._sheet, row.number, names, last_row=row.number, by_lines=self._by_lines)
-        if any(NUMBER.fullmatch(name) and not _YEAR.fullmatch(name) for name in table.names.values()):
+        if any(NUMBER.fullmatch(name) and not YEAR.fullmatch(name) for name in table.names.values()):
             table.refusal = f"its first row, {row.number}, looks like data: it needs a row with the columns' names"
         self.tables.append(table)
         self._samples.append([])
