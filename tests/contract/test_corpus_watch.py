@@ -41,11 +41,13 @@ async def test_a_watch_tells_each_state_and_ends(me: Caller, owner: psycopg.Conn
             working = await anext(responses)
             assert (working.stage, working.done, working.total, working.attempt) == (pb.INGEST_STAGE_EMBED, 3, 9, 1)
             assert working.document.status == pb.DOCUMENT_STATUS_PROCESSING
+            assert working.document.progress == pb.IngestProgress(stage=pb.INGEST_STAGE_EMBED, done=3, total=9)
             with owner.transaction():
                 owner.execute("UPDATE corpus.versions SET status = 'ready', stage = NULL, chunks = 9")
                 owner.execute("UPDATE corpus.documents SET live_version = 1")
             ready = await anext(responses)
             assert (ready.document.live_version, ready.document.chunks, ready.deleted) == (1, 9, False)
+            assert not ready.document.HasField("progress")
             assert [response async for response in responses] == []
     assert len(await me.stream(me.running.corpus.WatchDocument, request)) == 1
 

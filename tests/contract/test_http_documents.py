@@ -439,7 +439,11 @@ async def test_an_original_that_breaks_off_is_no_whole_body(gateway: Gateway) ->
 async def test_progress_is_streamed_until_it_is_done(gateway: Gateway) -> None:
     created = (await gateway.http.post("/v1/documents", json=TEXT)).json()
     document = corpus_pb2.Document(
-        document_id=created["id"], status=corpus_pb2.DOCUMENT_STATUS_PROCESSING, version=1, type="file"
+        document_id=created["id"],
+        status=corpus_pb2.DOCUMENT_STATUS_PROCESSING,
+        version=1,
+        type="file",
+        progress=corpus_pb2.IngestProgress(stage=corpus_pb2.INGEST_STAGE_EMBED, done=1, total=4),
     )
     ready = corpus_pb2.Document(
         document_id=created["id"], status=corpus_pb2.DOCUMENT_STATUS_READY, version=1, type="file"
@@ -457,6 +461,8 @@ async def test_progress_is_streamed_until_it_is_done(gateway: Gateway) -> None:
     first, second = frames[0].data, frames[1].data
     assert (first["stage"], first["done"], first["total"], first["attempt"]) == ("embed", 1, 4, 1)
     assert first["document"]["status"] == "processing"
+    assert first["document"]["progress"] == {"stage": "embed", "done": 1, "total": 4}
+    assert "progress" not in second["document"]
     assert (second["stage"], second["total"], second["document"]["status"]) == (None, None, "ready")
 
 

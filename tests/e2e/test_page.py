@@ -444,6 +444,43 @@ async def test_files_are_added_with_progress_and_reasons(page: DrivenPage, stack
     assert "High water comes six hours" in await text(page, ".chunk")
 
 
+READING = """(() => {
+  const real = window.fetch, pages = {stage: 'parse', done: 12, total: 300};
+  window.looks = 0;
+  window.reading = true;
+  window.fetch = async (...request) => {
+    const response = await real(...request);
+    if (new URL(response.url).pathname !== '/v1/documents') return response;
+    window.looks += 1;
+    if (!window.reading) return response;
+    const body = await response.json();
+    Object.assign(body.documents[0], {status: 'processing', progress: pages});
+    return new Response(JSON.stringify(body), response);
+  };
+})()"""
+"""Makes the newest document of a list one of which 12 of 300 pages are read, until `reading` is false."""
+
+
+async def test_a_listed_document_shows_how_far_it_is_until_it_is_ready(
+    page: DrivenPage, stack: LocalStack, axe: str
+) -> None:
+    await page.call("Page.addScriptToEvaluateOnNewDocument", source=READING)
+    await page.call("Page.reload")
+    await page.wait_for("window.reading === true")
+    await page.go(f"{stack.base_url}/#/library")
+    await page.wait_for("!!document.querySelector('.documents progress')")
+    row = "document.querySelector('.documents > li:first-child')"
+    assert await page.run(f"{row}.querySelector('.state').textContent") == "Processing, 12 of 300 pages"
+    bar = await page.run(f"(bar => [bar.value, bar.max, bar.ariaValueText])({row}.querySelector('progress'))")
+    assert bar == [12, 300, "Processing, 12 of 300 pages"]
+    await page.run(f"{axe}; undefined")
+    assert await violations(page) == []
+    await page.wait_for("window.looks > 2")
+    await page.run("window.reading = false")
+    await page.wait_for(f"{row}.querySelector('.state').textContent === 'Ready'")
+    assert await page.run("document.querySelectorAll('.documents progress').length") == 0
+
+
 async def test_files_are_added_by_their_address(page: DrivenPage, stack: LocalStack) -> None:
     async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=60) as http:
         stored = await upload_bytes(http, "moon.md", b"# The moon\n\nIt pulls the sea.\n")

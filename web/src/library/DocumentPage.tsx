@@ -11,6 +11,7 @@ import { useFocus } from "../use-focus";
 import { day, number, size, words } from "../words";
 import { Facts } from "./Facts";
 import { askOnly } from "./Library";
+import { isFinished, Progress, stateText, useLookAgain } from "./progress";
 import { readTags, tagsText } from "./tags";
 
 /** A search gives so many passages at most. */
@@ -25,7 +26,13 @@ export function DocumentPage({ id }: { id: number }) {
     setDocument(stored);
     if (stored.live_version !== null) setPassages(await passagesOf(stored));
   };
+  const look = async () => {
+    const stored = await client.call<Document>("GET", `/v1/documents/${id}`);
+    if (isFinished(stored)) await load();
+    else setDocument(stored);
+  };
   useEffect(() => void attempt(load), []);
+  useLookAgain(document === null || isFinished(document) ? null : document, () => void attempt(look));
   if (document === null) return <main class="page" id="main" tabIndex={-1}><p><a href="#/library">{words.value.back}</a></p></main>;
   const title = nameText(document.title || document.file_name);
   const retry = () => attempt(async () => {
@@ -49,7 +56,8 @@ export function DocumentPage({ id }: { id: number }) {
       <h1><bdi>{title}</bdi></h1>
       <p class="quiet"><Facts facts={facts} /></p>
       <Tags key={document.tags.join()} document={document} onSaved={setDocument} />
-      <p><span class={`state ${document.status}`}>{words.value.states[document.status] ?? document.status}</span></p>
+      <p><span class={`state ${document.status}`}>{stateText(document.status, document.progress)}</span></p>
+      <Progress document={document} name={title} />
       {document.error !== undefined && <p class="fault" dir="auto">{document.error.message}</p>}
       <div class="tools">
         {document.live_version !== null && <button type="button" onClick={() => askOnly(document)}>{words.value.askDocument}</button>}

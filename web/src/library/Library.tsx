@@ -10,10 +10,12 @@ import { attempt, client, go, place } from "../state";
 import { day, size, words } from "../words";
 import { DocumentPage } from "./DocumentPage";
 import { Facts } from "./Facts";
+import { isFinished, Progress, stateText, updated, useLookAgain } from "./progress";
 import { readTags } from "./tags";
 import { type Into, type Upload, upload, uploadFrom, uploads } from "./uploads";
 
 const SEARCH_MS = 200;
+const LISTED = 50;
 
 export function Library() {
   const id = Number(place.value[1]);
@@ -27,20 +29,27 @@ function Documents() {
   const [collection, setCollection] = useState("");
   const [tag, setTag] = useState("");
   const asked = useRef(0);
-  const load = async (token = "") => {
-    const number = ++asked.current;
-    const query = new URLSearchParams({ page_size: "50" });
+  const list = async (number: number, onList: (page: DocumentList) => void, token = "") => {
+    const query = new URLSearchParams({ page_size: String(LISTED) });
     if (text.trim() !== "") query.set("q", text.trim());
     if (collection !== "") query.set("collection", collection);
     if (tag !== "") query.set("tag", tag);
     if (token !== "") query.set("page_token", token);
     await attempt(async () => {
       const page = await client.call<DocumentList>("GET", `/v1/documents?${query}`);
-      if (number !== asked.current) return; // a later search has its own answer
-      setDocuments((before) => (token === "" ? page.documents : [...(before ?? []), ...page.documents]));
-      setNext(page.next_page_token);
+      if (number === asked.current) onList(page); // else a later search has its own answer
     });
   };
+  const load = (token = "") => list(++asked.current, (page) => {
+    setDocuments((before) => (token === "" ? page.documents : [...(before ?? []), ...page.documents]));
+    setNext(page.next_page_token);
+  }, token);
+  const first = documents?.slice(0, LISTED) ?? [];
+  useLookAgain(first.every(isFinished) ? null : documents, () => void list(asked.current, (page) => {
+    const after = updated(first, page.documents);
+    if (after === null) void load(); // one was deleted, or is on a later page now
+    else setDocuments([...after, ...(documents ?? []).slice(LISTED)]);
+  }));
   useEffect(() => {
     const timer = setTimeout(() => void load(), documents === null ? 0 : SEARCH_MS);
     return () => clearTimeout(timer);
@@ -152,9 +161,10 @@ function UploadRow({ upload: { name, bytes, percent, document, error } }: { uplo
     <li>
       <span class="name"><bdi>{nameText(name)}</bdi> {length !== undefined && <span class="quiet">{size(length)}</span>}</span>
       <span class={`state ${state}`}>
-        {percent !== null && failed === null ? words.value.uploading(percent) : (words.value.states[state] ?? state)}
+        {percent !== null && failed === null ? words.value.uploading(percent) : stateText(state, document?.progress)}
       </span>
       {percent !== null && failed === null && <progress max={100} value={percent} aria-label={name} />}
+      {document !== null && failed === null && <Progress document={document} name={name} />}
       {failed !== null && <p class="fault" dir="auto">{failed}</p>}
     </li>
   );
@@ -191,7 +201,7 @@ const DocumentRow = memo(({ document, onChange, onTag }: RowProps) => {
           </span>
         )}
       </span>
-      <span class={`state ${document.status}`}>{words.value.states[document.status] ?? document.status}</span>
+      <span class={`state ${document.status}`}>{stateText(document.status, document.progress)}</span>
       {asks ? (
         <span class="row">
           <span>{words.value.deleteDocument(title)}</span>
@@ -204,6 +214,7 @@ const DocumentRow = memo(({ document, onChange, onTag }: RowProps) => {
           <button type="button" class="link" aria-label={`${words.value.delete}: ${title}`} onClick={() => setAsks(true)}>{words.value.delete}</button>
         </span>
       )}
+      <Progress document={document} name={title} />
       {document.error !== undefined && <p class="fault" dir="auto">{document.error.message}</p>}
     </li>
   );

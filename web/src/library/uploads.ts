@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 
 import { client } from "../state";
 import { words } from "../words";
+import { isFinished, LOOK_MS } from "./progress";
 
 export interface Upload {
   key: number;
@@ -18,7 +19,6 @@ export interface Upload {
 
 /** So many files are sent at once; the rest wait. */
 const AT_ONCE = 2;
-const LOOK_MS = 1000;
 
 export const uploads = signal<Upload[]>([]);
 let lastKey = 0;
@@ -109,7 +109,7 @@ async function watch(key: number, id: number): Promise<void> {
   for (;;) {
     const document = await client.call<Document>("GET", `/v1/documents/${id}`);
     change(key, { document });
-    if (document.status === "ready" || document.status === "failed") return;
+    if (isFinished(document)) return;
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
 }

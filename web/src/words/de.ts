@@ -141,6 +141,8 @@ export const de: Words = {
   uploads: "Uploads",
   uploading: (percent) => `Wird hochgeladen, ${percent}\u00a0%`,
   states: { pending: "Wartet", processing: "Wird gelesen", ready: "Bereit", failed: "Fehlgeschlagen" },
+  pagesRead: (done, total) => `Wird gelesen, ${done} von ${total === 1 ? "1 Seite" : `${total} Seiten`}`,
+  chunksRead: (done, total) => `Wird gelesen, ${done} von ${total === 1 ? "1 Stelle" : `${total} Stellen`}`,
   chunks: (count) => (count === 1 ? "1 Stelle" : `${count} Stellen`),
   pages: (count) => (count === 1 ? "1 Seite" : `${count} Seiten`),
   askDocument: "Nur dieses Dokument befragen",

@@ -141,6 +141,8 @@ export const en = {
   uploads: "Uploads",
   uploading: (percent: number) => `Uploading, ${percent}%`,
   states: { pending: "Waiting", processing: "Processing", ready: "Ready", failed: "Failed" } as Record<string, string>,
+  pagesRead: (done: number, total: number) => `Processing, ${done} of ${total === 1 ? "1 page" : `${total} pages`}`,
+  chunksRead: (done: number, total: number) => `Processing, ${done} of ${total === 1 ? "1 passage" : `${total} passages`}`,
   chunks: (count: number) => (count === 1 ? "1 passage" : `${count} passages`),
   pages: (count: number) => (count === 1 ? "1 page" : `${count} pages`),
   askDocument: "Ask only this document",

@@ -4712,6 +4712,21 @@ class FallbackInfo(Model):
     test: ProviderTestInfo | None = None
 
 
+class IngestProgress(Model):
+    """
+    How far a worker is with a document's latest version.
+    """
+
+    done: Annotated[
+        int, Field(description='Pages while a PDF is read, chunks while embedding.')
+    ]
+    """Pages while a PDF is read, chunks while embedding."""
+
+    stage: Stage | None
+    total: Annotated[int | None, Field(description='In this stage, if known.')]
+    """In this stage, if known."""
+
+
 class LimitInfo(Model):
     """
     A limit of the caller's plan with its current usage.
@@ -5374,6 +5389,11 @@ class Document(Model):
     metadata: dict[str, Any]
     owner: str
     pages: int | None = None
+    progress: Annotated[
+        IngestProgress | None, Field(description='Only while it is processed.')
+    ] = None
+    """Only while it is processed."""
+
     readers: Annotated[
         list[str] | None,
         Field(

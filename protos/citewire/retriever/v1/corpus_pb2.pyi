@@ -124,8 +124,18 @@ class Enrichment(_message.Message):
     error: EnrichmentError
     def __init__(self, state: _Optional[_Union[EnrichmentState, str]] = ..., fields: _Optional[_Iterable[str]] = ..., source: _Optional[_Union[EnrichmentSource, str]] = ..., error: _Optional[_Union[EnrichmentError, _Mapping]] = ...) -> None: ...
 
+class IngestProgress(_message.Message):
+    __slots__ = ("stage", "done", "total")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    stage: IngestStage
+    done: int
+    total: int
+    def __init__(self, stage: _Optional[_Union[IngestStage, str]] = ..., done: _Optional[int] = ..., total: _Optional[int] = ...) -> None: ...
+
 class Document(_message.Message):
-    __slots__ = ("document_id", "title", "file_name", "media_type", "type", "url", "collection", "tags", "metadata", "owner", "status", "error", "version", "live_version", "chunks", "pages", "size_bytes", "tokens", "created_at", "updated_at", "sha256", "enrichment", "readers", "access", "valid_from", "valid_until")
+    __slots__ = ("document_id", "title", "file_name", "media_type", "type", "url", "collection", "tags", "metadata", "owner", "status", "error", "version", "live_version", "chunks", "pages", "size_bytes", "tokens", "created_at", "updated_at", "sha256", "enrichment", "readers", "access", "valid_from", "valid_until", "progress")
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     FILE_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -152,6 +162,7 @@ class Document(_message.Message):
     ACCESS_FIELD_NUMBER: _ClassVar[int]
     VALID_FROM_FIELD_NUMBER: _ClassVar[int]
     VALID_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
     document_id: int
     title: str
     file_name: str
@@ -178,7 +189,8 @@ class Document(_message.Message):
     access: Access
     valid_from: _timestamp_pb2.Timestamp
     valid_until: _timestamp_pb2.Timestamp
-    def __init__(self, document_id: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., owner: _Optional[str] = ..., status: _Optional[_Union[DocumentStatus, str]] = ..., error: _Optional[_Union[IngestError, _Mapping]] = ..., version: _Optional[int] = ..., live_version: _Optional[int] = ..., chunks: _Optional[int] = ..., pages: _Optional[int] = ..., size_bytes: _Optional[int] = ..., tokens: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sha256: _Optional[str] = ..., enrichment: _Optional[_Union[Enrichment, _Mapping]] = ..., readers: _Optional[_Iterable[str]] = ..., access: _Optional[_Union[Access, str]] = ..., valid_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    progress: IngestProgress
+    def __init__(self, document_id: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., owner: _Optional[str] = ..., status: _Optional[_Union[DocumentStatus, str]] = ..., error: _Optional[_Union[IngestError, _Mapping]] = ..., version: _Optional[int] = ..., live_version: _Optional[int] = ..., chunks: _Optional[int] = ..., pages: _Optional[int] = ..., size_bytes: _Optional[int] = ..., tokens: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sha256: _Optional[str] = ..., enrichment: _Optional[_Union[Enrichment, _Mapping]] = ..., readers: _Optional[_Iterable[str]] = ..., access: _Optional[_Union[Access, str]] = ..., valid_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., progress: _Optional[_Union[IngestProgress, _Mapping]] = ...) -> None: ...
 
 class UploadHeader(_message.Message):
     __slots__ = ("document_id", "file_name", "media_type", "title", "collection", "tags", "metadata", "url", "type", "request_id", "readers", "valid_from", "valid_until", "source_url")

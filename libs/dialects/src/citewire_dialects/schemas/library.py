@@ -243,6 +243,14 @@ class Enrichment(ResponseModel):
     error: EnrichmentProblem | MISSING = MISSING
 
 
+class IngestProgress(ResponseModel):
+    """How far a worker is with a document's latest version."""
+
+    stage: Stage | None = Field(examples=["embed"])
+    done: Count = Field(description="Pages while a PDF is read, chunks while embedding.", examples=[12])
+    total: Count | None = Field(description="In this stage, if known.", examples=[42])
+
+
 def _known_status(text: object) -> object:
     return DocumentStatus.PENDING if text == "unspecified" else text  # from a later version
 
@@ -273,6 +281,7 @@ class Document(ResponseModel):
         default=MISSING, description="The caller's access: `read` or `write`.", examples=["write"]
     )
     error: DocumentError | MISSING = MISSING
+    progress: IngestProgress | MISSING = Field(default=MISSING, description="Only while it is processed.")
     enrichment: Enrichment | MISSING = Field(
         default=MISSING, description="Only for documents that were or will be enriched."
     )

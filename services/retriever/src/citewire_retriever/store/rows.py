@@ -16,6 +16,7 @@ from citewire.retriever.v1.corpus_pb2 import (
     Enrichment,
     EnrichmentError,
     EnrichmentSource,
+    IngestProgress,
     IngestStage,
     WatchDocumentResponse,
 )
@@ -39,9 +40,11 @@ def document_progress(row: dict[str, Any]) -> WatchDocumentResponse:
     row["status"] = enum_number(DocumentStatus, row["status"])
     row["enrichment"] = _enrichment(row)
     row["access"] = enum_number(Access, row["access"])
+    number = enum_number(IngestStage, stage) if stage else IngestStage.INGEST_STAGE_UNSPECIFIED
+    progress = IngestProgress(stage=number, done=done, total=total) if stage else None
     return WatchDocumentResponse(
-        document=Document(**row, error=error if error["code"] else None),
-        stage=enum_number(IngestStage, stage) if stage else IngestStage.INGEST_STAGE_UNSPECIFIED,
+        document=Document(**row, error=error if error["code"] else None, progress=progress),
+        stage=number,
         done=done,
         total=total,
         attempt=attempt,

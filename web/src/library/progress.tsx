@@ -1,0 +1,44 @@
+// How far the server is with a document that it reads.
+import type { Document } from "@citewire/client";
+import { useEffect } from "preact/hooks";
+
+import { words } from "../words";
+
+/** So long from one look at an unfinished document to the next. */
+export const LOOK_MS = 1000;
+
+export function isFinished({ status }: Document): boolean {
+  return status === "ready" || status === "failed";
+}
+
+/** Looks again after a while; `seen` is what the last look brought, null if it needn't be looked at again. */
+export function useLookAgain(seen: unknown, look: () => void): void {
+  useEffect(() => {
+    if (seen === null) return;
+    const timer = setTimeout(look, LOOK_MS);
+    return () => clearTimeout(timer);
+  }, [seen]);
+}
+
+/** Documents as they were listed, the unfinished ones as a later list has them; null if it lacks one. */
+export function updated(before: Document[], later: Document[]): Document[] | null {
+  const byId = new Map(later.map((document) => [document.id, document]));
+  const after = before.map((document) => (isFinished(document) ? document : byId.get(document.id)));
+  return after.includes(undefined) ? null : (after as Document[]);
+}
+
+/** A document's state, and how many of its pages or passages are read. */
+export function stateText(status: string, progress?: Document["progress"]): string {
+  if (status === "processing" && progress?.total) {
+    if (progress.stage === "parse") return words.value.pagesRead(progress.done, progress.total);
+    if (progress.stage === "embed") return words.value.chunksRead(progress.done, progress.total);
+  }
+  return words.value.states[status] ?? status;
+}
+
+/** The same as a bar: nothing as long as nobody knows how much there is to do. */
+export function Progress({ document, name }: { document: Document; name: string }) {
+  const { status, progress } = document;
+  if (status !== "processing" || !progress?.total) return null;
+  return <progress max={progress.total} value={progress.done} aria-label={name} aria-valuetext={stateText(status, progress)} />;
+}
