@@ -90,6 +90,100 @@ def code(document: ParsedDocument) -> list[str]:
     return [text_of(document, block) for block in document.blocks if block.kind is BlockKind.CODE]
 
 
+ADOC_TABLE = """.Fleet
+[%header,cols="1,2*"]
+|===
+|Boat |Length
+^|Berth
+
+// a comment
+|Gull |7 a|pier \\| north
+
+|Tern
+|8
+over two lines
+|
+
+2+|none |quay
+|===
+After it.
+"""
+GRID = """Before it.
+
++--------+------------+
+| Boat   | Length     |
++========+============+
+| Gull   | 7          |
++--------+------------+
+| Tern,  | 8 in all,  |
+| Auk    | or fewer   |
++--------+------------+
+
+After it.
+"""
+SIMPLE = """Before it.
+
+=====  ======
+Boat   Length
+=====  ======
+Gull   7
+       metres
+
+Tern   8
+=====  ======
+
+After it.
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        (
+            "a.adoc",
+            ADOC_TABLE,
+            [
+                (8, 8, "Boat: Gull\nLength: 7\nBerth: pier | north"),
+                (10, 13, "Boat: Tern\nLength: 8 over two lines"),
+                (15, 15, "Boat: none\nBerth: quay"),
+            ],
+        ),
+        ("a.adoc", "|===\n|Boat |Length\n\n|Gull |7\n|===\n", [(4, 4, "Boat: Gull\nLength: 7")]),
+        ("a.rst", GRID, [(6, 6, "Boat: Gull\nLength: 7"), (8, 9, "Boat: Tern, Auk\nLength: 8 in all, or fewer")]),
+        ("a.rst", SIMPLE, [(6, 7, "Boat: Gull\nLength: 7 metres"), (9, 9, "Boat: Tern\nLength: 8")]),
+    ],
+)
+def test_rows_of_tables_have_their_lines_and_headers(
+    tmp_path: Path, name: str, text: str, expected: list[tuple[int, int, str]]
+) -> None:
+    document = parse_bytes(tmp_path, name, text)
+    rows = [block for block in document.blocks if block.kind is BlockKind.ROW]
+    assert [(row.place.start_line, row.place.end_line, row.text) for row in rows] == expected
+    others = [text_of(document, block) for block in document.blocks if block.kind is not BlockKind.ROW]
+    assert not any("Gull" in other or "===" in other for other in others)
+    assert any("Boat" in other for other in others)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.adoc", "|===\n|Gull |7\n|Tern |8\n|===\n"),  # no header
+        ("a.adoc", "|===\n|Boat |Length\n\n.2+|Gull |7\n|8\n|===\n"),  # a cell across rows
+        ("a.adoc", "|===\n|Boat |Length\n\n|Gull |7\n|8\n|===\n"),  # a cell is missing
+        ("a.adoc", "|===\n|Boat |Length\n\n|Gull |7 |Tern |8\n|===\n"),  # two rows on a line
+        ("a.adoc", "|===\n|Boat |Length\n\n99+|Gull |7\n"),  # it doesn't end
+        ("a.rst", "+------+--+\n| Gull |7 |\n+------+--+\n"),
+        ("a.rst", "+---+---+\n| A | B |\n+===+===+\n| Gull  |\n+---+---+\n"),
+        ("a.rst", "====  ====\nGull  7\n====  ====\n"),
+        ("a.rst", "====  ====\nA     B\n====  ====\nGull of 7\n====  ====\n"),
+    ],
+)
+def test_tables_that_cant_be_read_by_rows_are_text(tmp_path: Path, name: str, text: str) -> None:
+    document = parse_bytes(tmp_path, name, text)
+    assert all(block.kind is not BlockKind.ROW for block in document.blocks)
+    assert "Gull" in " ".join(text_of(document, block) for block in document.blocks)
+
+
 @pytest.mark.parametrize(("name", "text"), [("a.rst", RST), ("a.adoc", ADOC), ("a.org", ORG)])
 def test_every_line_is_where_its_place_says(tmp_path: Path, name: str, text: str) -> None:
     document = parse_bytes(tmp_path, name, text)
@@ -100,7 +194,7 @@ def test_every_line_is_where_its_place_says(tmp_path: Path, name: str, text: str
     covered = {
         number for block in document.blocks for number in range(block.place.start_line, block.place.end_line + 1)
     }
-    assert {lines[number - 1] for number in set(range(1, len(lines) + 1)) - covered} <= {"", "|-------+------|"}
+    assert {lines[number - 1] for number in set(range(1, len(lines) + 1)) - covered} <= {"", "|-------+------|", "======  ====="}
 
 
 def test_titles_are_underlined_and_have_levels_as_they_come(tmp_path: Path) -> None:

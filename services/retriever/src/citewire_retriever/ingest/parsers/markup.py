@@ -18,6 +18,7 @@ from citewire_retriever.ingest.document import (
     ParseLimits,
     check_blocks,
 )
+from citewire_retriever.ingest.parsers.markup_tables import TextTable, read_adoc_table, read_rst_table
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line, pairs
 from citewire_retriever.ingest.parsers.plain import lined_block, paragraphs
 
@@ -27,6 +28,7 @@ _ADORNMENT: Final = re.compile(r"([!-/:-@\[-`{-~])\1{1,}\s*")
 _DIRECTIVE: Final = re.compile(r"\.\. (?:code|code-block|sourcecode|literalinclude|highlight|math|parsed-literal)::")
 _ADOC_HEADING: Final = re.compile(r"(={1,6})\s+(\S.*)")
 _ADOC_FENCE: Final = re.compile(r"(?:-{4,}|\.{4,}|\+{4,}|/{4,}|```\w*)\s*")
+_ADOC_TABLE: Final = "|==="
 _ORG_HEADING: Final = re.compile(r"(\*{1,6})\s+(?:(?:TODO|DONE|NEXT|WAITING)\s+)?(?:\[#\w\]\s+)?(\S.*)")
 _ORG_TAGS: Final = re.compile(r"\s+:[\w@#%:]+:\s*\Z")
 _ORG_BEGIN: Final = re.compile(r"\s*#\+begin_(src|example|export)\b.*", re.I)
@@ -44,13 +46,15 @@ class _Part:
     end: int
     level: int = 0
     label: str = ""
+    row: str | None = None
+    """A row as pairs, empty for a rule between rows; None for a row of Org, which is read with its header above."""
 
 
 # Each reader finds headings, code and rows among a file's lines; what lies between is text.
 
 
 def parse_markup(text: str, limits: ParseLimits, *, media_type: str) -> ParsedDocument:
-    """Parses decoded text of one of these media types, named as in `kinds`. Rows of Org tables become rows.
+    """Parses decoded text of one of these media types, named as in `kinds`. Rows of tables with a header become rows.
 
     Raises:
         IngestError: TOO_LARGE.
@@ -69,6 +73,11 @@ def parse_markup(text: str, limits: ParseLimits, *, media_type: str) -> ParsedDo
         start, end = starts[part.first], starts[part.end] - 1
         end = start + len(text[start:end].rstrip())
         if start >= end or _ORG_RULE.fullmatch(text[start : min(end, start + _MOST_LINE)]):
+            continue
+        if part.row is not None:
+            if part.row:
+                line = lined_block(BlockKind.ROW, start, end, lines)
+                blocks.append(Block(BlockKind.ROW, start, end, place=line.place, text=part.row))
             continue
         if part.kind is not BlockKind.ROW:
             header = None
@@ -113,6 +122,10 @@ def _cut_rst(rows: list[str]) -> list[_Part]:
                 parts.append(_Part(BlockKind.HEADING, index, end, min(level, 6), label))
                 index = end
                 continue
+            if (table := read_rst_table(rows, index)) is not None:
+                parts += _table_parts(table)
+                index = table.end
+                continue
             if _DIRECTIVE.match(row) or (row.rstrip().endswith("::") and not row.startswith("..")):
                 end = _indented(rows, index)
                 if end > index + 1:
@@ -121,6 +134,21 @@ def _cut_rst(rows: list[str]) -> list[_Part]:
                     continue
         index += 1
     return parts
+
+
+def _table_parts(table: TextTable) -> list[_Part]:
+    """A table's header as text, its rows, and the rules between them."""
+    header, *rows = table.rows
+    parts = [
+        _Part(BlockKind.ROW, table.first, header.first, row=""),
+        _Part(BlockKind.PARAGRAPH, header.first, header.end),
+    ]
+    done = header.end
+    for row in rows:
+        parts.append(_Part(BlockKind.ROW, done, row.first, row=""))
+        parts.append(_Part(BlockKind.ROW, row.first, row.end, row=pairs(list(header.cells), list(row.cells))))
+        done = row.end
+    return [part for part in [*parts, _Part(BlockKind.ROW, done, table.end, row="")] if part.first < part.end]
 
 
 def _rst_heading(rows: list[str], index: int) -> tuple[bool, int, int] | None:
@@ -155,11 +183,16 @@ def _indented(rows: list[str], index: int) -> int:
 
 def _cut_adoc(rows: list[str]) -> list[_Part]:
     parts: list[_Part] = []
-    ends = _fence_ends(rows, lambda row: row.rstrip() if _ADOC_FENCE.fullmatch(row) else None)
+    ends = _fence_ends(rows, _adoc_fence)
     index = 0
     while index < len(rows):
         row = rows[index] if len(rows[index]) <= _MOST_LINE else ""
         end = ends.get(index)
+        if end is not None and row.startswith(_ADOC_TABLE):
+            table = read_adoc_table(rows, index, end)
+            parts += _table_parts(table) if table is not None else []
+            index = end
+            continue
         if end is not None:
             parts.append(_Part(BlockKind.CODE, index, end))
             index = end
@@ -169,6 +202,11 @@ def _cut_adoc(rows: list[str]) -> list[_Part]:
             parts.append(_Part(BlockKind.HEADING, index, index + 1, len(match.group(1)), label))
         index += 1
     return parts
+
+
+def _adoc_fence(row: str) -> str | None:
+    row = row.rstrip()
+    return row if row == _ADOC_TABLE or _ADOC_FENCE.fullmatch(row) else None
 
 
 def _fence_ends(rows: list[str], sign: Callable[[str], str | None]) -> dict[int, int]:
