@@ -204,7 +204,7 @@ def test_what_people_rated_is_a_data_set(stack: LocalStack, tmp_path: Path) -> N
     folder = tmp_path / "set"
     done = evaluate(stack, "--from", "feedback", *options, "--export", str(folder), "--json")
     assert done.returncode == 0, done.stderr
-    assert "asked in the middle of a conversation" in done.stderr
+    assert "asked as a follow-up in a conversation" in done.stderr
     run = cast("Json", json.loads(done.stdout))
     for label, name in (("lexical by chunk", "R@5"), ("grounded", "quote_recall"), ("grounded", "citation_recall")):
         per_query = cast("dict[str, dict[str, float]]", row(run, "feedback", label)["per_query"])
@@ -219,7 +219,7 @@ def test_what_people_rated_is_a_data_set(stack: LocalStack, tmp_path: Path) -> N
     assert f"{rated_up}\t{stored['id']}\t1\n" in (folder / "qrels" / "test.tsv").read_text()
     assert rated_down in (folder / "cases.jsonl").read_text()
     shown = evaluate(stack, "--from", "feedback", "--no-search")
-    assert "Rated down, to look at" in shown.stdout
+    assert "Rated down, to review" in shown.stdout
     assert "18 now" in shown.stdout
 
 

@@ -13,8 +13,8 @@ _MARKER = re.compile(r"\[(?:ref|SOURCE)[:\s]\s*\d+(?:\s*,\s*\d+)*\]|【\d+[^】]
 def normalise(text: str) -> list[str]:
     """The words of a text as SQuAD compares them: lower case, without punctuation and English articles.
 
-    Two things go beyond SQuAD's script, which is for English: Unicode's punctuation counts as such, and a character of
-    a script without spaces is a word of its own.
+    Unlike SQuAD's script, which is made for English, this one removes all Unicode punctuation and treats a character of
+    a script without spaces as a word.
     """
     lowered = unicodedata.normalize("NFC", text).lower()
     bare = "".join(_with_spaces(character) for character in lowered if not _is_punctuation(character))
@@ -22,18 +22,18 @@ def normalise(text: str) -> list[str]:
 
 
 def without_markers(answer: str) -> str:
-    """An answer without its markers (`[ref:1]`, `[SOURCE 2]`)."""
+    """Removes the markers (`[ref:1]`, `[SOURCE 2]`) from an answer."""
     return _MARKER.sub("", answer)
 
 
 def contains(answer: Sequence[str], gold: Sequence[str]) -> bool:
-    """Whether the gold words appear in the answer, in order and next to each other."""
+    """Whether the gold words appear in the answer as one contiguous run."""
     size = len(gold)
     return size > 0 and any(list(answer[at : at + size]) == list(gold) for at in range(len(answer) - size + 1))
 
 
 def overlap(answer: Sequence[str], gold: Sequence[str]) -> tuple[float, float]:
-    """Token F1 of an answer and a gold answer, and its recall: the share of the gold words that the answer has."""
+    """Token F1 of an answer and a gold answer, and recall: the share of the gold words that the answer contains."""
     if not answer or not gold:
         same = float(not answer and not gold)
         return same, same
@@ -45,7 +45,7 @@ def overlap(answer: Sequence[str], gold: Sequence[str]) -> tuple[float, float]:
 
 
 def compare(answer: str, gold_answers: Sequence[str]) -> dict[str, float]:
-    """Presence, F1 and recall of the gold answer that fits best, each 0–1.
+    """Presence, F1 and recall for the best-fitting gold answer, each 0–1.
 
     Returns:
         `answer_present` (1 if one of the gold answers appears in the answer), `answer_f1`, `answer_recall`.
@@ -65,7 +65,7 @@ def _is_punctuation(character: str) -> bool:
 
 
 def _with_spaces(character: str) -> str:
-    # Han, Hiragana, Katakana, Thai, Lao, Myanmar, Khmer: written without spaces between words.
+    # Han, Hiragana, Katakana, Thai, Lao, Myanmar and Khmer are written without spaces between words.
     apart = "\u0e00" <= character <= "\u0eff" or "\u1000" <= character <= "\u109f" or "\u1780" <= character <= "\u17ff"
     apart = apart or "\u3040" <= character <= "\u30ff" or "\u3400" <= character <= "\u9fff"
     apart = apart or "\uf900" <= character <= "\ufaff"

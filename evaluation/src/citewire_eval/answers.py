@@ -1,4 +1,4 @@
-"""Asks questions of the chat, and reads what the measures need from its answers."""
+"""Asks the chat the questions of a data set and extracts from its answers the values that the measures need."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from citewire_eval.datasets.model import Dataset, Question
 from citewire_eval.quotes import QuoteCheck
 
 Kind = Literal["answerable", "unanswerable", "left out"]
-"""`unanswerable`: the data set says so; `left out`: asked with the gold documents taken out of the library."""
+"""`unanswerable`: marked so in the data set; `left out`: asked with the gold documents excluded from the library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,37 +25,37 @@ class AnswerOptions:
     profile: str
     """The profile that answers."""
     model: str = ""
-    """The chat model; "" for the profile's."""
+    """The chat model; "" uses the profile's."""
     leave_out: bool = False
-    """Whether answerable questions are asked once more without their gold documents."""
+    """Whether to ask answerable questions a second time without their gold documents."""
     scored_only: bool = False
-    """End after the first answer if it has no score: only scores are needed, and answers may cost money."""
+    """Stop after the first answer if it has no score: only scores are needed, and answers may cost money."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer, measured."""
+    """The measurements of one answer."""
 
     question_id: str
     """The question."""
     kind: Kind
-    """What was to be expected."""
+    """The kind of question, which determines the expected answer."""
     not_found: bool
-    """Whether it says that the documents don't answer."""
+    """Whether the answer says that the documents don't answer the question."""
     score: float | None = None
-    """How well the passages answer, 0–1, where the provider says so; 0 where there was no passage at all."""
+    """How well the passages answer the question, 0–1, if the provider reports it; 0 if there were no passages."""
     seconds: float = 0.0
     """How long it took."""
     measures: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Values of this question by measure; empty unless it was answerable."""
+    """Values by measure for this question; empty unless it was answerable."""
     quotes: int = 0
-    """How many quotes it gives."""
+    """Number of quotes in the answer."""
     verbatim_quotes: int = 0
-    """How many of them are verbatim."""
+    """Number of those quotes that are verbatim."""
     verdicts: Mapping[str, int] = field(default_factory=Counter[str])
-    """How many citations had which verdict."""
+    """Number of citations by verdict."""
     uncited: int = 0
-    """Sentences that were flagged as stating facts without a citation."""
+    """Number of sentences flagged as stating facts without a citation."""
 
 
 @dataclass(slots=True)
@@ -74,10 +74,10 @@ class AnswerRun:
 async def run_chats(
     client: RetryingClient, dataset: Dataset, collection: Collection, options: AnswerOptions, progress: Progress
 ) -> AnswerRun:
-    """Asks every question; one whose call failed is named in the run, and not measured.
+    """Asks every question. Questions whose call failed are listed in the run and left out of the measures.
 
     Raises:
-        CliError: The gateway is gone, refuses us, knows no such profile, or the budget is spent.
+        CliError: The gateway is unreachable, rejects the request, doesn't know the profile, or the budget is spent.
     """
     profile = await client.call("GET", f"/v1/profiles/{options.profile}")
     optional = get_texts(profile, "optional_events")
@@ -123,12 +123,12 @@ async def run_chats(
 
 
 def without_gold(question: Question, groups: Mapping[str, str], doc_ids: Mapping[int, str]) -> JsonObject:
-    """A filter that takes a question's gold documents out of the library, with all of their groups.
+    """Builds a filter that excludes a question's gold documents and all other documents of their groups.
 
     Args:
-        question: An answerable one.
+        question: An answerable question.
         groups: Group by document, as `Dataset.groups` gives it.
-        doc_ids: The data set's id of each document by the library's.
+        doc_ids: Data set document ids by library document number.
     """
     names = sorted({groups[document] for document in question.gold if groups.get(document)})
     if names:
@@ -158,7 +158,7 @@ async def _measure(
     verified, citations = get_objects(reply, "verified"), get_objects(reply, "citations")
     score = get_float(reply, "answerable_score")
     if score is None and not citations and not_found:
-        score = 0.0  # there was nothing to answer from
+        score = 0.0  # no passages to answer from
     measures: dict[str, float] = {}
     if kind == "answerable":
         cited = _document_ids(verified if "verified" in reply else citations, doc_ids)
@@ -181,7 +181,7 @@ async def _measure(
 
 
 def _measure_answerable(question: Question, text: str, not_found: bool, cited: Sequence[str]) -> dict[str, float]:
-    """The measures of an answerable question. A not-found answer has none of the gold answer, whatever it lists."""
+    """The measures of an answerable question. A not-found answer scores 0 on the gold answer, whatever it lists."""
     values: dict[str, float] = {"answered": float(not not_found)}
     if question.answers:
         values |= compare("" if not_found else text, question.answers)
@@ -193,7 +193,7 @@ def _measure_answerable(question: Question, text: str, not_found: bool, cited: S
 
 
 def _quote_recall(expected: Sequence[str], verified: Sequence[JsonObject]) -> float:
-    """The share of the expected quotes that a citation quotes again, or a part that one of both contains."""
+    """The share of the expected quotes that contain a citation's quote or are contained in one."""
     quotes = [_flat(get_str(citation, "quote")) for citation in verified if get_str(citation, "quote")]
     again = [any(quote in quoted or quoted in quote for quote in quotes) for quoted in map(_flat, expected)]
     return sum(again) / len(again)
@@ -209,10 +209,10 @@ def _document_ids(citations: Sequence[JsonObject], doc_ids: Mapping[int, str]) -
 
 
 async def _delete_conversation(client: RetryingClient, reply: JsonObject) -> None:
-    """Deletes the conversation that a profile has stored: thousands of them would bury the person's own.
+    """Deletes the conversation that a profile has stored: thousands of these would bury the user's own.
 
     Raises:
-        CliError: It couldn't be deleted; the run ends, before there are more of them.
+        CliError: It couldn't be deleted. The run ends here, before more conversations pile up.
     """
     if conversation := get_str(reply, "conversation_id"):
         try:

@@ -1,10 +1,10 @@
-"""Thresholds of an embedding space: derived from what was measured, and stored with the space.
+"""Derives the thresholds of an embedding space from measurements and stores them with the space.
 
 - `relevance_threshold`: the highest similarity that at most `1 - keep` of the gold chunks lie below, on every data set,
   with 95 % confidence (an order statistic, so no shape of the distribution is assumed).
 - `answerable_threshold`: the highest score that at most 10 % of the answerable questions lie below, on every data set.
-- `dense_weight`: the weight of dense search with the best mean nDCG@10 of hybrid search over the data sets; of those
-  that aren't measurably worse than the best the one nearest to equal weights.
+- `dense_weight`: the weight of dense search that gives hybrid search the best mean nDCG@10 over the data sets. Among
+  weights that aren't measurably worse than the best, the one nearest to equal weights wins.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ _DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class WeightCurve:
-    """nDCG@10 of each question of a data set, by the weight of dense search in its hybrid search."""
+    """nDCG@10 of each question of a data set, by the weight of dense search in hybrid search."""
 
     dataset: str
     values: Mapping[float, PerQuery]
@@ -40,7 +40,7 @@ class WeightCurve:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A threshold, None if it couldn't be derived, and what it was derived from."""
+    """A threshold (None if it couldn't be derived) and a report of how it was derived."""
 
     value: float | None
     report: JsonObject
@@ -52,15 +52,15 @@ class Space:
     """An embedding space."""
 
     name: JsonObject
-    """`model`, `revision` and `dimensions`, as the API names it."""
+    """`model`, `revision` and `dimensions`, as in the API."""
     calibration: JsonObject
-    """What is stored with it; empty if nothing is."""
+    """The stored calibration; empty if there is none."""
 
 
 async def measure_weights(
     client: RetryingClient, dataset: Dataset, collection: Collection, progress: Progress
 ) -> WeightCurve:
-    """Searches with each weight; raises CliError if the gateway is gone or refuses us."""
+    """Searches with each weight; raises CliError if the gateway is unreachable or rejects the request."""
     values: dict[float, PerQuery] = {}
     for weight in WEIGHTS:
         mode = SearchMode("hybrid", dense_weight=weight)
@@ -70,15 +70,15 @@ async def measure_weights(
 
 
 def calibrate(run: Run, curves: Sequence[WeightCurve], keep: float) -> JsonObject:
-    """Derives what the run's measurements allow.
+    """Derives the thresholds that the run's measurements allow.
 
     Args:
         run: Rows of dense searches, and of answers with scores.
         curves: Hybrid searches with different weights, per data set.
-        keep: Share of the gold chunks that the relevance threshold has to keep, such as 0.99.
+        keep: Share of the gold chunks that the relevance threshold must keep, such as 0.99.
 
     Returns:
-        The body that is stored: those of THRESHOLDS that could be derived, and `report`.
+        The body to store: each of THRESHOLDS that could be derived, and `report`.
     """
     thresholds = {
         "relevance": _derive_relevance([row for row in run.rows if row.label == "dense"], keep),
@@ -94,7 +94,7 @@ def calibrate(run: Run, curves: Sequence[WeightCurve], keep: float) -> JsonObjec
 
 
 def derive_weight(curves: Sequence[WeightCurve]) -> Threshold:
-    """The weight that is best on average over the sets, or one nearer to equal weights that isn't measurably worse."""
+    """The weight with the best average over the sets, or one nearer to equal weights that isn't measurably worse."""
     if not curves:
         return Threshold(None, {"sets": []}, ["no set has judged documents: no dense_weight"])
     best = _best({weight: mean(mean(curve.values[weight].values()) for curve in curves) for weight in WEIGHTS})
@@ -115,26 +115,26 @@ def derive_weight(curves: Sequence[WeightCurve]) -> Threshold:
         )
     criterion = (
         f"best mean {_MEASURE} of hybrid search over the sets; "
-        f"of what isn't measurably worse (p ≥ {_SIGNIFICANT_P}) the nearest to {_EQUAL}"
+        f"of the weights that aren't measurably worse (p ≥ {_SIGNIFICANT_P}), the one nearest to {_EQUAL}"
     )
     return Threshold(weight, {"criterion": criterion, "sets": sets})
 
 
 def merge(derived: JsonObject, stored: JsonObject) -> JsonObject:
-    """What is stored: a threshold that wasn't derived this time keeps the value that an earlier measurement gave it.
+    """The body to store. A threshold that wasn't derived this time keeps the value of an earlier measurement.
 
     Args:
-        derived: What this run derived.
-        stored: The space's present calibration; without `measured_at` it came with the server, and isn't taken over.
+        derived: The thresholds that this run derived.
+        stored: The present calibration. Without `measured_at` it is the server's default and isn't carried over.
     """
     if not stored.get("measured_at"):
         return derived
-    names = (*THRESHOLDS, "off_topic_threshold")  # which nothing here derives
+    names = (*THRESHOLDS, "off_topic_threshold")  # not derived here
     return {name: stored[name] for name in names if stored.get(name) is not None} | derived
 
 
 async def live_space(client: RetryingClient) -> Space | None:
-    """The space that searches use; None where nothing has been embedded yet."""
+    """The space that searches use; None if nothing has been embedded yet."""
     body = await client.call("GET", "/v1/spaces")
     for space in get_objects(body, "spaces"):
         if get_str(space, "role") == "live":
@@ -145,13 +145,13 @@ async def live_space(client: RetryingClient) -> Space | None:
 
 
 async def store_calibration(client: RetryingClient, space: Space | None, derived: JsonObject, *, dry_run: bool) -> str:
-    """Stores what was derived with the live space; what wasn't derived keeps an earlier measurement's value.
+    """Stores the derived thresholds with the live space; the others keep the values of an earlier measurement.
 
     Returns:
-        One sentence that says what was stored.
+        A sentence that lists the stored thresholds.
 
     Raises:
-        CliError: The gateway refused; changing thresholds takes an owner's or admin's key.
+        CliError: The gateway rejected the change, which requires the key of an owner or admin.
     """
     if space is None:
         raise CliError("There is no live embedding space", "Nothing in this library has been embedded.")
@@ -166,7 +166,7 @@ async def store_calibration(client: RetryingClient, space: Space | None, derived
         await client.call("PUT", "/v1/spaces/calibration", body={"space": space.name, "calibration": body})
     except CliError as error:
         if error.code is ExitCode.UNAUTHORISED:
-            error.detail = f"{error.detail} Thresholds are changed by an owner or admin; --dry-run only prints."
+            error.detail = f"{error.detail} Only an owner or admin can change thresholds; use --dry-run to print them."
         raise
     return f"Stored with {model}: {names}."
 
@@ -182,8 +182,8 @@ def _derive_relevance(rows: Sequence[Row], keep: float) -> Threshold:
         by_row.append((row, threshold))
         if not sure:
             notes.append(
-                f"{row.dataset}: {len(gold)} questions are too few to be sure of {keep:.0%}; the least similarity "
-                "of a gold chunk stands in"
+                f"{row.dataset}: {len(gold)} questions are too few to be sure of {keep:.0%}; the lowest similarity "
+                "of a gold chunk is used instead"
             )
     if not by_row:
         return Threshold(None, {"sets": []}, ["no dense search found a gold document: no relevance_threshold"])
@@ -209,7 +209,7 @@ def _derive_relevance(rows: Sequence[Row], keep: float) -> Threshold:
 def _derive_answerable(rows: Sequence[Row]) -> Threshold:
     scored = [(row, list(row.scores["answerable"].values())) for row in rows if row.scores.get("answerable")]
     if not scored:
-        why = "no answer carries a score: only the extractive provider's do (--model extractive)"
+        why = "no answer has a score: only the extractive provider gives one (--model extractive)"
         return Threshold(None, {"sets": []}, [f"{why}; no answerable_threshold"])
     by_row = [threshold_at(positive, FALSE_NOT_FOUND_RATE) for _, positive in scored]
     threshold = _round_down(min(by_row))
@@ -238,10 +238,10 @@ def _best(values: Mapping[float, float]) -> float:
 
 
 def _nearest_to_equal(best: float, curves: Sequence[Mapping[float, PerQuery]]) -> float:
-    """From equal weights towards the best one: the first that isn't measurably worse than it."""
+    """The first weight, going from equal weights to the best one, that isn't measurably worse than the best."""
     between = [weight for weight in WEIGHTS if min(best, _EQUAL) <= weight <= max(best, _EQUAL)]
     for weight in sorted(between, key=lambda weight: abs(weight - _EQUAL)):
-        # Every set counts the same, however many questions it has: differences are scaled by the set's size.
+        # Every set has the same influence whatever its number of questions: differences are scaled by the set's size.
         gaps = [(curve[best][q] - curve[weight][q]) / len(curve[best]) for curve in curves for q in curve[best]]
         if sum(gaps) <= 0 or paired_p(gaps) >= _SIGNIFICANT_P:
             return weight
@@ -254,7 +254,7 @@ def _share_above(values: Sequence[float], threshold: float) -> float:
 
 
 def _round_down(value: float) -> float:
-    """Rounded down: rounding up would cut off the very value that the threshold was taken from."""
+    """Rounds down: rounding up would cut off the value that the threshold was taken from."""
     return int(value * 10**_DIGITS) / 10**_DIGITS
 
 

@@ -1,4 +1,4 @@
-"""The HTTP API with retries: a call that met an overload is made again, at the time that the gateway names."""
+"""The HTTP API with retries: a call that hits an overload is repeated at the time that the gateway asks for."""
 
 import asyncio
 import random
@@ -13,7 +13,7 @@ from citewire_cli.jsonio import JsonObject
 
 T = TypeVar("T")
 Progress = Callable[[str, int, int], None]
-"""Called with the name of the step, how much of it is done, and how much there is."""
+"""Called with the name of the step, the amount done and the total."""
 Sleep = Callable[[float], Awaitable[None]]
 
 TRIES = 6
@@ -21,11 +21,11 @@ LONGEST_PAUSE = 30.0
 _RETRY_STATUSES = frozenset({429, 502, 503, 504})
 _PAYMENT_REQUIRED = 402
 _FAILURES_AT_START = 20
-"""Questions that fail, and none that doesn't, after which the rest isn't tried."""
+"""The run stops if this many questions fail before any succeeds."""
 
 
 class EvaluationError(Exception):
-    """The run can't give meaningful figures."""
+    """The run can't produce meaningful figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Failure:
 
 
 class RetryingClient:
-    """Calls with retries: overload (429, 503), a broken connection, a proxy that gave up (502, 504)."""
+    """Makes calls, with retries after overload (429, 503), broken connections and gateway errors (502, 504)."""
 
     def __init__(self, api: Api, *, concurrency: int, sleep: Sleep = asyncio.sleep) -> None:
-        """Takes an open `api`; at most `concurrency` requests are in flight, fewer after an overload."""
+        """Uses an open `api`, with at most `concurrency` requests in flight, fewer after an overload."""
         self._api = api
         self._concurrency = concurrency
         self._limit = concurrency
@@ -55,21 +55,21 @@ class RetryingClient:
         body: JsonObject | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> JsonObject:
-        """One request and its JSON answer; raises CliError if it was refused, or still failed at the last try."""
+        """Sends a request and returns its JSON answer; raises CliError if it was rejected or the last try failed."""
         return (await self._retry(lambda: self._api.call(method, path, params=params, body=body, headers=headers)))[0]
 
     async def post_timed(self, path: str, body: JsonObject) -> tuple[JsonObject, float]:
-        """POSTs like `call`; also returns the seconds of the last try, without earlier tries and pauses."""
+        """POSTs like `call`; also returns the seconds that the last try took, without earlier tries and pauses."""
         return await self._retry(lambda: self._api.call("POST", path, body=body))
 
     async def text(self, path: str, *, params: Mapping[str, str | int] | None = None) -> str:
-        """GETs a text like `call`."""
+        """GETs a text, with the same retries as `call`."""
         return (await self._retry(lambda: self._api.text(path, params=params)))[0]
 
     async def for_each(self, items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
-        """Works on all items, `concurrency` at a time; the first failure ends the rest and is raised as it is.
+        """Processes all items, `concurrency` at a time; the first failure cancels the rest and is raised unchanged.
 
-        Each overload halves how many are worked on from then on, down to one at a time.
+        Each overload halves the number processed at a time from then on, down to one.
         """
         waiting = iter(items)
         self._limit = self._concurrency
@@ -88,7 +88,7 @@ class RetryingClient:
             raise failures.exceptions[0] from None
 
     async def _retry(self, request: Callable[[], Awaitable[T]]) -> tuple[T, float]:
-        """Returns the first answer that isn't a passing failure, and the seconds that its try took."""
+        """Returns the first answer that isn't a transient failure, and the seconds that its try took."""
         for attempt in range(1, TRIES + 1):
             started = time.perf_counter()
             try:
@@ -104,23 +104,23 @@ class RetryingClient:
 
 
 class Failures:
-    """The questions whose calls failed. A failure that would meet every question ends the run instead."""
+    """The questions whose calls failed. A failure that would affect every question ends the run instead."""
 
     def __init__(self, what: str) -> None:
-        """Starts empty; `what` describes the questions, for the message."""
+        """Starts empty; `what` describes the questions in messages."""
         self._what = what
         self._failures: list[Failure] = []
         self._any_success = False
 
     def add_success(self) -> None:
-        """Notes a question whose call succeeded."""
+        """Records a question whose call succeeded."""
         self._any_success = True
 
     def add(self, question_id: str, error: CliError) -> None:
-        """Notes a question whose call failed.
+        """Records a question whose call failed.
 
         Raises:
-            CliError: The gateway is gone or refuses us, the budget is spent, or the first 20 all failed.
+            CliError: The gateway is unreachable or rejects requests, the budget is spent, or the first 20 all failed.
         """
         gone = error.code is ExitCode.UNREACHABLE and error.status == 0
         if gone or error.code is ExitCode.UNAUTHORISED or error.status == _PAYMENT_REQUIRED:
@@ -141,6 +141,6 @@ def _may_pass(error: CliError) -> bool:
 
 
 def _pause(error: CliError, attempt: int) -> float:
-    """What the gateway says, or twice as long each time; spread, so that many don't come back at once."""
+    """The pause that the gateway asks for, or a doubling one, with jitter so that clients don't return all at once."""
     wait = error.retry_after if error.retry_after is not None else 0.25 * 2**attempt
     return min(wait, LONGEST_PAUSE) + random.uniform(0, 0.25)  # noqa: S311 # spreads retries, guards nothing

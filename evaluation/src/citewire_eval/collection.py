@@ -1,4 +1,4 @@
-"""The corpus as a collection of the library: uploaded once, and recognised later by the corpus's fingerprint."""
+"""The corpus as a collection of the library: uploaded once, and recognised later by its fingerprint."""
 
 import asyncio
 import hashlib
@@ -16,12 +16,12 @@ GROUP_FIELD = "metadata.group"
 _PAGE_SIZE = 1000
 _POLL_SECONDS = 0.5
 _PATIENCE_SECONDS = 600.0
-"""Time without any progress after which waiting for the ingest ends."""
+"""How long to wait for the ingest without any progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A collection that holds the corpus; `doc_ids` gives the data set's id of each document by the library's."""
+    """A collection that holds the corpus; `doc_ids` maps the library's document numbers to the data set's ids."""
 
     name: str
     """"" for the whole library."""
@@ -29,42 +29,42 @@ class Collection:
 
     @property
     def scope(self) -> JsonObject:
-        """What a request says to look nowhere else."""
+        """The part of a request that restricts it to this collection."""
         return {"collection": self.name} if self.name else {}
 
 
 def collection_name(dataset: Dataset) -> str:
-    """The name of the collection that holds exactly this corpus."""
+    """The name of the collection for exactly this corpus."""
     label = re.sub(r"[^\w.-]+", "-", dataset.name).strip("-") or dataset.form
     return f"eval-{label[:100]}-{dataset.fingerprint}"
 
 
 async def load_corpus(client: RetryingClient, dataset: Dataset, progress: Progress) -> Collection:
-    """Uploads what is missing of the corpus and waits until all of it can be searched.
+    """Uploads the missing documents of the corpus and waits until all documents can be searched.
 
     Raises:
-        EvaluationError: Documents failed to ingest, or ingesting stands still.
+        EvaluationError: Documents failed to ingest, or the ingest makes no progress.
         CliError: The gateway refused, or is gone.
     """
     name = collection_name(dataset)
     doc_ids = await _read_doc_ids(client, name)
-    # An Idempotency-Key that is remembered answers with a document that may have been deleted since: then once more
-    # with fresh keys.
+    # A remembered Idempotency-Key returns a document that may have been deleted since: in that case upload again
+    # with new keys.
     for key_suffix in ("", f"/{time.time_ns():x}"):
         if missing := _missing(dataset, doc_ids):
             await _upload(client, name, missing, len(dataset.documents), key_suffix, progress)
             doc_ids = await _read_doc_ids(client, name)
     if missing := _missing(dataset, doc_ids):
-        raise EvaluationError(f"{len(missing)} documents were accepted and aren't listed, such as {missing[0].doc_id}")
+        raise EvaluationError(f"{len(missing)} documents were accepted but aren't listed, such as {missing[0].doc_id}")
     await _wait_until_ready(client, name, len(doc_ids), progress)
     return Collection(name, doc_ids)
 
 
 async def find_collection(client: RetryingClient, dataset: Dataset, name: str) -> Collection:
-    """The documents of a collection, "" for the library, that judgements name: by id, by file name or by title.
+    """Finds the judged documents in a collection ("" for the library) by id, file name or title.
 
     Raises:
-        EvaluationError: A judged document isn't there, isn't ready, or two have its name.
+        EvaluationError: A judged document doesn't exist or isn't ready, or two documents have its name.
         CliError: The gateway refused, or is gone.
     """
     documents = {
@@ -76,7 +76,7 @@ async def find_collection(client: RetryingClient, dataset: Dataset, name: str) -
     for doc_id in sorted({doc_id for question in dataset.questions for doc_id in question.judged}):
         number = _find(doc_id, documents, name)
         if doc_ids[number] != f"#{number}":
-            raise EvaluationError(f"{doc_ids[number]!r} and {doc_id!r} are the same document, {number}")
+            raise EvaluationError(f"{doc_ids[number]!r} and {doc_id!r} both refer to document {number}")
         doc_ids[number] = doc_id
     return Collection(name, doc_ids)
 
@@ -167,7 +167,7 @@ def _doc_id(document: JsonObject) -> str:
 
 
 async def _documents(client: RetryingClient, collection: str, status: str = "") -> AsyncGenerator[JsonObject]:
-    """The documents of a collection, page after page; of one status if it is given."""
+    """Lists the documents of a collection page by page, only those with `status` if it is given."""
     filters = {name: value for name, value in (("collection", collection), ("status", status)) if value}
     token = ""
     while True:

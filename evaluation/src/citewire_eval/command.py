@@ -34,24 +34,28 @@ DEFAULT_PROFILE = "documents"
 _PATHS = typer.Argument(
     metavar="PATH…", help="Data sets: folders or files in BEIR, SQuAD or ClapNQ form.", show_default=False
 )
-_FROM = typer.Option("--from", help="Also the answers that people rated, for owners and admins.")
-_EXPORT = typer.Option("--export", file_okay=False, help="With --from: also write that set, in BEIR form, to a folder.")
-_MODE = typer.Option("--mode", help="How to search; may be repeated. Default: dense, lexical, hybrid.")
-_PROFILE = typer.Option("--profile", "-p", help="Who answers; may be repeated. Default: documents. Implies --answers.")
+_FROM = typer.Option("--from", help="Also use the answers that people rated (owners and admins only).")
+_EXPORT = typer.Option("--export", file_okay=False, help="With --from: also write that set to a folder in BEIR form.")
+_MODE = typer.Option("--mode", help="Search mode; may be repeated. Default: dense, lexical, hybrid.")
+_PROFILE = typer.Option(
+    "--profile", "-p", help="Profile that answers; may be repeated. Default: documents. Implies --answers."
+)
 _LEAVE_OUT = typer.Option(
     "--leave-out", help="Ask again without the gold documents and their groups. Implies --answers."
 )
-_COLLECTION = typer.Option("--collection", "-c", help="The collection that sets without a corpus are about.")
-_QUESTIONS = typer.Option("--questions", "-n", min=1, help="Only this many of each set, always the same.")
-_BY = typer.Option("--by", help="What is judged: documents, or chunks where sets say which part answers.")
+_COLLECTION = typer.Option("--collection", "-c", help="The collection for sets without a corpus.")
+_QUESTIONS = typer.Option(
+    "--questions", "-n", min=1, help="Ask only this many questions of each set, always the same ones."
+)
+_BY = typer.Option("--by", help="Judge documents, or chunks where a set names the part that answers.")
 _RERANK_SECONDS = typer.Option(
     "--rerank-seconds",
     min=0.01,
     max=20,
-    help="How long a rerank may take; may be repeated, for a row each. Default: the server's 3.",
+    help="Time limit of a rerank; may be repeated, for one row each. Default: the server's 3.",
 )
-_KEEP = typer.Option("--keep", min=0.5, max=0.9999, help="Share of gold chunks that the threshold has to keep.")
-_GATE = "Exit with 1 if a measure is {} this, such as {}; MODE:MEASURE=VALUE for one mode or profile."
+_KEEP = typer.Option("--keep", min=0.5, max=0.9999, help="Share of gold chunks that the threshold must keep.")
+_GATE = "Exit with 1 if a measure is {} this value, such as {}; MODE:MEASURE=VALUE for one mode or profile."
 
 
 @async_command
@@ -62,7 +66,7 @@ async def eval_command(
     split: Annotated[str, typer.Option("--split", help="Judgements of BEIR folders: qrels/SPLIT.tsv.")] = "test",
     collection: Annotated[str, _COLLECTION] = "",
     questions: Annotated[int | None, _QUESTIONS] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Which questions --questions picks.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for the choice of --questions.")] = 1,
     mode: Annotated[list[Mode] | None, _MODE] = None,
     search: Annotated[bool, typer.Option("--search/--no-search", help="Measure retrieval.")] = True,
     by: Annotated[Literal["document", "chunk"], _BY] = "document",
@@ -76,9 +80,11 @@ async def eval_command(
         typer.Option("--off-topic", help="Also ask each set's questions in the others' libraries."),
     ] = False,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Derive thresholds and store them with the live space.")
+        bool, typer.Option("--calibrate", help="Derive thresholds and store them with the live embedding space.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --calibrate: only print them.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --calibrate: print the thresholds without storing them.")
+    ] = False,
     keep: Annotated[float, _KEEP] = 0.99,
     save: Annotated[Path | None, typer.Option("--save", dir_okay=False, help="Store the run as JSON.")] = None,
     compare: Annotated[
@@ -98,20 +104,22 @@ async def eval_command(
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Measure retrieval, answers, citations and not-found decisions on data sets, through the HTTP API.
+    """Measure retrieval, answers, citations and not-found decisions on data sets over the HTTP API.
 
-    A set's documents are ingested into a collection of their own on the first run.
+    On the first run, the documents of each set are ingested into their own collection.
     """
     if plot is not None and plot.suffix.lower() not in (".svg", ".html", ".htm"):
-        raise CliError("--plot draws .svg or .html", str(plot), ExitCode.USAGE)
+        raise CliError("--plot writes .svg or .html", str(plot), ExitCode.USAGE)
     paths = paths or []
     if not paths and source is None:
         raise CliError("There is nothing to measure", "Name a data set, or --from feedback.", ExitCode.USAGE)
     if export is not None and source is None:
-        raise CliError("--export goes with --from feedback", "", ExitCode.USAGE)
+        raise CliError("--export requires --from feedback", "", ExitCode.USAGE)
     if off_topic and len(paths) < 2:
         raise CliError(
-            "--off-topic takes two data sets or more", "Each is asked the others' questions.", ExitCode.USAGE
+            "--off-topic requires at least two data sets",
+            "It asks the questions of each set in the libraries of the other sets.",
+            ExitCode.USAGE,
         )
     with_answers = answers or leave_out is not None or bool(profile)
     modes = tuple(dict.fromkeys(mode or DEFAULT_MODES)) if search else ()

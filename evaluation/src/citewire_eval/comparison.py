@@ -1,8 +1,8 @@
-"""A run beside a stored one: the difference of each measure, and whether it may be chance.
+"""Compares a run with a stored one: the difference of each measure, and whether it may be due to chance.
 
-Only questions that both have are compared. The test is a paired randomisation test on the differences per question
-(signs flipped at random, 9,999 times), two-sided. As several measures are compared, p is corrected after Holm; measures
-in which no question differs aren't counted for that, as no test could find them different (Tarone's argument).
+Only questions in both runs are compared. The test is a paired randomisation test on the differences per question
+(signs flipped at random, 9,999 times), two-sided. As several measures are compared, p has Holm's correction. Measures
+in which no question differs don't count for it, because no test could find a difference in them (Tarone's argument).
 """
 
 from collections.abc import Sequence
@@ -24,21 +24,21 @@ class Difference:
     measure: str
     """The measure."""
     questions: int
-    """Questions that both runs have."""
+    """Number of questions in both runs."""
     changed: int
-    """How many of them differ."""
+    """Number of those questions whose values differ."""
     before: float
-    """The stored run's mean over these."""
+    """The stored run's mean over the questions in both runs."""
     after: float
-    """This run's."""
+    """This run's mean over the same questions."""
     p: float
-    """Chance of a difference this large if there were none, for this measure alone."""
+    """Probability of so large a difference by chance alone, for this measure on its own."""
     corrected: float = 1.0
-    """The same, corrected for the number of comparisons."""
+    """`p`, corrected for the number of comparisons."""
 
     @property
     def mark(self) -> str:
-        """`**` for a corrected p below 0.01, `*` below 0.05."""
+        """`**` if the corrected p is below 0.01, `*` if it is below 0.05."""
         return "**" if self.corrected < 0.01 else "*" if self.corrected < 0.05 else ""
 
     def as_json(self) -> JsonObject:
@@ -48,7 +48,7 @@ class Difference:
 
 
 def compare_runs(run: Run, baseline: Run) -> list[Difference]:
-    """Each measure with values per question of each row that both runs have, in the order of this run."""
+    """Compares each measure that has values per question, for each row in both runs, in the order of this run."""
     rows = {row.key: row for row in baseline.rows}
     differences: list[Difference] = []
     for row in run.rows:
@@ -59,7 +59,7 @@ def compare_runs(run: Run, baseline: Run) -> list[Difference]:
             questions = sorted(now.keys() & before.keys())
             if not questions:
                 continue
-            # Stored values are rounded: what differs less than that doesn't differ.
+            # Stored values are rounded, so a smaller difference counts as none.
             gaps = [round(now[question] - before[question], 5) for question in questions]
             means = [sum(values[question] for question in questions) / len(questions) for values in (before, now)]
             changed = sum(gap != 0 for gap in gaps)

@@ -1,8 +1,8 @@
-"""An evaluation set of what users thought of answers, as `GET /v1/feedback` lists it.
+"""An evaluation set built from the user feedback that `GET /v1/feedback` lists.
 
-An answer that was rated up says what a good one is made of: the documents that it cites are relevant, its quotes are
-expected to be cited again, and its words are the gold answer. One that was rated down says only that something is
-wrong, and is a case for people to look at.
+An answer that was rated up shows a good one: the documents that it cites are relevant, a new answer is expected to cite
+its quotes again, and its text is the gold answer. An answer that was rated down shows only that something is wrong; it
+becomes a case for people to review.
 """
 
 import json
@@ -25,10 +25,10 @@ _MARKER = re.compile(r"\s*\[(?:ref:|SOURCE )\d{1,6}\]")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An answer that somebody found bad."""
+    """An answer that a user rated down."""
 
     case_id: str
-    """Id of the exchange that wrote it."""
+    """Id of the exchange that produced it."""
     question: str
     answer: str
     profile: str
@@ -36,25 +36,25 @@ class Case:
     reasons: tuple[str, ...]
     comment: str
     quotes: tuple[str, ...]
-    """What it cited."""
+    """The documents that it cited."""
 
 
 @dataclass(frozen=True, slots=True)
 class RatedAnswers:
-    """What the feedback of an organisation gives."""
+    """The evaluation set and the review cases from an organisation's feedback."""
 
     dataset: Dataset | None
-    """Questions whose answers were rated up; None if there are none."""
+    """The questions whose answers were rated up; None if there are none."""
     cases: tuple[Case, ...]
     left_out: Counter[str]
-    """How many answers that were rated up can't be measured, by why."""
+    """Number of answers that were rated up but can't be measured, by reason."""
 
 
 async def read_feedback(client: RetryingClient) -> RatedAnswers:
     """Reads all feedback that the caller, an owner or admin, may list.
 
     Raises:
-        CliError: The gateway refused, or is gone.
+        CliError: The gateway rejected the request or is unreachable.
     """
     questions: list[Question] = []
     cases: list[Case] = []
@@ -72,7 +72,7 @@ async def read_feedback(client: RetryingClient) -> RatedAnswers:
 
 
 def write_set(folder: Path, rated: RatedAnswers) -> None:
-    """Writes a set in BEIR form without a corpus, whose judgements name documents by id, and `cases.jsonl` beside it.
+    """Writes a set in BEIR form without a corpus, with judgements by document id, and `cases.jsonl` beside it.
 
     Raises:
         OSError: A file can't be written.
@@ -106,14 +106,14 @@ async def _entries(client: RetryingClient) -> AsyncGenerator[JsonObject]:
 
 
 def _unusable(answer: JsonObject) -> str | None:
-    """Says why an answer that was rated up can't be measured; None if it can."""
+    """The reason why an answer that was rated up can't be measured; None if it can."""
     if answer.get("withheld") is True:
-        return "written from documents that you may not see, or that are gone"
+        return "based on documents that you may not see or that have been deleted"
     if get_int(answer, "history") != 0:
-        return "asked in the middle of a conversation"
+        return "asked as a follow-up in a conversation"
     if get_str(answer, "state") != "complete":
         return "cut off"
-    return None if _cited_documents(answer) or _is_not_found(answer) else "without a citation"
+    return None if _cited_documents(answer) or _is_not_found(answer) else "no citations"
 
 
 def _is_not_found(answer: JsonObject) -> bool:
@@ -151,7 +151,7 @@ def _case(entry: JsonObject, answer: JsonObject) -> Case:
 
 
 def _quotes(answer: JsonObject) -> list[Span]:
-    """The quotes of verified citations that support what they are cited for."""
+    """The quotes of verified citations that support their sentences."""
     verified = [each for each in get_objects(answer, "verified") if get_str(each, "verdict") != "unsupported"]
     spans: list[Span] = []
     for citation in verified:
@@ -162,7 +162,7 @@ def _quotes(answer: JsonObject) -> list[Span]:
 
 
 def _cited_documents(answer: JsonObject) -> list[str]:
-    """Documents whose passages support the answer; where nothing was verified, those that it cites."""
+    """The documents whose passages support the answer; if nothing was verified, all cited documents."""
     if "verified" in answer:
         return list(dict.fromkeys(span.doc_id for span in _quotes(answer)))
     cited = answer.get("cited")

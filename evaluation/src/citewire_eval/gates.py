@@ -14,20 +14,20 @@ class Gate:
     """A bound on a measure."""
 
     label: str
-    """The mode or profile that it is for; "" for all."""
+    """The mode or profile that it applies to; "" for all."""
     measure: str
     """The measure, or `p50` and `p95` in milliseconds."""
     bound: float
-    """The least value allowed, or the greatest."""
+    """The lowest or highest value allowed."""
     under: bool
-    """Whether values below the bound fail; else those above it."""
+    """Whether values below the bound fail; otherwise values above it do."""
 
     @classmethod
     def parse(cls, text: str, *, under: bool) -> "Gate":
         """Reads `MEASURE=VALUE` or `MODE:MEASURE=VALUE`.
 
         Raises:
-            ValueError: It isn't that, or no measure has that name.
+            ValueError: The text has another form, or no measure has that name.
         """
         name, equals, value = text.partition("=")
         label, colon, measure = name.rpartition(":")
@@ -39,11 +39,11 @@ class Gate:
         if not equals or not math.isfinite(bound) or (colon and not label.strip()):
             raise ValueError(f"{text!r} isn't MEASURE=VALUE or MODE:MEASURE=VALUE")
         if measure not in MEASURES and measure not in LATENCIES:
-            raise ValueError(f"there is no measure {measure!r}; there are {', '.join((*MEASURES, *LATENCIES))}")
+            raise ValueError(f"unknown measure {measure!r}; the measures are {', '.join((*MEASURES, *LATENCIES))}")
         return cls(label.strip(), measure, bound, under)
 
     def violations(self, rows: Iterable[Row]) -> list[str]:
-        """What violates it, one line each. So does a run without any value for it: such a bound guards nothing."""
+        """The violations, one line each. A run without a value for the bound violates it: it would guard nothing."""
         lines: list[str] = []
         seen = False
         for row in rows:
@@ -55,4 +55,4 @@ class Gate:
                 word = "under" if self.under else "over"
                 lines.append(f"{row.dataset} {row.label}: {self.measure} {value:.4f} is {word} {self.bound:g}")
         name = f"{self.label}:{self.measure}" if self.label else self.measure
-        return lines if seen else [f"nothing was measured that is called {name}"]
+        return lines if seen else [f"no measure called {name} was taken"]

@@ -9,34 +9,34 @@ from citewire_eval.search import SearchRun
 from citewire_eval.statistics import roc_auc
 
 RETRIEVAL = ("nDCG@10", "R@5", "R@10", "R@100", "RR@10")
-"""Names as `ir_measures` writes them; R is recall, RR the reciprocal rank of the first relevant result."""
+"""Names as in `ir_measures`; R is recall, RR the reciprocal rank of the first relevant result."""
 
 RANKED = "ranked"
-"""Share of the candidates that a rerank model had the time for."""
+"""Share of the candidates that a rerank model had time to score."""
 
 OFF_TOPIC = "off_topic"
-"""Share of the questions whose search was called off topic: answerable ones are lost, others reach no model."""
+"""Share of the questions whose search was judged off topic: answerable ones are lost, others reach no model."""
 
 FALSE_NOT_FOUND_RATE = 0.10
-"""The rate of false not-found at which recall is stated."""
+"""The rate of false not-found answers at which recall is reported."""
 
 PerQuery = dict[str, float]
 """A measure's value by question id."""
 
 
 def judge_searches(dataset: Dataset, run: SearchRun, by_chunk: bool) -> dict[str, PerQuery]:
-    """Each measure for each question; a question that failed or has no results gets 0.
+    """Computes each measure for each question; a question that failed or has no results gets 0.
 
-    Measures that look further down than results were requested are left out.
+    Measures with a deeper cut-off than the number of results requested are left out.
 
     Returns:
         Values by measure and question id, each 0–1.
     """
-    import ir_measures  # takes longer to import than most commands take
+    import ir_measures  # importing it takes longer than most commands
 
     questions = [question for question in dataset.answerable if not by_chunk or question.spans]
     qrels = {question.question_id: _qrels(question, by_chunk) for question in questions}
-    # The order is the server's: ranks, not scores, go in, so that equal scores can't be reordered.
+    # Pass ranks instead of scores: results with equal scores must keep the server's order.
     scored = {
         question_id: {key: float(len(ranking.keys) - rank) for rank, key in enumerate(ranking.keys)}
         for question_id, ranking in run.rankings.items()
@@ -54,12 +54,12 @@ def judge_searches(dataset: Dataset, run: SearchRun, by_chunk: bool) -> dict[str
 
 
 def judge_not_found(answerable: Sequence[Answer], unanswerable: Sequence[Answer]) -> dict[str, float]:
-    """Not-found decisions about answerable questions and one kind of unanswerable ones, compared with what is known.
+    """Measures the not-found decisions on answerable questions and on one kind of unanswerable questions.
 
     Returns:
-        `not_found_precision`, `not_found_recall`, `not_found_f1`; where all answers have scores, also `not_found_auc`
-        (the chance that an answerable question's score is above an unanswerable one's, a tie counting half) and
-        `not_found_recall_at_10` (recall at the threshold that makes 10 % of the answerable ones not found).
+        `not_found_precision`, `not_found_recall`, `not_found_f1`; if all answers have scores, also `not_found_auc`
+        (the probability that an answerable question's score is above an unanswerable one's, ties counting half) and
+        `not_found_recall_at_10` (recall at the threshold at which 10 % of the answerable questions are not found).
     """
     right = sum(answer.not_found for answer in unanswerable)
     wrong = sum(answer.not_found for answer in answerable)
@@ -77,19 +77,19 @@ def judge_not_found(answerable: Sequence[Answer], unanswerable: Sequence[Answer]
 
 
 def threshold_at(positive: Sequence[float], rate: float) -> float:
-    """The highest threshold below which at most `rate` of the scores lie; a score equal to it is above."""
+    """The highest threshold below which at most `rate` of the scores lie; a score equal to it counts as above."""
     ordered = sorted(positive)
     return ordered[min(int(rate * len(ordered)), len(ordered) - 1)]
 
 
 def mean(values: Iterable[float]) -> float:
-    """The mean; 0 of nothing."""
+    """The mean; 0 if there are no values."""
     numbers = list(values)
     return sum(numbers) / len(numbers) if numbers else 0.0
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The least value that `share` of the values don't exceed; 0 of nothing."""
+    """The lowest value that `share` of the values don't exceed; 0 if there are no values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 

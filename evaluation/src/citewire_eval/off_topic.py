@@ -1,4 +1,4 @@
-"""Asks the questions of one set in another's library, where they should be off topic."""
+"""Asks the questions of one set in the library of another, where they should be off topic."""
 
 from dataclasses import dataclass, field
 from math import sqrt
@@ -12,7 +12,7 @@ from citewire_eval.measures import OFF_TOPIC, PerQuery, latency_ms, mean
 from citewire_eval.results import Row
 
 OFF_TOPIC_LABEL = "asked: "
-"""Before the name of the set whose questions were asked."""
+"""Prefix to the name of the set whose questions were asked."""
 _PASSAGES = 5
 _Z = 1.96
 
@@ -26,13 +26,13 @@ class _Verdicts:
 async def ask_elsewhere(
     client: RetryingClient, asked: Dataset, library: Dataset, collection: Collection, progress: Progress
 ) -> Row:
-    """Asks a set's questions in another set's collection, as the profile `documents` searches.
+    """Asks a set's questions in another set's collection, with the search of the profile `documents`.
 
     Returns:
-        `off_topic` is the share that the search called so; questions that failed aren't in it.
+        `off_topic`: the share of the questions that the search judged off topic, without questions that failed.
 
     Raises:
-        CliError: The gateway is gone or refuses us.
+        CliError: The gateway is unreachable or rejects the request.
     """
     verdicts, failures, done = _Verdicts(), Failures(f"{library.name}, {asked.name}'s questions"), 0
 
@@ -67,7 +67,7 @@ async def ask_elsewhere(
 
 
 def interval(share: float, questions: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share of so many questions, at least one."""
+    """Wilson's 95 % interval of a share of `questions`, of which there must be at least one."""
     spread = _Z * _Z / questions
     middle = (share + spread / 2) / (1 + spread)
     half = _Z * sqrt(share * (1 - share) / questions + spread / (4 * questions)) / (1 + spread)

@@ -1,6 +1,6 @@
-"""Score distributions as an SVG, alone or in a page.
+"""Score distributions as an SVG, alone or in an HTML page.
 
-Drawn by hand: matplotlib would add 78 MB and seconds of import time for histograms and lines.
+Written without matplotlib, which would add 78 MB and seconds of import time for histograms and lines.
 """
 
 import itertools
@@ -26,7 +26,7 @@ _NAMES = {"gold": "best gold chunk", "other": "best other chunk"}
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One picture: distributions over one axis, and thresholds on it."""
+    """One chart: distributions over an axis, with thresholds on it."""
 
     title: str
     axis: str
@@ -35,12 +35,12 @@ class Panel:
 
 
 def write_plot(run: Run, stored: JsonObject, path: Path) -> None:
-    """Writes the distributions of a run as `.svg`, or as a page if the name ends in `.html`.
+    """Writes the distributions of a run as `.svg`, or as an HTML page if the name ends in `.html`.
 
     Args:
         run: The run, with its calibration if it has one.
-        stored: The calibration that the space has.
-        path: Where to.
+        stored: The calibration stored with the space.
+        path: The file to write.
     """
     picture = draw(panels(run, stored))
     if path.suffix.lower() in (".html", ".htm"):
@@ -52,7 +52,7 @@ def write_plot(run: Run, stored: JsonObject, path: Path) -> None:
 
 
 def panels(run: Run, stored: JsonObject) -> list[Panel]:
-    """The panels to draw: similarities of each dense search, scores of each profile's answers."""
+    """The panels to draw: the similarities of each dense search and the scores of each profile's answers."""
     drawn: list[Panel] = []
     for row in run.rows:
         if row.part == "search" and row.label.startswith("dense"):
@@ -115,7 +115,7 @@ def _panel(panel: Panel) -> Iterable[str]:
     for number, (name, value) in enumerate(panel.marks.items()):
         dash = ' stroke-dasharray="4 3"' if name == "stored" else ""
         yield f'<path d="M{x(value):.1f} {_TOP}V{base}" stroke="#212529" stroke-width="1.5"{dash}/>'
-        near_edge = x(value) > _WIDTH - 120  # the text goes to the left then
+        near_edge = x(value) > _WIDTH - 120  # then the label goes to the left
         at, anchor = (x(value) - 4, "end") if near_edge else (x(value) + 4, "start")
         text = f"{escape(name)} {value:.3f}"
         yield f'<text x="{at:.1f}" y="{_TOP + 12 + 14 * number}" text-anchor="{anchor}">{text}</text>'
@@ -139,7 +139,7 @@ def _range(series: Iterable[Sequence[float]]) -> tuple[float, float]:
 
 
 def _histogram(values: Sequence[float], low: float, high: float) -> list[float]:
-    """Shares of the values per bin, each smoothed with its neighbours."""
+    """The share of the values in each bin, smoothed with its neighbours."""
     counts = [0] * _BINS
     for value in values:
         counts[min(_BINS - 1, int((value - low) / (high - low) * _BINS))] += 1

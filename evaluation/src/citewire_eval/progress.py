@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar per step on a terminal, else a line now and then."""
+"""Progress on stderr: a bar per step on a terminal, otherwise occasional lines."""
 
 import time
 from collections.abc import Generator
@@ -15,14 +15,14 @@ _LINE_SECONDS = 30.0
 class StepProgress:
     """The progress of each step of each data set.
 
-    With `bars`, a bar per step, made when the step begins. Without, for logs: a line for each step that is done, and
-    one every half minute in between.
+    With `bars`, it draws a bar per step when the step begins. Without, for logs, it prints a line for each finished
+    step and one every 30 seconds in between.
     """
 
     def __init__(self, console: Console, bars: Progress | None = None) -> None:
         """Draws `bars`, or writes lines to `console`."""
         self.dataset = ""
-        """The data set that steps are about from now on."""
+        """Sets the data set that the following steps belong to."""
         self._console = console
         self._bars = bars
         self._tasks: dict[str, TaskID] = {}
@@ -43,7 +43,7 @@ class StepProgress:
 
 @contextmanager
 def show_progress() -> Generator[StepProgress]:
-    """Shows the progress of the work inside; bars disappear when it is done."""
+    """Shows the progress of the work inside the block; bars disappear at its end."""
     console = stderr()
     if not console.is_terminal:
         yield StepProgress(console)

@@ -1,4 +1,4 @@
-"""Whether quotes are verbatim: at their offsets in the chunk, and in the document's version."""
+"""Checks whether quotes are verbatim at their offsets in the chunk and in the document's version."""
 
 import asyncio
 from collections import OrderedDict
@@ -12,7 +12,7 @@ _CACHE_SIZE = 4096
 
 
 class QuoteCheck:
-    """Looks quotes up; texts are cached, as answers cite the same passages again and again."""
+    """Looks up quotes. Texts are cached, as answers cite the same passages repeatedly."""
 
     def __init__(self, client: RetryingClient) -> None:
         """Fetches through `client`."""
@@ -20,9 +20,9 @@ class QuoteCheck:
         self._cache: OrderedDict[str, asyncio.Task[str | None]] = OrderedDict()
 
     async def is_verbatim(self, citation: JsonObject) -> bool:
-        """Whether a citation's quote is at its offsets, wherever it gives offsets.
+        """Whether a citation's quote is found at all offsets that the citation gives.
 
-        In the chunk always; in the text of the document's version where `document_start` is given.
+        These are always those in the chunk, and those in the text of the document's version if `document_start` is set.
         """
         quote = get_str(citation, "quote")
         chunk_id, document_id = get_int(citation, "chunk_id"), get_int(citation, "document_id")
@@ -51,7 +51,7 @@ class QuoteCheck:
 
 
 async def _none_if_missing(text: Awaitable[str]) -> str | None:
-    """What isn't there can't contain the quote; any other failure is a failure."""
+    """Treats a missing text as one without the quote; raises any other failure."""
     try:
         return await text
     except CliError as error:

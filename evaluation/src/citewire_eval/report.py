@@ -1,4 +1,4 @@
-"""The tables that are printed."""
+"""The printed tables."""
 
 from collections.abc import Iterable, Sequence
 
@@ -22,7 +22,7 @@ _CASE_CHARS = 80
 
 
 def print_run(run: Run) -> None:
-    """The measures, one table per part; parts that nothing was measured of are left out."""
+    """The measures, one table per part; parts without measurements are left out."""
     elsewhere = [row for row in run.rows if row.label.startswith(OFF_TOPIC_LABEL)]
     searches = [row for row in run.rows if row.part == "search" and row not in elsewhere]
     answers = [row for row in run.rows if row.part == "answers"]
@@ -35,8 +35,8 @@ def print_run(run: Run) -> None:
     if any("quote_verbatim" in row.measures for row in answers):
         _table("Verified citations of all answers", "profile", answers, QUOTE_MEASURES, ("citations", "quotes"))
     decisions = (
-        ("unanswerable", "", "questions without an answer"),
-        ("left out", LEFT_OUT, "the gold documents left out"),
+        ("unanswerable", "", "unanswerable questions"),
+        ("left out", LEFT_OUT, "gold documents left out"),
     )
     for kind, suffix, text in decisions:
         shown = [row for row in answers if f"not_found_recall{suffix}" in row.measures]
@@ -48,10 +48,10 @@ def print_run(run: Run) -> None:
 
 
 def print_cases(cases: Sequence[JsonObject]) -> None:
-    """Answers that people rated down, to look at."""
+    """Lists the answers that people rated down, for review."""
     if not cases:
         return
-    _heading("Rated down, to look at")
+    _heading("Rated down, to review")
     names = ("question", "answer", "profile", "model", "reasons", "comment")
     rows = [case | {"reasons": ", ".join(get_texts(case, "reasons"))} for case in cases]
     print_table(names, ([one_line(get_str(row, name), _CASE_CHARS) for name in names] for row in rows))
@@ -61,7 +61,7 @@ def print_differences(differences: Sequence[Difference], path: str) -> None:
     """The comparison with a stored run."""
     _heading(f"Compared with {path}")
     if not differences:
-        stdout().print("No data set and mode is in both runs.")
+        stdout().print("No data set and mode appears in both runs.")
         return
     changed = [difference for difference in differences if difference.changed]
     columns = ("questions", "changed", "before", "after", "difference", "p", "p (Holm)")
@@ -73,7 +73,7 @@ def print_differences(differences: Sequence[Difference], path: str) -> None:
 
 
 def print_calibration(calibration: JsonObject, stored: str) -> None:
-    """What was derived and from what; `stored` says what was stored."""
+    """The derived thresholds and how they were derived; `stored` states what was stored."""
     _heading("Calibration")
     for note in _notes(calibration):
         stdout().print(note)
@@ -109,7 +109,7 @@ def print_calibration(calibration: JsonObject, stored: str) -> None:
 
 
 def _difference_cells(row: Difference) -> list[str]:
-    gap = round(row.after - row.before, 4) + 0.0  # no minus before a zero
+    gap = round(row.after - row.before, 4) + 0.0  # avoid -0
     return [
         *(row.dataset, row.label, row.measure, str(row.questions), str(row.changed)),
         *(f"{row.before:.4f}", f"{row.after:.4f}", f"{gap:+.4f} {row.mark}".rstrip()),

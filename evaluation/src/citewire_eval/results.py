@@ -1,4 +1,4 @@
-"""The results of a run: rows of measures with their values per question, stored as JSON."""
+"""The results of a run: rows of measures and their values per question, stored as JSON."""
 
 import errno
 import json
@@ -52,12 +52,12 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One data set, searched in one mode or answered by one profile."""
+    """The results for one data set with one search mode or one profile."""
 
     dataset: str
     """The data set's name."""
     part: Literal["search", "answers"]
-    """What was measured."""
+    """Part of the evaluation that was measured."""
     label: str
     """The mode or the profile."""
     questions: int
@@ -67,21 +67,21 @@ class Row:
     measures: Mapping[str, float]
     """Means (or shares) by measure; see MEASURES."""
     per_query: Mapping[str, PerQuery]
-    """The values behind them by measure and question id, where a measure has values per question."""
+    """The underlying values by measure and question id, for measures that have values per question."""
     scores: Mapping[str, PerQuery]
     """Distributions by name and question id: cosine similarities of `gold` and `other` chunks; scores of `answerable`,
     `unanswerable` and `left out` answers.
     """
     latency_ms: Mapping[str, float]
-    """P50 and p95."""
+    """Latencies: p50 and p95."""
     failures: tuple[Failure, ...] = ()
     """Questions whose calls failed."""
     counts: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Further whole numbers: questions by kind, citations, quotes."""
+    """Other counts: questions by kind, citations, quotes."""
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What identifies it in another run."""
+        """The key that identifies the row in another run."""
         return self.dataset, self.part, self.label
 
 
@@ -94,16 +94,16 @@ class Run:
     about: JsonObject
     """When, where and how: `created_at`, `url`, `space`, `options`, `datasets`."""
     calibration: JsonObject | None = None
-    """What `--calibrate` derived, if it was asked for."""
+    """The thresholds that `--calibrate` derived, if it was given."""
 
     def as_json(self) -> JsonObject:
-        """The run as it is stored, schema `citewire.eval/1`."""
+        """The run in its stored form, schema `citewire.eval/1`."""
         body: JsonObject = {"schema": SCHEMA, **self.about, "rows": [_round(asdict(row)) for row in self.rows]}
         return body if self.calibration is None else body | {"calibration": self.calibration}
 
 
 def search_row(dataset: Dataset, run: SearchRun, by_chunk: bool, documents: int) -> Row:
-    """The measures of a search run; a question that failed counts as one without results."""
+    """The measures of a search run; a failed question counts as having no results."""
     per_query = judge_searches(dataset, run, by_chunk)
     rankings, failures = sorted(run.rankings.items()), run.failures.by_question()
     return Row(
@@ -124,7 +124,7 @@ def search_row(dataset: Dataset, run: SearchRun, by_chunk: bool, documents: int)
 
 
 def answers_row(dataset: Dataset, run: AnswerRun, documents: int) -> Row:
-    """The measures of answers; questions that failed aren't in them."""
+    """The measures of answers, without questions that failed."""
     answerable, failures = run.of("answerable"), run.failures.by_question()
     per_query: dict[str, PerQuery] = {}
     for name in ANSWER_MEASURES:
@@ -168,7 +168,7 @@ def read_run(path: Path) -> Run:
     """Reads a stored run.
 
     Raises:
-        ValueError: It cannot be read, is none, or of a schema that this version doesn't know; the message says which.
+        ValueError: It cannot be read, isn't a run, or has an unknown schema; the message says which.
     """
     try:
         body = as_object(json.loads(path.read_text(encoding="utf-8")))
@@ -185,15 +185,15 @@ def read_run(path: Path) -> Run:
 
 
 def check_writable(path: Path) -> None:
-    """Raises OSError if a file may not be written, so that nobody learns it after an hour of measuring."""
+    """Raises OSError if a file can't be written, so that an hour of measuring doesn't end in that error."""
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"there is no folder {path.parent}", str(path))
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise PermissionError(errno.EACCES, "may not be written", str(path))
+        raise PermissionError(errno.EACCES, "no write permission", str(path))
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Writes beside the file and then replaces it, so that the old content stays if that fails; raises OSError."""
+    """Writes a temporary file and renames it, so that the old content survives a failure; raises OSError."""
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")  # a pipe or a device can't be replaced
         return
@@ -210,7 +210,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def _citation_shares(answers: Iterable[Answer]) -> dict[str, float]:
-    """Shares over all citations of all answers; nothing where no answer carries verified citations."""
+    """Shares over all citations of all answers; empty if no answer has verified citations."""
     verified = [answer for answer in answers if answer.verdicts]
     total = sum(sum(answer.verdicts.values()) for answer in verified)
     if not total:
@@ -227,7 +227,7 @@ def _scores(run: AnswerRun) -> dict[str, PerQuery]:
         kind: {answer.question_id: answer.score for answer in run.of(kind) if answer.score is not None}
         for kind in kinds
     }
-    # Zeros alone are answers that had no passage, from a provider that gives no scores.
+    # Only zeros: a provider without scores gave answers that had no passages.
     return scores if any(any(values.values()) for values in scores.values()) else {}
 
 

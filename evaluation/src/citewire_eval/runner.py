@@ -38,26 +38,26 @@ class EvalOptions:
 
     split: str
     from_feedback: bool
-    """Whether what users rated is a data set, too."""
+    """Whether to use the answers that users rated as a further data set."""
     export: Path | None
-    """Where that set is written, in BEIR form."""
+    """Folder to write that set to, in BEIR form."""
     collection: str
     questions: int | None
     seed: int
     modes: tuple[SearchMode, ...]
-    """How to search, a row each; without any, nothing is searched."""
+    """The search modes, one row each; if empty, nothing is searched."""
     by_chunk: bool
-    """Judge chunks instead of documents, where the set judges parts of documents."""
+    """Whether to judge chunks instead of documents, if the set judges parts of documents."""
     top_k: int
     profiles: tuple[str, ...]
-    """Profiles that answer, a row each; without any, nothing is answered."""
+    """The profiles that answer, one row each; if empty, nothing is asked."""
     model: str
     leave_out: bool
-    """Whether answerable questions are asked again without their gold documents."""
+    """Whether to ask answerable questions again without their gold documents."""
     scored_only: bool
-    """Ask only for the scores of answers; a model that gives none isn't asked further."""
+    """Whether only the scores of answers are needed; then a model that gives none is asked only once."""
     off_topic: bool
-    """Whether each set's questions are asked in the libraries of the others, too."""
+    """Whether to ask each set's questions in the libraries of the other sets too."""
     calibrate: bool
     dry_run: bool
     keep: float
@@ -71,7 +71,7 @@ class EvalOptions:
 
 @dataclass(slots=True)
 class _Measurements:
-    """What has been measured so far."""
+    """The measurements so far."""
 
     rows: list[Row] = field(default_factory=list[Row])
     curves: list[WeightCurve] = field(default_factory=list[WeightCurve])
@@ -79,13 +79,13 @@ class _Measurements:
 
 
 async def evaluate(paths: Sequence[Path], settings: ClientSettings, options: EvalOptions) -> ExitCode:
-    """Measures the data sets, prints and stores the results.
+    """Measures the data sets, and prints and stores the results.
 
     Returns:
         OK, or FAILED if a question's call failed or a bound is violated.
 
     Raises:
-        CliError: Wrong files or options, a gateway that refuses or is gone.
+        CliError: Files or options are wrong, or the gateway rejects a request or is unreachable.
     """
     try:
         baseline = None if options.compare is None else read_run(options.compare)
@@ -109,7 +109,7 @@ async def evaluate(paths: Sequence[Path], settings: ClientSettings, options: Eva
             measurements = await _measure(client, datasets, options)
         except EvaluationError as error:
             raise CliError("The evaluation failed", str(error)) from None
-        space = space or await live_space(client)  # the first document of a library makes its space
+        space = space or await live_space(client)  # the first document of a library creates its space
         about = _about(settings, space, options, measurements.datasets)
         if rated is not None:
             about["cases"] = [asdict(case) for case in rated.cases]
@@ -122,29 +122,29 @@ async def evaluate(paths: Sequence[Path], settings: ClientSettings, options: Eva
             try:
                 stored = await store_calibration(client, space, calibration, dry_run=options.dry_run)
             except CliError:
-                _print(run, baseline, "", options)  # what was measured isn't lost with it
+                _print(run, baseline, "", options)  # store the measurements even if this fails
                 raise
     _print(run, baseline, stored, options)
     return _exit_code(run, options.gates)
 
 
 def _use_feedback(rated: RatedAnswers, options: EvalOptions) -> list[Dataset]:
-    """Writes the set where that is wanted, says what it lacks, and returns it to be measured."""
+    """Exports the feedback set if asked to, reports the answers left out, and returns the set to measure."""
     if options.export is not None:
         write_set(options.export, rated)
     for why, count in sorted(rated.left_out.items()):
         output.stderr().print(f"{count} answers that were rated up are left out: {why}.")
     if rated.dataset is None and not rated.cases:
-        raise CliError("There is no feedback to measure", "Nobody has rated an answer that you may see.")
+        raise CliError("There is no feedback to measure", "Nobody has rated an answer that you can see.")
     return [] if rated.dataset is None else [sample(rated.dataset, options.questions, options.seed)]
 
 
 def _check_collection(datasets: Sequence[Dataset], collection: str) -> None:
     for dataset in datasets:
         if not dataset.documents and not collection:
-            raise DatasetError(f"{dataset.name} has no corpus.jsonl: --collection names where its documents are")
+            raise DatasetError(f"{dataset.name} has no corpus.jsonl: use --collection to name where its documents are")
         if dataset.documents and collection:
-            raise DatasetError(f"{dataset.name} has documents of its own; --collection is for sets without")
+            raise DatasetError(f"{dataset.name} has its own documents; --collection is for sets without a corpus")
 
 
 async def _measure(client: RetryingClient, datasets: Sequence[Dataset], options: EvalOptions) -> _Measurements:
@@ -197,7 +197,7 @@ async def _search(
 ) -> None:
     by_chunk = options.by_chunk
     if by_chunk and options.modes and not any(question.spans for question in dataset.questions):
-        raise EvaluationError(f"{dataset.name} judges whole documents only; leave out --by chunk")
+        raise EvaluationError(f"{dataset.name} judges only whole documents; leave out --by chunk")
     for mode in options.modes:
         run = await run_searches(client, dataset, collection, mode, options.top_k, by_chunk, progress.show)
         measurements.rows.append(search_row(dataset, run, by_chunk, len(collection.doc_ids)))

@@ -12,7 +12,7 @@ from citewire_eval.datasets.model import Dataset, Question
 
 RERANK_SUFFIX = "+rerank"
 RERANK_DEPTH = 40
-"""Results that are reranked, as many as a search for 10 hands to the rerank model."""
+"""Number of results to rerank: as many as a search for 10 passes to the rerank model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,11 @@ class SearchMode:
     mode: str
     """`dense`, `lexical` or `hybrid`."""
     rerank: bool = False
-    """Whether a rerank model orders the results."""
+    """Whether a rerank model reorders the results."""
     dense_weight: float | None = None
-    """Weight of dense search in hybrid search, 0–1; None is the space's."""
+    """Weight of dense search in hybrid search, 0–1; None uses the weight of the space."""
     rerank_seconds: float | None = None
-    """How long the rerank model may take; None is what the server says."""
+    """Time limit of the rerank model; None uses the server's default."""
 
     @classmethod
     def parse(cls, name: str) -> "SearchMode":
@@ -34,7 +34,7 @@ class SearchMode:
         return cls(name.removesuffix(RERANK_SUFFIX), name.endswith(RERANK_SUFFIX))
 
     def __str__(self) -> str:
-        """The name that `parse` reads, with the weight if there is one."""
+        """The name in the form that `parse` reads, with the weight if there is one."""
         weight = "" if self.dense_weight is None else f" {self.dense_weight:g}"
         seconds = "" if self.rerank_seconds is None else f" {self.rerank_seconds:g} s"
         return f"{self.mode}{RERANK_SUFFIX}{seconds}" if self.rerank else f"{self.mode}{weight}"
@@ -42,25 +42,25 @@ class SearchMode:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What a search returned for one question."""
+    """The results of a search for one question."""
 
     keys: tuple[str, ...]
     """Ids of documents (or of judged parts), best first."""
     gold: float | None
-    """Best cosine similarity of a relevant result; None if there is none, or the mode has no similarities."""
+    """Best cosine similarity of a relevant result; None if there is no such result or the mode has no similarities."""
     other: float | None
-    """The same of a result that isn't relevant."""
+    """Best cosine similarity of a result that isn't relevant; None likewise."""
     seconds: float
     """How long the search took."""
     ranked: float | None = None
-    """Share of the candidates that the rerank model had the time for; None without one."""
+    """Share of the candidates that the rerank model had time to score; None without a rerank model."""
     off_topic: bool | None = None
-    """Whether nothing found has to do with the question, as the search says; None in a mode that can't tell."""
+    """Whether the search judged all results off topic; None in a mode that can't judge this."""
 
 
 @dataclass(slots=True)
 class SearchRun:
-    """The rankings of all questions in one mode, by question id; `depth` is how many results were requested."""
+    """The rankings of all questions in one mode, by question id; `depth` is the number of results requested."""
 
     mode: SearchMode
     failures: Failures
@@ -77,10 +77,10 @@ async def run_searches(
     by_chunk: bool,
     progress: Progress,
 ) -> SearchRun:
-    """Searches for every answerable question; one whose search failed counts as having no results.
+    """Searches for every answerable question; a question whose search failed counts as having no results.
 
     Raises:
-        CliError: The gateway is gone or refuses us.
+        CliError: The gateway is unreachable or rejects the request.
     """
     run = SearchRun(mode, Failures(f"{dataset.name}, {mode}"), min(top_k, RERANK_DEPTH) if mode.rerank else top_k)
     questions = [question for question in dataset.answerable if not by_chunk or question.spans]
@@ -138,7 +138,7 @@ def _rank(
     for result in results:
         number = get_int(result, "document_id")
         if number is None or number not in doc_ids:
-            raise EvaluationError(f"the search returned document {number}, which isn't of the data set's collection")
+            raise EvaluationError(f"the search returned document {number}, which isn't in the data set's collection")
         doc_id = doc_ids[number]
         keys = _spans_in(question, doc_id, get_str(result, "content")) if by_chunk else [doc_id]
         for key in keys or [f"{doc_id}#{get_str(result, 'chunk_id')}"]:
@@ -151,7 +151,7 @@ def _rank(
 
 
 def _spans_in(question: Question, doc_id: str, content: str) -> list[str]:
-    """The judged parts that a chunk contains whole; chunks may break lines anew, so white space counts as a space."""
+    """The judged parts that a chunk contains completely; white space is normalised, as chunks may rebreak lines."""
     flat = _flat(content)
     return [span.key for span in question.spans if span.doc_id == doc_id and _flat(span.text) in flat]
 

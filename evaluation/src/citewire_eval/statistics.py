@@ -1,4 +1,4 @@
-"""Significance, ROC and quantiles by SciPy, which is imported only where it is needed: it takes half a second."""
+"""Significance, ROC and quantiles with SciPy, which is imported only when needed: the import takes half a second."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -7,17 +7,17 @@ RESAMPLES = 9_999
 CONFIDENCE = 0.95
 _SEED = 20_240_601
 _BATCH_NUMBERS = 2_000_000
-"""Numbers that are in memory at once."""
+"""Maximum count of numbers in memory at once."""
 
 
 def paired_p(differences: Sequence[float]) -> float:
-    """Two-sided p of a paired randomisation test on the mean difference; 1 where nothing differs."""
+    """Two-sided p of a paired randomisation test on the mean difference; 1 if nothing differs."""
     import numpy as np
     from scipy import stats
 
-    # Questions that don't differ change nothing, whichever sign they get.
+    # Questions without a difference have no effect, whatever their sign.
     changed = np.asarray([difference for difference in differences if difference], dtype=float)
-    if len(changed) <= 1:  # one question's sign is as likely to be the other
+    if len(changed) <= 1:  # both signs are equally likely for one question
         return 1.0
     permutation_test = cast("Callable[..., Any]", stats.permutation_test)  # pyright: ignore[reportUnknownMemberType]  # SciPy gives no types
     result = permutation_test(
@@ -32,7 +32,7 @@ def paired_p(differences: Sequence[float]) -> float:
 
 
 def roc_auc(positive: Sequence[float], negative: Sequence[float]) -> float:
-    """Area under the ROC curve: the chance that a positive's score is higher, a tie counting half."""
+    """Area under the ROC curve: the probability that a positive's score is higher, ties counting half."""
     from scipy import stats
 
     mannwhitneyu = cast("Callable[..., Any]", stats.mannwhitneyu)  # pyright: ignore[reportUnknownMemberType]  # SciPy gives no types
@@ -40,16 +40,16 @@ def roc_auc(positive: Sequence[float], negative: Sequence[float]) -> float:
 
 
 def safe_quantile(values: Sequence[float], below: float) -> tuple[float, bool]:
-    """The highest threshold that at most `below` of a population lie under, with 95 % confidence from this sample.
+    """The highest threshold below which at most `below` of a population lie, with 95 % confidence from this sample.
 
-    An order statistic: it assumes nothing about the distribution's shape.
+    It is an order statistic, which assumes nothing about the shape of the distribution.
 
     Returns:
-        The threshold, and whether the sample is large enough to say so: else it is the least value seen.
+        The threshold, and whether the sample is large enough for it. If not, the threshold is the lowest value seen.
     """
     from scipy import stats
 
     ordered = sorted(values)
-    # With 95 % probability, so many values of a sample lie under the population's quantile, so the last of them does.
+    # With 95 % probability, so many values of a sample lie below the population's quantile, so the last of them does.
     least = int(cast("Any", stats.binom).ppf(1 - CONFIDENCE, len(ordered), below))
     return ordered[max(least - 1, 0)], least > 0

@@ -197,11 +197,11 @@ def test_documents_that_the_library_has_already(
 
 
 def test_a_collection_goes_with_sets_without_a_corpus(run: Run, gateway: FakeGateway, squad: Path, beir: Path) -> None:
-    assert "documents of its own" in run("eval", str(squad), "--collection", "x").stderr
+    assert "has its own documents" in run("eval", str(squad), "--collection", "x").stderr
     (beir / "corpus.jsonl").unlink()
     done = run("eval", str(beir))
     assert done.exit_code == 2
-    assert "--collection names where its documents are" in done.stderr
+    assert "use --collection to name where its documents are" in done.stderr
     assert not gateway.requests
 
 
@@ -212,7 +212,7 @@ def test_judged_by_chunk(run: Run, gateway: FakeGateway, library: EvalLibrary, s
     assert "group_by" not in bodies(gateway, "POST", "/v1/search")[0]
     refused = run("eval", str(beir), "--mode", "dense", "--by", "chunk")
     assert refused.exit_code == 1
-    assert "fruit judges whole documents only" in refused.stderr
+    assert "fruit judges only whole documents" in refused.stderr
     assert library.documents
 
 

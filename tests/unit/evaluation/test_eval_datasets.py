@@ -151,13 +151,13 @@ def test_long_answers_with_passages(tmp_path: Path) -> None:
     [
         ("corpus.jsonl", "{not json\n", r"corpus\.jsonl, line 1: not JSON"),
         ("corpus.jsonl", '\n["list"]\n', r"corpus\.jsonl, line 2: not a JSON object but a list"),
-        ("corpus.jsonl", '{"_id": "a", "text": "x"}\n{"text": "y"}\n', r"line 2: lacks the field '_id'"),
+        ("corpus.jsonl", '{"_id": "a", "text": "x"}\n{"text": "y"}\n', r"line 2: the field '_id' is missing"),
         ("corpus.jsonl", '{"_id": "a", "text": ["x"]}\n', r"line 1: the field 'text' must be a text, not a list"),
         ("corpus.jsonl", '{"_id": " ", "text": "x"}\n', r"line 1: the field '_id' is empty"),
         (
             "corpus.jsonl",
             '{"_id": "a", "text": "x"}\n{"_id": "b", "text": "y"}\n{"_id": "a", "text": "z"}\n',
-            r"corpus\.jsonl, line 3: there is a document 'a' already",
+            r"corpus\.jsonl, line 3: the document 'a' already exists",
         ),
         (
             "queries.jsonl",
@@ -168,21 +168,21 @@ def test_long_answers_with_passages(tmp_path: Path) -> None:
         (
             "queries.jsonl",
             '{"_id": "1", "text": "x"}\n',
-            r"test\.tsv, line 4: judges the query '2', which queries\.jsonl",
+            r"test\.tsv, line 4: judges the query '2', which isn't in queries\.jsonl",
         ),
         (
             "queries.jsonl",
             '{"_id": "1", "text": "x"}\n{"_id": "2", "text": "y"}\n{"_id": "1", "text": "z"}\n',
-            r"queries\.jsonl, line 3: there is a query '1' already",
+            r"queries\.jsonl, line 3: the query '1' already exists",
         ),
-        ("qrels/test.tsv", "a\tb\n1\t2\n", r"test\.tsv, line 1: needs columns query-id, corpus-id, score"),
-        ("qrels/test.tsv", "1\ta\tmuch\n", r"test\.tsv, line 1: needs columns .*, named in the first line"),
-        ("qrels/test.tsv", "1\t0\ta\t1\n", r"test\.tsv, line 1: needs columns .*, named in the first line"),
+        ("qrels/test.tsv", "a\tb\n1\t2\n", r"line 1: needs the tab-separated columns query-id, corpus-id, score"),
+        ("qrels/test.tsv", "1\ta\tmuch\n", r"line 1: needs the tab-separated columns .*, named in the first line"),
+        ("qrels/test.tsv", "1\t0\ta\t1\n", r"line 1: needs the tab-separated columns .*, named in the first line"),
         ("qrels/test.tsv", f"{QRELS}2\tb\t0.5\n", r"line 5: the column score must be a whole number, not '0.5'"),
-        ("qrels/test.tsv", f"{QRELS}2\tb\n", r"line 5: has 2 columns, the first line has 3"),
+        ("qrels/test.tsv", f"{QRELS}2\tb\n", r"line 5: has 2 columns, but the first line has 3"),
         ("qrels/test.tsv", f"{QRELS}2\tb\tmuch\n", r"line 5: the column score must be a whole number, not 'much'"),
-        ("qrels/test.tsv", f"{QRELS}2\tz\t1\n", r"line 5: judges the document 'z', which the corpus lacks"),
-        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\n", r"test\.tsv: holds no judgement"),
+        ("qrels/test.tsv", f"{QRELS}2\tz\t1\n", r"line 5: judges the document 'z', which isn't in the corpus"),
+        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\n", r"test\.tsv: contains no judgements"),
         (
             "qrels/test.tsv",
             "query-id\tcorpus-id\tscore\tstart\tend\n1\ta\t1\t9\t999\n",
@@ -201,16 +201,16 @@ def test_malformed_beir_is_named_with_file_and_line(tmp_path: Path, file: str, c
     ("body", "message"),
     [
         ([], r"set\.json: not a JSON object but a list"),
-        ({"rows": []}, r"set\.json: lacks the field 'data'"),
-        ({"data": [{"title": "x"}]}, r"set\.json: data\[0\]: lacks the field 'paragraphs'"),
-        (squad({"question": "?"}), r"data\[0\]\.paragraphs\[0\]\.qas\[0\]: lacks the field 'id'"),
+        ({"rows": []}, r"set\.json: the field 'data' is missing"),
+        ({"data": [{"title": "x"}]}, r"set\.json: data\[0\]: the field 'paragraphs' is missing"),
+        (squad({"question": "?"}), r"data\[0\]\.paragraphs\[0\]\.qas\[0\]: the field 'id' is missing"),
         (squad(qa(start="20")), r"qas\[0\]\.answers\[0\]: the field 'answer_start' must be a whole number, not a text"),
         (squad(qa(start=3)), r"answers\[0\]: the answer 'seven' isn't in the context at answer_start 3"),
-        (squad(qa(answers=[])), r"qas\[0\]: has no answers, and isn't marked is_impossible"),
+        (squad(qa(answers=[])), r"qas\[0\]: has no answers and isn't marked is_impossible"),
         (squad(qa(is_impossible="no")), r"the field 'is_impossible' must be true or false"),
         (squad(qa(), qa()), r"two questions with the id 'q1'"),
         (squad(), "no question has a judgement"),
-        ({"data": []}, "no document has any text"),
+        ({"data": []}, "all documents are empty"),
     ],
 )
 def test_malformed_squad_is_named_with_its_place(tmp_path: Path, body: object, message: str) -> None:
@@ -229,7 +229,7 @@ def test_json_that_is_cut_off_is_named_with_its_line(tmp_path: Path) -> None:
     [
         ({**LONG, "passages": []}, r"line 1: has no passages"),
         ({**LONG, "output": "text"}, r"line 1: the field 'output' must be a list, not a text"),
-        ({key: LONG[key] for key in ("id", "passages", "output")}, r"line 1: lacks the field 'input'"),
+        ({key: LONG[key] for key in ("id", "passages", "output")}, r"line 1: the field 'input' is missing"),
         ({**LONG, "passages": [{"text": ""}]}, r"line 1\.passages\[0\]: the field 'text' is empty"),
     ],
 )
@@ -241,7 +241,7 @@ def test_malformed_long_answers_are_named(tmp_path: Path, row: Json, message: st
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "broken.json.gz").write_bytes(gzip.compress(b"x" * 1000)[:20])
-    with pytest.raises(DatasetError, match=r"broken\.json\.gz: not a whole gzip file"):
+    with pytest.raises(DatasetError, match=r"broken\.json\.gz: not a complete gzip file"):
         read_dataset(tmp_path, "test")
     (tmp_path / "broken.json.gz").unlink()
     (tmp_path / "latin.json").write_bytes('{\n"data": "é"}'.encode("latin-1"))
@@ -252,11 +252,11 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 def test_what_has_no_known_form_is_said(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="no such folder or file"):
         read_dataset(tmp_path / "missing", "test")
-    with pytest.raises(DatasetError, match="holds no data set; expected is BEIR"):
+    with pytest.raises(DatasetError, match="contains no data set; expected BEIR"):
         read_dataset(tmp_path, "test")
     (tmp_path / "a.json").write_text("{}")
     (tmp_path / "b.jsonl").write_text("{}")
-    with pytest.raises(DatasetError, match="name the file that is meant"):
+    with pytest.raises(DatasetError, match="name one of the files"):
         read_dataset(tmp_path, "test")
 
 
@@ -268,7 +268,7 @@ def test_beir_without_a_corpus_is_about_documents_that_are_there(tmp_path: Path)
 
 
 def test_a_missing_split_names_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"dev\.tsv is missing; it has test; --split chooses"):
+    with pytest.raises(DatasetError, match=r"dev\.tsv is missing; choose one of test with --split"):
         read_dataset(write_beir(tmp_path), "dev")
 
 

@@ -172,8 +172,8 @@ def test_several_comparisons_are_corrected() -> None:
         ("lexical:nDCG@10=0.8", True, []),
         ("dense:nDCG@10=0.6", False, ["set dense: nDCG@10 0.7000 is over 0.6"]),
         ("p95=50", False, ["set dense: p95 90.0000 is over 50", "set lexical: p95 90.0000 is over 50"]),
-        ("R@5=0.1", True, ["nothing was measured that is called R@5"]),
-        ("hybrid:nDCG@10=0.1", True, ["nothing was measured that is called hybrid:nDCG@10"]),
+        ("R@5=0.1", True, ["no measure called R@5 was taken"]),
+        ("hybrid:nDCG@10=0.1", True, ["no measure called hybrid:nDCG@10 was taken"]),
     ],
 )
 def test_bounds(text: str, under: bool, broken: list[str]) -> None:
@@ -183,7 +183,7 @@ def test_bounds(text: str, under: bool, broken: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["nDCG@10", "nDCG@10=high", "nDCG=0.5", ":R@5=1", "R@5=nan"])
 def test_bounds_that_cannot_be_read(text: str) -> None:
-    with pytest.raises(ValueError, match=r"isn't MEASURE=VALUE|there is no measure"):
+    with pytest.raises(ValueError, match=r"isn't MEASURE=VALUE|unknown measure"):
         Gate.parse(text, under=True)
 
 

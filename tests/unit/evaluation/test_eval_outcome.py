@@ -60,7 +60,7 @@ def test_a_user_may_not_store_thresholds(
     gateway.on("PUT", "/v1/spaces/calibration", reply_problem(403, "Permission denied", detail="Ask an admin."))
     done = run("eval", str(squad), "--calibrate", "--save", str(tmp_path / "run.json"))
     assert done.exit_code == 4
-    assert "--dry-run only prints" in done.stderr
+    assert "use --dry-run to print them" in done.stderr
     # What was measured isn't lost.
     assert "relevance_threshold: 0.5000" in done.stdout
     assert "calibration" in json.loads((tmp_path / "run.json").read_text())

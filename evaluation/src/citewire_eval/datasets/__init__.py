@@ -1,1 +1,1 @@
-"""Data sets with questions, judgements and answers: BEIR, SQuAD and ClapNQ forms."""
+"""Data sets with questions, judgements and answers, in BEIR, SQuAD or ClapNQ form."""

@@ -1,9 +1,9 @@
 """BEIR form: `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`, each plain or gzipped.
 
-Without a corpus, judgements are of documents that the library has already.
+Without a corpus, the judgements refer to documents that are already in the library.
 
-Judgements are by document. A qrels file may have two further columns, `start` and `end`: then a judgement is of that
-part of the document's text (Unicode code points), and results can be judged by chunk.
+Each judgement refers to a document. A qrels file may have two more columns, `start` and `end`: then it refers to that
+part of the document's text (in Unicode code points), and results can be judged by chunk.
 """
 
 import math
@@ -16,17 +16,17 @@ _ID_COLUMNS = ("query-id", "corpus-id", "score")
 
 
 def is_beir(folder: Path) -> bool:
-    """Whether a folder looks like this form."""
+    """Whether a folder looks like BEIR form."""
     return find(folder, "corpus.jsonl") is not None or find(folder, "queries.jsonl") is not None
 
 
 def read_beir(folder: Path, split: str, name: str) -> Dataset:
-    """Reads a folder; only queries that the split judges are asked.
+    """Reads a folder, keeping only the queries that the split judges.
 
-    A query's row may carry `answers`, a list of texts, and `quotes`, those that an answer is expected to cite.
+    A query's row may have `answers`, a list of texts, and `quotes`, the texts that an answer is expected to quote.
 
     Raises:
-        DatasetError: A file is missing or isn't of the form.
+        DatasetError: A file is missing or malformed.
     """
     corpus = find(folder, "corpus.jsonl")
     rows = read_rows(corpus) if corpus is not None else ()
@@ -35,13 +35,13 @@ def read_beir(folder: Path, split: str, name: str) -> Dataset:
     for row in rows:
         documents.append(Document(row.filled("_id"), row.text("title", ""), row.text("text")))
         if documents[-1].doc_id in known:
-            raise DatasetError(f"{row.place}: there is a document {documents[-1].doc_id!r} already")
+            raise DatasetError(f"{row.place}: the document {documents[-1].doc_id!r} already exists")
         known.add(documents[-1].doc_id)
     texts = {document.doc_id: document.text for document in documents} if corpus is not None else None
     path = find(folder / "qrels", f"{split}.tsv")
     if path is None:
         splits = sorted({file.name.partition(".tsv")[0] for file in (folder / "qrels").glob("*.tsv*")})
-        others = f"it has {', '.join(splits)}; --split chooses" if splits else "there are no judgements at all"
+        others = f"choose one of {', '.join(splits)} with --split" if splits else "there are no judgements"
         raise DatasetError(f"{folder / 'qrels' / split}.tsv is missing; {others}")
     judged, spans, lines = _read_qrels(path, texts)
     questions: list[Question] = []
@@ -52,7 +52,7 @@ def read_beir(folder: Path, split: str, name: str) -> Dataset:
     for row in read_rows(queries):
         query = row.filled("_id")
         if query in seen:
-            raise DatasetError(f"{row.place}: there is a query {query!r} already")
+            raise DatasetError(f"{row.place}: the query {query!r} already exists")
         seen.add(query)
         if query not in judged:
             continue
@@ -64,14 +64,14 @@ def read_beir(folder: Path, split: str, name: str) -> Dataset:
         )
     if judged:
         first = min(judged, key=lines.__getitem__)
-        raise DatasetError(f"{path}, line {lines[first]}: judges the query {first!r}, which {queries.name} lacks")
+        raise DatasetError(f"{path}, line {lines[first]}: judges the query {first!r}, which isn't in {queries.name}")
     return build(name, "beir", documents if corpus is not None else None, questions)
 
 
 def _read_qrels(
     path: Path, texts: dict[str, str] | None
 ) -> tuple[dict[str, dict[str, int]], dict[str, list[Span]], dict[str, int]]:
-    """Grades and judged parts by query, and the line where each query stands first."""
+    """Grades and judged parts by query, and the line on which each query first appears."""
     judged: dict[str, dict[str, int]] = {}
     spans: dict[str, list[Span]] = {}
     lines: dict[str, int] = {}
@@ -86,30 +86,30 @@ def _read_qrels(
             if columns is cells:
                 continue
         if len(cells) != len(columns):
-            raise DatasetError(f"{place}: has {len(cells)} columns, the first line has {len(columns)}")
+            raise DatasetError(f"{place}: has {len(cells)} columns, but the first line has {len(columns)}")
         row = dict(zip(columns, cells, strict=True))
         query, document, grade = row["query-id"], row["corpus-id"], _whole(row, "score", place)
         if texts is not None and document not in texts:
-            raise DatasetError(f"{place}: judges the document {document!r}, which the corpus lacks")
+            raise DatasetError(f"{place}: judges the document {document!r}, which isn't in the corpus")
         lines.setdefault(query, number)
         known = judged.setdefault(query, {})
         known[document] = max(grade, known.get(document, grade))
         if texts is not None and "start" in row and "end" in row and grade > 0:
             spans.setdefault(query, []).append(_span(row, document, texts[document], grade, place))
     if not judged:
-        raise DatasetError(f"{path}: holds no judgement")
+        raise DatasetError(f"{path}: contains no judgements")
     return judged, spans, lines
 
 
 def _columns(cells: list[str], place: str) -> list[str]:
-    """The columns that a first line names; those of a file without such a line, if it holds a judgement."""
+    """The columns named in the first line, or the default ones if the first line is a judgement."""
     missing = [name for name in _ID_COLUMNS if name not in cells]
     if not missing:
         return cells
     if len(missing) == len(cells) == len(_ID_COLUMNS) and cells[-1].strip().lstrip("-").isdecimal():
         return list(_ID_COLUMNS)
     raise DatasetError(
-        f"{place}: needs columns {', '.join(_ID_COLUMNS)}, between tabs, named in the first line; "
+        f"{place}: needs the tab-separated columns {', '.join(_ID_COLUMNS)}, named in the first line; "
         f"{', '.join(missing)} is missing"
     )
 

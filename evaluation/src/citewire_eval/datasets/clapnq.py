@@ -1,7 +1,7 @@
-"""Long answers with their passages, one question per line: `id`, `input`, `passages` and `output` (ClapNQ's form).
+"""ClapNQ form: long answers with their passages, one question per line: `id`, `input`, `passages` and `output`.
 
 Each passage is a document; its title is its group. A question whose outputs are all empty is unanswerable: its
-passage is about the same thing, and doesn't answer.
+passage is on the same topic but doesn't answer it.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ def read_clapnq(paths: Sequence[Path], name: str) -> Dataset:
     """Reads one or more files as one library.
 
     Raises:
-        DatasetError: A file isn't of the form.
+        DatasetError: A file is malformed.
     """
     documents: dict[tuple[str, str], Document] = {}
     questions: list[Question] = []
@@ -41,7 +41,7 @@ def _document(passage: Row, documents: dict[tuple[str, str], Document]) -> Docum
 
 
 def _spans(outputs: list[Row], gold: list[Document]) -> tuple[Span, ...]:
-    """The sentences that annotators selected, where they stand in the passage as they are written there."""
+    """The sentences that annotators selected, if they appear verbatim in the passage, with their positions in it."""
     spans: dict[str, Span] = {}
     for output in outputs:
         for sentence in output.texts("selected_sentences") if "selected_sentences" in output else ():

@@ -1,4 +1,4 @@
-"""Reading lines and JSON, gzipped or not; errors name the file, the place in it and the field."""
+"""Reads lines and JSON, gzipped or not; errors name the file, the place in it and the field."""
 
 import gzip
 import json
@@ -13,25 +13,25 @@ from citewire_eval.datasets.model import DatasetError
 
 
 class Row:
-    """A JSON object and its place in the file, for error messages."""
+    """A JSON object, with its place in the file for error messages."""
 
     def __init__(self, value: object, place: str) -> None:
         """Raises DatasetError if `value` isn't a JSON object."""
         if not isinstance(value, dict):
             raise DatasetError(f"{place.rstrip(': ')}: not a JSON object but {_kind(value)}")
         self.place = place
-        """File and line, or file and path within it; ends in a blank at a file's root."""
+        """File and line, or file and path within it; ends in a space at the root of a file."""
         self._value = cast("JsonObject", value)
 
     def __contains__(self, key: str) -> bool:
-        """Whether the field is there."""
+        """Whether the field exists."""
         return key in self._value
 
     def text(self, key: str, default: str | None = None) -> str:
-        """A text; a number is written out, because ids often are numbers.
+        """A text field; a number is converted to text, because ids are often numbers.
 
         Raises:
-            DatasetError: It is absent (without a default) or of another kind.
+            DatasetError: It is absent (without a default) or has another type.
         """
         value = self._value.get(key)
         if value is None and default is not None:
@@ -43,28 +43,28 @@ class Row:
         raise self.wrong(key, "a text", value)
 
     def filled(self, key: str) -> str:
-        """A text that isn't empty."""
+        """A text field that isn't empty."""
         value = self.text(key)
         if not value.strip():
             raise DatasetError(f"{self.place.rstrip(': ')}: the field {key!r} is empty")
         return value
 
     def number(self, key: str) -> int:
-        """A whole number."""
+        """A field that is a whole number."""
         value = self._value.get(key)
         if not isinstance(value, int) or isinstance(value, bool):
             raise self.wrong(key, "a whole number", value)
         return value
 
     def flag(self, key: str, default: bool) -> bool:
-        """True or false."""
+        """A field that is true or false."""
         value = self._value.get(key, default)
         if not isinstance(value, bool):
             raise self.wrong(key, "true or false", value)
         return value
 
     def texts(self, key: str) -> list[str]:
-        """A list of texts."""
+        """A field that is a list of texts."""
         members = self._list(key)
         texts = [member for member in members if isinstance(member, str)]
         if len(texts) < len(members):
@@ -72,7 +72,7 @@ class Row:
         return texts
 
     def rows(self, key: str) -> list["Row"]:
-        """A list of objects."""
+        """A field that is a list of objects."""
         dot = "" if self.place.endswith(" ") else "."
         return [Row(member, f"{self.place}{dot}{key}[{index}]") for index, member in enumerate(self._list(key))]
 
@@ -83,30 +83,30 @@ class Row:
         return cast("list[object]", value)
 
     def wrong(self, key: str, expected: str, value: object) -> DatasetError:
-        """The error for a field that isn't as it should be."""
+        """The error for a field that is absent or has the wrong type."""
         place = self.place.rstrip(": ")
         if key not in self._value:
-            return DatasetError(f"{place}: lacks the field {key!r}")
+            return DatasetError(f"{place}: the field {key!r} is missing")
         return DatasetError(f"{place}: the field {key!r} must be {expected}, not {_kind(value)}")
 
 
 def find(folder: Path, name: str) -> Path | None:
-    """The file of this name in the folder, plain or gzipped."""
+    """The file with this name in the folder, plain or gzipped."""
     return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a text file with their numbers, from 1, without their line ends."""
+    """The lines of a text file with their numbers, from 1, without line endings."""
     with opened(path) as lines:
         try:
             for number, line in enumerate(lines, start=1):
                 yield number, _text(line, number, path)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise DatasetError(f"{path}: not a whole gzip file ({error})") from error
+            raise DatasetError(f"{path}: not a complete gzip file ({error})") from error
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """The objects of a file with one JSON object per line; empty lines are passed over."""
+    """The objects of a file with one JSON object per line; empty lines are skipped."""
     for number, line in read_lines(path):
         if not line.strip():
             continue
@@ -119,7 +119,7 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 
 def read_json(path: Path) -> Row:
-    """The JSON object that a file is."""
+    """The JSON object in a file."""
     text = "\n".join(line for _, line in read_lines(path))
     try:
         value: object = json.loads(text)
@@ -130,7 +130,7 @@ def read_json(path: Path) -> Row:
 
 
 def _text(line: bytes, number: int, path: Path) -> str:
-    """A line as text; a byte order mark is passed over."""
+    """A line as text, without a byte order mark."""
     try:
         return line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
@@ -139,7 +139,7 @@ def _text(line: bytes, number: int, path: Path) -> str:
 
 @contextmanager
 def opened(path: Path) -> Generator[IO[bytes]]:
-    """The file's bytes, unpacked if its name ends in `.gz`."""
+    """The file's bytes, decompressed if its name ends in `.gz`."""
     try:
         with path.open("rb") as raw:
             yield cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if path.suffix == ".gz" else raw

@@ -1,4 +1,4 @@
-"""A data set, whichever form it was read from."""
+"""A data set, independent of the form that it was read from."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 
 class DatasetError(Exception):
-    """The files don't hold a data set in a form that we know; the message names the file and the place in it."""
+    """The files don't contain a data set in a known form; the message names the file and the place in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,16 +17,16 @@ class Document:
     doc_id: str
     """Its id in the data set."""
     title: str
-    """Its title, maybe empty."""
+    """Its title; may be empty."""
     text: str
     """Its text."""
     group: str = ""
-    """What it belongs to (an article's title); "" where the data set knows no groups."""
+    """The group that it belongs to, such as an article's title; "" if the data set has no groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Part of a document that was judged: code points `start` to `end` (exclusive) of its text, which are `text`."""
+    """A judged part of a document: `text`, the code points from `start` to `end` (exclusive) of its text."""
 
     doc_id: str
     start: int
@@ -36,7 +36,7 @@ class Span:
 
     @property
     def key(self) -> str:
-        """Its id among the judged ones."""
+        """Its id among the judged parts and documents."""
         return f"{self.doc_id}[{self.start}:{self.end}]"
 
 
@@ -49,36 +49,36 @@ class Question:
     text: str
     """The question."""
     answers: tuple[str, ...] = ()
-    """Gold answers, any of which is right; empty where the data set has none."""
+    """Gold answers, any of which is right; empty if the data set has none."""
     answerable: bool = True
-    """Whether the corpus answers it; False only where the data set says so."""
+    """Whether the corpus answers it; False only if the data set marks it as unanswerable."""
     judged: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Grade by document id; empty for an unanswerable one."""
+    """Grade by document id; empty for an unanswerable question."""
     spans: tuple[Span, ...] = ()
-    """Judged parts of documents, where the data set has them."""
+    """Judged parts of documents, if the data set has them."""
     quotes: tuple[str, ...] = ()
-    """What an answer is expected to quote, where the data set says so."""
+    """The texts that an answer is expected to quote, if the data set gives them."""
 
     @property
     def gold(self) -> frozenset[str]:
-        """Ids of the documents that are relevant."""
+        """Ids of the relevant documents."""
         return frozenset(document for document, grade in self.judged.items() if grade > 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A data set, read whole."""
+    """A data set, read completely."""
 
     name: str
-    """The folder's or file's name."""
+    """The name of the folder or file."""
     form: str
     """`beir`, `squad`, `clapnq` or `feedback`."""
     documents: tuple[Document, ...]
-    """The corpus, in file order, without documents that are empty; none if the library has them already."""
+    """The corpus in file order, without empty documents; empty if the library already has the documents."""
     questions: tuple[Question, ...]
     """The questions, in file order."""
     fingerprint: str
-    """Short hash of the corpus, so that a collection is reused only for the very same documents."""
+    """Short hash of the corpus; ensures that a collection is reused only for exactly the same documents."""
 
     @property
     def answerable(self) -> tuple[Question, ...]:
@@ -87,24 +87,24 @@ class Dataset:
 
     @property
     def unanswerable(self) -> tuple[Question, ...]:
-        """The questions of which the data set says that the corpus doesn't answer them."""
+        """The questions that the data set marks as unanswerable from the corpus."""
         return tuple(question for question in self.questions if not question.answerable)
 
     def groups(self) -> dict[str, str]:
-        """The group of each document by its id, "" for none."""
+        """The group of each document by its id, "" if it has none."""
         return {document.doc_id: document.group for document in self.documents}
 
 
 def build(name: str, form: str, documents: Iterable[Document] | None, questions: Iterable[Question]) -> Dataset:
-    """A data set with its fingerprint; `documents` is None where the library has them already.
+    """Builds a data set with its fingerprint; `documents` is None if the library already has them.
 
     Raises:
-        DatasetError: There is no document or no question, or two of one id, or a judgement names an unknown document.
+        DatasetError: There are no documents or no questions, two share an id, or a judgement names an unknown document.
     """
     corpus = tuple(document for document in documents or () if (document.text or document.title).strip())
     questions = tuple(questions)
     if not corpus and documents is not None:
-        raise DatasetError(f"{name}: no document has any text")
+        raise DatasetError(f"{name}: all documents are empty")
     if not questions:
         raise DatasetError(f"{name}: no question has a judgement")
     _all_different(name, "document", (document.doc_id for document in corpus))
@@ -117,9 +117,9 @@ def build(name: str, form: str, documents: Iterable[Document] | None, questions:
 
 
 def sample(dataset: Dataset, count: int | None, seed: int) -> Dataset:
-    """The data set with `count` of its questions, answerable and unanswerable ones in proportion, always the same.
+    """A repeatable sample of `count` questions, with answerable and unanswerable ones in the same proportion.
 
-    Which ones depends only on their ids and the seed, so that two runs over different versions of a set ask the same.
+    The choice depends only on ids and seed, so that runs over different versions of a set ask the same questions.
     """
     if count is None or count >= len(dataset.questions):
         return dataset

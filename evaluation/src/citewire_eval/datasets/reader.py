@@ -9,16 +9,16 @@ from citewire_eval.datasets.model import Dataset, DatasetError
 from citewire_eval.datasets.squad import read_squad
 
 _FORMS = (
-    "expected is BEIR (corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv), SQuAD (*.json with data, paragraphs, qas) or "
+    "expected BEIR (corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv), SQuAD (*.json with data, paragraphs, qas) or "
     "questions with passages (*.jsonl with input, passages, output); each file may be gzipped"
 )
 
 
 def read_datasets(paths: Sequence[Path], split: str) -> list[Dataset]:
-    """Reads several sets; where two folders have one name, the folders above them tell them apart.
+    """Reads several sets. If two folders have the same name, their parent folders distinguish them.
 
     Raises:
-        DatasetError: See `read_dataset`; also where one set is given twice.
+        DatasetError: See `read_dataset`; also if a set is given twice.
     """
     resolved = [path.resolve() for path in paths]
     if len(set(resolved)) < len(resolved):
@@ -31,11 +31,11 @@ def read_dataset(path: Path, split: str, name: str | None = None) -> Dataset:
 
     Args:
         path: The folder or file.
-        split: Which judgements, for BEIR: `qrels/SPLIT.tsv`.
-        name: What to call it; its own name by default.
+        split: For BEIR, the judgements to use: `qrels/SPLIT.tsv`.
+        name: Name of the set; by default the name of the folder or file.
 
     Raises:
-        DatasetError: Its form is unknown, or one of its files is wrong.
+        DatasetError: The form is unknown, or a file is malformed.
     """
     name = name or _stem(path.resolve())
     if path.is_file():
@@ -45,16 +45,16 @@ def read_dataset(path: Path, split: str, name: str | None = None) -> Dataset:
             return read_beir(path, split, name)
         files = sorted(file for file in path.iterdir() if file.is_file())
     else:
-        raise DatasetError(f"{path}: there is no such folder or file")
+        raise DatasetError(f"{path}: no such folder or file")
     whole = [file for file in files if _kind(file) == "json"]
     lines = [file for file in files if _kind(file) == "jsonl"]
     if whole and lines:
-        raise DatasetError(f"{path}: holds both *.json and *.jsonl; name the file that is meant. {_FORMS}")
+        raise DatasetError(f"{path}: contains both *.json and *.jsonl; name one of the files. {_FORMS}")
     if whole:
         return read_squad(whole, name)
     if lines:
         return read_clapnq(lines, name)
-    raise DatasetError(f"{path}: holds no data set; {_FORMS}")
+    raise DatasetError(f"{path}: contains no data set; {_FORMS}")
 
 
 def _kind(path: Path) -> str:

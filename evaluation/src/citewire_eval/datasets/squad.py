@@ -1,6 +1,6 @@
 """SQuAD form, 1.1 and 2.0: articles with paragraphs, questions on each, and answers with their offsets.
 
-A paragraph is a document; its article is its group. A question that is marked `is_impossible` is unanswerable.
+Each paragraph is a document; its article is its group. A question marked `is_impossible` is unanswerable.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ def read_squad(paths: Sequence[Path], name: str) -> Dataset:
     """Reads one or more files as one library.
 
     Raises:
-        DatasetError: A file isn't of the form.
+        DatasetError: A file is malformed.
     """
     documents: list[Document] = []
     questions: list[Question] = []
@@ -38,7 +38,7 @@ def _questions(paragraph: Row, document: Document) -> Iterator[Question]:
             continue
         answers = row.rows("answers")
         if not answers:
-            raise DatasetError(f"{row.place}: has no answers, and isn't marked is_impossible")
+            raise DatasetError(f"{row.place}: has no answers and isn't marked is_impossible")
         spans = [_span(answer, document) for answer in answers]
         texts = tuple(dict.fromkeys(span.text for span in spans))
         yield Question(question_id, text, texts, True, {document.doc_id: 1}, (spans[0],))
