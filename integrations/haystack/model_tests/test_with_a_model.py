@@ -1,4 +1,4 @@
-"""Haystack's own agents and pipelines where a model answers: tools and JSON together with citations."""
+"""Haystack's own agents and pipelines with a model: tools and JSON together with citations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from haystack_integrations.components.writers.citewire import CitewireWriter
 WATER = "At sea level water boils at 100 degrees."
 ASKED = [ChatMessage.from_user("At how many degrees does water boil?")]
 CALLED = f"1013 hPa at {WATER}"
-"""What the tool gives back: the model takes what it knows for a place."""
+"""The tool's result: the model takes a text that it knows for a place."""
 
 
 class Boiling(BaseModel):
@@ -46,7 +46,7 @@ def length(text: Annotated[str, "Of what"]) -> int:
 
 @pytest.fixture(scope="session")
 def collection() -> Iterator[str]:
-    """A collection of its own; `CITEWIRE_URL` says where."""
+    """A collection for this test in the gateway at `CITEWIRE_URL`."""
     name = f"haystack-{uuid4().hex[:8]}"
     CitewireWriter(collection=name).run([Document(content=f"# Water\n\n{WATER}\n")])
     yield name

@@ -1,4 +1,4 @@
-"""Haystack's own pipelines over a running gateway. Its suite has tests of document stores alone, and there is none."""
+"""Haystack's own pipelines over a running gateway. Its suite tests only document stores, which this package lacks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def add(first: Annotated[int, "First"], second: Annotated[int, "Second"]) -> int
 
 @pytest.fixture(scope="session")
 def collection() -> Iterator[str]:
-    """A collection with one document, which a pipeline stored; `CITEWIRE_URL` says where."""
+    """A collection with one document that a pipeline stored in the gateway at `CITEWIRE_URL`."""
     name = f"haystack-{uuid4().hex[:8]}"
     pipeline = Pipeline()
     pipeline.add_component("writer", CitewireWriter(collection=name, tags=["example"]))
@@ -87,7 +87,7 @@ def test_a_reply_carries_its_verified_citations_and_tokens(collection: str) -> N
     assert (reply.text or "")[citation["start"] : citation["end"]].startswith(QUOTE[:-1])
     assert {"prompt_tokens", "completion_tokens", "total_tokens"} == reply.meta["usage"].keys()
     assert (reply.meta["model"], reply.meta["finish_reason"]) == ("grounded", "stop")
-    assert "conversation_id" not in reply.meta  # nothing is kept
+    assert "conversation_id" not in reply.meta  # nothing is stored
 
 
 async def test_streams_add_up_to_the_whole_reply(collection: str) -> None:

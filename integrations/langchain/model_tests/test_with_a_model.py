@@ -1,4 +1,4 @@
-"""LangChain's standard tests where a model answers, and tools and JSON together with citations."""
+"""LangChain's standard tests with a model, and tools and JSON together with citations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUESTION = "At how many degrees does water boil?"
 
 @pytest.fixture(scope="session")
 def collection() -> Iterator[str]:
-    """A collection of its own; `CITEWIRE_URL` says where."""
+    """A collection for this test in the gateway at `CITEWIRE_URL`."""
     name = f"langchain-{uuid4().hex[:8]}"
     CitewireRetriever(collection=name).add_documents([Document(page_content=f"# Water\n\n{WATER}\n")])
     yield name

@@ -1,4 +1,4 @@
-"""A running gateway with two documents, which LangChain's own classes stored."""
+"""A running gateway with two documents stored by LangChain's own classes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ METADATA = {
 
 @pytest.fixture(scope="session")
 def collection() -> Iterator[str]:
-    """A collection of its own; `CITEWIRE_URL` says where."""
+    """A collection for this test in the gateway at `CITEWIRE_URL`."""
     name = f"langchain-{uuid4().hex[:8]}"
     documents = [
         Document(page_content=WATER, metadata=METADATA),

@@ -1,4 +1,4 @@
-"""What the standard tests don't ask: citations, metadata, conversations, and what is refused."""
+"""Beyond the standard tests: citations, metadata, conversations, and rejected requests."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_answer_carries_its_verified_citations(collection: str) -> None:
     assert (block["type"], block.get("annotations")) == ("text", [citation])
     assert answer.response_metadata["finish_reason"] == "stop"
     assert answer.response_metadata["not_found"] is False
-    assert "conversation_id" not in answer.response_metadata  # nothing is kept
+    assert "conversation_id" not in answer.response_metadata  # nothing is stored
 
 
 @pytest.mark.parametrize("output_version", ["v0", "v1"])
@@ -79,7 +79,7 @@ async def test_a_streamed_answer_adds_up_to_the_whole_one(collection: str, outpu
     assert sum(bool(chunk.text) for chunk in chunks) > 3
     assert full.text == whole.text
     assert full.additional_kwargs["citations"] == whole.additional_kwargs["citations"]
-    # Their order is a second ranking's, as far as its time allows.
+    # A second ranking orders them, as far as its time allows.
     given = [{passage["chunk_id"] for passage in answer.additional_kwargs["passages"]} for answer in (full, whole)]
     assert given[0] == given[1]
     (block,) = full.content_blocks
@@ -121,7 +121,7 @@ def test_what_cannot_be_sent_is_refused_by_name(collection: str) -> None:
     with pytest.raises(ValueError, match="there is no tool 'g'"):
         model.bind_tools([{"name": "f", "description": "d", "parameters": {}}], tool_choice="g")
     with pytest.raises(ValueError, match="method: must be json_schema, function_calling or json_mode"):
-        model.with_structured_output({"title": "A", "type": "object"}, method="xml")  # type: ignore[arg-type] # what is refused
+        model.with_structured_output({"title": "A", "type": "object"}, method="xml")  # type: ignore[arg-type] # rejected on purpose
     with pytest.raises(ValueError, match="the last message must be the user's"):
         model.invoke([SystemMessage("Be brief.")])
     with pytest.raises(ValueError, match="temperature can't be set here"):

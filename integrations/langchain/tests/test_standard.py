@@ -20,7 +20,7 @@ from langchain_citewire import ChatCitewire, CitewireEmbeddings, CitewireRetriev
 ENVIRONMENT = {"CITEWIRE_URL": "https://citewire.example", "CITEWIRE_API_KEY": "cw_key"}
 ATTRIBUTES = {"base_url": "https://citewire.example", "api_key": "cw_key"}
 WITHOUT_TEMPERATURE: dict[str, Any] = {"max_tokens": 100, "timeout": 60, "stop": [], "max_retries": 2}
-"""The suite's parameters but one: a temperature is refused, as a profile has none."""
+"""The suite's parameters except the temperature, which is rejected because a profile has none."""
 
 
 class TestChatModelUnit(ChatModelUnitTests):
@@ -60,7 +60,7 @@ class TestChatModel(ChatModelIntegrationTests):
 
     @property
     def has_tool_calling(self) -> bool:
-        return False  # quotations have none: `model_tests` asks a model
+        return False  # the extractive provider gives none; `model_tests` uses a model
 
     @property
     def has_structured_output(self) -> bool:

@@ -1,4 +1,4 @@
-"""The vector store: LangChain's standard tests, its indexing, and what those don't ask."""
+"""The vector store: LangChain's standard tests, its indexing, and further tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUESTION = "At how many degrees does water boil?"
 
 @pytest.fixture
 def store() -> Iterator[CitewireVectorStore]:
-    """An empty store; `CITEWIRE_URL` says where."""
+    """An empty store in the gateway at `CITEWIRE_URL`."""
     name = f"langchain-store-{uuid4().hex[:8]}"
     with Citewire() as client:
         client.create_collection(name)
@@ -31,7 +31,7 @@ def store() -> Iterator[CitewireVectorStore]:
 
 class TestVectorStore(VectorStoreIntegrationTests):
     @pytest.fixture
-    def vectorstore(self, store: CitewireVectorStore) -> VectorStore:  # pyright: ignore[reportIncompatibleMethodOverride] # as fixtures are asked for
+    def vectorstore(self, store: CitewireVectorStore) -> VectorStore:  # pyright: ignore[reportIncompatibleMethodOverride] # pytest passes fixtures as arguments
         return store
 
 
@@ -103,9 +103,9 @@ def test_it_is_made_with_texts_and_says_what_it_cannot_do(store: CitewireVectorS
         CitewireVectorStore.from_documents(loaded, DeterministicFakeEmbedding(size=3), collection=name)
     with pytest.raises(ValueError, match="ids: must be given"):
         store.delete()
-    with pytest.raises(ValueError, match="ids: must be as many as the 1 texts, and not 2"):
+    with pytest.raises(ValueError, match="ids: must be as many as the 1 texts, not 2"):
         store.add_texts([WATER], ids=["a", "b"])
-    with pytest.raises(ValueError, match="namespace: can't be told"):
+    with pytest.raises(ValueError, match="namespace: not an argument"):
         store.add_texts([WATER], namespace="a")
     with pytest.raises(NotFoundError, match="there is no collection"):
         made.similarity_search(QUESTION)

@@ -1,5 +1,5 @@
-"""LlamaIndex's own agents, programs and wrappers where a model answers: tools and JSON together with citations."""
-# LlamaIndex's responses hold dictionaries without types:
+"""LlamaIndex's own agents, programs and wrappers with a model: tools and JSON together with citations."""
+# LlamaIndex's responses contain untyped dictionaries:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from llama_index.retrievers.citewire import CitewireRetriever
 WATER = "At sea level water boils at 100 degrees."
 QUESTION = "At how many degrees does water boil?"
 CALLED = f"1013 hPa at {WATER}"
-"""What the tool gives back: the model takes what it knows for a place."""
+"""The tool's result: the model takes a text that it knows for a place."""
 
 
 class Boiling(BaseModel):
@@ -46,7 +46,7 @@ def length(text: str) -> int:
 
 @pytest.fixture(scope="session")
 def collection() -> Iterator[str]:
-    """A collection of its own; `CITEWIRE_URL` says where."""
+    """A collection for this test in the gateway at `CITEWIRE_URL`."""
     name = f"llama-index-{uuid4().hex[:8]}"
     CitewireRetriever(collection=name).add([Document(text=f"# Water\n\n{WATER}\n")])
     yield name

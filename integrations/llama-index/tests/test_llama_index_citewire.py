@@ -1,5 +1,5 @@
-"""LlamaIndex's own classes over a running gateway; it has no suite of standard tests beyond that of base classes."""
-# LlamaIndex's responses hold dictionaries without types:
+"""LlamaIndex's own classes over a running gateway; its only standard tests are those of base classes."""
+# LlamaIndex's responses contain untyped dictionaries:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ METADATA = {"source": "https://example.org/water.md", "page": 3, "authors": ["Ki
 
 @pytest.fixture(scope="session")
 def collection() -> Iterator[str]:
-    """A collection with one document, which LlamaIndex's own class stored; `CITEWIRE_URL` says where."""
+    """A collection with one document that LlamaIndex's own class stored in the gateway at `CITEWIRE_URL`."""
     name = f"llama-index-{uuid4().hex[:8]}"
     text = f"# Water\n\n{QUOTE}\n\n# Ice\n\nIce melts at 0 degrees.\n"
     CitewireRetriever(collection=name).add([Document(text=text, metadata=METADATA)], tags=["example"])
@@ -82,7 +82,7 @@ def test_an_answer_carries_its_verified_citations_and_tokens(collection: str) ->
     assert answer.text[citation["start"] : citation["end"]].startswith(QUOTE[:-1])
     assert citation["url"] == METADATA["source"]
     assert {"prompt_tokens", "completion_tokens", "total_tokens"} <= answer.additional_kwargs.keys()
-    assert "conversation_id" not in answer.additional_kwargs  # nothing is kept
+    assert "conversation_id" not in answer.additional_kwargs  # nothing is stored
 
 
 async def test_streams_add_up_to_the_whole_answer(collection: str) -> None:
@@ -121,7 +121,7 @@ def test_engines_of_the_framework_run_on_it(collection: str) -> None:
     model = Citewire(collection=collection, callback_manager=CallbackManager([counter]))
     engine = RetrieverQueryEngine.from_args(CitewireRetriever(collection=collection), llm=MockLLM())
     response = engine.query(QUESTION)
-    assert QUOTE in str(response)  # that model repeats its prompt
+    assert QUOTE in str(response)  # this model repeats its prompt
     assert QUOTE in response.source_nodes[0].text
     chat = SimpleChatEngine.from_defaults(llm=model)
     assert "100 degrees" in str(chat.chat(QUESTION))
@@ -182,7 +182,7 @@ class Boiling(BaseModel):
 
 
 class Certainty(BaseModel):
-    """What no quotation says."""
+    """A schema for values that no quotation contains."""
 
     is_certain: bool
 

@@ -1,4 +1,4 @@
-"""Citewire for LangChain: a retriever, a chat model whose answers carry verified citations, embeddings, a store."""
+"""Citewire for LangChain: a retriever, a chat model with verified citations, embeddings, and a vector store."""
 
 from langchain_citewire.chat_models import ChatCitewire
 from langchain_citewire.embeddings import CitewireEmbeddings

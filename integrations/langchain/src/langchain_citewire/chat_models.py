@@ -1,4 +1,4 @@
-"""A chat model that answers from an organisation's documents, each sentence with its verified citation."""
+"""A chat model that answers from an organisation's documents and verifies the citation of each sentence."""
 
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing, closing
@@ -29,8 +29,8 @@ from langchain_citewire.messages import PROVIDER, answer_message, read_question
 class ChatCitewire(GatewayConnection, BaseChatModel):
     """Answers questions from the caller's documents.
 
-    `additional_kwargs` of an answer has `citations` (each verified sentence with its quote, in LangChain's own form,
-    which `content_blocks` shows as annotations), `passages` (what the model was given) and `uncited`;
+    `additional_kwargs` of an answer has `citations` (each verified sentence with its quote, in LangChain's own format,
+    which `content_blocks` shows as annotations), `passages` (the passages given to the model) and `uncited`;
     `response_metadata` has the rest.
 
     Example:
@@ -46,34 +46,34 @@ class ChatCitewire(GatewayConnection, BaseChatModel):
     model_config = ConfigDict(extra="forbid")
 
     model: str = Field(default="grounded", alias="model_name")
-    """A profile; a chat model may follow: `grounded/openai/gpt-4.1`."""
+    """A profile, optionally with a chat model: `grounded/openai/gpt-4.1`."""
     collection: str | None = None
-    """Answered from alone; none: all documents that the caller may read."""
+    """Answer only from this collection; none: from all documents that the caller may read."""
     document_ids: list[int] | None = None
-    """Answered from alone."""
+    """Answer only from these documents."""
     filter: Any = None
-    """On the documents' metadata, as `POST /v1/chat` takes it."""
+    """Conditions on the documents' metadata, in the format of `POST /v1/chat`."""
     top_k: int | None = None
-    """Passages that are searched for; none: the profile's."""
+    """Number of passages to retrieve; none: the profile's."""
     min_score: float | None = None
     """Lowest cosine similarity of a passage; none: the profile's."""
     max_tokens: int | None = None
-    """Most tokens of an answer; none: the profile's."""
+    """Maximum number of tokens in an answer; none: the profile's."""
     stop: list[str] | None = Field(default=None, alias="stop_sequences")
-    """An answer ends where one of these begins. What it cites until then stays."""
+    """An answer ends where one of these texts begins. It keeps the citations up to that point."""
     options: dict[str, Any] = Field(default_factory=dict[str, Any])
-    """Fields of the profile that are changed, such as `answer_language`."""
+    """Overrides for fields of the profile, such as `answer_language`."""
     include: list[str] = Field(default_factory=lambda: ["citation"])
-    """Events beyond those that the profile shows: `citation`, `uncited`, `assessment`, `step`, `cost`."""
+    """Events to receive besides those that the profile shows: `citation`, `uncited`, `assessment`, `step`, `cost`."""
     conversation_id: str | None = None
-    """Continues a conversation that the gateway keeps: then only the last message is sent. None: all messages are sent,
-    and nothing is kept unless `keep` says so."""
+    """Continues a conversation stored in the gateway: only the last message is sent. None: all messages are sent,
+    and nothing is stored unless `keep` is set."""
     keep: bool = False
-    """Whether question and answer are kept as the profile has it; false: not at all."""
+    """Whether to store question and answer if the profile does so; false: never."""
     streaming: bool = False
-    """Whether `invoke` reads a stream as well, so that callbacks are told each piece."""
+    """Whether `invoke` also reads a stream, so that callbacks receive each chunk."""
     grace_seconds: int | None = None
-    """How long an answer goes on without a reader: a connection that breaks is opened again."""
+    """How long generation continues after the reader has disconnected. A broken connection is reopened."""
 
     @property
     def _llm_type(self) -> str:
@@ -100,7 +100,7 @@ class ChatCitewire(GatewayConnection, BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        if stop or self.stop:  # so that the model is stopped, too
+        if stop or self.stop:  # also stops the model
             with closing(self._stream(messages, stop, run_manager, **kwargs)) as chunks:
                 return generate_from_stream(chunks)
         settings = self._settings(kwargs)
@@ -168,14 +168,14 @@ class ChatCitewire(GatewayConnection, BaseChatModel):
         strict: bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Gives the model tools that the caller runs; it answers from the documents all the same.
+        """Gives the model tools that the caller runs; answers still come from the documents.
 
         Args:
-            tools: As LangChain has them.
+            tools: In any form that LangChain accepts.
             tool_choice: `auto`, `none`, `any` (one must be called), or a tool's name.
-            parallel_tool_calls: False lets it call one at a time, where the provider has that.
-            strict: Whether arguments follow the tool's schema, where the provider has that.
-            **kwargs: Further fields of this model for these questions.
+            parallel_tool_calls: False allows only one call at a time, if the provider supports that.
+            strict: Whether arguments must follow the tool's schema, if the provider supports that.
+            **kwargs: Other fields of this model to set for these questions.
         """
         forms = [convert_to_openai_tool(tool, strict=strict) for tool in tools]
         names = [form["function"]["name"] for form in forms]
@@ -195,21 +195,21 @@ class ChatCitewire(GatewayConnection, BaseChatModel):
         strict: bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, dict[str, Any] | BaseModel]:
-        """Answers with what follows a schema.
+        """Answers with data that follows a schema.
 
-        Each value is verified as a sentence is: with `include_raw`, `raw.additional_kwargs["citations"]` has the
+        Each value is verified like a sentence: with `include_raw`, `raw.additional_kwargs["citations"]` has the
         citations, each with the value's `pointer` in its `extras`.
 
         Args:
             schema: A Pydantic class, a TypedDict, or a JSON schema.
-            method: `json_schema` and `json_mode` ask for JSON, of which only the first follows the schema for sure;
-                `function_calling` makes it the arguments of a tool, without citations.
+            method: `json_schema` and `json_mode` ask for JSON, which only the first guarantees to follow the schema;
+                `function_calling` passes the data as the arguments of a tool, without citations.
             include_raw: Returns `raw`, `parsed` and `parsing_error`.
-            strict: Whether the schema is of OpenAI's strict subset.
-            **kwargs: Further fields of this model for these questions.
+            strict: Whether the schema is in OpenAI's strict subset.
+            **kwargs: Other fields of this model to set for these questions.
 
         Raises:
-            ValueError: There is no such method.
+            ValueError: The method doesn't exist.
         """
         told: dict[str, Any] = {
             "kwargs": {"method": method, "strict": strict},
@@ -235,7 +235,7 @@ class ChatCitewire(GatewayConnection, BaseChatModel):
                 else JsonOutputParser()
             )
         else:
-            raise ValueError(f"method: must be json_schema, function_calling or json_mode, and not {method!r}")
+            raise ValueError(f"method: must be json_schema, function_calling or json_mode, not {method!r}")
         if not include_raw:
             return bound | parser
         parsed = RunnablePassthrough.assign(parsed=itemgetter("raw") | parser, parsing_error=lambda _: None)
@@ -243,15 +243,15 @@ class ChatCitewire(GatewayConnection, BaseChatModel):
         return RunnableMap(raw=bound) | parsed.with_fallbacks([unparsed], exception_key="parsing_error")
 
     def _settings(self, told: dict[str, Any]) -> ChatSettings:
-        """What holds for one question: this model's fields, unless `told` says otherwise.
+        """The settings for one question: this model's fields with the overrides in `told`.
 
         Raises:
-            ValueError: Something is told that there is no field for.
+            ValueError: An argument isn't a field of this model.
         """
         names = ChatSettings.__dataclass_fields__
         unknown = sorted(told.keys() - names.keys())
         if unknown:
-            raise ValueError(f"{', '.join(unknown)} can't be set here; these can: {', '.join(names)}")
+            raise ValueError(f"{', '.join(unknown)} can't be set here; the available fields are {', '.join(names)}")
         fields: dict[str, Any] = {name: getattr(self, name) for name in names.keys() & type(self).model_fields} | told
         fields["keep"] = None if fields["keep"] else False
         return ChatSettings(**fields)
@@ -264,7 +264,7 @@ def _result(answer: models.ChatAnswer, model: str) -> ChatResult:
 
 
 def _format(schema: dict[str, Any] | type, *, strict: bool | None) -> dict[str, Any]:
-    """The form of an answer that follows a schema."""
+    """The response format for an answer that follows a schema."""
     function = convert_to_openai_tool(schema, strict=strict)["function"]
     form: dict[str, Any] = {"name": function["name"], "schema": function["parameters"]}
     if function.get("description"):

@@ -1,4 +1,4 @@
-"""A streamed answer as LangChain's chunks."""
+"""Converts a streamed answer to LangChain's chunks."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,19 +14,19 @@ from langchain_citewire.messages import PROVIDER, answer_metadata, citation_of, 
 
 
 class AnswerChunks:
-    """Makes chunks of events. Added up they say what the whole answer says: each thing is in one chunk alone."""
+    """Converts events to chunks. Their sum equals the complete answer, as each item appears in only one chunk."""
 
     def __init__(self, model: str, stop: StopSequences) -> None:
-        """`model` is named as it was asked for."""
+        """`model` is the name in the request."""
         self._model = model
         self._stop = stop
         self._passages: list[models.Citation] = []
         self._conversation: str | None = None
         self.is_over = False
-        """Whether nothing follows: the answer is whole, or a stop sequence was reached."""
+        """Whether the answer is complete or a stop sequence was reached."""
 
     def read(self, event: ChatEvent) -> Iterator[ChatGenerationChunk]:
-        """Yields what an event adds to the answer."""
+        """Yields the chunks that an event adds to the answer."""
         match event:
             case models.ConversationEvent(data=data):
                 self._conversation = str(data.conversation_id)

@@ -1,4 +1,4 @@
-"""Embeddings by the models that a gateway has."""
+"""Embeddings with the models of a gateway."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from langchain_citewire.connection import GatewayConnection
 
 
 class CitewireEmbeddings(GatewayConnection, Embeddings):
-    """Embeds by the gateway's model, or by one that the caller's organisation has brought.
+    """Embeds with the gateway's model or with one that the caller's organisation has configured.
 
     Example:
         ```python
@@ -25,27 +25,27 @@ class CitewireEmbeddings(GatewayConnection, Embeddings):
     model: str | None = None
     """The embedding model; none: the caller's default."""
     dimensions: int | None = None
-    """Numbers of a vector, where the model can be shortened; none: all of them."""
+    """Length of the vectors, if the model supports shorter ones; none: full length."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Returns a vector for each text."""
+        """Embeds the texts and returns a vector for each."""
         answers = [
             self.gateway.blocking.embed(batch, input_type="document", **self._choice()) for batch in batches(texts)
         ]
         return [vector for answer in answers for vector in vectors(answer)]
 
     def embed_query(self, text: str) -> list[float]:
-        """Returns the vector of a question."""
+        """Embeds a question and returns its vector."""
         return vectors(self.gateway.blocking.embed([text], input_type="query", **self._choice()))[0]
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Returns a vector for each text."""
+        """Embeds the texts and returns a vector for each."""
         async with self.gateway.awaiting() as client:
             answers = [await client.embed(batch, input_type="document", **self._choice()) for batch in batches(texts)]
         return [vector for answer in answers for vector in vectors(answer)]
 
     async def aembed_query(self, text: str) -> list[float]:
-        """Returns the vector of a question."""
+        """Embeds a question and returns its vector."""
         async with self.gateway.awaiting() as client:
             return vectors(await client.embed([text], input_type="query", **self._choice()))[0]
 

@@ -1,4 +1,4 @@
-"""LangChain's messages as the gateway takes them, and its answers as LangChain's messages."""
+"""Converts LangChain's messages for the gateway, and its answers to LangChain's messages."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
@@ -24,27 +24,27 @@ from citewire_client import models
 from citewire_client.adapters import Question, called_tool, members
 
 PROVIDER: Final = "citewire"
-"""What `response_metadata` names as `model_provider`."""
+"""The `model_provider` in `response_metadata`."""
 _ROLES: Final[Mapping[type[BaseMessage], str]] = {
     SystemMessage: "system",
     HumanMessage: "user",
     AIMessage: "assistant",
 }
 _SPAN: Final = frozenset({"sentence", "quote", "index", "verdict"})
-"""Of a verified citation, what LangChain's own members say."""
+"""The fields of a verified citation that LangChain's citation has itself."""
 
 
 def read_question(messages: Iterable[BaseMessage]) -> Question:
-    """Reads LangChain's messages.
+    """Converts LangChain's messages to the gateway's format.
 
     Raises:
-        ValueError: One of them can't be sent; the message says which, and why.
+        ValueError: A message can't be sent; the error says which one and why.
     """
     return Question.read(_read(message, at) for at, message in enumerate(messages))
 
 
 def usage_of(usage: models.TokenUsage) -> UsageMetadata:
-    """Tokens of the chat model, as LangChain counts them."""
+    """The chat model's token usage in LangChain's format."""
     return UsageMetadata(
         input_tokens=usage.prompt_tokens,
         output_tokens=usage.completion_tokens,
@@ -53,7 +53,7 @@ def usage_of(usage: models.TokenUsage) -> UsageMetadata:
 
 
 def citation_of(verified: models.VerifiedCitation, passages: Sequence[models.Citation]) -> Citation:
-    """What was verified of a sentence, as LangChain has citations; `extras` has the verdict and the place."""
+    """Converts a verified citation to LangChain's format; `extras` has the verdict and the place."""
     passage = next((passage for passage in passages if passage.index == verified.index), None)
     more = {name: value for name, value in members(verified).items() if name not in _SPAN}
     citation = Citation(
@@ -72,13 +72,13 @@ def citation_of(verified: models.VerifiedCitation, passages: Sequence[models.Cit
 
 
 def answer_metadata(model: str, profile: str, **more: object) -> dict[str, Any]:
-    """`response_metadata` of an answer."""
+    """The `response_metadata` of an answer."""
     known = {name: value for name, value in more.items() if value is not None}
     return {"model_name": model, "model_provider": PROVIDER, "profile": profile} | known
 
 
 def answer_message(answer: models.ChatAnswer, model: str) -> AIMessage:
-    """A whole answer with its citations."""
+    """A complete answer with its citations."""
     kwargs: dict[str, Any] = {
         "citations": [citation_of(verified, answer.citations) for verified in answer.verified or ()],
         "passages": [members(passage) for passage in answer.citations],
@@ -117,13 +117,13 @@ def answer_message(answer: models.ChatAnswer, model: str) -> AIMessage:
 
 
 def _read(message: BaseMessage, at: int) -> dict[str, Any]:
-    """A message as the gateway takes it."""
+    """Converts a message to the gateway's format."""
     if isinstance(message, ToolMessage):
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": _text(message, at)}
     role = next((role for kind, role in _ROLES.items() if isinstance(message, kind)), None)
     if role is None:
         kinds = "SystemMessage, HumanMessage, AIMessage and ToolMessage"
-        raise ValueError(f"messages.{at}: a {type(message).__name__} can't be sent; {kinds} can")
+        raise ValueError(f"messages.{at}: a {type(message).__name__} can't be sent; only {kinds} can")
     pictures = _pictures(message, at) if isinstance(message, HumanMessage) else []
     if pictures:
         return {"role": role, "parts": [{"type": "text", "text": _text(message, at)}, *pictures]}
@@ -137,7 +137,7 @@ def _read(message: BaseMessage, at: int) -> dict[str, Any]:
 
 
 def _pictures(message: HumanMessage, at: int) -> list[dict[str, str]]:
-    """The pictures that a question comes with, whichever form they have."""
+    """The images of a question, in any of LangChain's forms."""
     parts: list[dict[str, str]] = []
     for block in message.content_blocks:
         if block["type"] == "text":
@@ -145,8 +145,8 @@ def _pictures(message: HumanMessage, at: int) -> list[dict[str, str]]:
         if block["type"] != "image":
             kind = block["type"] if block["type"] != "non_standard" else block["value"].get("type")
             raise ValueError(
-                f"messages.{at}.content: a block of type {kind!r} can't be sent; text and images can, and files are "
-                "uploaded: see CitewireRetriever.add_documents"
+                f"messages.{at}.content: a block of type {kind!r} can't be sent; only text and images can. Upload "
+                "files instead: see CitewireRetriever.add_documents"
             )
         media = block.get("mime_type") or "image/png"
         url = block.get("url") or f"data:{media};base64,{block.get('base64', '')}"
@@ -158,14 +158,14 @@ def _text(message: BaseMessage, at: int) -> str:
     blocks = [message.content] if isinstance(message.content, str) else message.content
     unread = [block.get("type") for block in blocks if not isinstance(block, str) and block.get("type") != "text"]
     if unread and not isinstance(message, AIMessage | HumanMessage):
-        raise ValueError(f"messages.{at}.content: a block of type {unread[0]!r} can't be sent; text can")
+        raise ValueError(f"messages.{at}.content: a block of type {unread[0]!r} can't be sent; only text can")
     return str(message.text)
 
 
 def _content_blocks(message: AIMessage | AIMessageChunk) -> list[ContentBlock]:
-    """Standard blocks: the text, with the citations as its annotations."""
+    """Standard blocks: the text with the citations as annotations."""
     if not isinstance(message.content, str):
-        raise NotImplementedError  # they are blocks already: LangChain's own reading is right
+        raise NotImplementedError  # these are blocks already, which LangChain reads correctly itself
     citations: list[Citation] = message.additional_kwargs.get("citations") or []
     blocks: list[ContentBlock] = []
     if message.content or citations:

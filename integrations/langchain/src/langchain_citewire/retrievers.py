@@ -14,7 +14,7 @@ from langchain_citewire.connection import GatewayConnection
 
 
 class CitewireRetriever(GatewayConnection, BaseRetriever):
-    """Searches the caller's documents. A result is a passage with its place, scores and its document's metadata.
+    """Searches the caller's documents. Each result is a passage with its place, its scores and its document's metadata.
 
     Example:
         ```python
@@ -29,21 +29,21 @@ class CitewireRetriever(GatewayConnection, BaseRetriever):
     model_config = ConfigDict(extra="forbid")
 
     k: int = Field(default=4, ge=1, le=200)
-    """Passages of a result, at most."""
+    """Maximum number of passages in a result."""
     collection: str | None = None
-    """Searched alone; none: all documents that the caller may read."""
+    """Search only this collection; none: all documents that the caller may read."""
     document_ids: list[int] | None = None
-    """Searched alone."""
+    """Search only these documents."""
     filter: Any = None
-    """On the documents' metadata, as `POST /v1/search` takes it."""
+    """Conditions on the documents' metadata, in the format of `POST /v1/search`."""
     mode: Literal["dense", "lexical", "hybrid"] = "hybrid"
-    """By meaning, by words, or by both."""
+    """Search by meaning, by words, or by both."""
     rerank: bool = False
-    """Puts the results into the order of a rerank model."""
+    """Whether a rerank model orders the results."""
     min_score: float | None = None
     """Lowest cosine similarity of a passage."""
     search_options: dict[str, Any] = Field(default_factory=dict[str, Any])
-    """Further fields of `POST /v1/search`, such as `max_per_document` or `as_of`."""
+    """Other fields of `POST /v1/search`, such as `max_per_document` or `as_of`."""
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
@@ -59,16 +59,16 @@ class CitewireRetriever(GatewayConnection, BaseRetriever):
     def add_documents(
         self, documents: Sequence[Document], *, tags: Sequence[str] = (), wait: bool = True, timeout: float = 300.0
     ) -> list[str]:
-        """Stores what a loader has read, with its metadata, in this retriever's collection; returns the documents' ids.
+        """Stores the documents of a loader, with their metadata, in this retriever's collection; returns their ids.
 
         Args:
-            documents: Each becomes a document of its own, which is cut into passages by Citewire.
-            tags: Of all of them.
-            wait: Whether to return once they can be found.
-            timeout: Longest wait for each, in seconds.
+            documents: Each is stored as a separate document, which Citewire splits into passages.
+            tags: Tags for all of them.
+            wait: Whether to wait until they can be found.
+            timeout: Maximum wait for each document, in seconds.
 
         Raises:
-            CitewireError: One was refused, isn't ready in time, or couldn't be read; those before it are stored.
+            CitewireError: A document was rejected, wasn't ready in time, or couldn't be read; earlier ones are stored.
         """
         client = self.gateway.blocking
         stored = [client.add_document(**fields) for fields in self._uploads(documents, tags)]
@@ -79,7 +79,7 @@ class CitewireRetriever(GatewayConnection, BaseRetriever):
     async def aadd_documents(
         self, documents: Sequence[Document], *, tags: Sequence[str] = (), wait: bool = True, timeout: float = 300.0
     ) -> list[str]:
-        """Like `add_documents`."""
+        """The asynchronous form of `add_documents`."""
         async with self.gateway.awaiting() as client:
             stored = [await client.add_document(**fields) for fields in self._uploads(documents, tags)]
             if wait:

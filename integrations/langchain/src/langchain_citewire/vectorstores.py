@@ -1,4 +1,4 @@
-"""A collection of documents as a vector store, for code that was written for another one."""
+"""A collection of documents as a vector store, for code written for other vector stores."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,18 +16,18 @@ from langchain_citewire.connection import GatewayConnection
 from langchain_citewire.embeddings import CitewireEmbeddings
 
 _AT_ONCE = 50
-"""Ids that one request looks for: they stand in its address."""
+"""Maximum number of ids per request, as they are part of its URL."""
 _OF_FILTERS = frozenset({"field", "op", "all", "any", "not"})
 _WITHOUT_MEANING = frozenset({"batch_size"})
-"""Arguments that LangChain hands to each store."""
+"""Arguments that LangChain passes to every store."""
 
 
 class CitewireVectorStore(GatewayConnection, VectorStore):
-    """Stores texts in a collection, and searches all that the collection has.
+    """Stores texts in a collection, and searches the whole collection.
 
-    Each text becomes a document of its own, which Citewire cuts into passages and embeds by the gateway's model. What a
-    search finds is a passage: of a text longer than that it is a part, under the text's id. `CitewireRetriever` is the
-    simpler way where nothing is stored by this program.
+    Each text is stored as a separate document, which Citewire splits into passages and embeds with the gateway's model.
+    A search returns passages: parts of a longer text, each with the text's id. `CitewireRetriever` is simpler if this
+    program stores nothing.
 
     Example:
         ```python
@@ -42,18 +42,18 @@ class CitewireVectorStore(GatewayConnection, VectorStore):
     model_config = ConfigDict(extra="forbid")
 
     ID: ClassVar[str] = "langchain_id"
-    """Where a document's metadata has the id that a text was stored under."""
+    """The key in a document's metadata for the id that a text was stored under."""
 
     collection: str
-    """Of which only what was stored with an id can be read and deleted by it; all of it is searched."""
+    """The collection. All of it is searched; only texts stored with an id can be read and deleted by it."""
     mode: Literal["dense", "lexical", "hybrid"] = "hybrid"
-    """By meaning, by words, or by both."""
+    """Search by meaning, by words, or by both."""
     rerank: bool = False
-    """Puts the results into the order of a rerank model."""
+    """Whether a rerank model orders the results."""
     search_options: dict[str, Any] = Field(default_factory=dict[str, Any])
-    """Further fields of `POST /v1/search`, such as `max_per_document` or `as_of`."""
+    """Other fields of `POST /v1/search`, such as `max_per_document` or `as_of`."""
     wait_seconds: float = 300.0
-    """Longest wait for each text until it can be found."""
+    """Maximum wait until a text can be found."""
 
     def add_texts(
         self,
@@ -66,21 +66,21 @@ class CitewireVectorStore(GatewayConnection, VectorStore):
         """Stores texts, and returns their ids once they can be found.
 
         Args:
-            texts: None of them empty.
+            texts: The texts; none may be empty.
             metadatas: One for each text.
-            ids: One for each text. A text replaces the one that its id has; an absent one is made.
-            **kwargs: None has a meaning here.
+            ids: One for each text. A text replaces an earlier one with the same id; missing ids are generated.
+            **kwargs: Only LangChain's own arguments, which are ignored.
 
         Raises:
             ValueError: There are fewer or more metadatas or ids than texts, or an unknown argument.
-            CitewireError: One was refused, isn't ready in time, or couldn't be read; those before it are stored.
+            CitewireError: A document was rejected, wasn't ready in time, or couldn't be read; earlier ones are stored.
         """
         if unknown := sorted(kwargs.keys() - _WITHOUT_MEANING):
-            raise ValueError(f"{', '.join(unknown)}: can't be told when texts are stored; ids and metadatas can")
+            raise ValueError(f"{', '.join(unknown)}: not an argument for storing texts; use ids and metadatas")
         stored = list(texts)
         for name, values in (("metadatas", metadatas), ("ids", ids)):
             if values and len(values) != len(stored):
-                raise ValueError(f"{name}: must be as many as the {len(stored)} texts, and not {len(values)}")
+                raise ValueError(f"{name}: must be as many as the {len(stored)} texts, not {len(values)}")
         names = [given or uuid4().hex for given in ids or [None] * len(stored)]
         present = {name: document.id for name, document in self._find(ids or ())}
         client = self.gateway.blocking
@@ -99,42 +99,42 @@ class CitewireVectorStore(GatewayConnection, VectorStore):
         return names
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool | None:
-        """Deletes the texts that were stored under ids; ids that have none are no fault.
+        """Deletes the texts stored under these ids; unknown ids are ignored.
 
         Raises:
-            ValueError: No ids are given: a whole collection is deleted by `Citewire.delete_collection`.
+            ValueError: No ids are given. `Citewire.delete_collection` deletes a whole collection.
         """
         if ids is None:
             raise ValueError("ids: must be given; Citewire.delete_collection deletes a whole collection")
         for _, document in self._find(ids):
             try:
                 self.gateway.blocking.delete_document(document.id)
-            except NotFoundError:  # somebody else was faster
+            except NotFoundError:  # already deleted by someone else
                 continue
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Returns the whole texts that were stored under ids, without those that have none."""
+        """Returns the complete texts stored under these ids, without unknown ids."""
         return [
             Document(page_content=self._content(document), metadata=self._own(document.metadata), id=name)
             for name, document in self._find(ids)
         ]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
-        """Searches.
+        """Searches the collection.
 
         Args:
-            query: What for.
-            k: Passages of a result, at most: 1–200.
-            **kwargs: `filter` on the metadata, as names with values or as `POST /v1/search` takes it, and further
-                fields of that.
+            query: The text to search for.
+            k: Maximum number of passages in a result: 1–200.
+            **kwargs: `filter`, a dictionary of metadata or a filter in the format of `POST /v1/search`, and other
+                fields of that request.
         """
         return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
 
-    def similarity_search_with_score(  # pyright: ignore[reportIncompatibleMethodOverride] # LangChain's takes anything
+    def similarity_search_with_score(  # pyright: ignore[reportIncompatibleMethodOverride] # LangChain's method takes anything
         self, query: str, k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """Like `similarity_search`, with each passage's cosine similarity; their order may have other reasons, too."""
+        """Like `similarity_search`, with each passage's cosine similarity, which need not determine the order."""
         told = dict(kwargs)
         if told.get("filter") is not None:
             told["filter"] = _condition(told["filter"])
@@ -152,19 +152,19 @@ class CitewireVectorStore(GatewayConnection, VectorStore):
         return [(self._document(result), result.score or 0.0) for result in results]
 
     def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
-        """Not possible: passages have the vectors of the gateway's model."""
-        raise NotImplementedError("Citewire searches by text, and not by vector: use similarity_search")
+        """Not supported: passages have the vectors of the gateway's model."""
+        raise NotImplementedError("Citewire searches by text, not by vector: use similarity_search")
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
-        """Searches for passages that are unlike each other, too.
+        """Searches for passages that are relevant and differ from each other.
 
         Args:
-            query: What for.
-            k: Passages of a result, at most: 1–200.
-            fetch_k: Without meaning: among how many it is chosen is Citewire's to say.
-            lambda_mult: 1: for relevance alone; 0: for difference alone.
+            query: The text to search for.
+            k: Maximum number of passages in a result: 1–200.
+            fetch_k: Ignored: Citewire determines the number of candidates.
+            lambda_mult: 1: only relevance counts; 0: only diversity counts.
             **kwargs: As for `similarity_search`.
         """
         return self.similarity_search(query, k, diversity=1 - lambda_mult, **kwargs)
@@ -179,14 +179,14 @@ class CitewireVectorStore(GatewayConnection, VectorStore):
         ids: list[str] | None = None,
         **kwargs: Any,
     ) -> "CitewireVectorStore":
-        """Makes a store with texts; the further arguments are its fields.
+        """Creates a store with texts; the other arguments are its fields.
 
         Raises:
-            ValueError: `embedding` is another one than Citewire's, which isn't asked.
+            ValueError: `embedding` isn't Citewire's. Citewire embeds texts itself and never calls it.
         """
         if embedding is not None and not isinstance(embedding, CitewireEmbeddings):
             raise ValueError(
-                f"embedding: {type(embedding).__name__} can't be used, as Citewire embeds by the gateway's model; "
+                f"embedding: {type(embedding).__name__} can't be used, as Citewire embeds with the gateway's model; "
                 "give None"
             )
         store = cls(**kwargs)
@@ -197,7 +197,7 @@ class CitewireVectorStore(GatewayConnection, VectorStore):
         return lambda similarity: min(max(similarity, 0.0), 1.0)
 
     def _find(self, ids: Iterable[str | None]) -> Iterator[tuple[str, models.Document]]:
-        """Yields the documents that were stored under ids, each with its id."""
+        """Yields the documents stored under these ids, each with its id."""
         named = list(dict.fromkeys(name for name in ids if name))
         for start in range(0, len(named), _AT_ONCE):
             condition = {"field": f"metadata.{self.ID}", "op": "in", "value": named[start : start + _AT_ONCE]}
@@ -205,7 +205,7 @@ class CitewireVectorStore(GatewayConnection, VectorStore):
                 yield str(document.metadata[self.ID]), document
 
     def _list(self, condition: dict[str, Any]) -> list[models.Document]:
-        """The collection's documents that fulfil a condition; none if nothing was stored in it yet."""
+        """The collection's documents that match a condition; none if nothing has been stored in it yet."""
         listed = self.gateway.blocking.iter_documents(
             collection=self.collection, filter=json.dumps(condition), any_validity=True
         )
@@ -221,7 +221,7 @@ class CitewireVectorStore(GatewayConnection, VectorStore):
             return b"".join(pieces).decode()
 
     def _document(self, result: models.SearchResult) -> Document:
-        """A passage; of what was stored otherwise with all that is known of its place."""
+        """Converts a passage; if it wasn't stored by this class, its metadata has everything known about its place."""
         own = result.metadata or {}
         if self.ID not in own:
             return Document(page_content=result.content, metadata=passage_metadata(result))
@@ -232,7 +232,7 @@ class CitewireVectorStore(GatewayConnection, VectorStore):
 
 
 def _condition(told: object) -> object:
-    """A filter as the gateway takes it: its own, or names with the values that the metadata has to have."""
+    """Converts a filter, in the gateway's format or a dictionary of required metadata, to the gateway's format."""
     if not isinstance(told, dict):
         return told
     values = cast("dict[str, Any]", told)

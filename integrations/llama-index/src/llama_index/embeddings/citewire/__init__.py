@@ -1,4 +1,4 @@
-"""Embeddings by the models that a gateway has, for LlamaIndex."""
+"""Embeddings with the models of a gateway, for LlamaIndex."""
 
 from llama_index.embeddings.citewire.base import CitewireEmbedding
 

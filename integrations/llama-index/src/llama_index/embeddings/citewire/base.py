@@ -1,4 +1,4 @@
-"""The embeddings."""
+"""Embeddings with the models of a gateway."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from citewire_client.adapters import GatewayConnection, embedding_choice, vector
 
 
 class CitewireEmbedding(BaseEmbedding):
-    """Embeds by the gateway's model, or by one that the caller's organisation has brought.
+    """Embeds with the gateway's model or with one that the caller's organisation has configured.
 
     Example:
         ```python
@@ -21,7 +21,9 @@ class CitewireEmbedding(BaseEmbedding):
     """
 
     model_name: str = Field(default="", description="The embedding model; empty: the caller's default.")
-    dimensions: int | None = Field(default=None, description="Numbers of a vector, where the model can be shortened.")
+    dimensions: int | None = Field(
+        default=None, description="Length of the vectors, if the model supports shorter ones."
+    )
     _gateway: GatewayConnection = PrivateAttr()
 
     def __init__(
@@ -37,17 +39,17 @@ class CitewireEmbedding(BaseEmbedding):
         async_client: AsyncCitewire | None = None,
         **kwargs: Any,
     ) -> None:
-        """Prepares the embeddings; nothing is sent.
+        """Prepares the embeddings; no request is sent.
 
         Args:
             model_name: The embedding model; empty: the caller's default.
-            dimensions: Numbers of a vector, where the model can be shortened; None: all of them.
+            dimensions: Length of the vectors, if the model supports shorter ones; None: full length.
             base_url: The gateway's address; None: `CITEWIRE_URL`, or `http://127.0.0.1:8080`.
-            api_key: A key or token; None: `CITEWIRE_API_KEY`, or none.
-            timeout: Seconds without a byte after which a connection counts as lost; None: 60.
-            max_retries: Tries after the first.
-            client: A client of your own, which you close.
-            async_client: A client of your own, which you close; None: one for each call.
+            api_key: An API key or token; None: `CITEWIRE_API_KEY` if it is set.
+            timeout: Seconds without data after which a connection counts as lost; None: 60.
+            max_retries: Number of retries after the first try.
+            client: Your own client, which you close.
+            async_client: Your own client, which you close; None: a new one for each call.
             **kwargs: LlamaIndex's, such as `embed_batch_size` and `callback_manager`.
         """
         fields: dict[str, Any] = {"model_name": model_name, "dimensions": dimensions, **kwargs}
@@ -58,7 +60,7 @@ class CitewireEmbedding(BaseEmbedding):
 
     @classmethod
     def class_name(cls) -> str:
-        """By which LlamaIndex tells classes."""
+        """The name by which LlamaIndex identifies the class."""
         return "CitewireEmbedding"
 
     def _get_query_embedding(self, query: str) -> Embedding:

@@ -1,5 +1,5 @@
-"""The language model."""
-# LlamaIndex's decorators have no types:
+"""A language model that answers from the caller's documents."""
+# LlamaIndex's decorators are untyped:
 # pyright: reportUnknownVariableType=false, reportUntypedFunctionDecorator=false
 
 from collections.abc import AsyncGenerator, Generator, Sequence
@@ -45,14 +45,14 @@ from llama_index.llms.citewire.messages import keep_one_call, make_response, pie
 
 _DEFAULT_NUM_OUTPUT = 1_024
 _OF_PROGRAMS: Final = frozenset({"tool_required", "tool_choice", "allow_parallel_tool_calls"})
-"""Arguments of LlamaIndex's programs that mean nothing to an answer in JSON."""
+"""Arguments of LlamaIndex's programs that don't apply to an answer in JSON."""
 
 
 class Citewire(FunctionCallingLLM):
     """Answers questions from the caller's documents.
 
     `additional_kwargs` of a response has `citations` (each verified sentence with its quote, verdict and place),
-    `passages` (what the model was given), `uncited`, and the tokens.
+    `passages` (the passages given to the model), `uncited`, and the token counts.
 
     Example:
         ```python
@@ -64,24 +64,34 @@ class Citewire(FunctionCallingLLM):
         ```
     """
 
-    model: str = Field(default="grounded", description="A profile; a chat model may follow: `grounded/openai/gpt-4.1`.")
-    collection: str | None = Field(default=None, description="Answered from alone; none: all that the caller may read.")
-    document_ids: list[int] | None = Field(default=None, description="Answered from alone.")
-    filter: Any = Field(default=None, description="On the documents' metadata, as `POST /v1/chat` takes it.")
-    top_k: int | None = Field(default=None, description="Passages that are searched for; none: the profile's.")
+    model: str = Field(
+        default="grounded", description="A profile, optionally with a chat model: `grounded/openai/gpt-4.1`."
+    )
+    collection: str | None = Field(
+        default=None, description="Answer only from this collection; none: from all documents that the caller may read."
+    )
+    document_ids: list[int] | None = Field(default=None, description="Answer only from these documents.")
+    filter: Any = Field(
+        default=None, description="Conditions on the documents' metadata, in the format of `POST /v1/chat`."
+    )
+    top_k: int | None = Field(default=None, description="Number of passages to retrieve; none: the profile's.")
     min_score: float | None = Field(default=None, description="Lowest cosine similarity of a passage.")
-    max_tokens: int | None = Field(default=None, description="Most tokens of an answer; none: the profile's.")
-    stop: list[str] = Field(default_factory=list, description="An answer ends where one of these begins.")
-    options: dict[str, Any] = Field(default_factory=dict, description="Fields of the profile that are changed.")
+    max_tokens: int | None = Field(
+        default=None, description="Maximum number of tokens in an answer; none: the profile's."
+    )
+    stop: list[str] = Field(default_factory=list, description="An answer ends where one of these texts begins.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Overrides for fields of the profile.")
     include: list[str] = Field(
-        default_factory=lambda: ["citation"], description="Events beyond those that the profile shows."
+        default_factory=lambda: ["citation"], description="Events to receive besides those that the profile shows."
     )
     conversation_id: str | None = Field(
-        default=None, description="Continues a conversation that is kept: only the last message is sent."
+        default=None, description="Continues a stored conversation: only the last message is sent."
     )
-    keep: bool = Field(default=False, description="Whether question and answer are kept, as the profile has it.")
-    grace_seconds: int | None = Field(default=None, description="How long an answer goes on without a reader.")
-    context_window: int = Field(default=32_768, description="Tokens that LlamaIndex may put into its prompts.")
+    keep: bool = Field(default=False, description="Whether to store question and answer if the profile does so.")
+    grace_seconds: int | None = Field(
+        default=None, description="How long generation continues after the reader has disconnected."
+    )
+    context_window: int = Field(default=32_768, description="Maximum number of tokens in LlamaIndex's prompts.")
     _gateway: GatewayConnection = PrivateAttr()
 
     def __init__(
@@ -96,20 +106,20 @@ class Citewire(FunctionCallingLLM):
         async_client: AsyncCitewire | None = None,
         **kwargs: Any,
     ) -> None:
-        """Prepares a model; nothing is sent.
+        """Prepares a model; no request is sent.
 
         Args:
-            model: A profile; a chat model may follow: `grounded/openai/gpt-4.1`.
+            model: A profile, optionally with a chat model: `grounded/openai/gpt-4.1`.
             base_url: The gateway's address; None: `CITEWIRE_URL`, or `http://127.0.0.1:8080`.
-            api_key: A key or token; None: `CITEWIRE_API_KEY`, or none.
-            timeout: Seconds without a byte after which a connection counts as lost; None: 60.
-            max_retries: Tries after the first.
-            client: A client of your own, which you close.
-            async_client: A client of your own, which you close; None: one for each call.
+            api_key: An API key or token; None: `CITEWIRE_API_KEY` if it is set.
+            timeout: Seconds without data after which a connection counts as lost; None: 60.
+            max_retries: Number of retries after the first try.
+            client: Your own client, which you close.
+            async_client: Your own client, which you close; None: a new one for each call.
             **kwargs: The fields of this class, and LlamaIndex's, such as `system_prompt` and `callback_manager`.
 
         Raises:
-            ValueError: Something is given that there is no field for.
+            ValueError: An argument isn't a field of this class.
         """
         unknown = sorted(kwargs.keys() - type(self).model_fields.keys())
         if unknown:
@@ -122,12 +132,12 @@ class Citewire(FunctionCallingLLM):
 
     @classmethod
     def class_name(cls) -> str:
-        """By which LlamaIndex tells classes."""
+        """The name by which LlamaIndex identifies the class."""
         return "Citewire"
 
     @property
     def metadata(self) -> LLMMetadata:
-        """What LlamaIndex has to know of the model."""
+        """The properties of the model for LlamaIndex."""
         return LLMMetadata(
             context_window=self.context_window,
             num_output=self.max_tokens or _DEFAULT_NUM_OUTPUT,
@@ -138,7 +148,7 @@ class Citewire(FunctionCallingLLM):
 
     @llm_chat_callback()
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        """Answers the last message."""
+        """Answers the last message of a conversation."""
         arguments, reader, stop = self._asked(messages, kwargs)
         if not stop:
             answer = self._gateway.blocking.chat(**arguments)
@@ -152,7 +162,7 @@ class Citewire(FunctionCallingLLM):
 
     @llm_chat_callback()
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
-        """Answers the last message, piece by piece; the last response has all citations."""
+        """Streams the answer to the last message; the last response has all citations."""
         arguments, reader, _ = self._asked(messages, kwargs)
 
         def pieces() -> ChatResponseGen:
@@ -167,7 +177,7 @@ class Citewire(FunctionCallingLLM):
 
     @llm_chat_callback()
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        """Like `chat`."""
+        """The asynchronous form of `chat`."""
         arguments, reader, stop = self._asked(messages, kwargs)
         async with self._gateway.awaiting() as client:
             if not stop:
@@ -182,7 +192,7 @@ class Citewire(FunctionCallingLLM):
 
     @llm_chat_callback()
     async def astream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseAsyncGen:
-        """Like `stream_chat`."""
+        """The asynchronous form of `stream_chat`."""
         arguments, reader, _ = self._asked(messages, kwargs)
 
         async def pieces() -> ChatResponseAsyncGen:
@@ -202,26 +212,26 @@ class Citewire(FunctionCallingLLM):
 
     @llm_completion_callback()
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseGen:
-        """Answers a question, piece by piece."""
+        """Streams the answer to a question."""
         return stream_chat_to_completion_decorator(self.stream_chat)(prompt, **kwargs)
 
     @llm_completion_callback()
     async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        """Like `complete`."""
+        """The asynchronous form of `complete`."""
         return await achat_to_completion_decorator(self.achat)(prompt, **kwargs)
 
     @llm_completion_callback()
     async def astream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseAsyncGen:
-        """Like `stream_complete`."""
+        """The asynchronous form of `stream_complete`."""
         return await astream_chat_to_completion_decorator(self.astream_chat)(prompt, **kwargs)
 
     def get_tool_calls_from_response(
         self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
     ) -> list[ToolSelection]:
-        """The calls of tools that an answer makes; of a streamed one, their arguments as far as they are written.
+        """The tool calls of an answer; during streaming, with the arguments received so far.
 
         Raises:
-            ValueError: There are none, and `error_on_no_tool_call`.
+            ValueError: There are none, and `error_on_no_tool_call` is set.
         """
         selected = selected_tools(response.message)
         if not selected and error_on_no_tool_call:
@@ -235,12 +245,12 @@ class Citewire(FunctionCallingLLM):
         llm_kwargs: dict[str, Any] | None = None,
         **prompt_args: Any,
     ) -> Model:
-        """Answers with an object of a Pydantic class, as JSON by its schema; the program's mode can say otherwise.
+        """Answers with an object of a Pydantic class, as JSON with its schema unless the program's mode differs.
 
-        The object has no citations: `chat(…, response_format=output_cls)` gives the JSON with one for each value.
+        The object has no citations: `chat(…, response_format=output_cls)` returns JSON with a citation for each value.
 
         Raises:
-            ValueError: There is no answer in this form; the message says why.
+            ValueError: There is no answer in this format; the message says why.
         """
         if self.pydantic_program_mode is not PydanticProgramMode.DEFAULT:
             return super().structured_predict(output_cls, prompt, llm_kwargs, **prompt_args)
@@ -254,7 +264,7 @@ class Citewire(FunctionCallingLLM):
         llm_kwargs: dict[str, Any] | None = None,
         **prompt_args: Any,
     ) -> Model:
-        """Like `structured_predict`."""
+        """The asynchronous form of `structured_predict`."""
         if self.pydantic_program_mode is not PydanticProgramMode.DEFAULT:
             return await super().astructured_predict(output_cls, prompt, llm_kwargs, **prompt_args)
         messages, told = self._structured(output_cls, prompt, llm_kwargs, prompt_args)
@@ -311,17 +321,17 @@ class Citewire(FunctionCallingLLM):
         """The arguments of a chat with tools.
 
         Args:
-            tools: LlamaIndex's.
-            user_msg: Asked after the history.
-            chat_history: Oldest first.
-            verbose: LlamaIndex's; nothing is printed here.
-            allow_parallel_tool_calls: False lets the model call one at a time.
-            tool_required: Whether one must be called.
-            tool_choice: `auto`, `none`, `required`, a tool's name, or OpenAI's form.
-            **kwargs: Further fields of this model for this question.
+            tools: LlamaIndex's tools.
+            user_msg: The message after the history.
+            chat_history: Oldest message first.
+            verbose: LlamaIndex's option; nothing is printed here.
+            allow_parallel_tool_calls: False allows only one call at a time.
+            tool_required: Whether a tool must be called.
+            tool_choice: `auto`, `none`, `required`, a tool's name, or OpenAI's format.
+            **kwargs: Other fields of this model to set for this question.
 
         Raises:
-            ValueError: There is no tool of that name.
+            ValueError: There is no tool with that name.
         """
         messages = list(chat_history or [])
         if user_msg is not None:
@@ -350,7 +360,7 @@ class Citewire(FunctionCallingLLM):
         told: dict[str, Any] | None,
         prompt_args: dict[str, Any],
     ) -> tuple[list[ChatMessage], dict[str, Any]]:
-        """The messages and arguments of a chat that is answered by an object."""
+        """The messages and arguments of a chat whose answer is an object."""
         messages = self._extend_messages(prompt.format_messages(llm=self, **prompt_args))
         more = {name: value for name, value in (told or {}).items() if name not in _OF_PROGRAMS}
         return messages, more | {"response_format": output_cls}
@@ -358,15 +368,17 @@ class Citewire(FunctionCallingLLM):
     def _asked(
         self, messages: Sequence[ChatMessage], told: dict[str, Any]
     ) -> tuple[dict[str, Any], AnswerReader, list[str]]:
-        """The arguments of a chat, what reads its events, and where it is to stop.
+        """The arguments of a chat, the reader of its events, and the stop sequences.
 
         Raises:
-            ValueError: A message can't be sent, or something is told that there is no field for.
+            ValueError: A message can't be sent, or an argument isn't a field of this model.
         """
         names = ChatSettings.__dataclass_fields__
         unknown = sorted(told.keys() - {*names, "stop"})
         if unknown:
-            raise ValueError(f"{', '.join(unknown)} can't be set here; these can: {', '.join(names)}, stop")
+            raise ValueError(
+                f"{', '.join(unknown)} can't be set here; the available fields are {', '.join(names)}, stop"
+            )
         told = dict(told)
         stop: list[str] = told.pop("stop", None) or self.stop
         fields: dict[str, Any] = {name: getattr(self, name, None) for name in names} | told
@@ -377,7 +389,7 @@ class Citewire(FunctionCallingLLM):
 
 
 def _require_answer(response: ChatResponse) -> None:
-    """Raises ValueError with the reason if there is no answer in the form that was asked for."""
+    """Raises ValueError with the reason if there is no answer in the requested format."""
     refusal: object = response.additional_kwargs.get("refusal")  # pyright: ignore[reportUnknownMemberType] # a dictionary without types
     if refusal:
         raise ValueError(f"there is no answer in this form: {refusal}")

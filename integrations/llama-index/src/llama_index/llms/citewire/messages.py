@@ -1,4 +1,4 @@
-"""LlamaIndex's messages as the gateway takes them, and its answers as LlamaIndex's responses."""
+"""Converts LlamaIndex's messages for the gateway, and its answers to LlamaIndex's responses."""
 
 from collections.abc import Sequence
 from typing import Any, Final, cast
@@ -12,7 +12,7 @@ from llama_index.core.base.llms.types import (
     ToolCallBlock,
 )
 from llama_index.core.llms.llm import ToolSelection
-from llama_index.core.llms.utils import parse_partial_json  # pyright: ignore[reportUnknownVariableType] # it is untyped
+from llama_index.core.llms.utils import parse_partial_json  # pyright: ignore[reportUnknownVariableType] # untyped
 
 from citewire_client import models
 from citewire_client.adapters import AnswerReader, Question, called_tool
@@ -22,17 +22,17 @@ _ROLES: Final = ("system", "user", "assistant", "tool")
 
 
 def read_question(messages: Sequence[ChatMessage]) -> Question:
-    """Reads LlamaIndex's messages.
+    """Converts LlamaIndex's messages to the gateway's format.
 
     Raises:
-        ValueError: One of them can't be sent; the message says which, and why.
+        ValueError: A message can't be sent; the error says which one and why.
     """
     return Question.read(_read(message, at) for at, message in enumerate(messages))
 
 
 def make_response(text: str, details: dict[str, Any], delta: str | None = None) -> ChatResponse:
-    """Makes a response of what is known of an answer; its calls of tools are blocks."""
-    calls = [dict(call) for call in details.get("tool_calls", ())]  # while it is streamed, they go on
+    """Builds a response from the answer so far; its tool calls are blocks."""
+    calls = [dict(call) for call in details.get("tool_calls", ())]  # during streaming, they still grow
     blocks: list[ContentBlock] = [TextBlock(text=text)] if text or not calls else []
     blocks += [
         ToolCallBlock(tool_call_id=call["id"], tool_name=call["name"], tool_kwargs=call["arguments"]) for call in calls
@@ -43,7 +43,7 @@ def make_response(text: str, details: dict[str, Any], delta: str | None = None) 
     raw = dict(details)
     if calls:
         raw["tool_calls"] = calls
-        # Where LlamaIndex's programs look for them, in OpenAI's form.
+        # LlamaIndex's programs look for them here, in OpenAI's format.
         message.additional_kwargs["tool_calls"] = [
             called_tool(call["id"], call["name"], call["arguments"]) for call in calls
         ]
@@ -51,14 +51,14 @@ def make_response(text: str, details: dict[str, Any], delta: str | None = None) 
 
 
 def piece_of(reader: AnswerReader, event: ChatEvent) -> ChatResponse | None:
-    """What is known after an event; None: nothing new that LlamaIndex would show."""
+    """The response after an event; None if the event adds nothing that LlamaIndex would show."""
     delta = reader.read(event)
     is_new = delta or reader.is_over or isinstance(event, models.ToolCallEvent)
     return make_response(reader.text, reader.details, delta) if is_new else None
 
 
 def selected_tools(message: ChatMessage) -> list[ToolSelection]:
-    """The calls of tools in an answer; arguments that are no JSON object are empty, as everywhere in LlamaIndex."""
+    """The tool calls of an answer; arguments that aren't a JSON object are empty, as everywhere in LlamaIndex."""
     return [
         ToolSelection(
             tool_id=block.tool_call_id or "", tool_name=block.tool_name, tool_kwargs=_arguments(block.tool_kwargs)
@@ -69,7 +69,7 @@ def selected_tools(message: ChatMessage) -> list[ToolSelection]:
 
 
 def keep_one_call(response: ChatResponse) -> ChatResponse:
-    """Leaves the first call of a tool alone, where only one may be made."""
+    """Keeps only the first tool call, for callers that allow only one."""
     message = response.message
     calls = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
     if len(calls) > 1:
@@ -81,26 +81,26 @@ def keep_one_call(response: ChatResponse) -> ChatResponse:
 
 
 def _arguments(told: dict[str, Any] | str) -> dict[str, Any]:
-    """Arguments, as far as they are written."""
+    """The arguments received so far."""
     if not isinstance(told, str):
         return told
     try:
-        arguments = cast("object", parse_partial_json(told))  # a list, too
+        arguments = cast("object", parse_partial_json(told))  # lists too
     except ValueError:
         return {}
     return cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else {}
 
 
 def _read(message: ChatMessage, at: int) -> dict[str, Any]:
-    """A message as the gateway takes it."""
+    """Converts a message to the gateway's format."""
     role = "system" if message.role is MessageRole.DEVELOPER else message.role.value
     if role not in _ROLES:
-        raise ValueError(f"messages.{at}: one of role {role} can't be sent; {', '.join(_ROLES)} can")
+        raise ValueError(f"messages.{at}: role {role} can't be sent; only {', '.join(_ROLES)} can")
     read: dict[str, Any] = {"role": role, "content": _text(message, at)}
     if role == "tool":
         call = message.additional_kwargs.get("tool_call_id")
         if not call:
-            raise ValueError(f"messages.{at}.additional_kwargs.tool_call_id: is required in a message of role tool")
+            raise ValueError(f"messages.{at}.additional_kwargs.tool_call_id: is required in a message with role tool")
         return read | {"tool_call_id": str(call)}
     calls = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
     if calls:
@@ -115,7 +115,7 @@ def _text(message: ChatMessage, at: int) -> str:
     unread = [block.block_type for block in message.blocks if not isinstance(block, TextBlock)]
     if unread and message.role is not MessageRole.ASSISTANT:
         raise ValueError(
-            f"messages.{at}.blocks: a block of type {unread[0]!r} can't be sent; text can, and files are uploaded: see "
+            f"messages.{at}.blocks: a block of type {unread[0]!r} can't be sent; only text can. Upload files: see "
             "CitewireRetriever.add"
         )
     return message.content or ""

@@ -1,5 +1,5 @@
-"""The retriever."""
-# Of LlamaIndex's constructor not all is typed:
+"""A retriever over the caller's documents."""
+# LlamaIndex's constructor isn't fully typed:
 # pyright: reportUnknownMemberType=false
 
 from collections.abc import Sequence
@@ -30,11 +30,11 @@ _FOR_PROGRAMS = (
     "rerank_score",
     "score",
 )
-"""Metadata that says nothing to a model."""
+"""Metadata that is of no use to a model."""
 
 
 class CitewireRetriever(BaseRetriever):
-    """Searches the caller's documents. A node is a passage with its place, its scores and its document's metadata.
+    """Searches the caller's documents. Each node is a passage with its place, its scores and its document's metadata.
 
     Example:
         ```python
@@ -65,25 +65,25 @@ class CitewireRetriever(BaseRetriever):
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
     ) -> None:
-        """Prepares a retriever; nothing is sent.
+        """Prepares a retriever; no request is sent.
 
         Args:
-            collection: Searched alone; None: all documents that the caller may read.
-            similarity_top_k: Passages of a result, at most: 1–200.
-            document_ids: Searched alone.
-            filter: On the documents' metadata, as `POST /v1/search` takes it.
-            mode: By meaning, by words, or by both.
-            rerank: Puts the results into the order of a rerank model.
+            collection: Search only this collection; None: all documents that the caller may read.
+            similarity_top_k: Maximum number of passages in a result: 1–200.
+            document_ids: Search only these documents.
+            filter: Conditions on the documents' metadata, in the format of `POST /v1/search`.
+            mode: Search by meaning, by words, or by both.
+            rerank: Whether a rerank model orders the results.
             min_score: Lowest cosine similarity of a passage.
-            search_options: Further fields of `POST /v1/search`, such as `max_per_document` or `as_of`.
+            search_options: Other fields of `POST /v1/search`, such as `max_per_document` or `as_of`.
             base_url: The gateway's address; None: `CITEWIRE_URL`, or `http://127.0.0.1:8080`.
-            api_key: A key or token; None: `CITEWIRE_API_KEY`, or none.
-            timeout: Seconds without a byte after which a connection counts as lost; None: 60.
-            max_retries: Tries after the first.
-            client: A client of your own, which you close.
-            async_client: A client of your own, which you close; None: one for each call.
-            callback_manager: LlamaIndex's.
-            verbose: LlamaIndex's.
+            api_key: An API key or token; None: `CITEWIRE_API_KEY` if it is set.
+            timeout: Seconds without data after which a connection counts as lost; None: 60.
+            max_retries: Number of retries after the first try.
+            client: Your own client, which you close.
+            async_client: Your own client, which you close; None: a new one for each call.
+            callback_manager: LlamaIndex's option.
+            verbose: LlamaIndex's option.
         """
         self._gateway = GatewayConnection(
             base_url, api_key, timeout=timeout, retries=max_retries, client=client, async_client=async_client
@@ -115,16 +115,16 @@ class CitewireRetriever(BaseRetriever):
     def add(
         self, documents: Sequence[BaseNode], *, tags: Sequence[str] = (), wait: bool = True, timeout: float = 300.0
     ) -> list[str]:
-        """Stores what a reader has loaded, with its metadata, in this retriever's collection; returns the ids.
+        """Stores the documents of a reader, with their metadata, in this retriever's collection; returns the ids.
 
         Args:
-            documents: Each becomes a document of its own, which is cut into passages by Citewire.
-            tags: Of all of them.
-            wait: Whether to return once they can be found.
-            timeout: Longest wait for each, in seconds.
+            documents: Each is stored as a separate document, which Citewire splits into passages.
+            tags: Tags for all of them.
+            wait: Whether to wait until they can be found.
+            timeout: Maximum wait for each document, in seconds.
 
         Raises:
-            CitewireError: One was refused, isn't ready in time, or couldn't be read; those before it are stored.
+            CitewireError: A document was rejected, wasn't ready in time, or couldn't be read; earlier ones are stored.
         """
         client = self._gateway.blocking
         stored = [client.add_document(**fields) for fields in self._uploads(documents, tags)]
@@ -135,7 +135,7 @@ class CitewireRetriever(BaseRetriever):
     async def async_add(
         self, documents: Sequence[BaseNode], *, tags: Sequence[str] = (), wait: bool = True, timeout: float = 300.0
     ) -> list[str]:
-        """Like `add`."""
+        """The asynchronous form of `add`."""
         async with self._gateway.awaiting() as client:
             stored = [await client.add_document(**fields) for fields in self._uploads(documents, tags)]
             if wait:
@@ -167,5 +167,5 @@ def _node(result: models.SearchResult) -> TextNode:
 
 
 def _score(result: models.SearchResult) -> float:
-    """What the results are ordered by."""
+    """The score that orders the results."""
     return result.rank_score if result.rerank_score is None else result.rerank_score

@@ -1,4 +1,4 @@
-"""Embedders by the models that a gateway has, for Haystack."""
+"""Embedders with the models of a gateway, for Haystack."""
 
 from haystack_integrations.components.embedders.citewire.embedders import (
     CitewireDocumentEmbedder,

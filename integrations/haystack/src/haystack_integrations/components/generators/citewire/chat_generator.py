@@ -1,5 +1,5 @@
-"""The chat generator."""
-# Haystack's helpers for callbacks aren't typed in full:
+"""A chat generator that answers from the caller's documents."""
+# Haystack's callback helpers aren't fully typed:
 # pyright: reportUnknownVariableType=false
 
 from typing import Any, Final
@@ -48,7 +48,7 @@ _FIELDS = (
     *("conversation_id", "keep", "grace_seconds", "base_url", "timeout", "max_retries"),
 )
 _SET_ELSEWHERE: Final = frozenset({"filter", "document_ids", "tools"})
-"""Of a chat's settings, what isn't among `generation_kwargs`."""
+"""Chat settings that can't be set in `generation_kwargs`."""
 
 
 @component
@@ -87,34 +87,34 @@ class CitewireChatGenerator:
         streaming_callback: StreamingCallbackT | None = None,
         tools: ToolsType | None = None,
         base_url: str | None = None,
-        api_key: Secret | None = Secret.from_env_var("CITEWIRE_API_KEY", strict=False),  # noqa: B008 # it can't change
+        api_key: Secret | None = Secret.from_env_var("CITEWIRE_API_KEY", strict=False),  # noqa: B008 # it is immutable
         timeout: float | None = None,
         max_retries: int = 2,
     ) -> None:
-        """Prepares a generator; nothing is sent.
+        """Prepares a generator; no request is sent.
 
         Args:
-            model: A profile; a chat model may follow: `grounded/openai/gpt-4.1`.
-            collection: Answered from alone; None: all documents that the caller may read.
-            filters: On the documents' metadata, in Haystack's form.
-            top_k: Passages that are searched for; None: the profile's.
+            model: A profile, optionally with a chat model: `grounded/openai/gpt-4.1`.
+            collection: Answer only from this collection; None: from all documents that the caller may read.
+            filters: Conditions on the documents' metadata, in Haystack's format.
+            top_k: Number of passages to retrieve; None: the profile's.
             min_score: Lowest cosine similarity of a passage; None: the profile's.
-            max_tokens: Most tokens of an answer; None: the profile's.
-            stop: A reply ends where one of these begins.
-            options: Fields of the profile that are changed, such as `answer_language`.
-            include: Events beyond those that the profile shows; None: `citation`.
-            conversation_id: Continues a conversation that the gateway keeps: only the last message is sent.
-            keep: Whether question and answer are kept, as the profile has it.
-            grace_seconds: How long an answer goes on without a reader.
-            streaming_callback: Is called with each piece.
-            tools: What the model may call; an agent runs them. Answers come from the documents all the same.
+            max_tokens: Maximum number of tokens in an answer; None: the profile's.
+            stop: A reply ends where one of these texts begins.
+            options: Overrides for fields of the profile, such as `answer_language`.
+            include: Events to receive besides those that the profile shows; None: `citation`.
+            conversation_id: Continues a conversation stored in the gateway: only the last message is sent.
+            keep: Whether to store question and answer if the profile does so.
+            grace_seconds: How long generation continues after the reader has disconnected.
+            streaming_callback: Called with each chunk.
+            tools: Tools that the model may call and an agent runs. Answers still come from the documents.
             base_url: The gateway's address; None: `CITEWIRE_URL`, or `http://127.0.0.1:8080`.
-            api_key: A key or token.
-            timeout: Seconds without a byte after which a connection counts as lost; None: 60.
-            max_retries: Tries after the first.
+            api_key: An API key or token.
+            timeout: Seconds without data after which a connection counts as lost; None: 60.
+            max_retries: Number of retries after the first try.
 
         Raises:
-            FilterError: The filters aren't of Haystack's form.
+            FilterError: The filters aren't in Haystack's format.
         """
         self.model = model
         self.collection = collection
@@ -140,7 +140,7 @@ class CitewireChatGenerator:
         self._gateway = GatewayConnection(base_url, key, timeout=timeout, retries=max_retries)
 
     def to_dict(self) -> dict[str, Any]:
-        """As pipelines are saved."""
+        """Serialises the component, as Haystack does when it saves a pipeline."""
         callback = None if self.streaming_callback is None else serialize_callable(self.streaming_callback)
         fields = {name: getattr(self, name) for name in _FIELDS}
         fields |= {"streaming_callback": callback, "tools": serialize_tools_or_toolset(self.tools)}
@@ -148,7 +148,7 @@ class CitewireChatGenerator:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "CitewireChatGenerator":
-        """From a saved pipeline."""
+        """Restores the component from a saved pipeline."""
         parameters = data["init_parameters"]
         deserialize_secrets_inplace(parameters, keys=["api_key"])
         deserialize_tools_or_toolset_inplace(parameters)
@@ -165,22 +165,22 @@ class CitewireChatGenerator:
         *,
         tools: ToolsType | None = None,
     ) -> dict[str, list[ChatMessage]]:
-        """Answers the last message.
+        """Answers the last message of a conversation.
 
         Args:
-            messages: The conversation, oldest first, or a question alone.
-            generation_kwargs: Fields of this generator for these messages alone, such as `max_tokens` or `stop`;
-                `response_format`, a Pydantic class or in OpenAI's form: the reply is JSON then, or `meta` has a
+            messages: The conversation, oldest message first, or a single question.
+            generation_kwargs: Fields of this generator for this call only, such as `max_tokens` or `stop`;
+                `response_format`, a Pydantic class or OpenAI's format: then the reply is JSON, or `meta` has a
                 `refusal`; `tool_choice` (`auto`, `none`, `required`, a tool's name) and `parallel_tool_calls`.
-            streaming_callback: Instead of this generator's.
-            tools: Instead of this generator's.
+            streaming_callback: Replaces this generator's callback.
+            tools: Replaces this generator's tools.
 
         Returns:
-            `replies`: one.
+            `replies`, a list with one reply.
 
         Raises:
-            ValueError: A message can't be sent, or there is no such field.
-            CitewireError: The gateway refused or failed.
+            ValueError: A message can't be sent, or a field doesn't exist.
+            CitewireError: The gateway rejected the request or failed.
         """
         told = select_streaming_callback(self.streaming_callback, streaming_callback, requires_async=False)
         arguments, reader, stop = self._asked(messages, generation_kwargs or {}, tools)
@@ -204,7 +204,7 @@ class CitewireChatGenerator:
         *,
         tools: ToolsType | None = None,
     ) -> dict[str, list[ChatMessage]]:
-        """Like `run`."""
+        """The asynchronous form of `run`."""
         told = select_streaming_callback(self.streaming_callback, streaming_callback, requires_async=True)
         arguments, reader, stop = self._asked(messages, generation_kwargs or {}, tools)
         async with self._gateway.awaiting() as client:
@@ -222,11 +222,13 @@ class CitewireChatGenerator:
     def _asked(
         self, messages: list[ChatMessage] | str, told: dict[str, Any], tools: ToolsType | None
     ) -> tuple[dict[str, Any], AnswerReader, list[str]]:
-        """The arguments of a chat, what reads its events, and where it is to stop."""
+        """The arguments of a chat, the reader of its events, and the stop sequences."""
         names = [name for name in ChatSettings.__dataclass_fields__ if name not in _SET_ELSEWHERE]
         unknown = sorted(told.keys() - {*names, "filters", "stop"})
         if unknown:
-            raise ValueError(f"generation_kwargs: {', '.join(unknown)} can't be set; these can: {', '.join(names)}")
+            raise ValueError(
+                f"generation_kwargs: {', '.join(unknown)} can't be set; the available fields are {', '.join(names)}"
+            )
         given = flatten_tools_or_toolsets(self.tools if tools is None else tools)
         fields: dict[str, Any] = {name: told.get(name, getattr(self, name, None)) for name in names}
         filters = told.get("filters", self.filters)

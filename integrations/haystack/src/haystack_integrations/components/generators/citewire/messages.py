@@ -1,4 +1,4 @@
-"""Haystack's messages and tools as the gateway takes them, and its answers as Haystack's messages and chunks."""
+"""Converts Haystack's messages and tools for the gateway, and its answers to Haystack's messages and chunks."""
 
 import json
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ logger = logging.getLogger(__name__)
 
 
 def read_question(messages: list[ChatMessage] | str) -> Question:
-    """Reads Haystack's messages, or a question alone.
+    """Converts Haystack's messages or a single question.
 
     Raises:
-        ValueError: One of them can't be sent; the message says which, and why.
+        ValueError: A message can't be sent; the error says which one and why.
     """
     if isinstance(messages, str):
         return Question.read([("user", messages)])
@@ -38,40 +38,40 @@ def read_question(messages: list[ChatMessage] | str) -> Question:
 
 
 def describe_tools(tools: Sequence[Tool]) -> list[dict[str, Any]] | None:
-    """Haystack's tools as the gateway takes them; None: none."""
+    """Converts Haystack's tools to the gateway's format; None if there are none."""
     return [{"type": "function", "function": tool.tool_spec} for tool in tools] or None
 
 
 def reply_of(text: str, details: dict[str, Any]) -> ChatMessage:
-    """A whole reply, with its calls of tools. One whose arguments are no JSON object is left to `meta`."""
+    """A complete reply with its tool calls. A call whose arguments aren't a JSON object appears only in `meta`."""
     calls: list[ToolCall] = []
     for call in details.get("tool_calls", ()):
         arguments = _arguments(call["arguments"])
         if arguments is None:
             logger.warning(
-                "The model called {_name} with arguments that are no JSON object, so the call is left out: "
+                "The model called {_name} with arguments that aren't a JSON object, so the call is left out:  "
                 "{_arguments}",
                 _name=call["name"],
                 _arguments=call["arguments"],
             )
         else:
             calls.append(ToolCall(tool_name=call["name"], arguments=arguments, id=call["id"]))
-    # Without text, an agent goes on by the calls.
+    # If there is no text, an agent continues with the calls.
     return ChatMessage.from_assistant(
         None if calls and not text else text, meta={"finish_reason": "stop"} | details, tool_calls=calls
     )
 
 
 class ReplyChunks:
-    """Makes chunks of the events of one reply."""
+    """Converts the events of one reply to chunks."""
 
     def __init__(self, reader: AnswerReader, component: ComponentInfo) -> None:
-        """`reader` gathers the reply meanwhile."""
+        """Starts without chunks; `reader` collects the reply at the same time."""
         self._reader = reader
         self._component = component
 
     def read(self, event: ChatEvent) -> StreamingChunk | None:
-        """What an event adds; None: nothing that a callback would show."""
+        """The chunk that an event adds; None if it adds nothing that a callback would show."""
         reader = self._reader
         is_first, before = not reader.text, len(reader.details["citations"])
         piece = reader.read(event)
@@ -115,10 +115,10 @@ def _arguments(told: str) -> dict[str, Any] | None:
 
 
 def _read(message: ChatMessage, at: int) -> dict[str, Any]:
-    """A message as the gateway takes it."""
+    """Converts a message to the gateway's format."""
     unread = [*message.images, *message.files]
     if unread:
-        raise ValueError(f"messages.{at}: {type(unread[0]).__name__} can't be sent; text can")
+        raise ValueError(f"messages.{at}: {type(unread[0]).__name__} can't be sent; only text can")
     if message.tool_call_results:
         return _result(message.tool_call_results, at)
     read: dict[str, Any] = {"role": message.role.value, "content": "\n".join(message.texts)}
@@ -131,15 +131,15 @@ def _read(message: ChatMessage, at: int) -> dict[str, Any]:
 
 
 def _result(results: Sequence[ToolCallResult], at: int) -> dict[str, Any]:
-    """What a tool gave back, as the gateway takes it."""
+    """Converts the result of a tool to the gateway's format."""
     (given,) = results if len(results) == 1 else (None,)
     if given is None:
-        raise ValueError(f"messages.{at}: must have the result of one tool, and not of {len(results)}")
+        raise ValueError(f"messages.{at}: must have the result of one tool, not of {len(results)}")
     if given.origin.id is None:
-        raise ValueError(f"messages.{at}: the call of {given.origin.tool_name} must have an id")
+        raise ValueError(f"messages.{at}: the call to {given.origin.tool_name} must have an id")
     parts = [TextContent(given.result)] if isinstance(given.result, str) else given.result
     unread = next((part for part in parts if not isinstance(part, TextContent)), None)
     if unread is not None:
-        raise ValueError(f"messages.{at}: {type(unread).__name__} can't be sent; text can")
+        raise ValueError(f"messages.{at}: {type(unread).__name__} can't be sent; only text can")
     text = "\n".join(part.text for part in parts if isinstance(part, TextContent))
     return {"role": "tool", "tool_call_id": given.origin.id, "content": text}

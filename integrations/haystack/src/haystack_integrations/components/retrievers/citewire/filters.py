@@ -1,4 +1,4 @@
-"""Haystack's filters as the gateway takes them."""
+"""Converts Haystack's filters to the gateway's format."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
@@ -10,19 +10,19 @@ _META: Final = "meta."
 
 
 def translate_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a filter of Haystack as `POST /v1/search` takes it.
+    """Converts a Haystack filter to the format of `POST /v1/search`.
 
     Raises:
-        FilterError: It isn't one; the message says where.
+        FilterError: It isn't a valid filter; the message says where.
     """
     operator = filters.get("operator")
     if "field" in filters:
         return _comparison(filters, operator)
     if operator not in {"AND", "OR", "NOT"}:
-        raise FilterError(f"operator must be AND, OR or NOT, or stand beside field: it is {operator!r}")
+        raise FilterError(f"operator must be AND, OR or NOT, or have a field: it is {operator!r}")
     given: object = filters.get("conditions")
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
-        raise FilterError(f"conditions of {operator} must be a list that isn't empty")
+        raise FilterError(f"conditions of {operator} must be a non-empty list")
     conditions = [translate_filters(condition) for condition in cast("Sequence[Mapping[str, Any]]", given)]
     return {"any": conditions} if operator == "OR" else {"all": conditions} if operator == "AND" else _none(conditions)
 
@@ -35,10 +35,10 @@ def _comparison(condition: Mapping[str, Any], operator: object) -> dict[str, Any
     if operator == "not in":
         return {"not": {"field": name, "op": "in", "value": condition["value"]}}
     if operator not in _OPERATORS:
-        raise FilterError(f"operator of {field} must be one of {', '.join(_OPERATORS)}, not in: it is {operator!r}")
+        raise FilterError(f"operator of {field} must be one of {', '.join(_OPERATORS)} or not in: it is {operator!r}")
     return {"field": name, "op": _OPERATORS[str(operator)], "value": condition["value"]}
 
 
 def _none(conditions: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Not all of them, as Haystack's NOT means it."""
+    """Not all of the conditions, which is the meaning of Haystack's NOT."""
     return {"not": {"all": list(conditions)}}

@@ -1,4 +1,4 @@
-"""The retriever."""
+"""A retriever over the caller's documents."""
 
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from haystack_integrations.components.retrievers.citewire.filters import transla
 
 @component
 class CitewireRetriever:
-    """Searches the caller's documents. A result is a passage with its place, scores and its document's metadata.
+    """Searches the caller's documents. Each result is a passage with its place, its scores and its document's metadata.
 
     Example:
         ```python
@@ -33,27 +33,27 @@ class CitewireRetriever:
         min_score: float | None = None,
         search_options: dict[str, Any] | None = None,
         base_url: str | None = None,
-        api_key: Secret | None = Secret.from_env_var("CITEWIRE_API_KEY", strict=False),  # noqa: B008 # it can't change
+        api_key: Secret | None = Secret.from_env_var("CITEWIRE_API_KEY", strict=False),  # noqa: B008 # it is immutable
         timeout: float | None = None,
         max_retries: int = 2,
     ) -> None:
-        """Prepares a retriever; nothing is sent.
+        """Prepares a retriever; no request is sent.
 
         Args:
-            collection: Searched alone; None: all documents that the caller may read.
-            top_k: Passages of a result, at most: 1–200.
-            filters: On the documents' metadata, in Haystack's form.
-            mode: By meaning, by words, or by both.
-            rerank: Puts the results into the order of a rerank model.
+            collection: Search only this collection; None: all documents that the caller may read.
+            top_k: Maximum number of passages in a result: 1–200.
+            filters: Conditions on the documents' metadata, in Haystack's format.
+            mode: Search by meaning, by words, or by both.
+            rerank: Whether a rerank model orders the results.
             min_score: Lowest cosine similarity of a passage.
-            search_options: Further fields of `POST /v1/search`, such as `max_per_document` or `as_of`.
+            search_options: Other fields of `POST /v1/search`, such as `max_per_document` or `as_of`.
             base_url: The gateway's address; None: `CITEWIRE_URL`, or `http://127.0.0.1:8080`.
-            api_key: A key or token.
-            timeout: Seconds without a byte after which a connection counts as lost; None: 60.
-            max_retries: Tries after the first.
+            api_key: An API key or token.
+            timeout: Seconds without data after which a connection counts as lost; None: 60.
+            max_retries: Number of retries after the first try.
 
         Raises:
-            FilterError: The filters aren't of Haystack's form.
+            FilterError: The filters aren't in Haystack's format.
         """
         self.collection = collection
         self.top_k = top_k
@@ -72,14 +72,14 @@ class CitewireRetriever:
         self._gateway = GatewayConnection(base_url, key, timeout=timeout, retries=max_retries)
 
     def to_dict(self) -> dict[str, Any]:
-        """As pipelines are saved."""
+        """Serialises the component, as Haystack does when it saves a pipeline."""
         names = ("collection", "top_k", "filters", "mode", "rerank", "min_score", "search_options")
         fields = {name: getattr(self, name) for name in (*names, "base_url", "timeout", "max_retries")}
         return default_to_dict(self, **fields, api_key=None if self.api_key is None else self.api_key.to_dict())
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "CitewireRetriever":
-        """From a saved pipeline."""
+        """Restores the component from a saved pipeline."""
         deserialize_secrets_inplace(data["init_parameters"], keys=["api_key"])
         return default_from_dict(cls, data)
 
@@ -87,12 +87,12 @@ class CitewireRetriever:
     def run(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
     ) -> dict[str, list[Document]]:
-        """Searches.
+        """Searches the documents.
 
         Args:
-            query: What for.
-            filters: Instead of this retriever's.
-            top_k: Instead of this retriever's.
+            query: The text to search for.
+            filters: Replaces this retriever's filters.
+            top_k: Replaces this retriever's `top_k`.
 
         Returns:
             `documents`, best first.
@@ -103,7 +103,7 @@ class CitewireRetriever:
     async def run_async(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
     ) -> dict[str, list[Document]]:
-        """Like `run`."""
+        """The asynchronous form of `run`."""
         async with self._gateway.awaiting() as client:
             return {"documents": _documents(await client.search(query, **self._arguments(filters, top_k)))}
 

@@ -1,4 +1,4 @@
-"""The writer."""
+"""A writer that stores documents in a collection."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from citewire_client.adapters import GatewayConnection, document_fields, require
 
 @component
 class CitewireWriter:
-    """Stores what converters have read, with its metadata, in a collection.
+    """Stores the documents of converters, with their metadata, in a collection.
 
     Example:
         ```python
@@ -28,21 +28,21 @@ class CitewireWriter:
         wait: bool = True,
         wait_seconds: float = 300.0,
         base_url: str | None = None,
-        api_key: Secret | None = Secret.from_env_var("CITEWIRE_API_KEY", strict=False),  # noqa: B008 # it can't change
+        api_key: Secret | None = Secret.from_env_var("CITEWIRE_API_KEY", strict=False),  # noqa: B008 # it is immutable
         timeout: float | None = None,
         max_retries: int = 2,
     ) -> None:
-        """Prepares a writer; nothing is sent.
+        """Prepares a writer; no request is sent.
 
         Args:
-            collection: Where to; None: into no collection.
-            tags: Of all documents.
-            wait: Whether to return once they can be found.
-            wait_seconds: Longest wait for each.
+            collection: The collection to store in; None: no collection.
+            tags: Tags for all documents.
+            wait: Whether to wait until they can be found.
+            wait_seconds: Maximum wait for each document.
             base_url: The gateway's address; None: `CITEWIRE_URL`, or `http://127.0.0.1:8080`.
-            api_key: A key or token.
-            timeout: Seconds without a byte after which a connection counts as lost; None: 60.
-            max_retries: Tries after the first.
+            api_key: An API key or token.
+            timeout: Seconds without data after which a connection counts as lost; None: 60.
+            max_retries: Number of retries after the first try.
         """
         self.collection = collection
         self.tags = tags or []
@@ -56,27 +56,27 @@ class CitewireWriter:
         self._gateway = GatewayConnection(base_url, key, timeout=timeout, retries=max_retries)
 
     def to_dict(self) -> dict[str, Any]:
-        """As pipelines are saved."""
+        """Serialises the component, as Haystack does when it saves a pipeline."""
         names = ("collection", "tags", "wait", "wait_seconds", "base_url", "timeout", "max_retries")
         fields = {name: getattr(self, name) for name in names}
         return default_to_dict(self, **fields, api_key=None if self.api_key is None else self.api_key.to_dict())
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "CitewireWriter":
-        """From a saved pipeline."""
+        """Restores the component from a saved pipeline."""
         deserialize_secrets_inplace(data["init_parameters"], keys=["api_key"])
         return default_from_dict(cls, data)
 
     @component.output_types(documents_written=int, document_ids=list[str])
     def run(self, documents: list[Document]) -> dict[str, Any]:
-        """Stores documents: each becomes one of its own, which is cut into passages by Citewire.
+        """Stores each document separately; Citewire splits it into passages.
 
         Returns:
-            `documents_written`, and `document_ids` in the same order.
+            `documents_written`, and `document_ids` in the order of the documents.
 
         Raises:
-            CitewireError: One was refused, isn't ready in time, or couldn't be read; those before it are stored.
-            ValueError: One has no text.
+            CitewireError: A document was rejected, wasn't ready in time, or couldn't be read; earlier ones are stored.
+            ValueError: A document has no text.
         """
         client = self._gateway.blocking
         stored = [client.add_document(**fields) for fields in self._uploads(documents)]
@@ -87,7 +87,7 @@ class CitewireWriter:
 
     @component.output_types(documents_written=int, document_ids=list[str])
     async def run_async(self, documents: list[Document]) -> dict[str, Any]:
-        """Like `run`."""
+        """The asynchronous form of `run`."""
         async with self._gateway.awaiting() as client:
             stored = [await client.add_document(**fields) for fields in self._uploads(documents)]
             if self.wait:
@@ -102,5 +102,5 @@ class CitewireWriter:
 
 def _text(document: Document, at: int) -> str:
     if not document.content:
-        raise ValueError(f"documents.{at}.content: must not be empty; files are uploaded by citewire_client")
+        raise ValueError(f"documents.{at}.content: must not be empty; upload files with citewire_client")
     return document.content
