@@ -1,1 +1,1 @@
-"""Citewire as a server of the Model Context Protocol."""
+"""Citewire as a server for the Model Context Protocol."""

@@ -1,4 +1,4 @@
-"""`citewire mcp` and its options. What it needs is only loaded when it runs: every `citewire` loads this module."""
+"""`citewire mcp` and its options. Dependencies are imported only when it runs: every `citewire` loads this module."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ _PUBLIC_URL = typer.Option(
     "--public-url", help="With --http: this server's public URL, such as https://mcp.acme.com/mcp."
 )
 _ISSUER = typer.Option(
-    "--issuer", help="With --http: the issuer of clients' tokens (OpenID Connect); needs --public-url."
+    "--issuer", help="With --http: the issuer of the clients' tokens (OpenID Connect); requires --public-url."
 )
 
 
@@ -29,10 +29,10 @@ async def mcp_command(
     public_url: Annotated[str | None, _PUBLIC_URL] = None,
     issuer: Annotated[str | None, _ISSUER] = None,
 ) -> ExitCode:
-    """Serves the documents to models, by the Model Context Protocol.
+    """Serve the documents to models over the Model Context Protocol.
 
-    Over standard input and output, calls have the rights of CITEWIRE_API_KEY. Over HTTP, each call has those of the
-    bearer token that it brings; CITEWIRE_API_KEY isn't used.
+    Over standard input and output, calls have the rights of CITEWIRE_API_KEY. Over HTTP, each call has the rights of
+    its bearer token, and CITEWIRE_API_KEY isn't used.
     """
     from citewire_mcp.serving import serve_http, serve_stdio
 

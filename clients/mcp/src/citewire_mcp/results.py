@@ -1,4 +1,4 @@
-"""Results of the tools: structured, with their places in the documents."""
+"""The structured results of the tools, with their places in the documents."""
 
 from typing import Any, Final, Self
 
@@ -14,7 +14,7 @@ _PLACE: Final = (
 
 
 def place_of(located: Model) -> dict[str, Any]:
-    """Returns where something stands, in the members that its format has."""
+    """Returns the place of something in its document, with the fields that apply to the document's format."""
     members = {name: getattr(located, name, None) for name in _PLACE}
     return {name: value for name, value in members.items() if value is not None}
 
@@ -26,13 +26,15 @@ class Passage(BaseModel):
     document_id: int
     title: str
     file_name: str
-    place: dict[str, Any] = Field(description="Where it stands: page_number, section, sheet, row_number, and so on.")
+    place: dict[str, Any] = Field(
+        description="Its place in the document: page_number, section, sheet, row_number, and so on."
+    )
     content: str
     score: float | None = Field(default=None, description="Cosine similarity with the query.")
 
     @classmethod
     def read(cls, passage: models.SearchResult | models.Chunk) -> Self:
-        """Reads a search result or a chunk."""
+        """Converts a search result or a chunk."""
         return cls(
             chunk_id=passage.chunk_id,
             document_id=passage.document_id,
@@ -51,12 +53,14 @@ class Passages(BaseModel):
 
 
 class CheckedQuote(BaseModel):
-    """A sentence of the answer, and the words of a document that it was compared with."""
+    """A sentence of the answer and the quote from a document that it was compared with."""
 
     sentence: str
     quote: str
-    verdict: str = Field(description="How far the quote supports it: supported, partial, unsupported or unverified.")
-    number: int = Field(description="As in the answer's markers.")
+    verdict: str = Field(
+        description="How far the quote supports the sentence: supported, partial, unsupported or unverified."
+    )
+    number: int = Field(description="The number in the answer's markers.")
     chunk_id: int
     document_id: int
     file_name: str
@@ -64,12 +68,14 @@ class CheckedQuote(BaseModel):
 
 
 class Answer(BaseModel):
-    """An answer from the documents; every quote was looked up in them, none is invented."""
+    """An answer from the documents. Every quote was found in them; none is invented."""
 
     answer: str
-    answered: bool = Field(description="False: the documents don't hold an answer.")
+    answered: bool = Field(description="False: the documents contain no answer.")
     quotes: list[CheckedQuote]
-    conversation_id: str | None = Field(default=None, description="Continues it in the next call of `ask`.")
+    conversation_id: str | None = Field(
+        default=None, description="Pass it to the next call of `ask` to continue the conversation."
+    )
     model: str | None = None
 
 
@@ -81,8 +87,8 @@ class DocumentInfo(BaseModel):
     file_name: str
     collection: str | None
     tags: list[str]
-    status: str = Field(description="`ready`: it is searched.")
-    uri: str = Field(description="The resource that holds its text.")
+    status: str = Field(description="`ready`: it can be searched.")
+    uri: str = Field(description="The resource with its text.")
 
 
 class DocumentPage(BaseModel):
@@ -93,12 +99,12 @@ class DocumentPage(BaseModel):
 
 
 def uri_of(document_id: int) -> str:
-    """Returns the resource of a document."""
+    """Returns the resource URI of a document."""
     return f"citewire://documents/{document_id}"
 
 
 def document_info(document: models.Document) -> DocumentInfo:
-    """Reads a document."""
+    """Converts a document."""
     return DocumentInfo(
         document_id=document.id,
         title=document.title,
@@ -111,7 +117,7 @@ def document_info(document: models.Document) -> DocumentInfo:
 
 
 def read_answer(chat: models.ChatAnswer) -> Answer:
-    """Reads a chat's answer."""
+    """Converts a chat's answer."""
     cited = {citation.index: citation for citation in chat.citations}
     return Answer(
         answer=chat.answer,
@@ -125,7 +131,7 @@ def read_answer(chat: models.ChatAnswer) -> Answer:
                 chunk_id=citation.chunk_id,
                 document_id=citation.document_id,
                 file_name=cited[citation.index].file_name,
-                # The quote's own place, and the section of the passage that it stands in.
+                # The quote's own place, and the section of its passage.
                 place={**place_of(cited[citation.index]), **place_of(citation)},
             )
             for citation in chat.verified or ()

@@ -1,4 +1,4 @@
-"""The server: tools and resources, each a call of the gateway with the caller's own rights."""
+"""The server: each tool and resource is a call to the gateway with the caller's own rights."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator, Mapping
@@ -22,16 +22,16 @@ from citewire_mcp.results import Answer, DocumentPage, Passage, Passages, docume
 from citewire_mcp.tokens import GatewayTokenVerifier
 
 INSTRUCTIONS: Final = (
-    "Documents of an organisation. `ask` answers a question from them, with quotes that were looked up and judged; "
-    "`search` finds passages; `open_passage` shows one whole; `list_documents` lists what there is. "
-    "When you use what they return, name the file and the place."
+    "Documents of an organisation. `ask` answers a question from them, with quotes that were looked up and verified; "
+    "`search` finds passages; `open_passage` shows a complete passage; `list_documents` lists the documents. "
+    "When you use their results, name the file and the place."
 )
 _READ_ONLY: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _PAGE: Final = 100
 _CHAT_SECONDS: Final = 310.0
 _PROGRESS_SECONDS: Final = 2.0
 
-Query = Annotated[str, Field(min_length=1, max_length=8_000, description="What to look for, in any language.")]
+Query = Annotated[str, Field(min_length=1, max_length=8_000, description="The text to search for, in any language.")]
 Question = Annotated[str, Field(min_length=1, max_length=8_000, description="The question, in any language.")]
 Collection = Annotated[str | None, Field(description="Only documents of this collection.")]
 DocumentIds = Annotated[list[int] | None, Field(max_length=1_000, description="Only these documents.")]
@@ -40,15 +40,15 @@ CallContext = Context[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """The gateway, and whose rights a call has."""
+    """The gateway, and the credentials for calls."""
 
     url: str
     http: httpx.AsyncClient
     api_key: str | None
-    """Of all calls; None: each call has the bearer token of its own request, and nobody else's."""
+    """The key for all calls; None: each call uses only the bearer token of its own request."""
 
     def client(self, headers: Mapping[str, str] | None) -> AsyncCitewire:
-        """Returns a client for one call, which came with these headers."""
+        """Returns a client for one call with these request headers."""
         key = self.api_key
         if key is None:
             scheme, _, token = (headers or {}).get("authorization", "").partition(" ")
@@ -57,14 +57,14 @@ class Gateway:
 
 
 class CitewireServer(MCPServer[None]):
-    """Citewire's tools, and its documents as resources."""
+    """Citewire's tools, with its documents as resources."""
 
     def __init__(self, gateway: Gateway, *, auth: AuthSettings | None = None) -> None:
-        """Makes the server.
+        """Creates the server.
 
         Args:
-            gateway: Where calls go.
-            auth: Over HTTP, who issues the tokens that callers bring; None: they may come without.
+            gateway: The gateway that receives the calls.
+            auth: Over HTTP, the issuer of callers' tokens; None: tokens are optional.
         """
         super().__init__(
             "citewire",
@@ -93,7 +93,7 @@ class CitewireServer(MCPServer[None]):
         collection: Collection = None,
         document_ids: DocumentIds = None,
     ) -> Passages:
-        """Finds passages of the documents by meaning and by words, the most relevant first."""
+        """Finds passages of the documents by meaning and by words, most relevant first."""
         with _failures():
             answer = await self._gateway.client(context.headers).search(
                 query, top_k=top_k, mode="hybrid", collection=collection, document_ids=document_ids or NOT_GIVEN
@@ -106,10 +106,14 @@ class CitewireServer(MCPServer[None]):
         context: CallContext,
         collection: Collection = None,
         document_ids: DocumentIds = None,
-        conversation_id: Annotated[str | None, Field(description="Of an earlier answer, to go on from there.")] = None,
-        profile: Annotated[str | None, Field(description="Who answers; none: the gateway's default.")] = None,
+        conversation_id: Annotated[
+            str | None, Field(description="The id in an earlier answer, to continue its conversation.")
+        ] = None,
+        profile: Annotated[
+            str | None, Field(description="The profile that answers; none: the gateway's default.")
+        ] = None,
     ) -> Answer:
-        """Answers a question from the documents; each sentence comes with the quote that it was checked against."""
+        """Answers a question from the documents; each sentence has the quote that it was checked against."""
         with _failures():
             async with _progress(context):
                 answer = await self._gateway.client(context.headers).chat(
@@ -123,7 +127,7 @@ class CitewireServer(MCPServer[None]):
         return read_answer(answer)
 
     async def _open_passage(self, chunk_id: int, context: CallContext) -> Passage:
-        """Shows a passage whole, by the `chunk_id` of a result or a quote."""
+        """Shows a complete passage, by the `chunk_id` of a result or a quote."""
         with _failures():
             return Passage.read(await self._gateway.client(context.headers).get_chunk(chunk_id))
 
@@ -131,8 +135,8 @@ class CitewireServer(MCPServer[None]):
         self,
         context: CallContext,
         collection: Collection = None,
-        containing: Annotated[str | None, Field(max_length=200, description="In the title or file name.")] = None,
-        page_token: Annotated[str | None, Field(description="`next_page_token` of the page before.")] = None,
+        containing: Annotated[str | None, Field(max_length=200, description="Text in the title or file name.")] = None,
+        page_token: Annotated[str | None, Field(description="`next_page_token` of the previous page.")] = None,
     ) -> DocumentPage:
         """Lists the documents that the caller may read, newest first."""
         with _failures():
@@ -144,7 +148,7 @@ class CitewireServer(MCPServer[None]):
         )
 
     async def _read_text(self, document_id: int, context: CallContext) -> str:
-        """The text that was read from a document; offsets of quotes count in it."""
+        """The text extracted from a document; the offsets of quotes refer to it."""
         try:
             return await self._gateway.client(context.headers).get_text(document_id)
         except NotFoundError:
@@ -155,7 +159,7 @@ class CitewireServer(MCPServer[None]):
     async def _handle_list_resources(
         self, ctx: ServerRequestContext[None], params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
-        """Lists documents as resources, page by page; the SDK itself only lists resources that are known beforehand."""
+        """Lists documents as resources, page by page; the SDK itself lists only resources registered in advance."""
         context = Context(request_context=ctx, mcp_server=self)
         try:
             page = await self._gateway.client(context.headers).list_documents(
@@ -173,13 +177,13 @@ class CitewireServer(MCPServer[None]):
 
 
 def _name_of(document: Document) -> str:
-    """A resource's name, which mustn't be empty: a text that was typed in has no file."""
+    """A resource's name, which mustn't be empty: a text that was typed in has no file name."""
     return document.file_name or document.title or f"document {document.id}"
 
 
 @contextmanager
 def _failures() -> Generator[None]:
-    """Says what went wrong in words that a model can act on."""
+    """Describes the error so that a model can act on it."""
     try:
         yield
     except CitewireError as error:
@@ -197,7 +201,7 @@ def _text_of(error: CitewireError) -> str:
 
 @asynccontextmanager
 async def _progress(context: CallContext) -> AsyncGenerator[None]:
-    """Tells the caller, while something lasts, that it goes on."""
+    """Reports progress to the caller during a long call."""
 
     async def tell() -> None:
         seconds = 0.0

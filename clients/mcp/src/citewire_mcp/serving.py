@@ -27,14 +27,14 @@ async def serve_http(
     """Serves streamable HTTP at /mcp until a signal ends the process.
 
     Args:
-        settings: Where the gateway is.
-        host: Where to listen.
+        settings: The connection to the gateway.
+        host: The address to listen on.
         port: The port.
-        public_url: This server's address as clients know it; None: as it listens.
-        issuer: Who issues the tokens that clients bring; None: nobody says.
+        public_url: This server's address for clients; None: the address that it listens on.
+        issuer: The issuer of clients' tokens; None: not announced.
 
     Raises:
-        CliError: An address isn't one.
+        CliError: An address is invalid.
     """
     auth = _auth(public_url, issuer)
     async with _http_client(settings) as pool:
@@ -46,14 +46,14 @@ async def serve_http(
 
 
 def _auth(public_url: str | None, issuer: str | None) -> AuthSettings | None:
-    """Raises CliError for an address that isn't one."""
+    """Raises CliError if an address is invalid."""
     if issuer is None:
         return None
     if public_url is None:
-        raise CliError("--issuer needs --public-url", "Clients ask for tokens for that address.", ExitCode.USAGE)
+        raise CliError("--issuer requires --public-url", "Clients ask for tokens for that address.", ExitCode.USAGE)
     _address("--issuer", issuer)
     _address("--public-url", public_url)
-    # From texts, as clients compare an issuer's letter by letter. The gateway checks whom a token is for.
+    # Built from texts, as clients compare issuers character by character. The gateway checks a token's audience.
     return AuthSettings.model_validate(
         {"issuer_url": issuer, "resource_server_url": public_url, "validate_token_resource": False}
     )
@@ -69,9 +69,9 @@ def _address(option: str, value: str) -> AnyHttpUrl:
 
 
 def _transport_security(public_url: str | None, host: str) -> TransportSecuritySettings | None:
-    """Which Host headers are answered, so that no web page reaches this server by a name of its own."""
+    """The Host headers to accept, so that no web page can reach this server under a host name of its own."""
     if public_url is None:
-        return None  # the SDK protects loopback by itself
+        return None  # the SDK protects loopback itself
     name = _address("--public-url", public_url)
     port = "" if name.port in {None, 80, 443} else f":{name.port}"
     return TransportSecuritySettings(

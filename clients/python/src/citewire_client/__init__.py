@@ -1,4 +1,4 @@
-"""Citewire's client: ask questions over an organisation's documents, and read where each claim comes from."""
+"""Citewire's client: ask questions over an organisation's documents, with the source of each claim."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ _HOMES = {
     "Citewire": "_sync.client",
     "NOT_GIVEN": "requests",
 }
-"""Of what isn't an error."""
+"""The module of each public name that isn't an error."""
 
 __all__ = [
     "NOT_GIVEN",
@@ -67,7 +67,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Loads what is asked for: a program that only reads streams needn't load the models."""
+    """Imports a name on first use: a program that only reads streams needn't import the models."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)

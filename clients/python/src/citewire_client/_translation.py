@@ -1,4 +1,4 @@
-"""The HTTP library's errors as ours, so that callers needn't know which library it is."""
+"""Converts the HTTP library's errors to the client's own, so that callers needn't know the library."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from citewire_client.errors import ConnectionFailedError, TimedOutError
 
 @contextmanager
 def translated(url: str) -> Generator[None]:
-    """Turns what goes wrong on the way into `ConnectionFailedError`."""
+    """Converts transport errors to `ConnectionFailedError`."""
     try:
         yield
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:

@@ -5,30 +5,30 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """A field that the gateway refused: its name, and what would be right."""
+    """A field that the gateway rejected: its name and the expected value."""
 
     field: str
     message: str
 
 
 class CitewireError(Exception):
-    """Whatever goes wrong between a program and its gateway."""
+    """Any error between a program and its gateway."""
 
 
 class ConnectionFailedError(CitewireError):
-    """No answer came: the gateway can't be reached, or the connection broke."""
+    """There was no response: the gateway can't be reached, or the connection broke."""
 
 
 class TimedOutError(ConnectionFailedError):
-    """Nothing came for longer than the timeout allows."""
+    """No data arrived within the timeout."""
 
 
 class InvalidResponseError(CitewireError):
-    """The answer isn't one of Citewire's: another server, or a gateway in between."""
+    """The response isn't Citewire's: another server, or a proxy in between, sent it."""
 
 
 class UploadStuckError(CitewireError):
-    """A document wasn't ready in the time that it was given; it may be later."""
+    """A document wasn't ready in the allotted time; it may become ready later."""
 
 
 class DocumentFailedError(CitewireError):
@@ -36,18 +36,18 @@ class DocumentFailedError(CitewireError):
 
 
 class StreamError(CitewireError):
-    """A stream that didn't come to its end."""
+    """A stream that ended early."""
 
 
 class StreamCutError(StreamError):
-    """It ended without its last event: what came of it isn't whole."""
+    """A stream ended without its last event: the data received is incomplete."""
 
 
 class ChatFailedError(StreamError):
-    """The gateway said in the stream that the answer failed."""
+    """The gateway reported in the stream that the answer failed."""
 
     def __init__(self, message: str, *, reason: str = "", retryable: bool = False) -> None:
-        """`retryable`: the same request may be sent again at once."""
+        """`retryable`: the same request may be repeated immediately."""
         super().__init__(message)
         self.reason = reason
         """`RUN_LOST`, `RUN_CANCELLED` or ""."""
@@ -55,7 +55,7 @@ class ChatFailedError(StreamError):
 
 
 class ApiError(CitewireError):
-    """The gateway refused a request, or failed."""
+    """The gateway rejected a request or failed."""
 
     def __init__(
         self,
@@ -72,17 +72,17 @@ class ApiError(CitewireError):
         self.status = status
         """HTTP status."""
         self.reason = reason
-        """A stable code in upper case, for programs; "" if the answer had none."""
+        """A stable code in upper case, for programs; "" if the response had none."""
         self.errors = errors
-        """Fields that were refused."""
+        """The rejected fields."""
         self.request_id = request_id
         """The gateway's id of the request, for its logs."""
         self.retry_after = retry_after
-        """Seconds to wait before another try makes sense; None: the answer didn't say."""
+        """Seconds to wait before retrying; None: the response didn't specify it."""
 
 
 class InvalidRequestError(ApiError):
-    """400, 413, 415 or 422: the request has to change."""
+    """400, 413, 415 or 422: the request must be changed."""
 
 
 class AuthenticationError(ApiError):
@@ -98,11 +98,11 @@ class PermissionDeniedError(ApiError):
 
 
 class NotFoundError(ApiError):
-    """404 or 410: there is none that the caller may see."""
+    """404 or 410: it doesn't exist, or the caller may not see it."""
 
 
 class ConflictError(ApiError):
-    """409: it conflicts with the present state."""
+    """409: the request conflicts with the present state."""
 
 
 class RateLimitError(ApiError):
@@ -125,5 +125,5 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 
 
 def error_class(status: int) -> type[ApiError]:
-    """The class of an unsuccessful status."""
+    """The error class for an unsuccessful status."""
     return _BY_STATUS.get(status) or (UnavailableError if status >= 500 else InvalidRequestError)

@@ -1,4 +1,4 @@
-"""The events of a chat's stream, typed by their names."""
+"""The events of a chat's stream, each typed by its name."""
 
 import json
 from typing import TypeAlias, get_args
@@ -12,7 +12,7 @@ from citewire_client.sse import SseEvent
 
 
 class UnknownEvent(Model):
-    """An event that a newer gateway sends; a program may pass over it."""
+    """An unknown event from a newer gateway; programs may ignore it."""
 
     event: str
     id: int
@@ -20,7 +20,7 @@ class UnknownEvent(Model):
 
 
 ChatEvent: TypeAlias = models.ChatEvent | UnknownEvent
-"""What a chat's stream yields."""
+"""An event of a chat's stream."""
 
 _KINDS: dict[str, type[Model]] = {
     get_args(kind.model_fields["event"].annotation)[0]: kind for kind in get_args(models.ChatEvent.__value__)
@@ -31,7 +31,7 @@ def read_chat_event(event: SseEvent) -> ChatEvent:
     """Reads one event.
 
     Raises:
-        InvalidResponseError: It isn't one.
+        InvalidResponseError: The event is malformed.
     """
     try:
         members = {"event": event.event, "id": int(event.id), "data": json.loads(event.data)}

@@ -12,11 +12,11 @@ from citewire_client.requests import FilePart
 FileSource: TypeAlias = str | Path | bytes | IO[bytes]
 """A path, the bytes themselves, or a file that is open for reading and can be rewound."""
 Progress: TypeAlias = Callable[[int, int], None]
-"""Is told how many bytes were sent, and of how many; begins anew where an upload is tried again."""
+"""Receives the number of bytes sent and the total; starts over if an upload is retried."""
 
 
 class _Measured(io.RawIOBase):
-    """A file that tells how far it was read."""
+    """A file that reports how far it has been read."""
 
     def __init__(self, file: IO[bytes], size: int, progress: Progress) -> None:
         self._file = file
@@ -44,16 +44,16 @@ class _Measured(io.RawIOBase):
 
 @contextmanager
 def opened(source: FileSource, file_name: str | None, progress: Progress | None) -> Generator[FilePart]:
-    """Opens what is to be uploaded, as a part of a form; a file that was given stays open.
+    """Opens a file for upload as part of a form; a file that the caller opened stays open.
 
     Args:
         source: The file.
-        file_name: How it is called; None: as its path is.
-        progress: Is told how far it is.
+        file_name: The name of the file; None: the name in its path.
+        progress: Called with the progress.
 
     Raises:
-        ValueError: It has no name.
-        OSError: It can't be opened.
+        ValueError: The file has no name.
+        OSError: The file can't be opened.
     """
     if isinstance(source, str | Path):
         with Path(source).open("rb") as file:
@@ -66,8 +66,8 @@ def opened(source: FileSource, file_name: str | None, progress: Progress | None)
 
 def _part(file: IO[bytes], name: str, progress: Progress | None) -> FilePart:
     if not name:
-        raise ValueError("file_name is required: its ending says what the file is")
+        raise ValueError("file_name is required: its extension determines the file's type")
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    return name, file if progress is None else _Measured(file, size, progress), media_type  # type: ignore[return-value] # httpx reads no more than these have
+    return name, file if progress is None else _Measured(file, size, progress), media_type  # type: ignore[return-value] # httpx uses only the methods that these have

@@ -1,4 +1,4 @@
-"""What is the same for both clients: requests, when they may be sent again, and what an unsuccessful answer means."""
+"""Shared by both clients: requests, the rules for retries, and the errors for unsuccessful responses."""
 
 import json
 import random
@@ -20,15 +20,15 @@ _RETRIED: Final = frozenset({429, 502, 503, 504})
 _BACKOFF_SECONDS: Final = 0.5
 _LONGEST_BACKOFF: Final = 8.0
 _LONGEST_WAIT: Final = 60.0
-"""A server that asks for more is not waited for."""
+"""The client doesn't retry if a server asks it to wait longer."""
 _MANY_CHARACTERS: Final = 500
 
 FilePart: TypeAlias = tuple[str, IO[bytes], str]
-"""A file of a form: name, open file, media type."""
+"""A file in a form: name, open file, media type."""
 
 
 class NotGiven(Enum):
-    """Tells a field that isn't sent from one that is null."""
+    """Distinguishes a field that isn't sent from one that is null."""
 
     NOT_GIVEN = "NOT_GIVEN"
 
@@ -39,7 +39,7 @@ _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request of the API."""
+    """A request to the API."""
 
     method: str
     path: str
@@ -49,14 +49,14 @@ class Request:
     file: FilePart | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     repeatable: bool = True
-    """Whether it may be sent again when it isn't known what became of it."""
+    """Whether it may be repeated when its outcome is unknown."""
 
 
 def path_of(template: str, *values: object) -> str:
-    """A path with its parameters, each quoted: no value can reach another path.
+    """A path with its parameters, each quoted, so that no value can change the path.
 
     Raises:
-        ValueError: A value is empty, or a dot or two, which clients and proxies resolve.
+        ValueError: A value is empty, or `.` or `..`, which clients and proxies resolve.
     """
     texts = [str(value) for value in values]
     for text in texts:
@@ -66,7 +66,7 @@ def path_of(template: str, *values: object) -> str:
 
 
 def given(**members: object) -> dict[str, Any]:
-    """The members that were given, as JSON takes them; `from_` stands for `from`, which is a word of Python's."""
+    """The given members as JSON values; `from_` stands for `from`, which is a keyword in Python."""
     return _ANYTHING.dump_python(
         {name.removesuffix("_"): value for name, value in members.items() if value is not NOT_GIVEN},
         mode="json",
@@ -76,12 +76,12 @@ def given(**members: object) -> dict[str, Any]:
 
 
 def query(**params: object) -> dict[str, Any]:
-    """Query parameters that were given; none is sent for None."""
+    """The given query parameters, without those that are None."""
     return {name: value for name, value in given(**params).items() if value is not None}
 
 
 def form_fields(**members: object) -> dict[str, str]:
-    """Members of a form that were given: texts as they are, all else as JSON."""
+    """The given members of a form: texts unchanged, everything else as JSON."""
     return {
         name: value if isinstance(value, str) else json.dumps(value)
         for name, value in given(**members).items()
@@ -90,22 +90,22 @@ def form_fields(**members: object) -> dict[str, str]:
 
 
 def read_model(model: type[M], content: bytes) -> M:
-    """An answer's body.
+    """Parses the body of a response.
 
     Raises:
-        InvalidResponseError: It isn't one.
+        InvalidResponseError: The body doesn't match the model.
     """
     try:
         return model.model_validate_json(content)
     except ValidationError as error:
         places = ", ".join(".".join(map(str, place["loc"])) or "body" for place in error.errors()[:5])
         raise InvalidResponseError(
-            f"the answer isn't a {model.__name__} of Citewire's API (see {places}): is the address right?"
+            f"the response isn't a {model.__name__} of Citewire's API (see {places}): is the URL correct?"
         ) from None
 
 
 def error_of(status: int, headers: Mapping[str, str], content: bytes) -> ApiError:
-    """The error that an unsuccessful answer stands for; `application/problem+json` (RFC 9457) says most."""
+    """The error for an unsuccessful response; `application/problem+json` (RFC 9457) gives the most details."""
     try:
         parsed: object = json.loads(content)
     except (ValueError, RecursionError):
@@ -125,19 +125,19 @@ def error_of(status: int, headers: Mapping[str, str], content: bytes) -> ApiErro
 
 
 def wait_before(attempt: int, error: ApiError | None) -> float | None:
-    """Seconds to wait before a try after the first; None: it isn't worth one.
+    """Seconds to wait before a retry; None: don't retry.
 
     Args:
-        attempt: Tries so far.
-        error: What the gateway answered; None: nothing came.
+        attempt: Number of tries so far.
+        error: The gateway's error; None: there was no response.
     """
     if error is not None:
         if error.status not in _RETRIED:
             return None
         if error.retry_after is not None:
             return error.retry_after if error.retry_after <= _LONGEST_WAIT else None
-    # Full jitter: clients that failed together don't come back together.
-    return random.uniform(0, min(_LONGEST_BACKOFF, _BACKOFF_SECONDS * 2**attempt))  # noqa: S311 # no secret
+    # Full jitter, so that clients that failed together don't retry together.
+    return random.uniform(0, min(_LONGEST_BACKOFF, _BACKOFF_SECONDS * 2**attempt))  # noqa: S311 # not a secret
 
 
 def _field_errors(listed: Iterable[object]) -> Iterable[FieldError]:
@@ -153,5 +153,5 @@ def _text(body: Mapping[str, object], name: str) -> str:
 
 
 def idempotent(key: str | None) -> dict[str, str]:
-    """The header by which the gateway does a request once, however often it comes; None: a key of its own."""
+    """The header with which the gateway executes a repeated request only once; None: a generated key."""
     return {"Idempotency-Key": key or uuid4().hex}

@@ -1,7 +1,7 @@
-"""Reading server-sent events: bytes in, events out, wherever the network cut them.
+"""Reads server-sent events: bytes in, events out, wherever the network splits them.
 
-By hand, because httpx-sse 0.4.3 has no limit on what a stream can make it hold in memory, and gives an event without
-data for each heartbeat once an event had an id.
+Our own parser, because httpx-sse 0.4.3 has no limit on the memory that a stream can make it use, and yields an event
+without data for each heartbeat once an event had an id.
 """
 
 import codecs
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from citewire_client.errors import InvalidResponseError
 
 MAX_EVENT_CHARACTERS = 16 * 2**20
-"""Of a well-formed stream the largest event is a search's citations, far below this."""
+"""The largest event of a well-formed stream is a search's citations, far below this."""
 
 _LINE_END = re.compile("\r\n|\n|\r")
 
 
 @dataclass(frozen=True, slots=True)
 class SseEvent:
-    """One event: `event` is `message` if the stream named none, `data` its lines joined by LF."""
+    """One event: `event` is `message` if the stream named none, `data` has its lines joined by LF."""
 
     event: str
     data: str
@@ -29,8 +29,8 @@ class SseEvent:
 class SseParser:
     """An incremental parser of the `text/event-stream` format.
 
-    Handles UTF-8 sequences and line ends (LF, CR, CRLF) that are cut anywhere between two chunks, a byte order mark,
-    comments, and fields without a colon. As the format says, an event that the end of the stream cuts off is dropped.
+    Handles UTF-8 sequences and line endings (LF, CR, CRLF) that are split between chunks anywhere, a byte order mark,
+    comments, and fields without a colon. As the format requires, an event cut off by the end of the stream is dropped.
     """
 
     def __init__(self) -> None:
@@ -46,11 +46,11 @@ class SseParser:
         """The events that `chunk` completes, in order.
 
         Raises:
-            InvalidResponseError: One is larger than MAX_EVENT_CHARACTERS.
+            InvalidResponseError: An event is larger than MAX_EVENT_CHARACTERS.
         """
         text = self._decoder.decode(chunk)
         if self._after_cr and text:
-            # The CR that ended the last chunk has ended its line already: an LF after it is part of the same line end.
+            # The CR that ended the last chunk already ended its line; an LF after it belongs to the same line ending.
             text = text.removeprefix("\n")
             self._after_cr = False
         self._after_cr = self._after_cr or text.endswith("\r")

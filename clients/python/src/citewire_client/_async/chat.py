@@ -1,4 +1,4 @@
-"""An answer as it is written."""
+"""A streamed answer."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing, suppress
@@ -15,18 +15,18 @@ from citewire_client.events import ChatEvent, read_chat_event
 from citewire_client.requests import Request, path_of
 
 _RESUMES = 5
-"""Connections in a row that may break without bringing anything."""
+"""Maximum number of consecutive connections that may break without delivering an event."""
 
 
 class AsyncChatStream:
-    """The events of one chat: enter it, then iterate. Leaving it before its end stops the chat, unless it is detached.
+    """The events of one chat: enter it, then iterate. Leaving it early stops the chat, unless it is detached.
 
-    Where the chat has `grace_seconds`, a connection that breaks is opened again after the last event that came: no
-    event comes twice, and none is left out.
+    If the chat has `grace_seconds`, a broken connection is reopened after the last event received, without lost or
+    duplicate events.
     """
 
     def __init__(self, transport: AsyncTransport, request: Request) -> None:
-        """Nothing is sent before it is entered."""
+        """No request is sent before the stream is entered."""
         self._transport = transport
         self._request = request
         self._can_resume = bool(request.json.get("grace_seconds") or request.json.get("detach"))
@@ -35,19 +35,19 @@ class AsyncChatStream:
         self._events: AsyncGenerator[ChatEvent, None] | None = None
         self._texts: list[str] = []
         self.run_id: UUID | None = None
-        """By which the chat can be read elsewhere and cancelled; None: it has no grace, and ends with its reader."""
+        """The id for reading the chat elsewhere and cancelling it; None: without grace, it ends with its reader."""
         self.conversation_id: UUID | None = None
-        """Of profiles that keep conversations, once the stream has said it."""
+        """The conversation's id if the profile stores conversations, once the stream has sent it."""
         self.last_event_id = 0
-        """Number of the last event that came."""
+        """Number of the last event received."""
         self.citations: tuple[models.Citation, ...] = ()
-        """What was placed in the prompt, once it has come."""
+        """The passages placed in the prompt, once received."""
         self.verified: list[models.VerifiedCitation] = []
-        """What was checked so far, sentence by sentence."""
+        """The verified citations so far, sentence by sentence."""
         self.usage: models.TokenUsage | None = None
-        """Tokens and cost, once they have come."""
+        """Tokens and cost, once received."""
         self.is_done = False
-        """Whether the answer came whole."""
+        """Whether the complete answer has been received."""
 
     @property
     def text(self) -> str:
@@ -55,7 +55,7 @@ class AsyncChatStream:
         return "".join(self._texts)
 
     async def __aenter__(self) -> Self:
-        """Asks; raises as the client's methods do."""
+        """Sends the question; raises like the client's methods."""
         response = await self._stack.enter_async_context(self._transport.open(self._request))
         run = response.headers.get("citewire-run")
         self.run_id = UUID(run) if run else None
@@ -65,7 +65,7 @@ class AsyncChatStream:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Closes the connection. With grace the chat would go on: it is cancelled."""
+        """Closes the connection, and cancels a chat with grace, which would otherwise continue."""
         if self._events is not None:
             await self._events.aclose()
         await self._stack.aclose()
@@ -74,35 +74,35 @@ class AsyncChatStream:
                 await self._transport.do(Request("POST", path_of("/v1/chat/{}/cancel", self.run_id)))
 
     def __aiter__(self) -> Self:
-        """Yields events until the answer is whole.
+        """Yields events until the answer is complete.
 
         Raises:
-            ChatFailedError: The gateway says that it failed.
-            StreamCutError: The stream ended before its end.
-            CitewireError: As the client's methods.
+            ChatFailedError: The gateway reported that the answer failed.
+            StreamCutError: The stream ended before its last event.
+            CitewireError: As for the client's methods.
         """
         return self
 
     async def __anext__(self) -> ChatEvent:
-        """The next event; raises as iterating does."""
+        """The next event; raises like iteration."""
         if self._events is None:
             raise RuntimeError("enter the stream first: `with client.stream_chat(...) as stream`")
         return await self._events.__anext__()
 
     async def text_pieces(self) -> AsyncGenerator[str, None]:
-        """Yields the answer's text alone, piece by piece; raises as iterating does."""
+        """Yields only the answer's text, piece by piece; raises like iteration."""
         async for event in self:
             if isinstance(event, models.TokenEvent):
                 yield event.data.text
 
     async def until_done(self) -> Self:
-        """Reads the rest; raises as iterating does."""
+        """Reads the rest of the stream; raises like iteration."""
         async for _ in self:
             pass
         return self
 
     async def _whole(self, response: httpx.Response) -> AsyncGenerator[ChatEvent, None]:
-        """Yields events over as many connections as it takes."""
+        """Yields events over as many connections as necessary."""
         broken, opened = 0, response
         while not self.is_done:
             before = self.last_event_id
@@ -118,7 +118,7 @@ class AsyncChatStream:
                 opened = None
 
     async def _read(self, response: httpx.Response) -> AsyncGenerator[ChatEvent, None]:
-        """Yields what one connection brings, or raises."""
+        """Yields the events of one connection, or raises."""
         async with aclosing(self._transport.events(response)) as raw_events:
             async for raw in raw_events:
                 event = read_chat_event(raw)
@@ -129,7 +129,7 @@ class AsyncChatStream:
                 yield event
                 if self.is_done:
                     return
-        raise StreamCutError("the stream ended before its last event: the answer isn't whole")
+        raise StreamCutError("the stream ended before its last event: the answer is incomplete")
 
     def _take(self, event: ChatEvent) -> None:
         match event:

@@ -1,4 +1,4 @@
-"""Sends requests, again where that is safe, and reads their answers."""
+"""Sends requests, with retries where these are safe, and reads the responses."""
 
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -49,12 +49,12 @@ class AsyncTransport:
         self._http = http or httpx.AsyncClient(verify=connection.trust(self.url))
 
     async def aclose(self) -> None:
-        """Closes the pool, unless it was given."""
+        """Closes the pool, unless the caller passed it."""
         if self._is_own:
             await self._http.aclose()
 
     async def call(self, request: Request, model: type[M]) -> M:
-        """Sends a request and reads its answer.
+        """Sends a request and reads its response.
 
         Raises:
             CitewireError: See `errors`.
@@ -62,16 +62,16 @@ class AsyncTransport:
         return requests.read_model(model, await self.content(request))
 
     async def do(self, request: Request) -> None:
-        """Sends a request whose answer has no body; raises as `call`."""
+        """Sends a request whose response has no body; raises like `call`."""
         await self.content(request)
 
     async def content(self, request: Request) -> bytes:
-        """Sends a request and returns its answer's bytes; raises as `call`."""
+        """Sends a request and returns the bytes of the response; raises like `call`."""
         async with self.open(request, whole=True) as response:
             return response.content
 
     async def pages(self, request: Request, model: type[M], member: str) -> AsyncGenerator[Any, None]:
-        """Yields what a list holds, page by page, each asked for when it is needed; raises as `call`."""
+        """Yields the items of a list and requests its pages as needed; raises like `call`."""
         params = dict(request.params)
         while True:
             page = await self.call(Request("GET", request.path, params), model)
@@ -84,11 +84,11 @@ class AsyncTransport:
 
     @asynccontextmanager
     async def open(self, request: Request, *, whole: bool = False) -> AsyncGenerator[httpx.Response, None]:
-        """Sends a request and opens its answer, which was successful; leaving closes it. Raises as `call`.
+        """Sends a request and opens its successful response; leaving the block closes it. Raises like `call`.
 
         Args:
-            request: What to send; a file of it is read from its beginning.
-            whole: Read the body here, so that a connection that breaks in it is tried again.
+            request: The request; its file, if any, is read from the beginning.
+            whole: Whether to read the body here, so that the request is retried if the connection breaks meanwhile.
         """
         attempt = 0
         while True:
@@ -110,7 +110,7 @@ class AsyncTransport:
                     await response.aclose()
             answered = error if isinstance(error, ApiError) else None
             wait = requests.wait_before(attempt, answered) if attempt <= self._retries else None
-            # 429 is said before anything is done.
+            # The gateway sends 429 before it does anything.
             if wait is None or not (request.repeatable or (answered is not None and answered.status == 429)):
                 raise error
             await async_sleep(wait)
@@ -121,14 +121,14 @@ class AsyncTransport:
 
     @asynccontextmanager
     async def data(self, request: Request) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Opens an answer that may be long, piece by piece; raises as `call`, while it is read too."""
+        """Opens a possibly long response as a stream of pieces; raises like `call`, also during reading."""
         async with self.open(request) as response, aclosing(self._pieces(response)) as pieces:
             yield pieces
 
     async def events(self, response: httpx.Response) -> AsyncGenerator[SseEvent, None]:
-        """Reads an open answer's events until it ends; raises as `call`."""
+        """Reads the events of an open response until it ends; raises like `call`."""
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
-            raise InvalidResponseError(f"{self.url} answered with something else than a stream of events")
+            raise InvalidResponseError(f"the response of {self.url} isn't a stream of events")
         parser = SseParser()
         async with aclosing(self._pieces(response)) as pieces:
             async for piece in pieces:

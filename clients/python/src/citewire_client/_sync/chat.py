@@ -1,4 +1,4 @@
-"""An answer as it is written."""
+"""A streamed answer."""
 
 from collections.abc import Generator
 from contextlib import ExitStack, closing, suppress
@@ -15,18 +15,18 @@ from citewire_client.events import ChatEvent, read_chat_event
 from citewire_client.requests import Request, path_of
 
 _RESUMES = 5
-"""Connections in a row that may break without bringing anything."""
+"""Maximum number of consecutive connections that may break without delivering an event."""
 
 
 class ChatStream:
-    """The events of one chat: enter it, then iterate. Leaving it before its end stops the chat, unless it is detached.
+    """The events of one chat: enter it, then iterate. Leaving it early stops the chat, unless it is detached.
 
-    Where the chat has `grace_seconds`, a connection that breaks is opened again after the last event that came: no
-    event comes twice, and none is left out.
+    If the chat has `grace_seconds`, a broken connection is reopened after the last event received, without lost or
+    duplicate events.
     """
 
     def __init__(self, transport: Transport, request: Request) -> None:
-        """Nothing is sent before it is entered."""
+        """No request is sent before the stream is entered."""
         self._transport = transport
         self._request = request
         self._can_resume = bool(request.json.get("grace_seconds") or request.json.get("detach"))
@@ -35,19 +35,19 @@ class ChatStream:
         self._events: Generator[ChatEvent, None] | None = None
         self._texts: list[str] = []
         self.run_id: UUID | None = None
-        """By which the chat can be read elsewhere and cancelled; None: it has no grace, and ends with its reader."""
+        """The id for reading the chat elsewhere and cancelling it; None: without grace, it ends with its reader."""
         self.conversation_id: UUID | None = None
-        """Of profiles that keep conversations, once the stream has said it."""
+        """The conversation's id if the profile stores conversations, once the stream has sent it."""
         self.last_event_id = 0
-        """Number of the last event that came."""
+        """Number of the last event received."""
         self.citations: tuple[models.Citation, ...] = ()
-        """What was placed in the prompt, once it has come."""
+        """The passages placed in the prompt, once received."""
         self.verified: list[models.VerifiedCitation] = []
-        """What was checked so far, sentence by sentence."""
+        """The verified citations so far, sentence by sentence."""
         self.usage: models.TokenUsage | None = None
-        """Tokens and cost, once they have come."""
+        """Tokens and cost, once received."""
         self.is_done = False
-        """Whether the answer came whole."""
+        """Whether the complete answer has been received."""
 
     @property
     def text(self) -> str:
@@ -55,7 +55,7 @@ class ChatStream:
         return "".join(self._texts)
 
     def __enter__(self) -> Self:
-        """Asks; raises as the client's methods do."""
+        """Sends the question; raises like the client's methods."""
         response = self._stack.enter_context(self._transport.open(self._request))
         run = response.headers.get("citewire-run")
         self.run_id = UUID(run) if run else None
@@ -65,7 +65,7 @@ class ChatStream:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Closes the connection. With grace the chat would go on: it is cancelled."""
+        """Closes the connection, and cancels a chat with grace, which would otherwise continue."""
         if self._events is not None:
             self._events.close()
         self._stack.close()
@@ -74,35 +74,35 @@ class ChatStream:
                 self._transport.do(Request("POST", path_of("/v1/chat/{}/cancel", self.run_id)))
 
     def __iter__(self) -> Self:
-        """Yields events until the answer is whole.
+        """Yields events until the answer is complete.
 
         Raises:
-            ChatFailedError: The gateway says that it failed.
-            StreamCutError: The stream ended before its end.
-            CitewireError: As the client's methods.
+            ChatFailedError: The gateway reported that the answer failed.
+            StreamCutError: The stream ended before its last event.
+            CitewireError: As for the client's methods.
         """
         return self
 
     def __next__(self) -> ChatEvent:
-        """The next event; raises as iterating does."""
+        """The next event; raises like iteration."""
         if self._events is None:
             raise RuntimeError("enter the stream first: `with client.stream_chat(...) as stream`")
         return self._events.__next__()
 
     def text_pieces(self) -> Generator[str, None]:
-        """Yields the answer's text alone, piece by piece; raises as iterating does."""
+        """Yields only the answer's text, piece by piece; raises like iteration."""
         for event in self:
             if isinstance(event, models.TokenEvent):
                 yield event.data.text
 
     def until_done(self) -> Self:
-        """Reads the rest; raises as iterating does."""
+        """Reads the rest of the stream; raises like iteration."""
         for _ in self:
             pass
         return self
 
     def _whole(self, response: httpx.Response) -> Generator[ChatEvent, None]:
-        """Yields events over as many connections as it takes."""
+        """Yields events over as many connections as necessary."""
         broken, opened = 0, response
         while not self.is_done:
             before = self.last_event_id
@@ -118,7 +118,7 @@ class ChatStream:
                 opened = None
 
     def _read(self, response: httpx.Response) -> Generator[ChatEvent, None]:
-        """Yields what one connection brings, or raises."""
+        """Yields the events of one connection, or raises."""
         with closing(self._transport.events(response)) as raw_events:
             for raw in raw_events:
                 event = read_chat_event(raw)
@@ -129,7 +129,7 @@ class ChatStream:
                 yield event
                 if self.is_done:
                     return
-        raise StreamCutError("the stream ended before its last event: the answer isn't whole")
+        raise StreamCutError("the stream ended before its last event: the answer is incomplete")
 
     def _take(self, event: ChatEvent) -> None:
         match event:

@@ -1,4 +1,4 @@
-"""The client."""
+"""The client for a gateway."""
 
 import time
 from collections.abc import Generator, Iterator, Mapping
@@ -20,10 +20,10 @@ _LONGEST_PAUSE = 2.0
 
 
 class Citewire(Operations):
-    """A client of one gateway: every operation of its API is a method. Use it as a context manager.
+    """A client for one gateway: every operation of its API is a method. Use it as a context manager.
 
-    Methods raise `CitewireError`: `ApiError` and its kinds where the gateway answered, `ConnectionFailedError` where
-    nothing came. What may be repeated safely is tried again, with growing pauses, or after what `Retry-After` asks.
+    Methods raise `CitewireError`: `ApiError` and its subclasses if the gateway answered, `ConnectionFailedError` if it
+    didn't. Requests that are safe to repeat are retried with growing pauses, or after the time in `Retry-After`.
     """
 
     def __init__(
@@ -36,15 +36,15 @@ class Citewire(Operations):
         headers: Mapping[str, str] | None = None,
         http: httpx.Client | None = None,
     ) -> None:
-        """Prepares a client; nothing is sent.
+        """Prepares a client; no request is sent.
 
         Args:
             url: The gateway's address; None: `CITEWIRE_URL`, or `http://127.0.0.1:8080`.
-            api_key: A key or token; None: `CITEWIRE_API_KEY`, or none.
-            retries: Tries after the first.
-            timeout: Seconds without a byte after which a connection counts as lost; None: 60.
+            api_key: An API key or token; None: `CITEWIRE_API_KEY` if it is set.
+            retries: Number of retries after the first try.
+            timeout: Seconds without data after which a connection counts as lost; None: 60.
             headers: Sent with each request.
-            http: A client of your own, for proxies or certificates; you close it.
+            http: Your own HTTP client, for proxies or certificates; you close it.
         """
         super().__init__(Transport(url, api_key, retries=retries, timeout=timeout, headers=headers, http=http))
 
@@ -67,10 +67,10 @@ class Citewire(Operations):
 
         Args:
             document_id: The document.
-            timeout: Longest wait in seconds.
+            timeout: Maximum wait in seconds.
 
         Raises:
-            UploadStuckError: It was neither by then.
+            UploadStuckError: It was neither when the time was up.
             CitewireError: As every method.
         """
         until, pause = time.monotonic() + timeout, 0.1
@@ -85,13 +85,13 @@ class Citewire(Operations):
 
     @contextmanager
     def download(self, document_id: int, *, version: int | None = None) -> Generator[Iterator[bytes], None]:
-        """Opens a document's original, piece by piece; `version` None: the latest."""
+        """Opens a document's original file as a stream of pieces; `version` None: the latest version."""
         request = Request("GET", path_of("/v1/documents/{}/content", document_id), query(version=version))
         with self._transport.data(request) as pieces:
             yield pieces
 
     def get_text(self, document_id: int, *, version: int | None = None) -> str:
-        """Returns the text that was read from a document, which offsets of quotes count in."""
+        """Returns the text extracted from a document, which the offsets of quotes refer to."""
         request = Request("GET", path_of("/v1/documents/{}/text", document_id), query(version=version))
         return (self._transport.content(request)).decode()
 
@@ -99,7 +99,7 @@ class Citewire(Operations):
         """Yields a document's progress until it is `ready` or `failed`.
 
         Raises:
-            StreamCutError: The stream ended before.
+            StreamCutError: The stream ended before that.
             CitewireError: As every method.
         """
         request = Request("GET", path_of("/v1/documents/{}/events", document_id))
@@ -114,7 +114,7 @@ class Citewire(Operations):
         raise StreamCutError("the stream ended before the document was ready or failed")
 
     def export_user(self, user: str) -> Generator[models.ExportLine, None]:
-        """Yields what is held about a user, line by line; the last one is of kind `end`.
+        """Yields the data stored about a user, line by line; the last line is of kind `end`.
 
         Raises:
             StreamCutError: The export ended before its last line.
@@ -134,4 +134,4 @@ class Citewire(Operations):
                     yield line
                     if line.kind == "end":
                         return
-        raise StreamCutError("the export ended before its last line: it isn't whole")
+        raise StreamCutError("the export ended before its last line: it is incomplete")

@@ -1,4 +1,4 @@
-"""What adapters to frameworks share: questions as they ask them, answers and passages as they take them."""
+"""Code shared by the adapters to frameworks: converts their questions, and answers and passages for them."""
 
 from citewire_client.adapters.answers import (
     AnswerReader,

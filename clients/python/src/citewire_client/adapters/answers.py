@@ -1,4 +1,4 @@
-"""Answers as frameworks take them: whole, or while they are written."""
+"""Converts answers for frameworks, complete or during streaming."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,22 +9,22 @@ from citewire_client.events import ChatEvent
 
 
 class StopSequences:
-    """Ends a streamed text where one of some sequences begins."""
+    """Ends a streamed text where a stop sequence begins."""
 
     def __init__(self, sequences: str | Iterable[str]) -> None:
-        """One sequence, or several; empty ones stop nothing."""
+        """One or more stop sequences; empty ones are ignored."""
         several = (sequences,) if isinstance(sequences, str) else sequences
         self._sequences = [sequence for sequence in several if sequence]
         self._held = ""
         self.reached = False
-        """Whether one was found: nothing may follow."""
+        """Whether a stop sequence was found; then no text may follow."""
 
     def __bool__(self) -> bool:
-        """Whether there is anything to look for."""
+        """Whether there are stop sequences."""
         return bool(self._sequences)
 
     def feed(self, text: str) -> str:
-        """Takes a piece, and returns what can be shown; the beginning of a sequence is held back."""
+        """Takes a piece and returns the text that can be shown; the beginning of a stop sequence is held back."""
         self._held += text
         starts = [place for sequence in self._sequences if (place := self._held.find(sequence)) >= 0]
         if starts:
@@ -37,7 +37,7 @@ class StopSequences:
         return shown
 
     def rest(self) -> str:
-        """What was held back, once the text has ended."""
+        """Returns the text held back, once the stream has ended."""
         rest, self._held = self._held, ""
         return rest
 
@@ -47,7 +47,7 @@ class StopSequences:
 
 
 def cited_sentence(verified: models.VerifiedCitation, passages: Sequence[models.Citation]) -> dict[str, Any]:
-    """What was verified of a sentence: its span in the answer, the quote, the verdict, and where the quote stands."""
+    """A verified citation: the sentence's span in the answer, the quote, the verdict, and the place of the quote."""
     fields = members(verified)
     sentence = fields.pop("sentence")
     passage = next((passage for passage in passages if passage.index == verified.index), None)
@@ -59,21 +59,21 @@ def cited_sentence(verified: models.VerifiedCitation, passages: Sequence[models.
 
 
 class AnswerReader:
-    """Gathers an answer from its events."""
+    """Collects an answer from its events."""
 
     def __init__(self, model: str, stop: str | Iterable[str] = ()) -> None:
-        """`model` is named as it was asked for; a sequence of `stop` ends the text."""
+        """`model` is the name in the request; a sequence in `stop` ends the text."""
         self._stop = StopSequences(stop)
         self._passages: Sequence[models.Citation] = ()
         self.text = ""
-        """So far."""
+        """The text so far."""
         self.details: dict[str, Any] = {"model": model, "citations": [], "passages": []}
-        """What else is known so far: as `answer_details` has it, without what streams don't say."""
+        """The other details so far, as in `answer_details`, without those that streams lack."""
         self.is_over = False
-        """Whether nothing follows: the answer is whole, or a stop sequence was reached."""
+        """Whether the answer is complete or a stop sequence was reached."""
 
     def read(self, event: ChatEvent) -> str:
-        """Takes an event, and returns what it adds to the text."""
+        """Takes an event and returns the text that it adds."""
         piece = ""
         match event:
             case models.ConversationEvent(data=data):
@@ -110,7 +110,7 @@ class AnswerReader:
 
 
 def answer_details(answer: models.ChatAnswer, model: str) -> dict[str, Any]:
-    """What is known of a whole answer besides its text; `model` is named as it was asked for."""
+    """The details of a complete answer besides its text; `model` is the name in the request."""
     details: dict[str, Any] = {
         "model": model,
         "citations": [cited_sentence(verified, answer.citations) for verified in answer.verified or ()],
@@ -134,6 +134,6 @@ def _called(call: models.ToolCallParam) -> dict[str, Any]:
 
 
 def usage_counts(usage: models.TokenUsage) -> dict[str, int]:
-    """Tokens of the chat model, as most frameworks name them."""
+    """The chat model's token counts, under the names that most frameworks use."""
     read, written = usage.prompt_tokens, usage.completion_tokens
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}

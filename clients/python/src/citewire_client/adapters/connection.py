@@ -1,4 +1,4 @@
-"""The connection to a gateway that the classes of a framework share."""
+"""The connection to a gateway, shared by the classes of a framework."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -8,7 +8,7 @@ from citewire_client._sync.client import Citewire
 
 
 class GatewayConnection:
-    """Clients for calls that block and for calls that await."""
+    """Clients for synchronous and asynchronous calls."""
 
     def __init__(
         self,
@@ -20,16 +20,16 @@ class GatewayConnection:
         client: Citewire | None = None,
         async_client: AsyncCitewire | None = None,
     ) -> None:
-        """Nothing is sent yet.
+        """Prepares the clients; no request is sent.
 
         Args:
-            url: As `Citewire` takes it.
-            api_key: As `Citewire` takes it.
-            timeout: As `Citewire` takes it.
-            retries: Tries after the first.
-            client: A client of the caller's own, who closes it.
-            async_client: A client of the caller's own, who closes it; None: one for each call, as a client belongs to
-                one event loop.
+            url: As for `Citewire`.
+            api_key: As for `Citewire`.
+            timeout: As for `Citewire`.
+            retries: Number of retries after the first try.
+            client: The caller's own client, which the caller closes.
+            async_client: The caller's own client, which the caller closes; None: a new one for each call, as a client
+                belongs to one event loop.
         """
         self._url = url
         self._api_key = api_key
@@ -40,14 +40,14 @@ class GatewayConnection:
 
     @property
     def blocking(self) -> Citewire:
-        """The client for calls that block; made when it is needed, and kept."""
+        """The client for synchronous calls, created on first use and reused."""
         if self._client is None:
             self._client = Citewire(self._url, api_key=self._api_key, timeout=self._timeout, retries=self._retries)
         return self._client
 
     @asynccontextmanager
     async def awaiting(self) -> AsyncGenerator[AsyncCitewire]:
-        """The client for calls that await."""
+        """The client for asynchronous calls."""
         if self._async_client is not None:
             yield self._async_client
             return

@@ -1,4 +1,4 @@
-"""Passages, documents and vectors as frameworks take them."""
+"""Converts passages, documents and vectors for frameworks."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,21 +9,21 @@ from citewire_client.base import Model
 from citewire_client.errors import DocumentFailedError
 
 _CONTENT: Final = frozenset({"content", "metadata", "similarity", "duplicate_chunk_ids"})
-"""Of a search result, what isn't about its place."""
+"""The fields of a search result that don't describe its place."""
 _ADDRESS: Final = re.compile(r"https?://[^\s/?#]\S*", re.IGNORECASE)
 _TITLE_CHARACTERS: Final = 100
 _BATCH: Final = 256
 
 
 def members(model: Model) -> dict[str, Any]:
-    """What a model says, as JSON has it, without what is null."""
+    """The fields of a model as JSON values, without nulls."""
     return model.model_dump(mode="json", exclude_none=True, by_alias=True)
 
 
 def passage_metadata(result: models.SearchResult) -> dict[str, Any]:
-    """What is said about a passage: its document, its place, its scores, and the document's own metadata.
+    """The metadata of a passage: its document, its place, its scores, and the document's own metadata.
 
-    The document's own metadata keeps its names. Where one of these is ours as well, ours is `citewire_NAME`.
+    The document's own metadata keeps its names. If one of them is also a name of ours, ours becomes `citewire_NAME`.
     """
     own = result.metadata or {}
     ours = {name: value for name, value in members(result).items() if name not in _CONTENT and value not in ("", [])}
@@ -31,9 +31,9 @@ def passage_metadata(result: models.SearchResult) -> dict[str, Any]:
 
 
 def document_fields(text: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `add_document` for a text that a loader has read, with the metadata that it gave.
+    """The arguments of `add_document` for a text from a loader, with the loader's metadata.
 
-    Title and address are what loaders call `title`, `file_name`, `url` and `source`.
+    Title and URL come from the names that loaders use: `title`, `file_name`, `url` and `source`.
     """
     named = {name: value for name in ("title", "file_name", "url", "source") if (value := _text(metadata.get(name)))}
     source = named.get("source", "")
@@ -49,27 +49,27 @@ def document_fields(text: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def batches(texts: Sequence[str]) -> list[list[str]]:
-    """Texts of one request of embeddings each."""
+    """Splits the texts into batches, one per embeddings request."""
     return [list(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
 
 
 def embedding_choice(model: str | None, dimensions: int | None) -> dict[str, Any]:
-    """The arguments of `embed` that choose; what is None is the caller's default."""
+    """The arguments of `embed` for model and dimensions; None means the caller's default."""
     choice: dict[str, Any] = {"model": model, "dimensions": dimensions}
     return {name: value for name, value in choice.items() if value is not None}
 
 
 def vectors(answer: models.Embeddings) -> list[list[float]]:
-    """The vectors, in the texts' order."""
+    """The vectors, in the order of the texts."""
     ordered = sorted(answer.data, key=lambda entry: entry.index)
     return [entry.embedding for entry in ordered if not isinstance(entry.embedding, str)]
 
 
 def require_readable(document: models.Document) -> models.Document:
-    """Returns a document that could be read, or is still to be.
+    """Returns a document unless it couldn't be read; it may still be waiting.
 
     Raises:
-        DocumentFailedError: It couldn't.
+        DocumentFailedError: It couldn't be read.
     """
     if document.status == "failed":
         why = "" if document.error is None else f": {document.error.message}"

@@ -1,4 +1,4 @@
-"""Questions as frameworks ask them."""
+"""Converts the questions of frameworks."""
 
 import json
 import re
@@ -14,19 +14,19 @@ _LONGEST_NAME: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A conversation as the gateway takes it."""
+    """A conversation in the gateway's format."""
 
     messages: Sequence[Mapping[str, Any]]
-    """Oldest first; the user's question last, or what tools gave back."""
+    """Oldest message first; the last is the user's question or a tool's result."""
     instructions: str = ""
-    """What system messages say."""
+    """The text of the system messages."""
 
     @classmethod
     def read(cls, messages: Iterable[tuple[str, str] | Mapping[str, Any]]) -> "Question":
-        """Reads roles (`system`, `user`, `assistant`) with their texts, or messages as `POST /v1/chat` takes them.
+        """Converts roles (`system`, `user`, `assistant`) with texts, or messages in the format of `POST /v1/chat`.
 
         Raises:
-            ValueError: Another role, or the last message asks nothing.
+            ValueError: Another role, or the last message isn't a question.
         """
         rules: list[str] = []
         talk: list[Mapping[str, Any]] = []
@@ -36,29 +36,29 @@ class Question:
             if role == "system":
                 rules.append(message["content"])
             elif role not in {"user", "assistant"} and "tool_call_id" not in message:
-                raise ValueError(f"messages of role {role!r} can't be sent: system, user and assistant can")
+                raise ValueError(f"messages of role {role!r} can't be sent: only system, user and assistant can")
             elif role == "tool" or message.get("content") or message.get("parts") or message.get("tool_calls"):
                 talk.append(message)
         if not talk or talk[-1]["role"] == "assistant":
-            raise ValueError("the last message must be the user's, and not empty")
+            raise ValueError("the last message must be the user's and not empty")
         return cls(talk, "\n\n".join(rules))
 
 
 def called_tool(call_id: str, name: str, arguments: Mapping[str, Any] | str) -> dict[str, Any]:
-    """A call of a tool, as a message sends it back; `arguments` may be their JSON."""
+    """A tool call in the format of messages; `arguments` may be JSON text."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": text or "{}"}}
 
 
 def chosen_tool(choice: str | bool | Mapping[str, Any] | None, names: Sequence[str]) -> str | Mapping[str, Any] | None:
-    """A choice of tools as the gateway takes it.
+    """Converts a tool choice to the gateway's format.
 
     Args:
-        choice: `auto`, `none`, `any`, `required` or True (one must be called), a tool's name, or OpenAI's form.
-        names: Those of the tools.
+        choice: `auto`, `none`, `any`, `required` or True (one must be called), a tool's name, or OpenAI's format.
+        names: The names of the tools.
 
     Raises:
-        ValueError: There is no tool of that name.
+        ValueError: There is no tool with that name.
     """
     if choice is True or choice == "any":
         return "required"
@@ -70,7 +70,7 @@ def chosen_tool(choice: str | bool | Mapping[str, Any] | None, names: Sequence[s
 
 
 def answer_format(form: type[BaseModel] | Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The form of an answer as the gateway takes it: a Pydantic class's JSON schema, or what is in OpenAI's form."""
+    """Converts a response format to the gateway's: a Pydantic class to its JSON schema, or OpenAI's format."""
     if not isinstance(form, type):
         return form
     name = _UNNAMEABLE.sub("_", form.__name__)[:_LONGEST_NAME]
@@ -79,10 +79,10 @@ def answer_format(form: type[BaseModel] | Mapping[str, Any] | None) -> Mapping[s
 
 @dataclass(frozen=True, slots=True)
 class ChatSettings:
-    """What an adapter to a chat model was told, for each of its questions."""
+    """The settings of an adapter to a chat model for each question."""
 
     model: str
-    """A profile, such as `grounded`; a chat model may follow: `grounded/openai/gpt-4.1`."""
+    """A profile, such as `grounded`, optionally with a chat model: `grounded/openai/gpt-4.1`."""
     collection: str | None = None
     document_ids: Sequence[int] | None = None
     filter: Any = None
@@ -90,20 +90,20 @@ class ChatSettings:
     min_score: float | None = None
     max_tokens: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Fields of the profile that are changed."""
+    """Overrides for fields of the profile."""
     include: Sequence[str] = ("citation",)
-    """Events beyond those that the profile shows."""
+    """Events to receive besides those that the profile shows."""
     keep: bool | None = False
-    """None: as the profile has it."""
+    """None: as in the profile."""
     conversation_id: str | None = None
-    """Continues a conversation, of which the gateway knows the messages before."""
+    """Continues a conversation whose earlier messages are stored in the gateway."""
     grace_seconds: int | None = None
     tools: Sequence[Mapping[str, Any]] | None = None
-    """Functions that the caller runs, in OpenAI's form."""
+    """Functions that the caller runs, in OpenAI's format."""
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
     response_format: Mapping[str, Any] | None = None
-    """JSON instead of text, in OpenAI's form."""
+    """JSON instead of text, in OpenAI's format."""
 
     def arguments(self, question: Question) -> dict[str, Any]:
         """The arguments of `chat` and `stream_chat`."""
@@ -131,7 +131,7 @@ class ChatSettings:
         if self.conversation_id is None:
             arguments |= {"messages": question.messages, "keep": self.keep}
         elif question.messages[-1]["role"] == "tool":
-            raise ValueError("results of tools can't continue a conversation by its id: send its messages instead")
+            raise ValueError("tool results can't continue a conversation by its id: send its messages instead")
         else:
             arguments |= {"question": question.messages[-1].get("content"), "conversation_id": self.conversation_id}
         return {name: value for name, value in arguments.items() if value is not None} | {"include": self.include}

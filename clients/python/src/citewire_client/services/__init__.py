@@ -1,7 +1,7 @@
-"""Citewire's services over gRPC, for services of your own: `pip install citewire-client[grpc]`.
+"""Citewire's services over gRPC, for use in your own services: `pip install citewire-client[grpc]`.
 
-Every call is made for somebody (`Caller`), and signed with a key of your service (`CallerKey`); what goes wrong is a
-`citewire_client.CitewireError`, as with the HTTP client. Messages are those of `citewire-protos`.
+Every call is made on behalf of a `Caller` and signed with a key of your service (`CallerKey`). Errors are raised as
+`citewire_client.CitewireError`, as in the HTTP client. Messages are those of `citewire-protos`.
 """
 
 from citewire_client.services.aio import AsyncStream

@@ -1,4 +1,4 @@
-"""Clients of one service for asyncio, and the streams that they answer with."""
+"""Clients for one service with asyncio, and their response streams."""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable
@@ -15,26 +15,26 @@ Reply = TypeVar("Reply")
 
 
 class AsyncStream(Generic[Reply]):
-    """The messages of one call: enter it, then iterate. Leaving it ends the call, and what the service does for it."""
+    """The messages of one call: enter it, then iterate. Leaving it ends the call and the service's work for it."""
 
     def __init__(self, target: str, start: Callable[[], Any], requests: "AsyncRequests | None" = None) -> None:
-        """Nothing is sent before it is entered."""
+        """No request is sent before the stream is entered."""
         self._target, self._start, self._requests = target, start, requests
         self._call: Any = None
 
     async def __aenter__(self) -> Self:
-        """Calls; what goes wrong is raised by iterating."""
+        """Starts the call; iteration raises its errors."""
         self._call = self._start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Cancels what isn't at its end."""
+        """Cancels the call if it hasn't ended."""
         self._call.cancel()
 
     def __aiter__(self) -> Self:
-        """Yields messages until the service has sent all.
+        """Yields messages until the service has sent all of them.
 
         Raises:
             CitewireError: The call failed, before or between messages.
@@ -42,7 +42,7 @@ class AsyncStream(Generic[Reply]):
         return self
 
     async def __anext__(self) -> Reply:
-        """The next message; raises as iterating does."""
+        """The next message; raises like iteration."""
         if self._call is None:
             raise RuntimeError("enter the stream first: `async with client.generate(...) as stream`")
         try:
@@ -59,7 +59,7 @@ class AsyncStream(Generic[Reply]):
 
 
 class AsyncRequests:
-    """What is sent to a call; keeps the error of whoever makes it, which gRPC would only log."""
+    """The requests of a call; keeps an error of their producer, which gRPC would only log."""
 
     def __init__(self, requests: AsyncIterable[Any]) -> None:
         self._requests = requests
@@ -76,7 +76,7 @@ class AsyncRequests:
 
 
 class AsyncServiceClient:
-    """A channel to one service, and for whom it calls."""
+    """A channel to one service, with the caller of its calls."""
 
     SERVICE: ClassVar[str] = ""
     STREAMS_TOKENS: ClassVar[bool] = False
@@ -90,15 +90,15 @@ class AsyncServiceClient:
         tls: Tls | None = None,
         timeout: float = 30.0,
     ) -> None:
-        """Opens a channel; nothing is connected before the first call. Make it in the event loop that uses it.
+        """Opens a channel, which connects at the first call. Create it in the event loop that uses it.
 
         Args:
             target: `host:port`, or a gRPC target such as `dns:///name:port` or `unix:/path`.
-            signer: Proves for whom calls are made; None: nothing is proved, for a service on this machine that asks
-                for no proof.
-            caller: For whom calls are made that don't say it.
-            tls: Mutual TLS; None: none.
-            timeout: Seconds that a call may take in all, retries included, unless it says otherwise.
+            signer: Signs the caller of calls; None: calls are unsigned, for a service on this machine that requires
+                no signature.
+            caller: The caller of calls that don't name one.
+            tls: Mutual TLS; None: no TLS.
+            timeout: Default limit for a call in seconds, retries included.
 
         Raises:
             OSError: A file of `tls` can't be read.
@@ -117,7 +117,7 @@ class AsyncServiceClient:
         raise NotImplementedError
 
     async def aclose(self) -> None:
-        """Closes the channel; calls that are under way are cancelled."""
+        """Closes the channel; calls in progress are cancelled."""
         await self._channel.close()
 
     async def __aenter__(self) -> Self:
@@ -134,7 +134,7 @@ class AsyncServiceClient:
 
     async def _reply(
         self, method: str, request: object, how: dict[str, Any], requests: AsyncRequests | None = None
-    ) -> Any:  # noqa: ANN401 # the generated method says which message
+    ) -> Any:  # noqa: ANN401 # the generated method types the message
         call = getattr(self._stub, method)(request, **how)
         try:
             return await call
@@ -145,9 +145,9 @@ class AsyncServiceClient:
                 raise
             raise failed(_Closed(), self.target, requests) from None
         finally:
-            call.cancel()  # does nothing to a call that is done
+            call.cancel()  # no effect on a finished call
 
-    async def _reply_to_many(self, method: str, requests: AsyncIterable[Any], how: dict[str, Any]) -> Any:  # noqa: ANN401 # as above: the generated method says it
+    async def _reply_to_many(self, method: str, requests: AsyncIterable[Any], how: dict[str, Any]) -> Any:  # noqa: ANN401 # as above: the generated method types it
         sent = AsyncRequests(requests)
         return await self._reply(method, aiter(sent), how, sent)
 
@@ -162,17 +162,17 @@ class AsyncServiceClient:
 
 
 class _Closed(grpc.RpcError):
-    """The channel was closed under a call."""
+    """The channel was closed during a call."""
 
 
 def failed(failure: grpc.RpcError, target: str, requests: AsyncRequests | None) -> Exception:
-    """Returns what to raise: the error of who made the requests, or else the call's."""
+    """Returns the error to raise: that of the requests' producer, or otherwise the call's."""
     if requests is not None and requests.error is not None:
         return requests.error
     return error_of(failure, target)
 
 
 def caller_is_cancelled() -> bool:
-    """Says whether the running task is cancelled; if not, a CancelledError means that only the call was."""
+    """Whether the running task is cancelled; if not, a CancelledError means that only the call was cancelled."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0

@@ -1,4 +1,4 @@
-"""Clients of one service without asyncio, and the streams that they answer with."""
+"""Clients for one service without asyncio, and their response streams."""
 
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
@@ -14,26 +14,26 @@ Reply = TypeVar("Reply")
 
 
 class Stream(Generic[Reply]):
-    """The messages of one call: enter it, then iterate. Leaving it ends the call, and what the service does for it."""
+    """The messages of one call: enter it, then iterate. Leaving it ends the call and the service's work for it."""
 
     def __init__(self, target: str, start: Callable[[], Any], requests: "Requests | None" = None) -> None:
-        """Nothing is sent before it is entered."""
+        """No request is sent before the stream is entered."""
         self._target, self._start, self._requests = target, start, requests
         self._call: Any = None
 
     def __enter__(self) -> Self:
-        """Calls; what goes wrong is raised by iterating."""
+        """Starts the call; iteration raises its errors."""
         self._call = self._start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Cancels what isn't at its end."""
+        """Cancels the call if it hasn't ended."""
         self._call.cancel()
 
     def __iter__(self) -> Self:
-        """Yields messages until the service has sent all.
+        """Yields messages until the service has sent all of them.
 
         Raises:
             CitewireError: The call failed, before or between messages.
@@ -41,7 +41,7 @@ class Stream(Generic[Reply]):
         return self
 
     def __next__(self) -> Reply:
-        """The next message; raises as iterating does."""
+        """The next message; raises like iteration."""
         if self._call is None:
             raise RuntimeError("enter the stream first: `with client.generate(...) as stream`")
         try:
@@ -51,7 +51,7 @@ class Stream(Generic[Reply]):
 
 
 class Requests:
-    """What is sent to a call; keeps the error of whoever makes it, which gRPC would only log."""
+    """The requests of a call; keeps an error of their producer, which gRPC would only log."""
 
     def __init__(self, requests: Iterable[Any]) -> None:
         self._requests = requests
@@ -67,7 +67,7 @@ class Requests:
 
 
 class ServiceClient:
-    """A channel to one service, and for whom it calls. Threads may share it."""
+    """A channel to one service, with the caller of its calls. Threads may share it."""
 
     SERVICE: ClassVar[str] = ""
     STREAMS_TOKENS: ClassVar[bool] = False
@@ -81,15 +81,15 @@ class ServiceClient:
         tls: Tls | None = None,
         timeout: float = 30.0,
     ) -> None:
-        """Opens a channel; nothing is connected before the first call.
+        """Opens a channel, which connects at the first call.
 
         Args:
             target: `host:port`, or a gRPC target such as `dns:///name:port` or `unix:/path`.
-            signer: Proves for whom calls are made; None: nothing is proved, for a service on this machine that asks
-                for no proof.
-            caller: For whom calls are made that don't say it.
-            tls: Mutual TLS; None: none.
-            timeout: Seconds that a call may take in all, retries included, unless it says otherwise.
+            signer: Signs the caller of calls; None: calls are unsigned, for a service on this machine that requires
+                no signature.
+            caller: The caller of calls that don't name one.
+            tls: Mutual TLS; None: no TLS.
+            timeout: Default limit for a call in seconds, retries included.
 
         Raises:
             OSError: A file of `tls` can't be read.
@@ -108,7 +108,7 @@ class ServiceClient:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Closes the channel; calls that are under way are cancelled."""
+        """Closes the channel; calls in progress are cancelled."""
         self._channel.close()
 
     def __enter__(self) -> Self:
@@ -123,13 +123,13 @@ class ServiceClient:
         metadata = metadata_of(self._signer, self.SERVICE, caller or self._caller, self._certificate, request_id)
         return {"timeout": self._timeout if timeout is None else timeout, "metadata": tuple(metadata)}
 
-    def _reply(self, method: str, request: object, how: dict[str, Any], requests: Requests | None = None) -> Any:  # noqa: ANN401 # the generated method says which message
+    def _reply(self, method: str, request: object, how: dict[str, Any], requests: Requests | None = None) -> Any:  # noqa: ANN401 # the generated method types the message
         try:
             return getattr(self._stub, method)(request, **how)
         except grpc.RpcError as failure:
             raise failed(failure, self.target, requests) from None
 
-    def _reply_to_many(self, method: str, requests: Iterable[Any], how: dict[str, Any]) -> Any:  # noqa: ANN401 # as above: the generated method says it
+    def _reply_to_many(self, method: str, requests: Iterable[Any], how: dict[str, Any]) -> Any:  # noqa: ANN401 # as above: the generated method types it
         sent = Requests(requests)
         return self._reply(method, iter(sent), how, sent)
 
@@ -142,7 +142,7 @@ class ServiceClient:
 
 
 def failed(failure: grpc.RpcError, target: str, requests: Requests | None) -> Exception:
-    """Returns what to raise: the error of who made the requests, or else the call's."""
+    """Returns the error to raise: that of the requests' producer, or otherwise the call's."""
     if requests is not None and requests.error is not None:
         return requests.error
     return error_of(failure, target)

@@ -17,13 +17,13 @@ from jwt.algorithms import OKPAlgorithm
 
 _LIFETIME_SECONDS: Final = 25
 _REUSE_SECONDS: Final = 15.0
-"""How long a token is sent again: a call that waits for its connection still arrives in time."""
+"""How long a token is reused; short enough that a call that waits for its connection arrives before it expires."""
 _MAX_TOKENS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody for whom your service calls: an organisation's member, as Citewire knows them."""
+    """The user on whose behalf your service calls: an organisation's member, as known to Citewire."""
 
     org: str
     user: str
@@ -33,15 +33,15 @@ class Caller:
 
 
 class CallerToken(Protocol):
-    """Makes the token of a call."""
+    """Creates the token of a call."""
 
     def token(self, service: str, caller: Caller, certificate: bytes) -> str:
-        """Returns what proves to `embedder`, `retriever` or `generator` for whom a call is made.
+        """Returns the token that proves a call's caller to `embedder`, `retriever` or `generator`.
 
         Args:
-            service: The service that is called.
-            caller: For whom.
-            certificate: The client's own in PEM, which the token is bound to; b"": it has none.
+            service: The called service.
+            caller: The caller.
+            certificate: The client's own certificate in PEM, which the token is bound to; b"" if it has none.
         """
         ...
 
@@ -49,7 +49,7 @@ class CallerToken(Protocol):
 class CallerKey:
     """Signs with a private key of your service, which `issuers.json` knows (`python -m citewire_kit.callers make`).
 
-    A token is sent again while it is young. The key's file may be replaced at any time.
+    A token is reused for a while. The key's file may be replaced at any time.
     """
 
     def __init__(self, issuer: str, file: str | Path) -> None:
@@ -57,7 +57,7 @@ class CallerKey:
 
         Raises:
             OSError: There is no such file.
-            ValueError: It holds no such key.
+            ValueError: The file contains no such key.
         """
         self._issuer, self._file = issuer, Path(file)
         self._tokens: dict[tuple[Caller, str, bytes], tuple[str, float]] = {}
@@ -93,7 +93,7 @@ class CallerKey:
         return token
 
     def _follow_file(self) -> None:
-        """Reads the key again where its file was replaced; while that can't be read, the last one is used."""
+        """Reloads the key if its file was replaced; while the file can't be read, the last key is used."""
         try:
             stamp = self._file.stat().st_mtime_ns
             if stamp == self._stamp:
@@ -106,17 +106,17 @@ class CallerKey:
 
 
 class TokenFile:
-    """A token that somebody else keeps fresh in a file, such as Kubernetes' projected token of a service account.
+    """A token in a file that another process keeps fresh, such as Kubernetes' projected service account token.
 
-    It says by itself for whom it calls: the `caller` of calls isn't sent.
+    The token itself names the caller: the `caller` of calls isn't sent.
     """
 
     def __init__(self, file: str | Path) -> None:
-        """The file is read with each call."""
+        """The file is read for each call."""
         self._file = Path(file)
 
     def token(self, service: str, caller: Caller, certificate: bytes) -> str:  # see the class
-        """See `CallerToken.token`; raises OSError where there is no file."""
+        """See `CallerToken.token`; raises OSError if there is no file."""
         return self._file.read_text(encoding="ascii").strip()
 
 
@@ -126,7 +126,7 @@ def _read(file: Path) -> tuple[Ed25519PrivateKey, str]:
     except (ValueError, TypeError):
         raise ValueError(f"{file} isn't a private key in PEM without a password") from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise ValueError(f"{file} isn't an Ed25519 key")  # noqa: TRY004 # of a file, not an argument
+        raise ValueError(f"{file} isn't an Ed25519 key")  # noqa: TRY004 # about a file, not an argument
     public = OKPAlgorithm.to_jwk(key.public_key(), as_dict=True)
     # RFC 7638.
     canonical = json.dumps({name: public[name] for name in ("crv", "kty", "x")}, separators=(",", ":"))
@@ -134,7 +134,7 @@ def _read(file: Path) -> tuple[Ed25519PrivateKey, str]:
 
 
 def _thumbprint(certificates: bytes) -> str:
-    """Of the first certificate of a chain (RFC 8705)."""
+    """The thumbprint of a chain's first certificate (RFC 8705)."""
     end = "-----END CERTIFICATE-----"
     first = certificates.decode("ascii").partition(end)[0]
     begin = first.find("-----BEGIN CERTIFICATE-----")
@@ -148,14 +148,14 @@ def _base64url(raw: bytes) -> str:
 def metadata_of(
     signer: CallerToken | None, service: str, caller: Caller | None, certificate: bytes, request_id: str
 ) -> Sequence[tuple[str, str]]:
-    """Returns what a call carries.
+    """Returns the metadata of a call.
 
     Raises:
-        ValueError: There is a signer, and nobody for whom it should sign.
+        ValueError: There is a signer but no caller.
     """
     carried = [("x-request-id", request_id)] if request_id else []
     if signer is None:
         return carried
     if caller is None:
-        raise ValueError("for whom is this call? Give `caller` to the client or to the call")
+        raise ValueError("this call has no caller: pass `caller` to the client or to the call")
     return [*carried, ("cw-caller", signer.token(service, caller, certificate))]

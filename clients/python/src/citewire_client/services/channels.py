@@ -1,4 +1,4 @@
-"""How calls reach a service: balanced over its healthy replicas, kept alive, tried again where that is safe."""
+"""Channels to a service: balanced over its healthy replicas, kept alive, with retries where these are safe."""
 
 import json
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ _REPEATABLE: Final = {
     "citewire.retriever.v1.CorpusService": ("GetDocument", "ListDocuments", "ListCollections", "ListSpaces"),
     "citewire.generator.v1.GeneratorService": ("ListModels",),
 }
-"""Calls that may run twice without harm, and pay nobody: they are tried again where a replica is unavailable."""
+"""Calls that may run twice without harm or cost: they are retried if a replica is unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Files of mutual TLS, in PEM: the authority of servers' certificates, and the client's own with its key.
+    """PEM files for mutual TLS: the authority for servers' certificates, and the client's own certificate and key.
 
-    They are read when a client opens: open another where they were renewed.
+    They are read when a client opens: open another one after they were renewed.
     """
 
     ca: Path
@@ -34,7 +34,7 @@ class Tls:
 def service_config() -> str:
     """Returns the channel's service config: balancing, health checking, retries.
 
-    A test holds it, and `options`, to those of the services among themselves.
+    A test compares it, and `options`, with those that the services use among themselves.
     """
     retried = [{"service": service, "method": name} for service, names in _REPEATABLE.items() for name in names]
     policy = {
@@ -55,7 +55,7 @@ def service_config() -> str:
 
 
 def options(*, streams: bool) -> list[tuple[str, str | int]]:
-    """Returns the channel's options; `streams`: of tokens, where a slow reader is to be noticed."""
+    """Returns the channel's options; `streams`: for streams of tokens, where a slow reader must be noticed."""
     settings: list[tuple[str, str | int]] = [
         ("grpc.service_config", service_config()),
         ("grpc.service_config_disable_resolution", 1),
@@ -77,13 +77,13 @@ def options(*, streams: bool) -> list[tuple[str, str | int]]:
 
 
 def full_target(target: str) -> str:
-    """Returns a gRPC target; `host:port` is looked up again and again, so that new replicas are found."""
+    """Returns a gRPC target; `host:port` is resolved repeatedly, so that new replicas are found."""
     has_scheme = "://" in target or target.startswith(("unix:", "dns:", "ipv4:", "ipv6:"))
     return target if has_scheme else f"dns:///{target}"
 
 
 def credentials(tls: Tls) -> tuple[grpc.ChannelCredentials, bytes]:
-    """Reads the files; returns the channel's credentials, and the certificate that tokens are bound to.
+    """Reads the files; returns the channel's credentials and the certificate that tokens are bound to.
 
     Raises:
         OSError: A file can't be read.

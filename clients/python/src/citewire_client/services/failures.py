@@ -36,12 +36,12 @@ _BUDGET: Final = "BUDGET_EXCEEDED"
 
 
 def error_of(failure: grpc.RpcError, target: str) -> CitewireError:
-    """Returns the error of a call that failed; `target` names who was called.
+    """Returns the error for a failed call; `target` is the called service.
 
-    What a service says has `status` (that of HTTP for it), `reason`, `errors` (refused fields) and `retry_after`.
+    An error from a service has `status` (the HTTP equivalent), `reason`, `errors` (rejected fields) and `retry_after`.
     """
     if not isinstance(failure, grpc.aio.AioRpcError | grpc.Call):
-        return InvalidResponseError(f"{target} ended a call without saying how")
+        return InvalidResponseError(f"{target} ended a call without a status")
     code = failure.code()
     for key, value in failure.trailing_metadata() or ():
         if key == _DETAILS and isinstance(value, bytes):
@@ -50,7 +50,7 @@ def error_of(failure: grpc.RpcError, target: str) -> CitewireError:
                 return told
     match code:
         case grpc.StatusCode.DEADLINE_EXCEEDED:
-            return TimedOutError(f"{target} took longer than the call may take")
+            return TimedOutError(f"{target} took longer than the call's time limit")
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
             return ConnectionFailedError(f"{target} can't be reached, or the connection broke")
         case grpc.StatusCode.UNIMPLEMENTED:
@@ -62,7 +62,7 @@ def error_of(failure: grpc.RpcError, target: str) -> CitewireError:
 
 
 def _told(code: grpc.StatusCode, raw: bytes) -> CitewireError | None:
-    """What one of our services said; None: somebody else speaks."""
+    """The error details from one of our services; None if the error comes from elsewhere."""
     status = Status()
     try:
         status.ParseFromString(raw)

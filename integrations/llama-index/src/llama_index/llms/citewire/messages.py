@@ -12,7 +12,7 @@ from llama_index.core.base.llms.types import (
     ToolCallBlock,
 )
 from llama_index.core.llms.llm import ToolSelection
-from llama_index.core.llms.utils import parse_partial_json  # pyright: ignore[reportUnknownVariableType] # untyped
+from llama_index.core.llms.utils import parse_partial_json  # pyright: ignore[reportUnknownVariableType] # no type annotations
 
 from citewire_client import models
 from citewire_client.adapters import AnswerReader, Question, called_tool
