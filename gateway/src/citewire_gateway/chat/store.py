@@ -324,7 +324,7 @@ def _read_cursor(token: str) -> tuple[datetime | None, UUID | None]:
         raise InvalidArgument(
             "the page token isn't one that this list gave",
             reason="INVALID_PAGE_TOKEN",
-            violations=[FieldViolation("page_token", "must be the next_page_token of the page before")],
+            violations=[FieldViolation("page_token", "must be the next_page_token of the previous page")],
         ) from exc
 
 

@@ -296,5 +296,5 @@ def _ordinal(token: str) -> int:
     if not token:
         return 0
     if not token.isdecimal() or len(token) > 9:
-        raise invalid_field("page_token", "must be the next_page_token of the page before")
+        raise invalid_field("page_token", "must be the next_page_token of the previous page")
     return int(token)

@@ -1,1 +1,1 @@
-"""Routes about callers, and what all routes need to know who calls."""
+"""Routes for accounts, and the dependencies that identify the caller on all routes."""

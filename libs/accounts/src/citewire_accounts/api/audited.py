@@ -1,4 +1,4 @@
-"""What each route about accounts is in the audit trail. A test finds a route that is missing."""
+"""The audit trail's action for each accounts route. A test finds missing routes."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -94,4 +94,4 @@ AUDITED_ACCOUNTS: Final[Mapping[tuple[str, str], tuple[Action, str]]] = {
     ("PUT", "/v1/admin/groups/{name}/members/{user}"): (Action.GROUP_ADD, "group:{name}/{user}"),
     ("DELETE", "/v1/admin/groups/{name}/members/{user}"): (Action.GROUP_REMOVE, "group:{name}/{user}"),
 }
-"""Action and object, with the parameters of the address. Routes name further objects with `audit.touch`."""
+"""Action and object, with the parameters of the path. Routes name further objects with `audit.touch`."""

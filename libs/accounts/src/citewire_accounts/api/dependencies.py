@@ -1,6 +1,6 @@
-"""The caller, as a dependency of routes. The application keeps its services in `app.state.services`.
+"""Dependencies that give routes the caller. The application keeps its services in `app.state.services`.
 
-All are coroutines, also those that wait for nothing: FastAPI runs plain functions in a thread.
+All are coroutines, even those that never wait: FastAPI runs plain functions in a thread.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
@@ -41,7 +41,7 @@ from citewire_kit.tenant import Tenant, use_tenant
 
 @dataclass(frozen=True, slots=True)
 class AccountServices:
-    """Everything that a request about accounts may need. An application inherits it for services of its own."""
+    """The services that accounts routes may need. An application subclasses it to add its own."""
 
     audit: AuditReader
     authenticator: Authenticator
@@ -51,7 +51,7 @@ class AccountServices:
     groups: GroupStore
     sign_in: SignIn | None
     other_origins: Collection[str]
-    """Origins whose pages may use a session, beside our own."""
+    """Other origins, besides our own, whose pages may use a session."""
     limiter: Limiter
     own_limits: LimitSettingStore
     plan_limits: PlanLimits
@@ -63,11 +63,11 @@ class AccountServices:
     providers: TenantProviders
     stream_rules: StreamRules
     stored_bytes: Callable[[], Awaitable[GetStorageResponse]]
-    """What the caller and the organisation store, and may."""
+    """The bytes that the caller and the organisation store, and their limits."""
 
 
 async def get_accounts(request: Request) -> AccountServices:
-    """Returns what the application built."""
+    """Returns the services that the application built."""
     state: Any = request.app.state
     services = state.services
     if not isinstance(services, AccountServices):
@@ -83,15 +83,15 @@ async def find_caller(request: Request, services: AccountsDep) -> Caller:
 
     Raises:
         Unauthenticated: There is no valid key, token or session.
-        PermissionDenied: It has a session, and is sent by a page of another origin (reason `CROSS_SITE`); or it has an
-            operator's key, whose holder is no member.
-        ResourceExhausted: The address sent too many wrong keys.
+        PermissionDenied: It uses a session but comes from a page of another origin (reason `CROSS_SITE`); or it has an
+            operator's key, whose holder isn't a member.
+        ResourceExhausted: The client's address sent too many wrong keys.
     """
     site, authorization = site_of_request(request), _authorization(request)
     if services.authenticator.is_operator(authorization):
         note_operator(await services.authenticator.operator_of(authorization, site))
         raise PermissionDenied(
-            "an operator's key is for /v1/operator only: operators are members of no organisation",
+            "an operator's key is for /v1/operator only: operators don't belong to an organisation",
             reason="PERMISSION_DENIED",
         )
     if authorization is None and services.sign_in is not None and (cookie := session_cookie(request)):
@@ -104,25 +104,25 @@ async def find_caller(request: Request, services: AccountsDep) -> Caller:
 
 
 def _authorization(request: Request) -> str | None:
-    """What says who calls: the standard header, or a key as clients of Anthropic send it."""
+    """The caller's credentials: the standard header, or a key in the header of Anthropic's clients."""
     key = request.headers.get("x-api-key")
     return request.headers.get("authorization") or (None if key is None else f"Bearer {key}")
 
 
 def note_caller(tenant: Tenant) -> None:
-    """Says in the audit trail whose request this is."""
+    """Records the caller of the request in the audit trail."""
     if (record := current_record()) is not None:
         record.tenant = tenant
 
 
 def note_operator(operator: Operator) -> None:
-    """Says in the operators' own audit trail whose request this is."""
+    """Records the caller of the request in the operators' own audit trail."""
     if (record := current_record()) is not None:
         record.tenant, record.issuer = Tenant(OPERATORS, "", "free", key_id=operator.key_id), OPERATOR
 
 
 def site_of_request(request: Request) -> str:
-    """Returns where a request comes from, as wrong keys are counted."""
+    """Returns the address that a request comes from, under which wrong keys are counted."""
     return site_of(request.client.host) if request.client is not None else ""
 
 
@@ -132,7 +132,7 @@ def session_cookie(request: Request) -> str:
 
 
 def check_own_page(request: Request, services: AccountServices) -> None:
-    """Refuses a request with a session that a page of another origin sent.
+    """Rejects a request that uses a session but comes from a page of another origin.
 
     Raises:
         PermissionDenied: Reason `CROSS_SITE`.
@@ -153,12 +153,12 @@ CallerDep = Annotated[Caller, Depends(find_caller)]
 
 
 async def authenticate(request: Request, services: AccountsDep, caller: CallerDep) -> AsyncGenerator[Tenant, None]:
-    """Makes the caller the tenant of every call until the response is sent.
+    """Makes the caller the tenant of all calls until the response is sent.
 
     Raises:
         ResourceExhausted: The caller sends too many requests.
-        PermissionDenied: The key hasn't the scope that the route needs.
-        InvalidArgument: The address has a parameter that the route doesn't know.
+        PermissionDenied: The key lacks the scope that the route needs.
+        InvalidArgument: The URL has a parameter that the route doesn't know.
     """
     tenant = caller.limited()
     add_headers(request.scope, (await services.limiter.take(tenant, Measure.REQUESTS)).headers())
@@ -173,7 +173,7 @@ TenantDep = Annotated[Tenant, Depends(authenticate)]
 
 
 def require_admin(tenant: Tenant) -> None:
-    """Refuses who isn't an owner or admin of the organisation.
+    """Rejects callers who aren't owners or admins of the organisation.
 
     Raises:
         PermissionDenied: Reason `PERMISSION_DENIED`.
@@ -183,5 +183,5 @@ def require_admin(tenant: Tenant) -> None:
 
 
 def is_admin(tenant: Tenant) -> bool:
-    """Says whether the caller is an owner or admin of the organisation."""
+    """Whether the caller is an owner or admin of the organisation."""
     return tenant.is_at_least("admin")

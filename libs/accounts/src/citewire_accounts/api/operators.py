@@ -1,4 +1,4 @@
-"""Routes of operators: who may call them, and what the audit trails say of that."""
+"""Access to the operators' routes, and its records in the audit trails."""
 
 from typing import Annotated
 
@@ -15,10 +15,10 @@ async def authenticate_operator(request: Request, services: AccountsDep) -> Oper
 
     Raises:
         Unauthenticated: There is no valid key.
-        PermissionDenied: It is a member's key, token or session; or the operator's key hasn't the scope; or the server
+        PermissionDenied: It is a member's key, token or session; or the operator's key lacks the scope; or the server
             runs without authentication.
-        ResourceExhausted: The address sent too many wrong keys.
-        InvalidArgument: The address has a parameter that the route doesn't know.
+        ResourceExhausted: The client's address sent too many wrong keys.
+        InvalidArgument: The URL has a parameter that the route doesn't know.
     """
     authenticator, authorization = services.authenticator, request.headers.get("authorization")
     if authenticator.off:

@@ -1,4 +1,4 @@
-"""Whose a budget or a limit is: what a request must name for its scope, and what it mustn't."""
+"""Checks the owner of a budget or limit: the fields that a scope requires, and those that it excludes."""
 
 from collections.abc import Mapping
 
@@ -10,11 +10,11 @@ def check_owner(scope: str, noun: str, owners: Mapping[str, tuple[str, str | Non
 
     Args:
         scope: Such as `user`.
-        noun: What is owned, for messages: `limit`.
-        owners: For each field that names an owner: the scope that needs it, and its value.
+        noun: The owned thing, for messages: `limit`.
+        owners: For each field that names an owner: the scope that requires it, and its value.
 
     Raises:
-        InvalidArgument: Every field that is wrong is named.
+        InvalidArgument: Names every wrong field.
     """
     wrong = Violations()
     for name, (of, value) in owners.items():

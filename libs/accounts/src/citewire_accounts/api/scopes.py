@@ -15,13 +15,13 @@ _BY_TAG: Final[dict[str, Scope]] = {
     "profiles": "admin",
     "spaces": "admin",
 }
-"""What a route of this tag needs, other than to read."""
+"""The scope that a route with this tag needs, except for reading."""
 _ALWAYS: Final[dict[str, Scope]] = {"keys": "admin", "admin": "admin", "chat": "chat"}
-"""What a route of this tag needs in any case."""
+"""The scope that a route with this tag always needs."""
 
 
 def scope_for(method: str, tags: Collection[object]) -> Scope:
-    """Returns the scope that a route of these tags needs."""
+    """Returns the scope that a route with these tags needs."""
     for tag, scope in _ALWAYS.items():
         if tag in tags:
             return scope
@@ -34,14 +34,14 @@ def scope_for(method: str, tags: Collection[object]) -> Scope:
 
 
 def check_scope(caller: Caller, needed: Scope) -> None:
-    """Refuses a caller whose key or token hasn't the scope.
+    """Rejects a caller whose key or token lacks the scope.
 
     Raises:
         PermissionDenied: Reason `SCOPE_MISSING`, metadata `scope`.
     """
     if needed not in caller.scopes:
         raise PermissionDenied(
-            f"this needs the scope {needed}; what the request was sent with has {', '.join(caller.scopes)}",
+            f"this needs the scope {needed}; the request's key or token has {', '.join(caller.scopes)}",
             reason="SCOPE_MISSING",
             metadata={"scope": needed},
         )

@@ -82,5 +82,5 @@ def wrong_token() -> InvalidArgument:
     return InvalidArgument(
         "the page token isn't one that this list gave",
         reason="INVALID_PAGE_TOKEN",
-        violations=[FieldViolation("page_token", "must be the next_page_token of the page before, with the same q")],
+        violations=[FieldViolation("page_token", "must be the next_page_token of the previous page, with the same q")],
     )

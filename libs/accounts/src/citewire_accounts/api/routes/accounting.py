@@ -1,4 +1,4 @@
-"""`/v1/usage`: what was spent, as JSON or CSV; `/v1/budgets`: what may be, in a day or a month; `/v1/limits`."""
+"""`/v1/usage`: spending, as JSON or CSV; `/v1/budgets`: spending limits per day or month; `/v1/limits`."""
 
 import csv
 import io
@@ -71,30 +71,36 @@ GroupBy = Annotated[
     str,
     Query(
         max_length=100,
-        description="What rows are divided by: any of `org`, `user`, `key`, `day`, `model`, `profile`, `purpose`, with "
-        "commas between; empty gives one row.",
+        description="The columns to group by: any of `org`, `user`, `key`, `day`, `model`, `profile`, `purpose`, "
+        "separated by commas; empty gives one row.",
     ),
 ]
 SourceName = Annotated[
     UsageSource,
     Query(
-        description="`calls`: calls to providers, of every purpose. `exchanges`: chats, with the tokens of "
-        "models in the services' processes too; they have no purpose and no key."
+        description="`calls`: calls to providers, for every purpose. `exchanges`: chats, including the tokens of "
+        "models that run in the services' processes; they have no purpose and no key."
     ),
 ]
 Format = Annotated[
-    Literal["json", "csv"] | None, Query(description="Absent: what `Accept` prefers, JSON without a preference.")
+    Literal["json", "csv"] | None,
+    Query(description="Absent: the format that `Accept` prefers, or JSON if it has no preference."),
 ]
 
 OfUser = Annotated[
-    str | None, Query(min_length=1, max_length=128, description="Only this user's, for owners and admins."), Clean
+    str | None, Query(min_length=1, max_length=128, description="Only this user's. For owners and admins."), Clean
 ]
 OfKey = Annotated[
-    str | None, Query(min_length=1, max_length=128, description="Only of this API key, by its id; of calls."), Clean
+    str | None, Query(min_length=1, max_length=128, description="Only the calls of this API key, by its id."), Clean
 ]
 OfAnyKey = Annotated[
     str | None,
-    Query(alias="key_id", min_length=1, max_length=128, description="Of this API key, by its id; admins only."),
+    Query(
+        alias="key_id",
+        min_length=1,
+        max_length=128,
+        description="The limits of this API key, by its id. For owners and admins.",
+    ),
     Clean,
 ]
 OfScope = Annotated[
@@ -123,7 +129,7 @@ async def get_usage(
     source: SourceName = UsageSource.CALLS,
     format_: Annotated[Format, Query(alias="format")] = None,
 ) -> Response:
-    """Adds up the organisation's usage, or that of a user or an API key. Who isn't an owner or admin sees their own."""
+    """Adds up the usage of the organisation, a user or an API key. Other users than owners and admins see their own."""
     start, end = read_span(from_, to, datetime.now(UTC))
     groups = read_groups(group_by, source)
     everyone = is_admin(tenant)
@@ -137,7 +143,7 @@ async def get_usage(
         name = f"usage-{start.date()}-{(end - timedelta(microseconds=1)).date()}.csv"
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Vary": "Accept"}
         return Response(_csv(usage, query), media_type=_CSV, headers=headers)
-    report = UsageReport.model_construct(  # the ledger's own figures, in the order of the groups that were asked for
+    report = UsageReport.model_construct(  # the ledger's own figures, in the order of the requested groups
         from_=time_text(start),
         to=time_text(end),
         scope="org" if everyone else "user",
@@ -151,7 +157,7 @@ async def get_usage(
 
 @router.get("/v1/budgets", summary="List budgets", responses=problems(403, 409))
 async def list_budgets(tenant: TenantDep, services: AccountsDep, pages: PagesDep) -> BudgetList:
-    """Returns the organisation's budgets and those of its users and keys, as they are now. For owners and admins.
+    """Returns the current budgets of the organisation and of its users and keys. For owners and admins.
 
     `q` searches users, ids of keys and periods.
     """
@@ -188,7 +194,7 @@ async def delete_budget(
     key_id: KeyId = None,
     user: UserId = None,
 ) -> None:
-    """Deletes a budget: from the next call on there is no limit of that kind. For owners and admins."""
+    """Deletes a budget; its limit no longer applies from the next call on. For owners and admins."""
     require_admin(tenant)
     owner = _owner(scope, key_id, user)
     touch(_named(owner, period))
@@ -201,9 +207,9 @@ async def list_limits(
 ) -> LimitReport:
     """Returns the limits of the caller's key, the caller and the organisation, with the current usage.
 
-    Owners and admins may ask for another user, or an API key with its user; then without stored bytes.
+    Owners and admins may ask for another user, or for an API key with its user. Stored bytes are left out then.
 
-    While the retriever, which counts stored bytes, doesn't answer, they are named in `unknown`.
+    While the retriever, which counts stored bytes, doesn't answer, `unknown` lists them.
     """
     whose = await _whose(services, tenant, user, key_id)
     report = LimitReport(
@@ -219,12 +225,12 @@ async def list_limits(
 
 
 async def _whose(services: AccountServices, tenant: Tenant, user: str | None, key_id: str | None) -> Tenant:
-    """The tenant whose limits are asked for."""
+    """The tenant whose limits are requested."""
     if key_id is not None:
         require_admin(tenant)
         owner = await services.own_limits.owner_of(tenant.org_id, key_id)
         if user not in (None, owner):
-            raise invalid_field("user", f"must be absent, or {owner}, whose key it is")
+            raise invalid_field("user", f"must be absent or {owner}, the owner of the key")
         return replace(tenant, user_id=owner, key_id=key_id)
     if user is None or user == tenant.user_id:
         return tenant
@@ -234,10 +240,10 @@ async def _whose(services: AccountServices, tenant: Tenant, user: str | None, ke
 
 
 def read_span(start: str | None, end: str | None, now: datetime) -> tuple[datetime, datetime]:
-    """Returns the first moment and the one after the last.
+    """Returns the start of the range and its exclusive end.
 
     Raises:
-        InvalidArgument: They are no moments, in the wrong order, or too far apart.
+        InvalidArgument: They aren't times, are in the wrong order, or are too far apart.
     """
     tomorrow = datetime.combine(now.date(), time(), UTC) + _DAY
     last = tomorrow if end is None else read_moment("to", end, after=_DAY)
@@ -252,15 +258,15 @@ def read_span(start: str | None, end: str | None, now: datetime) -> tuple[dateti
 
 
 def read_groups(text: str, source: UsageSource) -> tuple[Group, ...]:
-    """Returns what rows are divided by.
+    """Returns the columns to group by.
 
     Raises:
-        InvalidArgument: Something else is named, twice, or isn't known of the source.
+        InvalidArgument: A column is unknown, named twice, or not available for the source.
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in set(Group)]
     if unknown:
-        raise invalid_field("group_by", f"must be of: {', '.join(Group)}")
+        raise invalid_field("group_by", f"must be from: {', '.join(Group)}")
     if len(set(names)) < len(names):
         raise invalid_field("group_by", "must name each once")
     if source is UsageSource.EXCHANGES and not {Group.PURPOSE, Group.KEY}.isdisjoint(names):
@@ -269,7 +275,7 @@ def read_groups(text: str, source: UsageSource) -> tuple[Group, ...]:
 
 
 def _preferred(request: Request) -> Literal["json", "csv"]:
-    """What the Accept header names first of the two."""
+    """The one of the two formats that the Accept header names first."""
     for part in request.headers.get("accept", "").split(","):
         match part.partition(";")[0].strip().lower():
             case "text/csv":
@@ -290,14 +296,14 @@ def _shown_name(name: str) -> str:
     return name.removesuffix("_nano") + "_usd" if name.endswith("_nano") else name
 
 
-def _shown_value(name: str, value: Any) -> Any:  # noqa: ANN401 # JSON values are of any kind
+def _shown_value(name: str, value: Any) -> Any:  # noqa: ANN401 # JSON values have any type
     if name.endswith("_nano"):
         return to_usd(value)
     return value.isoformat() if isinstance(value, date) else value
 
 
 def _csv(usage: Usage, query: UsageQuery) -> str:
-    """The rows as RFC 4180 has them; amounts without an exponent."""
+    """The rows in the CSV format of RFC 4180; amounts have no exponent."""
     columns = group_columns(query.group_by)
     out = io.StringIO()
     writer = csv.writer(out)
@@ -310,7 +316,7 @@ def _csv(usage: Usage, query: UsageQuery) -> str:
 
 
 def _cell(value: object) -> str:
-    """A name as text: a spreadsheet would compute what begins like a formula."""
+    """Marks a name as text: a spreadsheet would compute a name that looks like a formula."""
     text = str(value)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 

@@ -1,4 +1,4 @@
-"""`/v1/admin`: what owners and admins see and change of their organisation."""
+"""`/v1/admin`: the view of owners and admins on their organisation, and its settings."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -61,7 +61,7 @@ async def list_audit_events(
     page_size: PageSize = None,
     page_token: PageToken = None,
 ) -> AuditPage:
-    """Returns the organisation's audit trail, oldest first, within about a second. For owners and admins."""
+    """Returns the organisation's audit trail, oldest first, up to about a second ago. For owners and admins."""
     require_admin(tenant)
     filters = (from_, to, user, action, object_name)
     return await read_events(services.audit, tenant, filters, page_size or _PAGE, page_token or "")
@@ -73,11 +73,11 @@ async def read_events(
     """Returns a page of an organisation's events.
 
     Args:
-        reader: Reads them.
-        tenant: Whose.
-        filters: `from`, `to`, user, action and object, as the request names them.
-        page_size: How many.
-        page_token: Of the page before; "" for the first.
+        reader: Reads the events.
+        tenant: The owner of the trail.
+        filters: `from`, `to`, user, action and object from the request.
+        page_size: Maximum number of events.
+        page_token: The token from the previous page; "" for the first page.
 
     Raises:
         InvalidArgument: A filter or the token is wrong.
@@ -97,14 +97,14 @@ async def read_events(
 
 @router.get("/v1/admin/organisation", summary="Show your organisation", responses=problems(403))
 async def get_organisation(tenant: TenantDep, services: AccountsDep) -> OrganisationInfo:
-    """Returns the caller's organisation with its plan, which its operator sets. For owners and admins."""
+    """Returns the caller's organisation with its plan, which the operator sets. For owners and admins."""
     require_admin(tenant)
     return OrganisationInfo.of(await services.members.organisation(tenant.org_id))
 
 
 @router.get("/v1/admin/users", summary="List users", responses=problems(403))
 async def list_users(tenant: TenantDep, services: AccountsDep, pages: PagesDep) -> UserList:
-    """Returns the organisation's users with their roles. Owners and admins may; `q` searches ids and roles."""
+    """Returns the organisation's users with their roles. For owners and admins; `q` searches ids and roles."""
     require_admin(tenant)
     members, token = pages.page(
         await services.members.members(tenant.org_id),
@@ -141,9 +141,9 @@ async def get_user(user: str, tenant: TenantDep, services: AccountsDep) -> UserD
 
 @router.post("/v1/admin/users/{user}:disable", summary="Disable a user", responses=problems(403, 404, 409))
 async def disable_user(user: str, tenant: TenantDep, services: AccountsDep) -> UserInfo:
-    """Disables a user: sessions and keys with the next request, providers' tokens within 30 seconds.
+    """Disables a user. Sessions and keys fail from the next request, an identity provider's tokens within 30 seconds.
 
-    Owners and admins may, of users with no role above their own, but for the last owner. Documents and keys stay.
+    For owners and admins, for users with no role above their own except the last owner. Documents and keys stay.
     """
     require_admin(tenant)
     return UserInfo.of(await services.members.set_disabled(tenant.org_id, user, disabled=True, by=tenant))
@@ -162,7 +162,7 @@ async def put_role(
 ) -> UserInfo:
     """Changes a user's role, effective from the user's next request. For owners and admins.
 
-    Nobody can grant or revoke a role above their own, and the last owner stays one.
+    Nobody can grant or revoke a role above their own, and the last owner remains an owner.
     """
     require_admin(tenant)
     touch(f"role:{body.role}")
@@ -182,5 +182,5 @@ def _position(key: tuple[str, ...]) -> Position | None:
         return datetime.fromisoformat(at), UUID(process_id), int(seq), int(ordinal)
     except ValueError as exc:
         raise invalid_field(
-            "page_token", "must be the next_page_token of the page before, with the same filters"
+            "page_token", "must be the next_page_token of the previous page, with the same filters"
         ) from exc

@@ -1,4 +1,4 @@
-"""`/v1/auth`: signing in with a browser at an identity provider, and out again."""
+"""`/v1/auth`: sign-in with a browser at an identity provider, and sign-out."""
 
 import base64
 import binascii
@@ -30,7 +30,7 @@ router = APIRouter(route_class=CancellingRoute, tags=["auth"])
 
 _NO_STORE = {"Cache-Control": "no-store"}
 _KNOWN_PARAMETERS = [Depends(check_parameters)]
-_REDIRECT = {303: {"description": "A redirect by `Location`, with a cookie."}}
+_REDIRECT = {303: {"description": "A redirect in `Location`, with a cookie."}}
 OfIssuer = Annotated[
     str | None, Query(max_length=32, description="The identity provider; required if there are several."), Clean
 ]
@@ -46,9 +46,9 @@ ReturnTo = Annotated[str, Query(max_length=2000, description="Path on this serve
     responses={**_REDIRECT, **problems(404, 422, 503)},
 )
 async def sign_in(services: AccountsDep, issuer: OfIssuer = None, return_to: ReturnTo = "/v1/auth/session") -> Response:
-    """Sends a browser to the identity provider; it comes back to `/v1/auth/callback`, and then to `return_to`.
+    """Redirects the browser to the identity provider, which returns it to `/v1/auth/callback`, and then to `return_to`.
 
-    Where there are several providers, one that doesn't name itself in its answers (RFC 9207) sends it back to
+    If there are several providers, one that doesn't identify itself in its responses (RFC 9207) returns it to
     `/v1/auth/callback/{issuer}`.
     """
     departure = await _sign_in(services).begin(issuer, return_to)
@@ -87,13 +87,13 @@ async def come_back(request: Request, services: AccountsDep) -> Response:
     responses={**_REDIRECT, **problems(401, 403, 404, 429, 503)},
 )
 async def come_back_from(issuer: str, request: Request, services: AccountsDep) -> Response:
-    """Does the same for a provider, of several, that doesn't identify itself in its responses."""
+    """Does the same if there are several providers, for one that doesn't identify itself in its responses."""
     return await come_back(request, services)
 
 
-@router.get("/v1/auth/session", summary="Show who calls")
+@router.get("/v1/auth/session", summary="Show the caller")
 async def get_session(_tenant: TenantDep, caller: CallerDep) -> CallerInfo:
-    """Returns the caller, by session, key or token."""
+    """Returns the caller that the session, key or token identifies."""
     return CallerInfo.of(caller)
 
 
@@ -104,11 +104,11 @@ async def get_session(_tenant: TenantDep, caller: CallerDep) -> CallerInfo:
     responses=problems(401, 403, 429, 503),
 )
 async def refresh_session(request: Request, services: AccountsDep, response: Response) -> CallerInfo:
-    """Asks the identity provider who the user is now, if it wasn't asked within five seconds.
+    """Updates the user from the identity provider, unless that was done in the last five seconds.
 
-    The session has a new cookie then. The one before works for 15 seconds more once that has been seen, for requests
-    that are under way; later, it ends the session. The gateway asks by itself within 30 seconds of use. A page that is
-    about to open a stream finds out here whether it has to sign in again, before it sends the question.
+    The session then has a new cookie. Once that has been used, the previous one works for another 15 seconds, for
+    requests in progress; using it later ends the session. The gateway also updates by itself within 30 seconds of use.
+    A page that is about to open a stream learns here whether it must sign in again, before it sends the question.
     """
     check_own_page(request, services)
     cookie = session_cookie(request)
@@ -125,7 +125,7 @@ async def refresh_session(request: Request, services: AccountsDep, response: Res
 
 @router.post("/v1/auth/logout", summary="Sign out", dependencies=_KNOWN_PARAMETERS, responses=problems(403, 404))
 async def sign_out(request: Request, services: AccountsDep, response: Response) -> SignedOut:
-    """Ends the session here at once, and its tokens at the identity provider."""
+    """Ends the session immediately, and revokes its tokens at the identity provider."""
     check_own_page(request, services)
     tenant, url = await _sign_in(services).end(session_cookie(request))
     if tenant is not None:

@@ -1,4 +1,4 @@
-"""`/v1/erasures`: users and organisations that are to be erased, and how far that is."""
+"""`/v1/erasures`: the erasure of users and organisations, and its progress."""
 
 from typing import Annotated, Literal
 from uuid import UUID
@@ -27,7 +27,7 @@ class ErasureRequest(RequestModel):
         default=None, description="The user's id.", examples=["bob"]
     )
     organisation: Annotated[StrictStr, Field(min_length=1, max_length=128)] | None = Field(
-        default=None, description="The caller's organisation, by its id: all that it has is erased, for good."
+        default=None, description="The caller's organisation, by its id: all its data is permanently erased."
     )
     documents: Literal["delete", "keep"] = Field(
         default="delete",
@@ -40,11 +40,11 @@ class Erasure(ResponseModel):
 
     id: Uuid = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e13"])
     kind: Literal["user", "organisation"] = Field(examples=["user"])
-    user: str | MISSING = Field(default=MISSING, description="Absent once it is done.", examples=["bob"])
+    user: str | MISSING = Field(default=MISSING, description="Absent once the erasure is complete.", examples=["bob"])
     successor: str = Field(description="The name that replaces the user in accounts.", examples=["erased:5f0c2a6b7e13"])
     documents: Literal["delete", "keep"]
     state: Literal["running", "done"] = Field(examples=["running"])
-    erased_documents: Count = Field(description="Deleted, or given to the successor, so far.", examples=[12])
+    erased_documents: Count = Field(description="Number so far deleted or given to the successor.", examples=[12])
     created_at: Time = Field(examples=["2026-01-15T09:31:00Z"])
     finished_at: Time | MISSING = Field(default=MISSING, examples=["2026-01-15T09:37:00Z"])
 
@@ -62,11 +62,11 @@ async def add_erasure(
 ) -> Erasure:
     """Starts the erasure of a user, or of the whole organisation, in the background.
 
-    Keys stop working within seconds. It is done once no earlier request can still write.
+    Keys stop working within seconds. It is complete once no earlier request can still write.
     """
     require_admin(tenant)
     if (body.user is None) == (body.organisation is None):
-        raise invalid_field("user", "is required, or else organisation, and not both")
+        raise invalid_field("user", "is required unless organisation is given; only one of them may be")
     if body.organisation not in (None, tenant.org_id):
         raise invalid_field("organisation", "must be the id of the caller's own organisation")
     if body.organisation is not None and body.documents == "keep":
@@ -88,7 +88,7 @@ async def list_erasures(tenant: TenantDep, services: AccountsDep, pages: PagesDe
     return ErasureList(erasures=[erasure_json(erasure) for erasure in erasures], next_page_token=token)
 
 
-@router.get("/v1/erasures/{erasure_id}", summary="How far an erasure is", responses=problems(404))
+@router.get("/v1/erasures/{erasure_id}", summary="Show the progress of an erasure", responses=problems(404))
 async def get_erasure(erasure_id: str, tenant: TenantDep, services: AccountsDep) -> Erasure:
     """Returns an erasure. An organisation's erasure is deleted with it."""
     require_admin(tenant)
@@ -100,7 +100,7 @@ async def get_erasure(erasure_id: str, tenant: TenantDep, services: AccountsDep)
 
 
 def erasure_json(erasure: erasures.Erasure) -> Erasure:
-    """Returns an erasure as it is shown."""
+    """Converts an erasure to JSON."""
     return Erasure(
         id=str(erasure.erasure_id),
         kind=erasure.subject_kind,

@@ -1,4 +1,4 @@
-"""`/v1/users/{user}/export`: what is held about a user."""
+"""`/v1/users/{user}/export`: the data stored about a user."""
 
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ class ExportLine(ResponseModel):
     """A line of an export."""
 
     kind: str = Field(
-        description="`export` first, `end` last, which a broken export lacks; between them the tables of the rows.",
+        description="`export` in the first line, `end` in the last, which a broken export lacks; else the row's table.",
         examples=["corpus.documents"],
     )
     record: dict[str, Any] = Field(
@@ -30,7 +30,7 @@ class ExportLine(ResponseModel):
 
 
 class JsonLines(ByteStream):
-    """Values of JSON, one a line."""
+    """JSON values, one per line."""
 
     media_type: ClassVar[str] = "application/x-ndjson"
 
@@ -40,13 +40,13 @@ class JsonLines(ByteStream):
     summary="Export a user's data",
     status_code=200,
     response_class=JsonLines,
-    response_description="Lines of JSON.",
+    response_description="JSON lines.",
     responses={200: {"model": ExportLine}, **problems(403, 503)},
 )
 async def export_user(user: str, tenant: TenantDep, services: AccountsDep) -> Response:
-    """Streams all rows that name a user, but for secrets, as lines of JSON; only two of them: nothing is held.
+    """Streams all rows that name a user, except secrets, as JSON lines. Only two lines mean that nothing is stored.
 
-    Owners and admins may, and users of themselves.
+    For owners and admins, and for users about themselves.
     """
     if user != tenant.user_id:
         require_admin(tenant)

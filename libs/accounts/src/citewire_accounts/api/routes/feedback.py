@@ -1,4 +1,4 @@
-"""Feedback on answers, given by whom the conversation belongs to. The application lists it with what was said."""
+"""Feedback on answers, given by the owner of the conversation. The application lists it with question and answer."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -56,7 +56,7 @@ async def give_feedback(
     return FeedbackInfo.read(given)
 
 
-@router.delete(_ANSWER, summary="Take feedback back", **deleted(404))
+@router.delete(_ANSWER, summary="Withdraw feedback", **deleted(404))
 async def delete_feedback(answer: AnswerDep, tenant: TenantDep, services: AccountsDep) -> None:
     """Deletes the caller's feedback on an answer."""
     await services.feedback.take_back(tenant, answer)
@@ -65,7 +65,7 @@ async def delete_feedback(answer: AnswerDep, tenant: TenantDep, services: Accoun
 async def read_page(
     tenant: TenantDep,
     services: AccountsDep,
-    rating: Annotated[Rating | None, Query(description="Only of this rating.")] = None,
+    rating: Annotated[Rating | None, Query(description="Only feedback with this rating.")] = None,
     from_: Annotated[
         str | None, Query(alias="from", max_length=40, description="A day (UTC) or a time (RFC 3339)."), Clean
     ] = None,
@@ -75,7 +75,7 @@ async def read_page(
     page_size: PageSize = None,
     page_token: PageToken = None,
 ) -> tuple[Sequence[RatedAnswer], str]:
-    """Returns the page of feedback that a request of an owner or admin wants, and the next page's token."""
+    """Returns the page of feedback for a request of an owner or admin, and the token of the next page."""
     require_admin(tenant)
     since = None if from_ is None else read_moment("from", from_)
     until = None if to is None else read_moment("to", to, after=_DAY)

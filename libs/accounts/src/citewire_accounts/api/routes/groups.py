@@ -33,7 +33,7 @@ async def create_group(
     response: Response,
     body: Annotated[GroupBody, Depends(JsonBody(GroupBody))],
 ) -> GroupInfo:
-    """Creates an empty group. It is the same as a provider's group of that name. For owners and admins."""
+    """Creates an empty group. It is the same as an identity provider's group of that name. For owners and admins."""
     require_admin(tenant)
     touch(f"group:{body.name}")
     group = await services.groups.add(tenant.org_id, body.name, by=tenant.user_id)
@@ -43,7 +43,7 @@ async def create_group(
 
 @router.delete("/v1/admin/groups/{name}", summary="Delete a group", **deleted(403, 404))
 async def delete_group(name: str, tenant: TenantDep, services: AccountsDep) -> None:
-    """Takes everybody out of a group, and the group away. What was granted to it counts again for one of its name.
+    """Removes all users from a group and deletes it. Its grants apply again to a later group with the same name.
 
     For owners and admins.
     """
@@ -53,7 +53,7 @@ async def delete_group(name: str, tenant: TenantDep, services: AccountsDep) -> N
 
 @router.get("/v1/admin/groups/{name}/members", summary="List a group's users", responses=problems(403, 404))
 async def list_group_members(name: str, tenant: TenantDep, services: AccountsDep, pages: PagesDep) -> GroupMemberList:
-    """Returns the users of a group. Owners and admins may; `q` searches ids."""
+    """Returns the users of a group. For owners and admins; `q` searches ids."""
     require_admin(tenant)
     users, token = pages.page(
         await services.groups.members(tenant.org_id, name), key=lambda user: (user,), text=lambda user: user
@@ -65,7 +65,7 @@ async def list_group_members(name: str, tenant: TenantDep, services: AccountsDep
     "/v1/admin/groups/{name}/members/{user}", summary="Add a user to a group", responses=problems(403, 404, 409)
 )
 async def add_group_member(name: str, user: str, tenant: TenantDep, services: AccountsDep) -> GroupInfo:
-    """Adds a user to a group, effective from the next request, with a provider's token within 30 seconds.
+    """Adds a user to a group, effective from the next request; with an identity provider's token, within 30 seconds.
 
     For owners and admins.
     """
@@ -76,7 +76,7 @@ async def add_group_member(name: str, user: str, tenant: TenantDep, services: Ac
 
 @router.delete("/v1/admin/groups/{name}/members/{user}", summary="Remove a user from a group", **deleted(403, 404))
 async def remove_group_member(name: str, user: str, tenant: TenantDep, services: AccountsDep) -> None:
-    """Takes a user out of a group: from the next request on, with a provider's token within 30 seconds.
+    """Removes a user from a group, from the next request; with an identity provider's token, within 30 seconds.
 
     For owners and admins.
     """

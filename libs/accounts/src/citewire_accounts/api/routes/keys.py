@@ -1,4 +1,4 @@
-"""`/v1/keys`: API keys, one's own; those of all the organisation for owners and admins."""
+"""`/v1/keys`: the caller's API keys; for owners and admins, those of the whole organisation."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -28,9 +28,11 @@ from citewire_kit.tenant import ROLES, Tenant
 
 router = APIRouter(route_class=CancellingRoute, tags=["keys"], dependencies=[Depends(authenticate)])
 
-OfScope = Annotated[ScopeName, Query(description="`user`: the caller's. `org`: everybody's, for owners and admins.")]
+OfScope = Annotated[
+    ScopeName, Query(description="`user`: the caller's. `org`: the whole organisation's, for owners and admins.")
+]
 OfUser = Annotated[
-    str | None, Query(min_length=1, max_length=128, description="Only this user's, for owners and admins."), Clean
+    str | None, Query(min_length=1, max_length=128, description="Only this user's. For owners and admins."), Clean
 ]
 
 
@@ -38,7 +40,7 @@ OfUser = Annotated[
 async def list_keys(
     caller: CallerDep, services: AccountsDep, pages: PagesDep, scope: OfScope = "user", user: OfUser = None
 ) -> ApiKeyList:
-    """Returns keys without their secrets, also those that were revoked or have expired.
+    """Returns keys without their secrets, including revoked and expired ones.
 
     `q` searches ids, names, users and prefixes.
     """
@@ -58,13 +60,13 @@ async def list_keys(
 async def create_key(
     caller: CallerDep, services: AccountsDep, response: Response, body: Annotated[KeyBody, Depends(JsonBody(KeyBody))]
 ) -> NewApiKey:
-    """Creates a key and shows it once. It can't do more than the caller's key or session, nor outlive it.
+    """Creates a key and shows it once. It can't do more than the caller's key or session, or outlive it.
 
     Named groups apply only as long as its creator is in them.
     """
     tenant, wrong, scopes = caller.tenant, Violations(), body.scopes or caller.scopes
     wrong.require(len(set(scopes)) == len(scopes), "scopes", "must name each once")
-    wrong.require(set(scopes) <= set(caller.scopes), "scopes", f"must be of yours: {', '.join(caller.scopes)}")
+    wrong.require(set(scopes) <= set(caller.scopes), "scopes", f"must be among yours: {', '.join(caller.scopes)}")
     groups = tenant.groups if body.groups is None and caller.limited_groups else body.groups
     _check_groups(wrong, "groups", groups, tenant)
     wrong.raise_if_any()
@@ -101,7 +103,7 @@ async def rotate_key(
     """
     key = await _find(services, caller.tenant, key_id)
     wrong = Violations()
-    wrong.require(set(key.scopes) <= set(caller.scopes), "key_id", "has scopes that you haven't: revoke it instead")
+    wrong.require(set(key.scopes) <= set(caller.scopes), "key_id", "has scopes that you don't have: revoke it instead")
     _check_groups(wrong, "key_id", key.groups, caller.tenant)
     wrong.raise_if_any()
     expires_at = future(body.expires_at)
@@ -127,7 +129,7 @@ async def _find(services: AccountServices, tenant: Tenant, key_id: str) -> KeyIn
 def _check_expiry(caller: Caller, *, outlives: bool) -> None:
     if caller.kind != "session" and caller.expires_at is not None and outlives:
         raise invalid_field(
-            "expires_at", f"must be no later than that of the key which makes it: {caller.expires_at.isoformat()}"
+            "expires_at", f"must be no later than that of the key that creates it: {caller.expires_at.isoformat()}"
         )
 
 
@@ -137,7 +139,7 @@ def _check_groups(wrong: Violations, field: str, groups: Sequence[str] | None, t
 
 
 async def _check_owner(services: AccountServices, tenant: Tenant, owner: str) -> None:
-    """Refuses a key of somebody else, unless an admin makes it, of somebody who hasn't a higher role."""
+    """Rejects a key for another user, unless an owner or admin creates it for a user without a higher role."""
     if owner == tenant.user_id:
         return
     require_admin(tenant)

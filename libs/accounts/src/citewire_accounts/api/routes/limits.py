@@ -1,4 +1,4 @@
-"""`/v1/admin/limits`: limits that owners and admins set the users and API keys of their organisation."""
+"""`/v1/admin/limits`: limits that owners and admins set for users and API keys of their organisation."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from citewire_kit.plan_limits import LimitScope, Measure
 router = APIRouter(route_class=CancellingRoute, tags=["admin"], dependencies=[Depends(authenticate)])
 
 OfScope = Annotated[OwnScope, Query(description="The owner of the limit: a user or an API key.")]
-OfMeasure = Annotated[MeasureName, Query(description="What it limits.")]
+OfMeasure = Annotated[MeasureName, Query(description="The measure that it limits.")]
 OfUser = Annotated[str | None, Query(max_length=128, description="The user, for `user`."), Clean]
 OfKey = Annotated[str | None, Query(max_length=128, description="The API key's id, for `key`."), Clean]
 
@@ -63,7 +63,7 @@ async def delete_own_limit(
     user: OfUser = None,
     key_id: OfKey = None,
 ) -> None:
-    """Deletes a limit: the plan's counts again, within 30 seconds on every gateway. For owners and admins."""
+    """Deletes a limit; the plan's applies again within 30 seconds on every gateway. For owners and admins."""
     require_admin(tenant)
     subject = _subject(scope, user, key_id)
     touch(f"limit:{measure}-{scope}/{subject}")

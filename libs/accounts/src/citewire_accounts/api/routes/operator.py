@@ -1,4 +1,4 @@
-"""`/v1/operator`: who runs the installation manages organisations, and sees nothing of what they store."""
+"""`/v1/operator`: operators of the installation manage organisations without access to their content."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -44,7 +44,7 @@ router = APIRouter(route_class=CancellingRoute, tags=["operator"], dependencies=
 
 _ORGANISATION = "/v1/operator/organisations/{organisation}"
 _EVENTS = 1000
-_USAGE_PAGE = 100  # organisations, each of which the ledger adds up by itself
+_USAGE_PAGE = 100  # organisations; the ledger adds up each separately
 _OPEN_GROUPS = {Group.DAY, Group.MODEL, Group.PURPOSE}
 
 Divided = Annotated[
@@ -52,15 +52,15 @@ Divided = Annotated[
     Query(
         alias="group_by",
         max_length=100,
-        description="What an organisation's rows are divided by: any of `day`, `model`, `purpose`, with commas "
-        "between; empty gives one row. Users, keys and profiles are the organisation's own.",
+        description="The columns to group an organisation's rows by: any of `day`, `model`, `purpose`, separated by "
+        "commas; empty gives one row. Users, keys and profiles are visible only to the organisation.",
     ),
 ]
 OfOrganisation = Annotated[str | None, Query(max_length=128, description="Only this organisation."), Clean]
 
 
 async def _find(organisation: str, services: AccountsDep) -> Organisation:
-    """Finds the organisation in the address.
+    """Finds the organisation in the path.
 
     Raises:
         NotFound: Reason `ORGANISATION_NOT_FOUND`.
@@ -87,8 +87,8 @@ async def create_organisation(
 ) -> OperatedOrganisation:
     """Creates an organisation, optionally with its owner.
 
-    The owner signs in at the identity provider. Without one, the first API key comes from
-    `citewire keys create`, beside the database: an operator can't make keys of members.
+    The owner signs in at the identity provider. Without one, create the first API key with
+    `citewire keys create`, which needs the database: an operator can't create members' keys.
     """
     touch(f"organisation:{body.id}", f"plan:{body.plan}", *([f"user:{body.owner}"] if body.owner else ()))
     organisation = await services.members.create_organisation(body.id, body.plan, body.owner)
@@ -99,7 +99,7 @@ async def create_organisation(
 
 @router.get(_ORGANISATION, summary="Show an organisation", responses=problems(404))
 async def get_any_organisation(organisation: OrganisationDep) -> OperatedOrganisation:
-    """Returns an organisation with its plan, and how many users and keys it has."""
+    """Returns an organisation with its plan and its number of users and keys."""
     return OperatedOrganisation.of(organisation)
 
 
@@ -113,7 +113,7 @@ async def put_plan(
     return OperatedOrganisation.of(await services.members.set_plan(organisation.org_id, body.plan))
 
 
-@router.put(f"{_ORGANISATION}/audit-days", summary="Change how long an audit trail is kept", responses=problems(404))
+@router.put(f"{_ORGANISATION}/audit-days", summary="Change the retention of an audit trail", responses=problems(404))
 async def put_audit_days(
     organisation: OrganisationDep,
     services: AccountsDep,
@@ -127,7 +127,7 @@ async def put_audit_days(
 
 @router.post(f"{_ORGANISATION}:suspend", summary="Suspend an organisation", responses=problems(404))
 async def suspend_organisation(organisation: OrganisationDep, services: AccountsDep) -> OperatedOrganisation:
-    """Suspends an organisation: keys and sessions with the next request, tokens within 30 seconds.
+    """Suspends an organisation. Keys and sessions fail from the next request, tokens within 30 seconds.
 
     Its data stays, and running ingest continues. Its members get `ORGANISATION_SUSPENDED`.
     """
@@ -185,7 +185,7 @@ async def put_organisation_limit(
 
 @router.delete(f"{_ORGANISATION}/limits/{{measure}}", summary="Delete a limit of an organisation", **deleted(404))
 async def delete_organisation_limit(organisation: OrganisationDep, measure: MeasureName, services: AccountsDep) -> None:
-    """Deletes a limit: the plan's counts again, within 30 seconds on every gateway."""
+    """Deletes a limit; the plan's applies again within 30 seconds on every gateway."""
     concern(organisation.org_id)
     await services.own_limits.delete(organisation.org_id, LimitScope.ORG, "", Measure(measure))
 
@@ -212,11 +212,11 @@ async def get_organisations_usage(
     page_size: PageSize = None,
     page_token: PageToken = None,
 ) -> JSONResponse:
-    """Adds up what organisations spent on calls to providers, page by page, of at most 100 organisations each."""
+    """Adds up the spending of organisations on provider calls, in pages of at most 100 organisations."""
     start, end = read_span(from_, to, datetime.now(UTC))
     groups = read_groups(group_by, UsageSource.CALLS)
     if not _OPEN_GROUPS.issuperset(groups):
-        raise invalid_field("group_by", "must be of: day, model, purpose")
+        raise invalid_field("group_by", "must be from: day, model, purpose")
     size, token = min(page_size or _USAGE_PAGE, _USAGE_PAGE), ""
     if organisation is not None:
         names = [(await services.members.organisation(organisation)).org_id]
@@ -227,7 +227,7 @@ async def get_organisations_usage(
     query, rows = UsageQuery(start, end, (Group.ORG, *groups)), list[dict[str, Any]]()
     for name in names[:size]:
         rows += [shown(row) for row in (await services.accounts.usage(_owner_of(name), query)).rows]
-    report = OperatorUsage.model_construct(  # the ledger's own figures, in the order of the groups that were asked for
+    report = OperatorUsage.model_construct(  # the ledger's own figures, in the order of the requested groups
         from_=time_text(start), to=time_text(end), group_by=list(query.group_by), rows=rows, next_page_token=token
     )
     return JSONResponse(report.members())
@@ -243,7 +243,7 @@ async def list_operator_events(
     page_size: PageSize = None,
     page_token: PageToken = None,
 ) -> AuditPage:
-    """Returns operators' actions and attempts, oldest first, about a second after they ended.
+    """Returns the operators' actions and attempts, oldest first, about a second after they ended.
 
     Actions on an organisation are in its own trail too.
     """
@@ -256,5 +256,5 @@ def _first(key: tuple[str, ...]) -> str:
 
 
 def _owner_of(organisation: str) -> Tenant:
-    """Whose accounts are meant: a tenant for stores alone, which never leaves this process."""
+    """The tenant whose accounts are meant; it is only for stores and never leaves this process."""
     return Tenant(organisation, OPERATOR, "free", ("owner",))

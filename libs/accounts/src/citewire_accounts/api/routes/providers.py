@@ -1,4 +1,4 @@
-"""`/v1/providers`: models that a tenant brings. Keys and addresses go in and never come out."""
+"""`/v1/providers`: a tenant's own model providers. Keys and addresses are write-only."""
 
 from typing import Annotated
 
@@ -29,19 +29,21 @@ SavedName = Annotated[
     str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$", description="The saved name: 1-64 of a-z, 0-9, ., _ and -.")
 ]
 OwnScope = Annotated[
-    ScopeName, Query(description="`user`: the caller's. `org`: the organisation's, which owners and admins change.")
+    ScopeName,
+    Query(description="`user`: the caller's. `org`: the organisation's, which only owners and admins can change."),
 ]
 AnyScope = Annotated[
-    ScopeName | None, Query(description="Whose; absent: the caller's, or else the organisation's: what counts.")
+    ScopeName | None,
+    Query(description="The owner; absent: the provider in effect, the caller's or otherwise the organisation's."),
 ]
 
 
 @router.get("/v1/providers", summary="List tenant providers")
 async def list_providers(tenant: TenantDep, services: AccountsDep, pages: PagesDep) -> ProviderList:
-    """Returns the caller's providers and the organisation's, and whether the organisation demands its own.
+    """Returns the caller's providers and the organisation's, and whether the organisation requires its own.
 
-    Several may be saved for a type; one of them is active. `q` searches types, names, providers and models, those of
-    fallbacks too.
+    Several may be saved per type; one of them is active. `q` searches types, names, providers and models, including
+    those of fallbacks.
     """
     entries = await services.providers.load(tenant)
     page, token = pages.page(entries.chains(), key=_place, text=_text)
@@ -77,7 +79,7 @@ async def put_provider(
     body: Annotated[ProviderBody, Depends(JsonBody(ProviderBody))],
     scope: OwnScope = "user",
 ) -> ProviderInfo:
-    """Tests a provider and saves it, sealed, in place of the active one, effective from the next request.
+    """Tests a provider and saves it, sealed, in place of the active one. It takes effect with the next request.
 
     It is saved even if the test call fails; `test` has the result.
     """
@@ -88,18 +90,18 @@ async def put_provider(
 
 @router.delete("/v1/providers/{type}", summary="Delete a tenant provider", **deleted(403, 404))
 async def delete_provider(type_: TypeName, tenant: TenantDep, services: AccountsDep, scope: OwnScope = "user") -> None:
-    """Deletes the active provider with its key; requests that are running finish with it.
+    """Deletes the active provider with its key; requests in progress finish with it.
 
-    None of the others that are saved becomes active.
+    None of the other saved providers becomes active.
     """
     await services.providers.delete(tenant, type_, _owner(tenant, scope, change=True))
 
 
-@router.post("/v1/providers/{type}:deactivate", summary="Use no tenant provider", responses=problems(403, 404))
+@router.post("/v1/providers/{type}:deactivate", summary="Stop using a tenant provider", responses=problems(403, 404))
 async def deactivate_provider(
     type_: TypeName, tenant: TenantDep, services: AccountsDep, scope: OwnScope = "user"
 ) -> ProviderInfo:
-    """Returns to the organisation's or the server's provider; the active one stays saved."""
+    """Switches back to the organisation's or the server's provider; the deactivated one stays saved."""
     owner = _owner(tenant, scope, change=True)
     name = await services.providers.deactivate(tenant, type_, owner)
     return ProviderInfo.of(await services.providers.find_saved(tenant, type_, owner, name))
@@ -109,7 +111,7 @@ async def deactivate_provider(
 async def get_saved_provider(
     type_: TypeName, name: SavedName, tenant: TenantDep, services: AccountsDep, scope: OwnScope = "user"
 ) -> ProviderInfo:
-    """Returns a provider that was saved under a name, active or not, without its key and address."""
+    """Returns a provider saved under a name, active or not, without its key and address."""
     return ProviderInfo.of(await services.providers.find_saved(tenant, type_, _owner(tenant, scope), name))
 
 
@@ -123,7 +125,7 @@ async def put_saved_provider(
     scope: OwnScope = "user",
     activate: Annotated[bool, Query(description="Also makes it the active one.")] = False,
 ) -> ProviderInfo:
-    """Tests a provider and saves it, sealed, beside the active one, replacing any with that name.
+    """Tests a provider and saves it, sealed, in addition to the active one, replacing any with that name.
 
     An owner can save 20 per type.
     """
@@ -143,7 +145,7 @@ async def activate_provider(
 
 
 @router.post(
-    "/v1/providers/{type}/{name}:test", summary="Try out a saved provider", responses=problems(403, 404, 409, 503)
+    "/v1/providers/{type}/{name}:test", summary="Test a saved provider", responses=problems(403, 404, 409, 503)
 )
 async def try_provider(
     type_: TypeName, name: SavedName, tenant: TenantDep, services: AccountsDep, scope: OwnScope = "user"
@@ -161,12 +163,12 @@ async def try_provider(
 async def delete_saved_provider(
     type_: TypeName, name: SavedName, tenant: TenantDep, services: AccountsDep, scope: OwnScope = "user"
 ) -> None:
-    """Deletes a provider with its key, active or not; none of the others becomes active by that."""
+    """Deletes a provider with its key, active or not; none of the others becomes active."""
     await services.providers.delete(tenant, type_, _owner(tenant, scope, change=True), name)
 
 
 def _place(chain: tuple[ProviderEntry, ...]) -> tuple[str, ...]:
-    """By type, the caller's before the organisation's, the active one before the others."""
+    """Sort key: by type, the caller's before the organisation's, the active one before the others."""
     first = chain[0]
     return first.type, "1" if first.user_id == ORG else "0", "0" if first.active else "1", first.name
 
@@ -187,7 +189,7 @@ def _owner(tenant: Tenant, scope: ScopeName, *, change: bool = False) -> str:
 def _specs(
     type_: ProviderType, body: ProviderBody, owner: str
 ) -> tuple[common_pb2.ProviderSpec, list[common_pb2.ProviderSpec | str]]:
-    """The provider, and who takes over."""
+    """The provider with its fallbacks."""
     if body.fallbacks and type_ is not ProviderType.CHAT:
         raise invalid_field("fallbacks", "are for chat providers only")
     fallbacks = [_fallback(fallback, number, owner, test=body.test) for number, fallback in enumerate(body.fallbacks)]
@@ -195,12 +197,12 @@ def _specs(
 
 
 def _fallback(fallback: FallbackBody, number: int, owner: str, *, test: bool) -> common_pb2.ProviderSpec | str:
-    """One who takes over: the tenant's own provider, or a model of the operator's by name."""
+    """A fallback: the tenant's own provider, or one of the operator's models by name."""
     wrong = Violations()
     at = f"fallbacks.{number}"
     if fallback.provider is None:
         wrong.require(
-            bool(fallback.model), f"{at}.model", "is required: a model of this server's, or a provider beside it"
+            bool(fallback.model), f"{at}.model", "is required: a model of this server, or a model with a provider"
         )
         wrong.require(fallback.api_key is None, f"{at}.api_key", "needs a provider beside it")
         wrong.require(fallback.api_base is None, f"{at}.api_base", "needs a provider beside it")

@@ -1,4 +1,4 @@
-"""`/v1/admin/retention`: how long the organisation keeps conversations and documents."""
+"""`/v1/admin/retention`: the organisation's retention of conversations and documents."""
 
 from typing import Annotated
 
@@ -49,10 +49,10 @@ async def get_retention(tenant: TenantDep, services: AccountsDep) -> RetentionIn
 async def put_retention(
     tenant: TenantDep, services: AccountsDep, body: Annotated[RetentionBody, Depends(JsonBody(RetentionBody))]
 ) -> RetentionInfo:
-    """Changes the organisation's policy. Owners and admins may; what is older is erased within minutes, for good."""
+    """Changes the organisation's policy. Older data is permanently erased within minutes. For owners and admins."""
     require_admin(tenant)
     days = body.model_dump(exclude_unset=True)
     if not days:
-        raise invalid_field("conversation_days", "is required, or else document_days or expired_document_days")
+        raise invalid_field("conversation_days", "is required unless document_days or expired_document_days is given")
     touch(*(f"{name}:{value or 'none'}" for name, value in days.items()))
     return RetentionInfo(**(await services.retention.set_days(tenant, days))._asdict())

@@ -1,4 +1,4 @@
-"""The bodies of the routes, by what they are about."""
+"""The bodies of the routes, by topic."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""What an organisation and its users spend, and may: usage, budgets, limits."""
+"""Usage, budgets and limits of an organisation and its users."""
 
 from typing import Annotated, ClassVar, Literal, NotRequired, Self
 
@@ -22,20 +22,22 @@ from citewire_kit.plan_limits import WINDOW_SECONDS, LimitScope, Measure
 from citewire_kit.tenant import Plan
 
 Usd = Annotated[float, BeforeValidator(to_usd)]
-"""An amount, made from nano-USD."""
+"""An amount, converted from nano-USD."""
 BudgetScope = Literal["org", "user", "key"]
 
 
 class LimitInfo(ResponseModel):
     """A limit of the caller's plan with its current usage."""
 
-    name: str = Field(description="Measure and scope, as errors and headers name it.", examples=["requests-user"])
+    name: str = Field(description="Measure and scope, as in errors and headers.", examples=["requests-user"])
     measure: Measure
     scope: LimitScope = Field(description="The scope: API key, user or organisation.")
     limit: int = Field(examples=[600])
     used: int = Field(examples=[12])
-    window_seconds: int | MISSING = Field(default=MISSING, description="The period; absent: at every moment.")
-    resets_in_seconds: int | MISSING = Field(default=MISSING, description="Until the window ends.")
+    window_seconds: int | MISSING = Field(
+        default=MISSING, description="The period; absent: the limit applies at any time."
+    )
+    resets_in_seconds: int | MISSING = Field(default=MISSING, description="Seconds until the window ends.")
 
     @classmethod
     def of(cls, state: LimitState) -> Self:
@@ -48,7 +50,7 @@ class LimitInfo(ResponseModel):
 
     @classmethod
     def of_storage(cls, storage: GetStorageResponse) -> list[Self]:
-        """Describes the limits on what is stored."""
+        """Describes the limits on stored data."""
         scopes = {
             LimitScope.USER: ("user_limit_bytes", storage.user_bytes),
             LimitScope.ORG: ("org_limit_bytes", storage.org_bytes),
@@ -62,7 +64,7 @@ class LimitInfo(ResponseModel):
 
 
 class LimitReport(ResponseModel):
-    """The caller's limits; none where there is no authentication."""
+    """The caller's limits; none if authentication is off."""
 
     plan: Plan
     limits: list[LimitInfo]
@@ -72,17 +74,19 @@ class LimitReport(ResponseModel):
 class BudgetBody(RequestModel):
     """A spending limit for a period, in UTC."""
 
-    scope: BudgetScope = Field(default="org", description="The organisation's, a user's, or an API key's.")
+    scope: BudgetScope = Field(default="org", description="The scope: organisation, user or API key.")
     user: Annotated[StrictStr, Field(max_length=128)] | None = Field(default=None, description="Whose, for `user`.")
-    key_id: Annotated[StrictStr, Field(max_length=128)] | None = Field(default=None, description="The key, for `key`.")
+    key_id: Annotated[StrictStr, Field(max_length=128)] | None = Field(
+        default=None, description="The API key's id, for `key`."
+    )
     period: Period
     limit_usd: Annotated[StrictInt | StrictFloat, Field(ge=0, le=MAX_LIMIT_USD)] = Field(
-        description="USD; 0 blocks every call that costs anything."
+        description="In USD; 0 blocks every call that costs anything."
     )
 
 
 class BudgetInfo(ResponseModel):
-    """A budget as it is now."""
+    """A budget with its current state."""
 
     names: ClassVar[Names] = {
         "user": "user_id",
@@ -92,11 +96,11 @@ class BudgetInfo(ResponseModel):
     }
 
     scope: BudgetScope = Field(examples=["org"])
-    key_id: str | MISSING = Field(default=MISSING, description="The API key's id, of scope `key`.")
-    user: str | MISSING = Field(default=MISSING, description="Whose, of scope `user`.")
+    key_id: str | MISSING = Field(default=MISSING, description="The API key's id, for scope `key`.")
+    user: str | MISSING = Field(default=MISSING, description="The user, for scope `user`.")
     period: Period = Field(examples=["month"])
     limit_usd: Usd = Field(examples=[50.0])
-    spent_usd: Usd = Field(description="Settled in this period.", examples=[12.4])
+    spent_usd: Usd = Field(description="The amount settled in this period.", examples=[12.4])
     reserved_usd: Usd = Field(description="Maximum cost of open calls.", examples=[0.03])
     left_usd: Usd = Field(examples=[37.57])
     period_start: Second = Field(examples=["2026-11-01T00:00:00Z"])
@@ -112,14 +116,14 @@ class BudgetInfo(ResponseModel):
 
 
 class BudgetList(ResponseModel):
-    """The budgets, the organisation's first."""
+    """The budgets, starting with the organisation's."""
 
     budgets: list[BudgetInfo]
     next_page_token: str = Field(description='"" on the last page.', examples=[""])
 
 
 class UsageFigures(TypedDict):
-    """Usage of calls or chats. A dictionary with the figures of the requested source."""
+    """Usage of calls or chats: a dictionary with the figures of the requested source."""
 
     calls: NotRequired[Count]
     open_calls: NotRequired[Count]
@@ -154,11 +158,11 @@ class UsageRow(UsageFigures):
 
 
 class UsageReport(ResponseModel):
-    """Usage by group, and the total."""
+    """Usage by group, and its total."""
 
     from_: Time = Field(alias="from", examples=["2026-11-01T00:00:00Z"])
     to: Time = Field(examples=["2026-12-01T00:00:00Z"])
-    scope: ScopeName = Field(description="Members other than owners and admins see their own.", examples=["org"])
+    scope: ScopeName = Field(description="Members other than owners and admins see only their own.", examples=["org"])
     source: UsageSource = Field(examples=["calls"])
     group_by: list[Group] = Field(examples=[["day", "model"]])
     rows: list[UsageRow]

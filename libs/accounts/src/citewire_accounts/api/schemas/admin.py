@@ -1,4 +1,4 @@
-"""The JSON of administration."""
+"""The bodies of the administration routes."""
 
 from typing import Annotated, Literal, Self
 
@@ -17,14 +17,16 @@ PlanName = Literal["free", "basic", "pro"]
 class AuditEntry(ResponseModel):
     """An event of the audit trail."""
 
-    at: Time = Field(description="When it ended.", examples=["2026-01-15T09:31:02Z"])
-    user: str = Field(description='"" where the caller isn\'t known.', examples=["ada"])
+    at: Time = Field(description="Time at which it ended.", examples=["2026-01-15T09:31:02Z"])
+    user: str = Field(description='"" if the caller is unknown.', examples=["ada"])
     key_id: str = Field(description='Id of the API key; "" without one.', examples=["key_5f0c2a6b7e119d3e"])
-    issuer: str = Field(description='Who vouched for the caller; "" where the server itself did.', examples=[""])
+    issuer: str = Field(
+        description='The issuer that identified the caller; "" if it was the server itself.', examples=[""]
+    )
     action: str = Field(examples=["document.read"])
-    objects: list[str] = Field(description="Each `kind:id`, at most 50.", examples=[["document:17"]])
+    objects: list[str] = Field(description="Each as `kind:id`, at most 50.", examples=[["document:17"]])
     outcome: Literal["ok", "refused", "failed"] = Field(examples=["ok"])
-    reason: str = Field(description='The error\'s reason; "" where it ended well.', examples=[""])
+    reason: str = Field(description='The error\'s reason; "" if it succeeded.', examples=[""])
     address: str = Field(description="The client's.", examples=["192.0.2.7"])
     agent: str = Field(description="The client's user agent.", examples=["curl/8.14.1"])
     request_id: str = Field(examples=["5bd0b8ab6a4f4b0c8a1e6d6f3f6f4f0e"])
@@ -60,7 +62,7 @@ class OrganisationInfo(ResponseModel):
 
     @classmethod
     def of(cls, org: Organisation) -> "OrganisationInfo":
-        """Returns an organisation as it is shown."""
+        """Converts an organisation to JSON."""
         return cls.model_validate(
             {
                 "id": org.org_id,
@@ -83,7 +85,7 @@ class UserInfo(ResponseModel):
 
     @classmethod
     def of(cls, member: Member, **more: object) -> Self:
-        """Returns a user as it is shown."""
+        """Converts a user to JSON."""
         return cls.model_validate(
             {
                 "user": member.user_id,
@@ -99,28 +101,28 @@ class UserInfo(ResponseModel):
 class UserDetails(UserInfo):
     """A user with its groups."""
 
-    groups: list[str] = Field(description="Of the organisation's own.", examples=[["legal"]])
+    groups: list[str] = Field(description="Groups of the organisation's own.", examples=[["legal"]])
     provider_groups: list[str] = Field(description="As last reported by the identity provider.", examples=[["sales"]])
 
 
 class UserList(ResponseModel):
-    """A page of users, by their ids."""
+    """A page of users, sorted by id."""
 
     users: list[UserInfo]
     next_page_token: str = Field(description='"" on the last page.', examples=[""])
 
 
 class UserBody(RequestModel):
-    """A user to be made."""
+    """A new user."""
 
     user: Annotated[StrictStr, Field(min_length=1, max_length=128)] = Field(
-        description="As the identity provider will name the user, with the issuer's `user_prefix`.", examples=["ada"]
+        description="The user's name at the identity provider, with the issuer's `user_prefix`.", examples=["ada"]
     )
-    role: RoleName = Field(default="reader", description="Unless the identity provider names another.")
+    role: RoleName = Field(default="reader", description="The role, unless the identity provider gives another.")
 
 
 class GroupBody(RequestModel):
-    """A group to be made."""
+    """A new group."""
 
     name: StrictStr = Field(description="1-200 printable characters without a slash.", examples=["legal"])
 
@@ -129,13 +131,13 @@ class GroupInfo(ResponseModel):
     """One of the organisation's own groups."""
 
     name: str = Field(examples=["legal"])
-    users: int = Field(description="How many are in it.", examples=[3])
+    users: int = Field(description="Number of users in it.", examples=[3])
     created_by: str = Field(examples=["ada"])
     created_at: Time = Field(examples=["2026-01-15T09:31:02Z"])
 
     @classmethod
     def of(cls, group: Group) -> Self:
-        """Returns a group as it is shown."""
+        """Converts a group to JSON."""
         return cls(
             name=group.name,
             users=group.users,
@@ -145,14 +147,14 @@ class GroupInfo(ResponseModel):
 
 
 class GroupList(ResponseModel):
-    """A page of groups, by name."""
+    """A page of groups, sorted by name."""
 
     groups: list[GroupInfo]
     next_page_token: str = Field(description='"" on the last page.', examples=[""])
 
 
 class GroupMemberList(ResponseModel):
-    """A page of a group's users, by their ids."""
+    """A page of a group's users, sorted by id."""
 
     users: list[str] = Field(examples=[["ada", "bob"]])
     next_page_token: str = Field(description='"" on the last page.', examples=[""])
@@ -161,7 +163,7 @@ class GroupMemberList(ResponseModel):
 class RoleBody(RequestModel):
     """A user's new role."""
 
-    role: RoleName = Field(description="In place of all before.", examples=["admin"])
+    role: RoleName = Field(description="The new role; it replaces all previous ones.", examples=["admin"])
 
 
 class AuditPage(ResponseModel):

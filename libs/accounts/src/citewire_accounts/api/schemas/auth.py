@@ -18,12 +18,12 @@ class CallerInfo(ResponseModel):
     plan: Plan = Field(examples=["pro"])
     roles: list[str] = Field(examples=[["editor"]])
     groups: list[str] = Field(
-        description="As the identity provider and the organisation name them; a key's are its own.",
+        description="The groups from the identity provider and the organisation; a key has its own.",
         examples=[["sales"]],
     )
     kind: Literal["key", "token", "session"] = Field(examples=["session"])
     scopes: list[Scope] = Field(examples=[["read", "chat", "write", "admin"]])
-    key_id: str | None = Field(description="Of an API key.", examples=[None])
+    key_id: str | None = Field(description="The id of an API key.", examples=[None])
     expires_at: str | None = Field(
         description="Expiry of the key, token or session; null: never.", examples=["2026-11-22T20:00:00Z"]
     )

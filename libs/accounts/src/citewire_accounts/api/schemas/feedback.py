@@ -1,4 +1,4 @@
-"""What users think of answers, on the wire."""
+"""Bodies for users' feedback on answers."""
 
 from typing import Annotated
 
@@ -14,28 +14,28 @@ _UP, _DOWN = (", ".join(f"`{reason}`" for reason in reasons) for reasons in REAS
 class FeedbackBody(RequestModel):
     """The caller's feedback on an answer."""
 
-    rating: Rating = Field(description="Whether it is good.", examples=["down"])
+    rating: Rating = Field(description="Whether the answer is good.", examples=["down"])
     reasons: list[Reason] = Field(
         default_factory=list[Reason],
         max_length=10,
-        description=f"Of `up`: {_UP}; of `down`: {_DOWN}.",
+        description=f"For `up`: {_UP}; for `down`: {_DOWN}.",
         examples=[["outdated"]],
     )
     comment: Annotated[StrictStr, Field(max_length=2000)] = Field(
-        default="", description="In the caller's own words.", examples=["The allowance went up in May."]
+        default="", description="A comment in the caller's own words.", examples=["The allowance went up in May."]
     )
 
     def check(self) -> None:
-        """Refuses reasons of the other rating.
+        """Rejects reasons that belong to the other rating.
 
         Raises:
-            InvalidArgument: Each is named.
+            InvalidArgument: Names each of them.
         """
         violations = Violations()
         for number, reason in enumerate(self.reasons):
             allowed = REASONS[self.rating]
             violations.require(
-                reason in allowed, f"reasons.{number}", f"must be of {self.rating}: {', '.join(allowed)}"
+                reason in allowed, f"reasons.{number}", f"must be reasons for {self.rating}: {', '.join(allowed)}"
             )
         violations.raise_if_any()
 

@@ -1,4 +1,4 @@
-"""API keys, as they are made, rotated and shown."""
+"""Bodies for creating, rotating and showing API keys."""
 
 from datetime import UTC, datetime
 from typing import Annotated, ClassVar
@@ -22,21 +22,21 @@ KeyName = Annotated[StrictStr, Field(min_length=1, max_length=100)]
 
 
 class KeyBody(RequestModel):
-    """A key to be made."""
+    """A new key."""
 
-    name: KeyName = Field(default="key", description="What it is for.", examples=["nightly import"])
+    name: KeyName = Field(default="key", description="The key's purpose.", examples=["nightly import"])
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=len(SCOPES))] | None = Field(
         default=None,
-        description="What it may be used for, of what its maker may; absent: all of that. `read` documents, "
-        "conversations and search; `chat`; `write`: change documents, collections and conversations; `admin`: what "
-        "only owners and admins may, and keys.",
+        description="The key's scopes, among its creator's; absent: all of these. `read`: read documents, "
+        "conversations and search; `chat`; `write`: change documents, collections and conversations; `admin`: "
+        "everything that only owners and admins may do, and keys.",
         examples=[["read", "chat"]],
     )
     expires_at: ExpiresAt = None
     groups: Annotated[list[GroupName], Field(max_length=MAX_GROUPS)] | None = Field(
         default=None,
-        description="Groups that it acts for, of those that its maker is in, as long as its maker is; absent: those of "
-        "the organisation's own that its user is in, or those that the key names which makes it.",
+        description="Groups that it acts for, among its creator's, as long as the creator is in them; absent: the "
+        "organisation's own groups that its user is in, or those named by the key that creates it.",
         examples=[["sales"]],
     )
     user: Annotated[StrictStr, Field(min_length=1, max_length=128)] | None = Field(
@@ -45,10 +45,10 @@ class KeyBody(RequestModel):
 
 
 class RotationBody(RequestModel):
-    """How a key is rotated."""
+    """Options for rotating a key."""
 
     overlap_seconds: Annotated[StrictInt, Field(ge=0, le=MAX_OVERLAP_SECONDS)] = Field(
-        default=86_400, description="How long the previous text still works."
+        default=86_400, description="How long the key's previous text still works."
     )
     expires_at: ExpiresAt = None
 
@@ -64,14 +64,15 @@ class ApiKey(ResponseModel):
     prefix: str = Field(description="Its first characters, to recognise it by.", examples=["cw_Q2hhbmdl"])
     scopes: list[Scope] = Field(examples=[["read", "chat"]])
     created_at: Second = Field(examples=["2026-11-22T08:00:00Z"])
-    expires_at: Second | None = Field(description="null is never.", examples=[None])
+    expires_at: Second | None = Field(description="null: never.", examples=[None])
     revoked_at: Second | None = Field(examples=[None])
-    last_used_at: Second | None = Field(description="Written about once a minute.", examples=["2026-11-22T09:00:00Z"])
+    last_used_at: Second | None = Field(description="Updated about once a minute.", examples=["2026-11-22T09:00:00Z"])
     previous_until: Second | None = Field(
-        description="Until when the text before the last rotation works.", examples=[None]
+        description="Time until which the text from before the last rotation works.", examples=[None]
     )
     groups: list[str] | None = Field(
-        description="Those that it names; null: those of the organisation's own that its user is in.", examples=[None]
+        description="The groups that it names; null: the organisation's own groups that its user is in.",
+        examples=[None],
     )
 
 
@@ -82,17 +83,17 @@ class NewApiKey(ApiKey):
 
 
 class ApiKeyList(ResponseModel):
-    """Keys by user, oldest first."""
+    """Keys, sorted by user, oldest first."""
 
     keys: list[ApiKey]
     next_page_token: str = Field(description='"" on the last page.', examples=[""])
 
 
 def future(expires_at: datetime | None) -> datetime | None:
-    """Returns an expiry.
+    """Checks an expiry and returns it.
 
     Raises:
-        InvalidArgument: It has passed.
+        InvalidArgument: It is in the past.
     """
     if expires_at is not None and expires_at <= datetime.now(UTC):
         raise invalid_field("expires_at", "must be in the future")

@@ -1,4 +1,4 @@
-"""The JSON of limits that an organisation sets its users and keys."""
+"""Bodies for the limits that an organisation sets for its users and keys."""
 
 from typing import Annotated, Literal, Self
 
@@ -18,19 +18,21 @@ class LimitBody(RequestModel):
 
     scope: OwnScope
     user: Annotated[StrictStr, Field(max_length=128)] | None = Field(default=None, description="Whose, for `user`.")
-    key_id: Annotated[StrictStr, Field(max_length=128)] | None = Field(default=None, description="The key, for `key`.")
+    key_id: Annotated[StrictStr, Field(max_length=128)] | None = Field(
+        default=None, description="The API key's id, for `key`."
+    )
     measure: MeasureName
     limit: Annotated[StrictInt, Field(ge=0, lt=2**53)] = Field(
-        description="The limit; a lower limit of the plan takes precedence. 0 lets nothing through.", examples=[100]
+        description="The limit; a lower limit of the plan takes precedence. 0 blocks everything.", examples=[100]
     )
 
 
 class OwnLimitInfo(ResponseModel):
     """A limit that overrides the plan's."""
 
-    scope: LimitScope = Field(description="`org` is set by the operator.", examples=["user"])
-    user: str | MISSING = Field(default=MISSING, description="Whose, of scope `user`.")
-    key_id: str | MISSING = Field(default=MISSING, description="The API key's id, of scope `key`.")
+    scope: LimitScope = Field(description="The scope; `org` is set by the operator.", examples=["user"])
+    user: str | MISSING = Field(default=MISSING, description="The user, for scope `user`.")
+    key_id: str | MISSING = Field(default=MISSING, description="The API key's id, for scope `key`.")
     measure: MeasureName
     limit: int = Field(examples=[100])
     updated_by: str = Field(examples=["ada"])
@@ -53,7 +55,7 @@ class OwnLimitInfo(ResponseModel):
 
 
 class OwnLimitList(ResponseModel):
-    """A page of limits, the organisation's last."""
+    """A page of limits, ending with the organisation's."""
 
     limits: list[OwnLimitInfo]
     next_page_token: str = Field(description='"" on the last page.', examples=[""])

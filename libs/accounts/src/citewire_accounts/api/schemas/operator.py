@@ -1,4 +1,4 @@
-"""The JSON of what operators see and change."""
+"""The bodies of the operators' routes."""
 
 from typing import Annotated, Self
 
@@ -19,11 +19,11 @@ Name = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_.:@-]{1,128}$")]
 class OrganisationBody(RequestModel):
     """A new organisation."""
 
-    id: Name = Field(description="1-128 characters of A-Z a-z 0-9 _ . : @ -; it stays.", examples=["acme"])
-    plan: PlanName = Field(default="pro", description="What it pays for.")
+    id: Name = Field(description="1-128 characters of A-Z a-z 0-9 _ . : @ -; it can't be changed.", examples=["acme"])
+    plan: PlanName = Field(default="pro", description="The organisation's plan.")
     owner: Name | None = Field(
         default=None,
-        description="The first owner, by the name from the identity provider; absent: the first user created.",
+        description="The first owner, by the name at the identity provider; absent: the first user created.",
         examples=["ada"],
     )
 
@@ -31,21 +31,21 @@ class OrganisationBody(RequestModel):
 class OperatedOrganisation(OrganisationInfo):
     """An organisation, as operators see it: without its members or content."""
 
-    suspended_at: Time | None = Field(description="null: its members may call.", examples=[None])
+    suspended_at: Time | None = Field(description="null: it isn't suspended.", examples=[None])
     audit_days: int | None = Field(
         description="Retention of its audit trail; null: the server's default.", examples=[None]
     )
 
     @classmethod
     def of(cls, org: Organisation) -> Self:
-        """Returns an organisation as it is shown."""
+        """Converts an organisation to JSON."""
         since = None if org.suspended_at is None else time_text(org.suspended_at)
         shown = OrganisationInfo.of(org).model_dump()
         return cls.model_validate({**shown, "suspended_at": since, "audit_days": org.audit_days})
 
 
 class OperatedOrganisationList(ResponseModel):
-    """A page of organisations, by their ids."""
+    """A page of organisations, sorted by id."""
 
     organisations: list[OperatedOrganisation]
     next_page_token: str = Field(description='"" on the last page.', examples=[""])
@@ -67,7 +67,7 @@ class OrganisationLimitBody(RequestModel):
     """An organisation's limit that overrides its plan's."""
 
     limit: Annotated[StrictInt, Field(ge=0, lt=2**53)] = Field(
-        description="The limit; may exceed the plan's. 0 lets nothing through.", examples=[100_000]
+        description="The limit; may exceed the plan's. 0 blocks everything.", examples=[100_000]
     )
 
 
@@ -81,7 +81,7 @@ class PlanLimit(ResponseModel):
     """A plan's limit."""
 
     measure: Measure = Field(examples=["requests"])
-    scope: LimitScope = Field(description="Of an API key, a user or the organisation.", examples=["org"])
+    scope: LimitScope = Field(description="The scope: API key, user or organisation.", examples=["org"])
     limit: int = Field(examples=[60_000])
 
 
@@ -99,7 +99,7 @@ class Plans(ResponseModel):
 
     @classmethod
     def of(cls, plans: PlanLimits) -> Self:
-        """Returns plans as they are shown."""
+        """Converts plans to JSON."""
         return cls(
             plans=[
                 PlanInfo(

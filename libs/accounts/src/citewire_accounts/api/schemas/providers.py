@@ -1,4 +1,4 @@
-"""Models that a tenant brings."""
+"""Bodies for a tenant's own model providers."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Self
@@ -28,14 +28,14 @@ _API_KEY = Field(default=None, description="Write-only: it is sealed at once and
 
 
 class ProviderFields(RequestModel):
-    """What a provider needs beside its name."""
+    """The fields of a provider besides its name."""
 
     model: ModelName | None = _MODEL
     api_base: ApiBase | None = _API_BASE
     api_key: ApiKey | None = _API_KEY
 
     def spec(self, type_: ProviderType, owner: str, *, test: bool) -> common_pb2.ProviderSpec:
-        """As the services take it; `owner` is whose it is."""
+        """Converts it to the services' format; `owner` is its owner."""
         return self.to_message(
             common_pb2.ProviderSpec,
             type=PROVIDER_TYPES.to_proto(type_),
@@ -59,10 +59,10 @@ class ProviderBody(ProviderFields):
         "`openai`, `ollama`, `openai-compatible`; rerank: `cohere`, `jina`, `openai-compatible`."
     )
     dimensions: Annotated[StrictInt, Field(ge=1, le=4096)] | None = Field(
-        default=None, description="Length of an embedding model's vectors, where it can be chosen."
+        default=None, description="Length of an embedding model's vectors, if the model offers a choice."
     )
     fallbacks: Annotated[list[FallbackBody], Field(max_length=4)] = Field(
-        default_factory=list[FallbackBody], description="Fallbacks, in order; for chat providers only."
+        default_factory=list[FallbackBody], description="Fallbacks in order; only for chat providers."
     )
     test: StrictBool = Field(default=True, description="Tests the provider with a small call and returns the result.")
 
@@ -87,7 +87,7 @@ class ProviderTestInfo(ResponseModel):
 
     @classmethod
     def of(cls, test: common_pb2.ProviderTest | None) -> Self:
-        """What isn't known is left out."""
+        """Converts the result; unknown fields are left out."""
         if test is None or not test.tried:
             return cls(tried=False)
         return cls.read(test, ok=test.ok, text=test.text)
@@ -109,7 +109,7 @@ class ProviderInfo(ResponseModel):
 
     type: ProviderType = Field(examples=["chat"])
     scope: ScopeName = Field(examples=["user"])
-    name: str = Field(description="What it is saved as.", examples=["default"])
+    name: str = Field(description="The name that it is saved under.", examples=["default"])
     active: bool = Field(description="Whether it is the active one of its type.", examples=[True])
     provider: str | MISSING = Field(default=MISSING, examples=["openai"])
     model: str = Field(examples=["gpt-4.1-mini"])
@@ -117,12 +117,12 @@ class ProviderInfo(ResponseModel):
     has_api_base: bool | MISSING = Field(default=MISSING, examples=[False])
     dimensions: int | MISSING = MISSING
     test: ProviderTestInfo | MISSING = MISSING
-    fallbacks: list[FallbackInfo] | MISSING = Field(default=MISSING, description="Of chat providers only.")
+    fallbacks: list[FallbackInfo] | MISSING = Field(default=MISSING, description="Only for chat providers.")
     updated_at: Second | None = Field(examples=["2026-01-01T12:00:00Z"])
 
     @classmethod
     def of(cls, chain: Sequence[ProviderEntry]) -> Self:
-        """Describes a provider and who takes over from it."""
+        """Describes a provider and its fallbacks."""
         first, *rest = chain
         fallbacks = [FallbackInfo(**_entry(entry)) for entry in rest]
         return cls.read(
