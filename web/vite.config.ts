@@ -8,11 +8,11 @@ interface Lock {
 
 const PDFJS = "node_modules/pdfjs-dist";
 const PDFJS_VERSION = (JSON.parse(readFileSync(`${PDFJS}/package.json`, "utf8")) as { version: string }).version;
-/** What some PDFs need, by folder: tables of characters, standard fonts, decoders of pictures in plain script. Its fonts under the GPL stay out. */
+/** Files that some PDFs need, by folder: character tables, standard fonts, image decoders in plain JavaScript. Fonts under the GPL are left out. */
 const PDF_FILES: Record<string, RegExp> = { cmaps: /\.bcmap$/, standard_fonts: /^Foxit.*\.pfb$/, wasm: /^(?:jbig2|openjpeg)_nowasm_fallback\.js$/ };
 const PDF_LICENCES = ["cmaps/LICENSE", "standard_fonts/LICENSE_FOXIT", ...["JBIG2", "OPENJPEG", "PDFJS_JBIG2", "PDFJS_OPENJPEG"].map((name) => `wasm/LICENSE_${name}`)];
 
-/** The licences of what is in the bundle, as their packages hold them. */
+/** The licences of the bundled packages, from the packages themselves. */
 function licences(): Plugin {
   return {
     name: "licences",
@@ -38,7 +38,7 @@ function licences(): Plugin {
   };
 }
 
-/** Files that pdf.js asks for by their names, in a folder that has its version; their licences beside the others. */
+/** Files that pdf.js requests by name, in a folder with its version; their licences are beside the others. */
 function pdfFiles(): Plugin {
   return {
     name: "pdf-files",
@@ -61,7 +61,7 @@ export default defineConfig({
     outDir: "../gateway/src/citewire_gateway/page",
     emptyOutDir: true,
     target: "es2022",
-    cssTarget: ["chrome120", "firefox121", "safari16.4"], // they know `:dir()`, which would become a list of languages
+    cssTarget: ["chrome120", "firefox121", "safari16.4"], // they support `:dir()`, which would become a list of languages
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
   },

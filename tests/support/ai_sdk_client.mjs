@@ -1,4 +1,4 @@
-// Sends a question as Vercel's AI SDK does, and prints the message that it makes of the answer, as one line of JSON.
+// Sends a question with Vercel's AI SDK and prints the message that it builds from the answer, as one line of JSON.
 // Run in a folder where `ai` is installed: node ai_sdk_client.mjs URL QUESTION [FILE_URL MEDIA_TYPE]
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";

@@ -1,5 +1,5 @@
-// Asks as Vercel's AI SDK does, leaves after the first text, and comes back with `reconnectToStream`; then asks again
-// in the same chat. Prints what it read as one line of JSON.
+// Asks with Vercel's AI SDK, disconnects after the first text, and reconnects with `reconnectToStream`; then asks again
+// in the same chat. Prints the received data as one line of JSON.
 // Run in a folder where `ai` is installed: node ai_sdk_resume.mjs ORIGIN CHAT_ID
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -35,7 +35,7 @@ while (first === "") {
   if (value.type === "text-delta") first = value.delta;
 }
 control.abort();
-console.log("left"); // who started this lets the answer go on
+console.log("left"); // the parent process lets the answer continue
 const resumed = await read(await transport.reconnectToStream({ chatId }));
 const after = await transport.reconnectToStream({ chatId });
 const second = await read(await send("And before?"));

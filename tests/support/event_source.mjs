@@ -1,5 +1,5 @@
-// Asks, leaves, and reads the answer by an EventSource until the server says that it has everything.
-// Prints what came as one line of JSON. Run in a folder where `eventsource` is installed: node event_source.mjs URL
+// Asks, disconnects, and reads the answer with an EventSource until the server says that it is complete.
+// Prints the received data as one line of JSON. Run in a folder where `eventsource` is installed: node event_source.mjs URL
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
@@ -26,7 +26,7 @@ source.addEventListener("done", (event) => {
   take(event);
   came.done += 1;
 });
-// It comes back by itself after the end, with the last number; 204 tells it to stop. Its wait keeps no process alive.
+// It reconnects by itself after the end, with the last number; 204 makes it stop. Its wait doesn't keep the process alive.
 const alive = setInterval(() => {}, 1000);
 await new Promise((resolve) => {
   source.addEventListener("error", (event) => {

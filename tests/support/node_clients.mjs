@@ -1,4 +1,4 @@
-// Calls of clients for Node that others wrote for others' APIs, to our address; prints what came back as a line of JSON.
+// Calls our address with third-party Node clients for third-party APIs; prints the result as one line of JSON.
 // Run in a folder where the client is installed: node node_clients.mjs CLIENT URL
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";

@@ -1,6 +1,6 @@
-// The certified oidc-provider on a free port of loopback, with accounts that a test changes while it runs.
+// The certified oidc-provider on a free loopback port, with accounts that a test can change while it runs.
 // Run in a folder where `oidc-provider` is installed: node oidc_provider.mjs REDIRECT_URI POST_LOGOUT_URI
-// Prints one line of JSON: {issuer}. Sign-in pages are a form with the account's name; consent is given by itself.
+// Prints one line of JSON: {issuer}. Sign-in pages are a form with the account's name; consent is automatic.
 import { createRequire } from "node:module";
 import http from "node:http";
 import { pathToFileURL } from "node:url";

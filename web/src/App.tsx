@@ -1,4 +1,4 @@
-// The page: what is where.
+// The layout of the page.
 import { useEffect } from "preact/hooks";
 
 import { AskPage } from "./ask/AskPage";
@@ -28,7 +28,7 @@ export function App() {
     void attempt(async () => Promise.all([loadChoices(), loadHistory()]));
   }, [who?.user, who?.org, hasEnded.value]);
   useEffect(() => {
-    // A link to a question (`/?q=`) fills the field and asks nothing: who follows it decides.
+    // A link to a question (`/?q=`) only fills the field: the person who follows it decides whether to ask.
     const question = new URLSearchParams(location.search).get("q");
     if (question) draft.value = question;
     if (location.search) history.replaceState(null, "", location.pathname + location.hash);
@@ -72,7 +72,7 @@ function Page() {
   }
 }
 
-/** Esc closes what is on top: the card, the text beside, the menu; then it stops the answer. */
+/** Esc closes the topmost thing: the card, the text beside, the menu; then it stops the answer. */
 function onEscape(event: KeyboardEvent): void {
   if (event.key !== "Escape" || event.defaultPrevented || dialog.value !== null) return;
   if (card.value !== null) closeCard();
@@ -82,6 +82,6 @@ function onEscape(event: KeyboardEvent): void {
 }
 
 function skip(event: Event): void {
-  event.preventDefault(); // the address behind # is where the page is
+  event.preventDefault(); // the URL's fragment is the page's location
   (document.getElementById("question") ?? document.getElementById("main"))?.focus();
 }

@@ -6,7 +6,7 @@ import { closeReader, type OpenDocument, showOriginal } from "./reader-state";
 import { apiKey, client, complain } from "./state";
 import { words } from "./words";
 
-/** So much text is shown on either side of the quote at first: a browser lays out what it is given. */
+/** The amount of text shown at first on either side of the quote: a browser lays out all the text that it gets. */
 const AROUND = 30_000;
 
 export function Reader({ open }: { open: OpenDocument }) {

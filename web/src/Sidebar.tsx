@@ -1,4 +1,4 @@
-// Where one goes from here: the conversations, the library, the account.
+// Navigation: the conversations, the library, the account.
 import type { Conversation } from "@citewire/client";
 import { signal } from "@preact/signals";
 import { memo } from "preact/compat";
@@ -10,7 +10,7 @@ import { conversationId, place } from "./state";
 import { useFocus } from "./use-focus";
 import { words } from "./words";
 
-/** Whether a narrow window shows it. */
+/** Whether it is shown in a narrow window. */
 export const menuOpen = signal(false);
 const SEARCH_MS = 200;
 let timer: ReturnType<typeof setTimeout> | undefined;

@@ -1,4 +1,4 @@
-// Shown where the server asks who calls.
+// Shown if the server requires a sign-in.
 import type { CallerInfo } from "@citewire/client";
 import { useState } from "preact/hooks";
 
@@ -11,14 +11,14 @@ const DRAFT = "citewire.draft";
 
 type Draft = Pick<CallerInfo, "user" | "org"> & Record<"text" | "collection", string> & { documents: typeof chosenDocuments.value; tags: string[] };
 
-/** After a sign-in, the browser comes back without what stood behind `#`. */
+/** After a sign-in, the browser returns without the URL's fragment. */
 export function restorePlace(): void {
   const hash = sessionStorage.getItem(PLACE);
   sessionStorage.removeItem(PLACE);
   if (hash !== null && location.hash === "") location.replace(hash);
 }
 
-/** What was typed and chosen when somebody went to sign in again; nobody else gets it. */
+/** The text and choices of a person who had to sign in again; no one else gets them. */
 export function restoreDraft(who: CallerInfo): void {
   const kept = JSON.parse(sessionStorage.getItem(DRAFT) ?? "null") as Draft | null;
   sessionStorage.removeItem(DRAFT);

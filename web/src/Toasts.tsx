@@ -1,7 +1,7 @@
 import { dismiss, toasts } from "./state";
 import { words } from "./words";
 
-/** What went wrong, for a while. */
+/** Shows errors for a while. */
 export function Toasts() {
   return (
     <div class="toasts" role="alert">

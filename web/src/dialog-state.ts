@@ -1,4 +1,4 @@
-// The dialog that is open over the page.
+// The dialog that is open on top of the page.
 import type { Document } from "@citewire/client";
 import { signal } from "@preact/signals";
 

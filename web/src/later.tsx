@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { complain } from "./state";
 import { words } from "./words";
 
-/** A component that loads itself; `quiet` where nothing is to be said meanwhile. */
+/** A component that loads on first use; with `quiet`, nothing is shown meanwhile. */
 export function later<P extends object>(load: () => Promise<ComponentType<P>>, quiet = false): ComponentType<P> {
   let loaded: ComponentType<P> | undefined;
   return function Later(props: P) {

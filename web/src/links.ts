@@ -1,8 +1,8 @@
-// Addresses that come from documents and models.
+// URLs from documents and models.
 
 const SAFE = new Set(["http:", "https:", "mailto:"]);
 
-/** An address that a link may have, or null. */
+/** A URL that a link may have, or null. */
 export function safeUrl(text: string): string | null {
   try {
     const url = new URL(text);
@@ -12,12 +12,12 @@ export function safeUrl(text: string): string | null {
   }
 }
 
-/** A name without the characters that turn the order of others: `photo\u202egpj.exe` isn't to look like a picture. */
+/** A name without the characters that reverse others: `photo\u202egpj.exe` mustn't look like a picture. */
 export function nameText(name: string): string {
   return name.replace(/[\u202a-\u202e\u2066-\u2069]/g, "");
 }
 
-/** A name inside a sentence: it is read in its own direction and turns nothing around it. */
+/** A name inside a sentence: it has its own text direction and doesn't affect the text around it. */
 export function isolated(name: string): string {
   return `\u2068${name}\u2069`;
 }

@@ -8,14 +8,14 @@ export interface OpenDocument {
   version: number;
   title: string;
   place: string;
-  /** What to mark, in code points of the stored text. */
+  /** The span to mark, in code points of the stored text. */
   points: Span | null;
-  /** Whether the original is shown, page by page, and not its text; null: it has no pages. */
+  /** Whether the original is shown page by page instead of its text; null: it has no pages. */
   original: boolean | null;
   /** The page that the original opens at, from 1. */
   page: number;
   opener: HTMLElement | null;
-  /** False where something else has the focus, as the card of a link that was followed. */
+  /** False if something else has the focus, such as the card of a followed link. */
   takesFocus: boolean;
 }
 
@@ -25,12 +25,12 @@ export function openReader(document: OpenDocument): void {
   opened.value = document;
 }
 
-/** Shows the original in place of the text, or the text again. */
+/** Switches between the original and the text. */
 export function showOriginal(original: boolean): void {
   if (opened.value !== null) opened.value = { ...opened.value, original };
 }
 
-/** Closes it; the focus goes back to where it was opened. */
+/** Closes it; the focus returns to the element that opened it. */
 export function closeReader(): void {
   const opener = opened.value?.opener;
   opened.value = null;

@@ -1,4 +1,4 @@
-// What the whole page shares: who calls, where it is, what went wrong.
+// State shared by the whole page: the caller, the location, errors.
 import { ApiError, type CallerInfo, CitewireClient } from "@citewire/client";
 import { computed, effect, signal } from "@preact/signals";
 
@@ -13,9 +13,9 @@ export const client = new CitewireClient({
   onMalformedFrame: (data) => console.warn("a frame of the answer can't be read", data.slice(0, 200)),
 });
 
-/** Undefined until it is known, null where somebody has to sign in. */
+/** Undefined until it is known, null if a sign-in is required. */
 export const caller = signal<CallerInfo | null | undefined>(undefined);
-/** Whether the caller has to sign in again. What they were doing stays as it is meanwhile, unseen. */
+/** Whether the caller must sign in again. Their work stays unchanged meanwhile, but hidden. */
 export const hasEnded = signal(false);
 
 export interface Toast {
@@ -38,7 +38,7 @@ export function dismiss(id: number): void {
   toasts.value = toasts.value.filter((shown) => shown.id !== id);
 }
 
-/** Says what went wrong; nothing where the caller stopped it. */
+/** Shows an error, unless the caller cancelled the call. */
 export function complain(error: unknown): void {
   if (error instanceof DOMException && error.name === "AbortError") return;
   if (error instanceof ApiError) {
@@ -50,7 +50,7 @@ export function complain(error: unknown): void {
   }
 }
 
-/** Runs a call; its error becomes a toast. Returns whether it went well. */
+/** Runs a call and shows its error as a toast. Returns whether it succeeded. */
 export async function attempt(run: () => Promise<unknown>): Promise<boolean> {
   try {
     await run();
@@ -72,7 +72,7 @@ export function forgetKey(): void {
   apiKey.value = null;
 }
 
-/** Finds out who calls, with a key where one is given; whether anybody may. */
+/** Identifies the caller, with a key if one is given; returns whether access is allowed. */
 export async function identify(key?: string): Promise<boolean> {
   if (key !== undefined) {
     apiKey.value = key;
@@ -80,7 +80,7 @@ export async function identify(key?: string): Promise<boolean> {
   try {
     const [before, now] = [caller.value, await client.caller()];
     if (apiKey.value !== null) sessionStorage.setItem(KEY, apiKey.value);
-    if (before && !isSame(before, now)) location.reload(); // nothing of one person stays for another
+    if (before && !isSame(before, now)) location.reload(); // nothing remains for the next user
     caller.value = now;
     hasEnded.value = false;
     return true;
@@ -99,7 +99,7 @@ export function isSame(one: CallerInfo, other: Pick<CallerInfo, "user" | "org">)
   return one.user === other.user && one.org === other.org;
 }
 
-/** Where the page is: the address behind `#`, by its parts. */
+/** The page's location: the parts of the URL's fragment. */
 export const place = signal<string[]>(parts());
 export const conversationId = computed(() => (place.value[0] === "c" ? (place.value[1] ?? null) : null));
 
@@ -109,7 +109,7 @@ function parts(): string[] {
 
 addEventListener("hashchange", () => (place.value = parts()));
 
-/** Goes to a place; `replace` where going back shouldn't lead here. */
+/** Navigates to a location; with `replace`, going back doesn't lead here. */
 export function go(path: string, replace = false): void {
   if (replace) {
     history.replaceState(null, "", `#${path}`);

@@ -1,4 +1,4 @@
-// Small choices that outlive a visit. A browser may refuse storage; then they last as long as the page.
+// Small choices that outlast a visit. If the browser refuses storage, they last as long as the page.
 
 export function remembered(name: string): string | null {
   try {
@@ -12,6 +12,6 @@ export function remember(name: string, value: string): void {
   try {
     localStorage.setItem(`citewire.${name}`, value);
   } catch {
-    // refused: the choice is forgotten with the page
+    // storage refused: the choice is lost with the page
   }
 }

@@ -1,4 +1,4 @@
-// How much of a long answer is written anew when it grows by a piece: counted, not timed.
+// The part of a long answer that is rendered again when it grows by a piece: counted, not timed.
 import { Lexer, type Tokens } from "marked";
 import { isValidElement, type VNode } from "preact";
 import { expect, test, vi } from "vitest";
@@ -18,7 +18,7 @@ function answerOf(text: string, sentences: [number, number][] = []): Answer {
   return { ...NEW, status: "writing", text, citations: [{ index: 1 }], verified, uncited: [] } as unknown as Answer;
 }
 
-/** The parts that a block's writing consists of. */
+/** The parts of a rendered block. */
 function partsOf(written: unknown): PartProps[] {
   if (Array.isArray(written)) return written.flatMap(partsOf);
   if (!isValidElement(written)) return [];

@@ -1,4 +1,4 @@
-// Completes dist/ after the compiler: the API's types, which it doesn't copy, and a package.json of what is built.
+// Completes dist/ after the compiler: adds the API's types, which it doesn't copy, and a package.json for the build.
 import { copyFile, readFile, writeFile } from "node:fs/promises";
 
 const { name, version, type, license, description, dependencies } = JSON.parse(await readFile("package.json", "utf8"));

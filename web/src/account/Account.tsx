@@ -1,4 +1,4 @@
-// Who one is, how the page looks, one's keys and what was spent.
+// The user, the page's appearance, the user's keys and usage.
 import type { ApiKey, ApiKeyList, NewApiKey, SignedOut, UsageReport } from "@citewire/client";
 import { useEffect, useState } from "preact/hooks";
 

@@ -1,4 +1,4 @@
-// Models that one brings: added with a test call, chosen, removed. Keys go in and never come out.
+// A user's own models: added with a test call, chosen, removed. Keys are write-only.
 import type { ProviderInfo, ProviderList } from "@citewire/client";
 import { useEffect, useState } from "preact/hooks";
 
@@ -85,7 +85,7 @@ function Row({ entry, onChange }: { entry: ProviderInfo; onChange: () => Promise
   );
 }
 
-/** What went wrong, in the page's language where it is known, and as the server says it. */
+/** The error in the page's language if it is known, otherwise the server's message. */
 function faultOf({ reason, text = "" }: NonNullable<ProviderInfo["test"]>): string {
   const known = words.value.providerFaults[reason ?? ""];
   return known === undefined ? text : `${known}: ${text}`;
@@ -113,7 +113,7 @@ function AddProvider({ onSaved }: { onSaved: () => Promise<void> }) {
     };
     const path = `/v1/providers/${type}/${fields.name || provider}?scope=${scope}&activate=true`;
     if (await attempt(() => client.call("PUT", path, body))) {
-      setFields(EMPTY); // the key is gone from the page as well
+      setFields(EMPTY); // remove the key from the page too
       await onSaved();
     }
     setSaving(false);

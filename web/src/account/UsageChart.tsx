@@ -1,11 +1,11 @@
-// Tokens by day and model, as bars; the table beside it says the same in numbers.
+// Tokens by day and model as bars; the table beside it has the numbers.
 import type { UsageReport } from "@citewire/client";
 
 import { day, number, words } from "../words";
 
 type Row = UsageReport["rows"][number];
 const [WIDTH, HEIGHT, GAP] = [600, 140, 0.25];
-/** So many models have a colour of their own; the others share the last. */
+/** Number of models with their own colour; the others share the last one. */
 const COLOURS = 5;
 const DAYS = 30;
 
@@ -49,7 +49,7 @@ function sum(rows: Row[]): number {
   return rows.reduce((total, row) => total + tokensOf(row), 0);
 }
 
-/** Models by what they spent, most first. */
+/** Models by spending, highest first. */
 function modelsOf(rows: Row[]): string[] {
   const names = [...new Set(rows.map((row) => row.model ?? ""))];
   const spent = new Map(names.map((name) => [name, sum(rows.filter((row) => row.model === name))]));
@@ -60,7 +60,7 @@ function colourOf(place: number): string {
   return `series-${Math.min(place, COLOURS)}`;
 }
 
-/** Days as the report names them (UTC), oldest first. */
+/** Days as in the report (UTC), oldest first. */
 function lastDays(count: number): string[] {
   const today = Date.now();
   return Array.from({ length: count }, (_, at) => new Date(today - (count - 1 - at) * 86_400_000).toISOString().slice(0, 10));

@@ -1,4 +1,4 @@
-// An answer: its text with badges, its sources, how it came about, and what can be done with it.
+// An answer: its text with badges, its sources, its steps, and its actions.
 import { badgeText, type Citation, type FeedbackInfo, findMarkers, type VerifiedCitation } from "@citewire/client";
 import type { Signal } from "@preact/signals";
 import type { Tokens } from "marked";
@@ -57,7 +57,7 @@ export function AnswerView({ answer: signal, question }: { answer: Signal<Answer
   );
 }
 
-/** What is being done. Its dot begins to move a little later: an animation would delay the frame of an answer that comes at once. */
+/** The current step. Its dot starts moving a little later: an animation would delay the frame of an immediate answer. */
 function Waiting({ text }: { text: string }) {
   const line = useRef<HTMLParagraphElement>(null);
   useEffect(() => {
@@ -67,7 +67,7 @@ function Waiting({ text }: { text: string }) {
   return <p class="quiet waiting" ref={line}>{text}</p>;
 }
 
-/** Questions that one could ask instead: the list at the end of an answer that cites nothing. */
+/** Alternative questions: the list at the end of an answer without citations. */
 function suggestionsOf(answer: Answer, blocks: Block[]): string[] {
   const last = blocks.at(-1)?.token;
   if (last?.type !== "list" || citedNumbers(answer).size > 0) return [];
@@ -75,10 +75,10 @@ function suggestionsOf(answer: Answer, blocks: Block[]): string[] {
   return items.every((item) => /[?？؟;]$/u.test(item) && item.length > 3) ? items : [];
 }
 
-/** The passages that were read; those that the answer cites come first. */
+/** The passages that were read; cited ones come first. */
 function Sources({ answer }: { answer: Answer }) {
   const [all, setAll] = useState(false);
-  const cited = answer.status === "waiting" || answer.status === "writing" ? NONE : citedNumbers(answer); // they are put in order at the end
+  const cited = answer.status === "waiting" || answer.status === "writing" ? NONE : citedNumbers(answer); // they are sorted at the end
   const first = answer.citations.filter((citation) => cited.has(citation.index));
   const others = answer.citations.filter((citation) => !cited.has(citation.index));
   const ordered = [...first, ...others];
@@ -119,12 +119,12 @@ function Source({ citation, cited, verified }: { citation: Citation; cited: bool
   );
 }
 
-/** Whether there is anything to tell: an answer that failed at once has nothing. */
+/** Whether there is anything to show: an answer that failed immediately has nothing. */
 function hasDetails({ status, citations, steps, usage }: Answer): boolean {
   return status !== "failed" || citations.length > 0 || steps.length > 0 || usage !== null;
 }
 
-/** How the answer came about, in one quiet line that opens. */
+/** The steps that led to the answer, in one discreet line that opens. */
 function Details({ answer }: { answer: Answer }) {
   const { usage, steps, decision, assessment } = answer;
   const total = usage === null ? 0 : usage.embedding_tokens + usage.prompt_tokens + usage.completion_tokens;

@@ -20,11 +20,11 @@ const NEAR_END = 120; // pixels
 export function AskPage() {
   const main = useRef<HTMLElement>(null);
   const list = useRef<HTMLDivElement>(null);
-  // Before anything can be typed: shown later, it would take away what was asked meanwhile.
+  // Before anything can be typed: if it were shown later, it would replace a question asked meanwhile.
   useLayoutEffect(() => void show(conversationId.value).then(openCited), [conversationId.value, citedAddress.value]);
   const count = turns.value.length;
   useEffect(() => followEnd(main.current!, list.current!), []);
-  // Before the browser lays anything out: what is beside makes all lines narrower.
+  // Before the browser's layout: the reader beside makes all lines narrower.
   useLayoutEffect(() => (isBusy.value ? undefined : layOutInFull(list.current!)), [isBusy.value, turns.value, opened.value === null]);
   return (
     <main ref={main} id="main" tabIndex={-1} class={count === 0 ? "ask empty" : "ask"}>
@@ -44,7 +44,7 @@ export function AskPage() {
   );
 }
 
-/** What a new question begins with; who has no documents is shown where they are added. */
+/** The start of a new conversation; without documents, it shows where to add them. */
 function Hello() {
   const [isEmpty, setEmpty] = useState(false);
   useEffect(() => void attempt(async () => {
@@ -60,7 +60,7 @@ function Hello() {
   );
 }
 
-/** Keeps the end in sight while it grows, unless the reader has gone up; a new question always is. */
+/** Keeps the end in view while it grows, unless the reader has scrolled up; a new question is always scrolled into view. */
 function followEnd(main: HTMLElement, list: HTMLElement): () => void {
   let follows = true;
   let count = list.childElementCount;

@@ -1,4 +1,4 @@
-// The card of a source: what the passage says, word for word, and the verdict in words.
+// The card of a source: the passage verbatim, and the verdict in words.
 import { type Chunk, type Citation, type Document, type VerifiedCitation } from "@citewire/client";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
@@ -17,8 +17,8 @@ import { atQuote, contentPath, placeText } from "./places";
 const CONTEXT = 180; // characters of the passage on either side of the quote
 const EDGE = 12; // between card and window, in pixels
 const GAP = 8; // between card and badge
-const BORDERS = 2; // above and below what scrolls
-const LEAST = 96; // the least height of a card
+const BORDERS = 2; // above and below the scrolling part
+const LEAST = 96; // minimum height of a card
 
 export function Card() {
   const open = card.value;
@@ -39,7 +39,7 @@ function CardOf({ open }: { open: OpenCard }) {
   }, [citation.chunk_id]);
   const span = spanOf(verified, chunk ?? null);
   useEffect(() => {
-    // Asked now, so that the page is marked as soon as it is shown; whoever shows it says what went wrong.
+    // Requested now, so that the page is marked as soon as it is shown; the component that shows it reports errors.
     if (span !== null && hasPages(citation)) locate(citation.document_id, citation.version, span).catch(() => undefined);
   }, [citation.document_id, span?.start, span?.end]);
   useLayoutEffect(() => {
@@ -105,10 +105,10 @@ function Verdict({ verified }: { verified: VerifiedCitation }) {
   );
 }
 
-/** The quote in its context; the passage's beginning while it is fetched, and where nothing is quoted. */
+/** The quote in its context; the passage's beginning while it is fetched or if there is no quote. */
 function Passage({ citation, verified, chunk }: { citation: Citation; verified: VerifiedCitation | null; chunk: Chunk | null | undefined }) {
   if (chunk === null) return <p class="quiet">{words.value.passageGone}</p>;
-  const text = citation.computed ? citation.snippet : (chunk?.content ?? citation.snippet); // no words of the document
+  const text = citation.computed ? citation.snippet : (chunk?.content ?? citation.snippet); // not words of the document
   const span = verified === null ? null : quoteSpan(text, verified);
   if (span === null) return <p class="passage three-lines" dir="auto">{plain(text, 0, text.length)}</p>;
   const from = wordStart(text, Math.max(0, span.start - CONTEXT));
@@ -124,7 +124,7 @@ function Passage({ citation, verified, chunk }: { citation: Citation; verified: 
   );
 }
 
-/** A part of a passage, without the signs that begin a heading of Markdown. */
+/** A part of a passage, without the characters that begin a Markdown heading. */
 function plain(text: string, from: number, to: number): string {
   const isLineStart = from === 0 || text[from - 1] === "\n";
   return text.slice(from, to).replace(/(^|\n)#{1,6}[ \t]+(?=\S)/g, (signs, lineEnd: string, at: number) => (at > 0 || isLineStart ? lineEnd : signs));
@@ -158,7 +158,7 @@ function Repository({ citation }: { citation: Citation }) {
   const color = languageColor(text("language"));
   return (
     <div class="repository">
-      {/* The avatar's address is a stranger's: its owner's initials say the same and tell nobody. */}
+      {/* The avatar's URL leads to a third party: the owner's initials serve the purpose without a request to it. */}
       {owner !== "" && <span class="avatar" aria-hidden="true">{[...owner].slice(0, 2).join("").toUpperCase()}</span>}
       <div>
         <h2 dir="auto">{nameText(citation.title)}</h2>
@@ -175,7 +175,7 @@ function Repository({ citation }: { citation: Citation }) {
   );
 }
 
-/** Opens what was stored: pages beside the answer. A key can't travel with a link, so that then other files are saved. */
+/** Opens the stored file, with pages beside the answer. A link can't carry a key, so with a key other files are saved instead. */
 function OriginalLink({ open, citation, span }: { open: OpenCard; citation: Citation; span: Span | null }) {
   const url = citation.url === undefined ? null : safeUrl(citation.url);
   if (url !== null) return <a href={url} target="_blank" rel="noopener noreferrer">{words.value.openLink}</a>;
@@ -190,7 +190,7 @@ function show({ anchor, target }: OpenCard, points: Span | null, original: boole
   openBeside(anchor, target, points, { original, takesFocus: true });
 }
 
-/** Copies the address that opens this card; it stays, so that its reader can go on. */
+/** Copies the URL that opens this card; the card stays open, so that its reader can continue. */
 function CopyLink({ open: { anchor, target } }: { open: OpenCard }) {
   const link = linkTo(anchor, target);
   if (link === null) return null;
@@ -201,14 +201,14 @@ function CopyLink({ open: { anchor, target } }: { open: OpenCard }) {
   return <button type="button" onClick={() => void copy()}>{words.value.copyLink}</button>;
 }
 
-/** Puts the card under its badge, or above where there is more room, and never on it; narrow windows show it at the bottom (by CSS). */
+/** Places the card below its badge, or above it if there is more room, never on it; narrow windows show it at the bottom (by CSS). */
 function placeBy(box: HTMLElement, anchor: HTMLElement): void {
   const at = anchor.getBoundingClientRect();
   const left = Math.min(Math.max(EDGE, at.left + at.width / 2 - box.offsetWidth / 2), innerWidth - box.offsetWidth - EDGE);
   const below = innerHeight - at.bottom - GAP - EDGE;
   const above = at.top - GAP - EDGE;
   const isBelow = box.scrollHeight + BORDERS <= below || below >= above;
-  box.style.setProperty("--room", `${Math.max(LEAST, isBelow ? below : above)}px`); // what is longer scrolls
+  box.style.setProperty("--room", `${Math.max(LEAST, isBelow ? below : above)}px`); // longer content scrolls
   box.style.left = `${left}px`;
   box.style.top = `${isBelow ? at.bottom + GAP : at.top - GAP - box.offsetHeight}px`;
 }

@@ -1,4 +1,4 @@
-// Where questions are written, with what they are asked of beside them.
+// The field for questions, with the chosen scope beside it.
 import { useLayoutEffect, useRef } from "preact/hooks";
 
 import { nameText } from "../links";
@@ -23,7 +23,7 @@ export function Composer() {
     void ask(question);
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    // An Enter that ends a composition (of Japanese, say) chooses a word; 229 is how some browsers say so.
+    // Enter at the end of a composition (in Japanese, for example) chooses a word; some browsers report it as 229.
     if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
     event.preventDefault();
     send();

@@ -1,4 +1,4 @@
-// What somebody thinks of an answer: reasons to choose, and a comment.
+// Feedback on an answer: reasons to choose from, and a comment.
 import type { FeedbackInfo } from "@citewire/client";
 import { useState } from "preact/hooks";
 
@@ -17,7 +17,7 @@ const REASONS: Record<Rating, string[]> = {
 export interface FeedbackProps {
   place: StoredPlace;
   rating: Rating;
-  /** What was kept before; null: nothing. */
+  /** The feedback stored earlier; null: none. */
   before: FeedbackInfo | null;
   onKept: (feedback: FeedbackInfo | null) => void;
   onClose: () => void;

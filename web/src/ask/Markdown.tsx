@@ -1,4 +1,4 @@
-// A block of an answer as elements. Text becomes text nodes and nothing else: no HTML is ever parsed.
+// Renders a block of an answer as elements. Text becomes only text nodes: no HTML is ever parsed.
 import { splitMarkers } from "@citewire/client";
 import type { Token, Tokens } from "marked";
 import { type ComponentChildren, Fragment } from "preact";
@@ -13,15 +13,15 @@ import type { BadgeTarget } from "./card-state";
 import { type Part, some } from "./long";
 import { Table } from "./Table";
 
-/** What stands in a part of the answer beside its text, by offsets in the whole answer. */
+/** The marks in a part of the answer, by offsets in the whole answer. */
 export interface Marks {
-  /** The citation that a marker at an offset means; null if there is none. */
+  /** The citation for the marker at an offset; null if there is none. */
   target: (index: number, at: number | null) => BadgeTarget | null;
-  /** Badges of profiles that write no markers. */
+  /** Badges for profiles that write no markers. */
   placed: { at: number; target: BadgeTarget }[];
-  /** Sentences that cite nothing. */
+  /** Sentences without citations. */
   uncited: Span[];
-  /** Changes when one of them does. */
+  /** Changes when any of these changes. */
   version: string;
 }
 
@@ -40,7 +40,7 @@ const MarkdownBlock = memo(
 
 export interface GroupProps {
   blocks: Block[];
-  /** Of the group as a whole. */
+  /** The key of the group as a whole. */
   marks: Marks;
   marksOf: MarksOf;
 }
@@ -56,13 +56,13 @@ const BlockGroup = memo(({ blocks, marksOf }: GroupProps) => (
 ), isSameGroup);
 
 /**
- * So many blocks, or so many characters, are compared as one, and laid out as one when they are in sight: in a long answer, each
- * frame changes the last few. A browser looks at each box that it may leave out, so that there are to be few.
+ * This many blocks or characters are compared as one group, and laid out as one when they are in view: in a long answer, each
+ * frame changes only the last few. A browser checks every box that it may skip, so there should be few.
  */
 const GROUP = 32;
 const GROUP_CHARACTERS = 4000;
 
-/** Cuts what stands one below the other into groups. */
+/** Divides consecutive blocks into groups. */
 function grouped<T>(entries: T[], rawOf: (entry: T) => string): T[][] {
   const groups: T[][] = [];
   let length = GROUP_CHARACTERS;
@@ -89,7 +89,7 @@ export function Blocks({ blocks, marksOf }: { blocks: Block[]; marksOf: MarksOf 
   );
 }
 
-/** Blocks that are laid out when they come in sight; until then, as high as their text may be. */
+/** Blocks that are laid out when they come into view; until then they have the estimated height of their text. */
 function Room({ of, children }: { of: Token[]; children: ComponentChildren }) {
   const height = of.reduce((sum, { raw }) => sum + 1 + raw.length / 50, 0);
   return <div class="blocks" style={{ "--height": `${Math.ceil(height)}em` }}>{children}</div>;
@@ -99,17 +99,17 @@ function spanOf({ start, token }: { start: number; token: Token }): Span {
   return { start, end: start + token.raw.length };
 }
 
-/** A part of a long block, which isn't written anew with the block as long as it stays as it is. */
+/** A part of a long block; it isn't rendered again with the block while it stays the same. */
 export interface PartProps {
   part: Part;
-  /** What its writing depends on beside its text. */
+  /** The inputs of its rendering besides its text. */
   kind: string;
   marks: Marks;
   marksOf: MarksOf;
   write: (writer: Renderer, part: Token, kind: string) => ComponentChildren;
 }
 
-/** What stands within other blocks is read again as they grow, and says the same. */
+/** Nested blocks are parsed again as their parents grow, with the same result. */
 export const isSamePart = (before: PartProps, after: PartProps): boolean =>
   before.part.start === after.part.start && before.part.token.raw === after.part.token.raw && before.kind === after.kind &&
   before.marks.version === after.marks.version;
@@ -123,7 +123,7 @@ export class Renderer {
   #cursor = 0;
   readonly #raw: string;
 
-  /** `marksOf` gives the marks of the parts. */
+  /** `marksOf` returns the marks of the parts. */
   constructor(
     private readonly whole: Part & Partial<Pick<Block, "parts" | "goesOn">>,
     private readonly marks: Marks,
@@ -196,12 +196,12 @@ export class Renderer {
       case "escape":
         this.#locate(token.raw);
         return (token as Tokens.Escape).text;
-      default: // text, and HTML, which is shown as it is written
+      default: // text, and HTML, which is shown as written
         return this.#text(token.raw);
     }
   }
 
-  /** A link, if it leads to the web or to a mailbox; images would be fetched from strangers, so they are links, too. */
+  /** A link, if it leads to the web or to a mailbox; images would be fetched from third parties, so they become links too. */
   #link(token: Tokens.Link | Tokens.Image): ComponentChildren {
     this.#locate(token.raw);
     const url = safeUrl(token.href);
@@ -226,7 +226,7 @@ export class Renderer {
     return list.ordered ? <ol start={Number(list.start) || 1}>{items}</ol> : <ul>{items}</ul>;
   }
 
-  /** Lines that are whole make a box of their own; a line that was cut goes on in the next part. */
+  /** Complete lines form their own box; a line that was split continues in the next part. */
   #code(code: Tokens.Code): ComponentChildren {
     if (!this.#isLong(code)) {
       this.#locate(code.raw);
@@ -252,7 +252,7 @@ export class Renderer {
     return <Table isLong={isLong} head={head} bodies={bodies} />;
   }
 
-  /** What a long table's style takes from its elements, their roles give back. */
+  /** The roles restore the table semantics that a long table's style removes from its elements. */
   #row(cells: Tokens.TableCell[], Cell: "th" | "td", isLong: boolean): ComponentChildren {
     const role = isLong ? (Cell === "th" ? "columnheader" : "cell") : undefined;
     return (
@@ -268,7 +268,7 @@ export class Renderer {
     return this.whole.token === token ? this.whole.parts != null : token.type === "table" && (token as Tokens.Table).rows.length > GROUP;
   }
 
-  /** The parts of a block with many entries, each written for itself; what is short is one. */
+  /** The separately rendered parts of a block with many entries; a short block is one part. */
   #parts(token: Token, kindOf: (part: number) => string, write: PartProps["write"]): ComponentChildren[] {
     if (this.whole.token === token && this.whole.parts != null) {
       return this.whole.parts.map((part, at) => this.#view(at, part, kindOf(at), write));
@@ -283,7 +283,7 @@ export class Renderer {
     });
   }
 
-  /** A part of what stands within a block; written with the block, if it can't be found in the text. */
+  /** A part of a block's content; rendered with the block if it can't be found in the text. */
   #part(at: number, raws: string[], token: Token, kind: string, write: PartProps["write"]): ComponentChildren {
     const span = this.#span(raws.join("\n"));
     if (span === null) return <Fragment key={at}>{write(this, token, kind)}</Fragment>;
@@ -295,7 +295,7 @@ export class Renderer {
     return <PartView key={at} part={part} kind={kind} marks={this.marksOf(spanOf(part))} marksOf={this.marksOf} write={write} />;
   }
 
-  /** Text with its badges, and its sentences without a source marked. */
+  /** Text with its badges, with unsourced sentences marked. */
   #text(raw: string): ComponentChildren {
     const start = this.#locate(raw);
     const cuts = new Set<number>([0, raw.length]);
@@ -331,7 +331,7 @@ export class Renderer {
     return <span class="uncited" title={words.value.uncited}>{pieces}<span class="hidden"> {words.value.uncitedSentence} </span></span>;
   }
 
-  /** Where a token stands in the answer. Some white space isn't as it was written, so it may be nowhere. */
+  /** The position of a token in the answer. The lexer changes some white space, so there may be none. */
   #locate(raw: string): number | null {
     const at = this.#raw.indexOf(raw, this.#cursor);
     if (at < 0) return null;
@@ -340,8 +340,8 @@ export class Renderer {
   }
 
   /**
-   * Where several whole lines stand, with what is before them. Within quotes and lists, the lexer has taken signs and white space from
-   * their beginnings.
+   * The position of several complete lines, with their prefixes. Within quotes and lists, the lexer has removed markup and white space
+   * from their beginnings.
    */
   #span(raw: string): Span | null {
     const before = this.#cursor;
@@ -359,7 +359,7 @@ export class Renderer {
 const rawOf = ({ raw }: Token): string => raw;
 const tokensOf = (group: Token): Token[] => (group as Tokens.Generic).tokens ?? [];
 
-/** The texts of a list's items or a table's rows; of other blocks, nothing. */
+/** The texts of a list's items or a table's rows; none for other blocks. */
 function entriesOf(token: Token): string[] {
   if (token.type === "list") return (token as Tokens.List).items.map(rawOf);
   if (token.type !== "table") return [];
@@ -369,7 +369,7 @@ function entriesOf(token: Token): string[] {
 
 const ENTITIES: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0" };
 
-/** Markdown may name characters; they become what they name, in text nodes. */
+/** Decodes Markdown's character references, in text nodes. */
 function decoded(text: string): string {
   return text.replace(/&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|(\w{2,6}));/gi, (whole, decimal?: string, hex?: string, name?: string) => {
     if (name !== undefined) return ENTITIES[name] ?? whole;

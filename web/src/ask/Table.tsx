@@ -1,10 +1,10 @@
-// A table; of a long one, what is out of sight isn't laid out.
+// A table; the parts of a long one that are out of view aren't laid out.
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /**
- * A browser lays out all rows of a table again for each one that is added. So the columns of a long table stay as wide as its first
- * rows had them, and each part of it is a box by itself.
+ * A browser lays out all rows of a table again for each row added. So the columns of a long table keep the width of its first
+ * rows, and each part of it is a separate box.
  */
 export function Table({ head, bodies, isLong }: { head: ComponentChildren; bodies: ComponentChildren[]; isLong: boolean }) {
   const table = useRef<HTMLTableElement>(null);
@@ -23,7 +23,7 @@ export function Table({ head, bodies, isLong }: { head: ComponentChildren; bodie
   );
 }
 
-/** By the size of the text, which a reader may change. */
+/** Relative to the text size, which a reader may change. */
 function widths(table: HTMLTableElement): string {
   const size = parseFloat(getComputedStyle(table).fontSize);
   return [...table.rows[0]!.cells].map((cell) => `${(cell.getBoundingClientRect().width / size).toFixed(3)}em`).join(" ");

@@ -1,14 +1,14 @@
-// The answer for those who listen: whole sentences, in one polite region. The text that grows is not live.
+// The answer for screen readers: complete sentences, in one polite region. The growing text is not live.
 import { findMarkers } from "@citewire/client";
 import { signal } from "@preact/signals";
 
 export const announced = signal("");
 const SENTENCE_END = /[.!?](?=\s)|[。！？]|\n/g;
 let told = 0;
-let heard = 0; // in this much of the text, no further sentence ends
+let heard = 0; // no further sentence ends in this part of the text
 let whole = "";
 
-/** Takes the text as far as it is written, and announces the sentences that are new and whole. */
+/** Takes the text written so far and announces new complete sentences. */
 export function announce(text: string): void {
   if (text.length < told) told = heard = 0;
   whole = text;
@@ -16,10 +16,10 @@ export function announce(text: string): void {
   for (const match of text.slice(heard).matchAll(SENTENCE_END)) end = heard + match.index + match[0].length;
   if (end > told) say(text.slice(told, end));
   told = end;
-  heard = Math.max(end, text.length - 1); // the last sign may end a sentence when there is space behind it
+  heard = Math.max(end, text.length - 1); // the last character may end a sentence if white space follows
 }
 
-/** Announces what is left, and begins anew. */
+/** Announces the rest, and starts over. */
 export function endAnnouncing(): void {
   if (whole.length > told) say(whole.slice(told));
   told = heard = 0;

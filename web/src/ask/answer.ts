@@ -1,4 +1,4 @@
-// What is known of an answer while it is written, and how each event of the stream changes that.
+// The state of an answer while it is written, and its changes by each event of the stream.
 import {
   type ChatEvent, type Citation, type FeedbackInfo, findMarkers, type StoredAnswer, type Step, type TokenUsage, type UncitedSentence,
   type VerifiedCitation,
@@ -18,12 +18,12 @@ export interface Answer {
   usage: TokenUsage | null;
   model: string | null;
   error: string | null;
-  /** Where it is stored, once it is. */
+  /** The place where it is stored, once it is. */
   place: StoredPlace | null;
   feedback: FeedbackInfo | null;
 }
 
-/** A stored answer, as feedback names it. */
+/** A stored answer, identified as in feedback. */
 export interface StoredPlace {
   conversation: string;
   exchange: string;
@@ -64,7 +64,7 @@ export function applyEvent(answer: Answer, event: ChatEvent): Answer {
 
 const STATES: Record<StoredAnswer["state"], Status> = { complete: "done", cancelled: "stopped", failed: "failed" };
 
-/** An answer as it was stored; one from an older release may lack parts. */
+/** A stored answer; one from an older release may lack parts. */
 export function fromStored(stored: StoredAnswer, conversation: string): Answer {
   return {
     ...NEW,
@@ -83,13 +83,13 @@ export function fromStored(stored: StoredAnswer, conversation: string): Answer {
   };
 }
 
-/** Numbers that the answer cites, in the order of the list. */
+/** The numbers cited by the answer, in the order of the list. */
 export function citedNumbers(answer: Answer): Set<number> {
   const numbers = [...findMarkers(answer.text).map((marker) => marker.index), ...answer.verified.map((v) => v.index)];
   return new Set(numbers.filter((number) => answer.citations.some((citation) => citation.index === number)));
 }
 
-/** Turns an offset in Unicode code points, as the API counts, into one in UTF-16 units, as scripts count. */
+/** Converts an offset in Unicode code points, as in the API, to UTF-16 units, as in JavaScript. */
 export function toUnits(text: string, points: number): number {
   let units = 0;
   for (let left = points; left > 0 && units < text.length; left--) {
@@ -104,7 +104,7 @@ export interface Span {
   end: number;
 }
 
-/** Where a sentence of an answer stands. Its text only grows, so that this is counted once. */
+/** The position of a sentence in an answer. The text only grows, so it is computed once. */
 export function sentenceSpan(text: string, of: VerifiedCitation | UncitedSentence): Span {
   let span = spans.get(of);
   if (span === undefined) {
@@ -118,7 +118,7 @@ export function sentenceSpan(text: string, of: VerifiedCitation | UncitedSentenc
 const spans = new WeakMap<object, Span>();
 const ASTRAL = /[\ud800-\udbff]/; // only these take two units
 
-/** Where a quote stands in its passage; by its words where the offsets don't fit. */
+/** The position of a quote in its passage; found by its words if the offsets don't fit. */
 export function quoteSpan(passage: string, verified: VerifiedCitation): Span | null {
   if (verified.quote === "") return null;
   const span = { start: toUnits(passage, verified.quote_start), end: toUnits(passage, verified.quote_end) };

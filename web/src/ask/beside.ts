@@ -7,7 +7,7 @@ import type { Span } from "./answer";
 import { type BadgeTarget, card } from "./card-state";
 import { atQuote, placeText } from "./places";
 
-/** Shows the stored text or, where it has pages, the original; in code points of the text what is marked. */
+/** Shows the stored text or, if it has pages, the original; the mark is given in code points of the text. */
 export function openBeside(opener: HTMLElement, target: BadgeTarget, points: Span | null, how: { original: boolean; takesFocus: boolean }): void {
   const citation = atQuote(target.citation, target.verified);
   card.value = null;
@@ -24,7 +24,7 @@ export function openBeside(opener: HTMLElement, target: BadgeTarget, points: Spa
   });
 }
 
-/** Whether the original is a PDF: an attachment's pages are none of the file's. */
+/** Whether the original is a PDF: an attachment's pages aren't the file's. */
 export function hasPages(citation: Citation): boolean {
   return citation.page_number !== undefined && citation.part === undefined;
 }

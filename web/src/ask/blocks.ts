@@ -1,38 +1,38 @@
-// Markdown while it is being written: only the last blocks are read anew when text comes.
+// Markdown while it is being written: only the last blocks are parsed again when text arrives.
 import type { Token } from "marked";
 
 import { lex } from "./lex";
 import { allParts, joined, type Long, longOf, type Part } from "./long";
 
-/** A block of the answer, and where it begins in the text. */
+/** A block of the answer and its start in the text. */
 export interface Block {
   key: number;
   token: Token;
   start: number;
-  /** What a long block consists of; what is settled of it stays the same objects. */
+  /** The parts of a long block; settled parts stay the same objects. */
   parts: Part[] | null;
-  /** The direction of the paragraph that it goes on with, which was too long for one block; null if it is none. */
+  /** The direction of the paragraph that it continues, which was too long for one block; null if it continues none. */
   goesOn: "ltr" | "rtl" | null;
 }
 
-/** So many blocks may still change: a list goes on, a paragraph becomes a heading by the line below. */
+/** Number of blocks that may still change: a list continues, a line below turns a paragraph into a heading. */
 const OPEN_BLOCKS = 3;
 /**
- * An end with more characters is read again when it has grown by that share: quotes and lists in which much is nested have no
- * parts, and to read them for each piece would cost the square of their length.
+ * An end with more characters is parsed again when it has grown by that share: deeply nested quotes and lists have no
+ * parts, and parsing them for each piece would cost the square of their length.
  */
 const LONG_END = 16_000;
 const GROWTH = 1 / 8;
 
-/** Reads a text that grows. Blocks that can't change any more stay the same objects. */
+/** Parses a growing text. Blocks that can no longer change stay the same objects. */
 export class BlockReader {
   #settled: Block[] = [];
   #blocks: Block[] = [];
   #text = "";
-  #end = 0; // of what is settled
-  #long: Long | null = null; // begins there, if there is one
+  #end = 0; // end of the settled text
+  #long: Long | null = null; // it begins there, if there is one
 
-  /** The blocks of a text; while it grows, of as much of it as can be read in time. */
+  /** The blocks of a text; while it grows, of as much as can be parsed in time. */
   read(written: string, grows = false): Block[] {
     const text = plainLines(written);
     if (!text.startsWith(this.#text.slice(0, this.#from()))) {
@@ -45,8 +45,8 @@ export class BlockReader {
     const tail = text.slice(this.#end);
     const tokens = this.#lexLong(text) ?? this.#lexAll(tail);
     const [open, longs] = this.#placed(tokens);
-    // The lexer rewrites some white space; what doesn't add up to the text can't be counted on.
-    const most = longs.at(-1) || open.at(-1)?.goesOn ? 1 : OPEN_BLOCKS; // what stands before a long block doesn't change
+    // The lexer rewrites some white space; tokens that don't add up to the text can't be relied on.
+    const most = longs.at(-1) || open.at(-1)?.goesOn ? 1 : OPEN_BLOCKS; // text before a long block doesn't change
     const count = open.length > most && tokens.map((token) => token.raw).join("") === tail ? open.length - most : 0;
     this.#settled = count === 0 ? this.#settled : [...this.#settled, ...open.splice(0, count)];
     this.#end = open[0]?.start ?? this.#end;
@@ -60,12 +60,12 @@ export class BlockReader {
     return length > LONG_END && text.length - this.#text.length < GROWTH * length && text.startsWith(this.#text);
   }
 
-  /** What is read again begins here. */
+  /** Parsing starts here. */
   #from(): number {
     return this.#long?.end ?? this.#end;
   }
 
-  /** The tokens of a text that begins with a long block, of which the end alone is read; null if that won't do. */
+  /** The tokens of a text that begins with a long block, of which only the end is parsed; null if that isn't possible. */
   #lexLong(text: string): Token[] | null {
     if (this.#long === null) return null;
     const [rest, ...others] = lex(this.#long.head + text.slice(this.#long.end));
@@ -94,7 +94,7 @@ export class BlockReader {
   }
 }
 
-/** The lexer gives two paragraphs with nothing between only where one was cut. */
+/** The lexer returns two adjacent paragraphs with nothing between them only if one was split. */
 function goesOn(before: Block | undefined, token: Token): Block["goesOn"] {
   if (token.type !== "paragraph" || before?.token.type !== "paragraph" || before.token.raw.endsWith("\n\n")) return null;
   return before.goesOn ?? directionOf(before.token.raw);
@@ -107,7 +107,7 @@ function directionOf(text: string): "ltr" | "rtl" {
   return RIGHT_TO_LEFT.test(/\p{L}/u.exec(text)?.[0] ?? "") ? "rtl" : "ltr";
 }
 
-/** A text whose lines end by line feeds alone, each at the place where it was. */
+/** A text with only line feeds as line endings, without shifting any line. */
 function plainLines(text: string): string {
   return text.includes("\r") ? text.replace(/\r$/, "").replaceAll("\r\n", " \n").replaceAll("\r", "\n") : text;
 }

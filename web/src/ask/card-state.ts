@@ -1,28 +1,28 @@
-// Which card is open: by the mouse for as long as it stays, by click, tap and keyboard until it is closed.
+// The open card: opened by hovering until the mouse leaves; by click, tap or keyboard until it is closed.
 import type { Citation, VerifiedCitation } from "@citewire/client";
 import { effect, signal } from "@preact/signals";
 
 export interface BadgeTarget {
   citation: Citation;
-  /** What the passage says about this sentence; null while or where it isn't known. */
+  /** The quote and verdict for this sentence; null if they are unknown or not yet known. */
   verified: VerifiedCitation | null;
 }
 
 export interface OpenCard {
   anchor: HTMLElement;
   target: BadgeTarget;
-  /** Opened on purpose: it takes the focus and stays. */
+  /** Opened deliberately: it takes the focus and stays. */
   pinned: boolean;
 }
 
 const OPEN_MS = 120;
 const CLOSE_MS = 220;
-/** Windows whose cards lie at the bottom, maybe over their badge: there only a click opens them. The style sheet says the same. */
+/** Windows whose cards are at the bottom, possibly over their badge: only a click opens them there. Matches the style sheet. */
 const NARROW = "(max-width: 46rem)";
 export const card = signal<OpenCard | null>(null);
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-/** Where the mouse was last; an element that comes to it, as text grows, wasn't pointed at. */
+/** The mouse's last position; an element that moves under it as text grows wasn't pointed at. */
 let pointer = "";
 addEventListener("pointermove", (event) => (pointer = placeOf(event)), { capture: true, passive: true });
 
@@ -30,7 +30,7 @@ function placeOf(event: PointerEvent): string {
   return `${event.screenX} ${event.screenY}`;
 }
 
-/** What opens cards, badges and sources: an answer listens for all of its own. */
+/** The elements that open cards, badges and sources: an answer listens for all of its own. */
 const anchors = new WeakMap<HTMLElement, BadgeTarget>();
 
 export function anchorRef(target: BadgeTarget): (element: HTMLElement | null) => void {
@@ -39,7 +39,7 @@ export function anchorRef(target: BadgeTarget): (element: HTMLElement | null) =>
   };
 }
 
-/** What an element opens, if it does. */
+/** The card that an element opens, if any. */
 export function targetOf(anchor: HTMLElement): BadgeTarget | undefined {
   return anchors.get(anchor);
 }
@@ -91,7 +91,7 @@ export function keepOpen(): void {
   clearTimeout(timer);
 }
 
-/** Its reader went into the card: it stays, also if the mouse has just left it. */
+/** The reader moved into the card: it stays, even if the mouse has just left it. */
 export function pin(open: OpenCard): void {
   clearTimeout(timer);
   if (!open.pinned) card.value = { ...open, pinned: true };
@@ -103,7 +103,7 @@ function togglePinned(anchor: HTMLElement, target: BadgeTarget): void {
   card.value = again ? null : { anchor, target, pinned: true };
 }
 
-/** Closes the card; the focus goes back to the badge if the card had it. */
+/** Closes the card; the focus returns to the badge if the card had it. */
 export function closeCard(): void {
   clearTimeout(timer);
   const open = card.value;

@@ -1,4 +1,4 @@
-// The conversation that is shown: its questions and answers, and the one that is being written.
+// The conversation on display: its questions and answers, including the one being written.
 import { ApiError, type ChatEvent, type ChatRequest, type ConversationPage, holdBack, type ProfileList, type ProviderInfo, type ProviderList } from "@citewire/client";
 import { computed, type Signal, signal } from "@preact/signals";
 
@@ -23,14 +23,14 @@ export interface ChosenDocument {
 
 type Profile = ProfileList["profiles"][number];
 
-/** The one that cites claim by claim; the server's own default where there is no such profile. */
+/** The profile that cites claim by claim; the server's own default if that doesn't exist. */
 const BEST_PROFILE = "grounded";
-/** How long an answer goes on for a page that is loaded anew. */
+/** How long an answer continues for a page that is reloaded. */
 const GRACE_SECONDS = 15;
-/** How long sources and steps wait to be shown, so that one frame can show them and the first text. */
+/** How long sources and steps wait, so that one frame can show them together with the first text. */
 const BEFORE_TEXT_MS = 60;
 
-/** So many characters of stored answers are written in a frame. */
+/** Number of characters of stored answers rendered per frame. */
 const PER_FRAME = 16_000;
 
 const OPTIONAL_EVENTS = ["step", "citation", "uncited"] as const;
@@ -40,7 +40,7 @@ export const profiles = signal<Profile[]>([]);
 export const chosenProfile = signal<string>(remembered("profile") ?? BEST_PROFILE);
 export const collections = signal<string[]>([]);
 export const chosenCollection = signal<string>("");
-/** The caller's own chat models, where there is a choice. */
+/** The caller's own chat models, if there is a choice. */
 export const models = signal<ProviderInfo[]>([]);
 export const chosenTags = signal<string[]>([]);
 export const chosenDocuments = signal<ChosenDocument[]>([]);
@@ -49,12 +49,12 @@ export const owner = signal<string | null>(null);
 export const running = signal<AbortController | null>(null);
 export const isBusy = computed(() => running.value !== null);
 
-/** What can be chosen, while it is being loaded. */
+/** The choices, while they are being loaded. */
 let loading: Promise<void> | null = null;
 let lastKey = 0;
 let shownId: string | null = null;
 let runId: string | null = null;
-/** The conversation that the answer being written is stored in; null: in none, or in one that is yet to begin. */
+/** The conversation that will store the answer being written; null: none, or one that hasn't begun. */
 let keptIn: string | null = null;
 
 export function chooseProfile(name: string): void {
@@ -62,10 +62,10 @@ export function chooseProfile(name: string): void {
   remember("profile", name);
 }
 
-/** Loads what can be chosen beside the question; one that is asked meanwhile waits for it. */
+/** Loads the choices beside the question; a question asked meanwhile waits for them. */
 export function loadChoices(): Promise<void> {
   const load = readChoices();
-  const ended = load.catch(() => undefined).finally(() => { // who called is told
+  const ended = load.catch(() => undefined).finally(() => { // the caller is told
     if (loading === ended) loading = null;
   });
   loading = ended;
@@ -84,13 +84,13 @@ async function readChoices(): Promise<void> {
   if (!collections.value.includes(chosenCollection.value)) chosenCollection.value = "";
 }
 
-/** The next questions are answered by another of the caller's own models. */
+/** Chooses another of the caller's own models for the next questions. */
 export async function chooseModel(name: string): Promise<void> {
   await client.call("POST", `/v1/providers/chat/${name}:activate`);
   await loadChoices();
 }
 
-/** Shows a stored conversation, or none. One that is shown already stays as it is. */
+/** Shows a stored conversation, or none. If it is already shown, nothing changes. */
 export async function show(id: string | null): Promise<void> {
   if (id === shownId) return;
   leave();
@@ -100,7 +100,7 @@ export async function show(id: string | null): Promise<void> {
   if (id === null) return;
   try {
     const page = await readAll(id);
-    if (shownId !== id) return; // somebody went on meanwhile
+    if (shownId !== id) return; // the user has moved on meanwhile
     owner.value = page.user ?? null;
     await unfold(storedTurns(page));
     if (shownId === id && page.run_id !== undefined) void follow(page.run_id);
@@ -115,7 +115,7 @@ export async function show(id: string | null): Promise<void> {
   }
 }
 
-/** Shows stored turns, in each frame as much as can be written in it; those that are asked meanwhile come after them. */
+/** Shows stored turns, as many per frame as can be rendered in it; questions asked meanwhile follow them. */
 async function unfold(stored: Turn[]): Promise<void> {
   const id = shownId;
   for (let from = 0, to = 0; to < stored.length; from = to) {
@@ -126,7 +126,7 @@ async function unfold(stored: Turn[]): Promise<void> {
   }
 }
 
-/** Goes on with an answer that was being written when the page was left. */
+/** Continues an answer that was being written when the page was left. */
 async function follow(run: string): Promise<void> {
   const last = turns.value.at(-1);
   if (last === undefined || last.answer.value.status !== "stopped") return;
@@ -150,7 +150,7 @@ function storedTurns({ id, messages }: ConversationPage): Turn[] {
   for (const message of messages) {
     const last = stored.at(-1);
     if (message.role === "user") {
-      // Without an answer it was cut off, or is still being written.
+      // A question without an answer was cut off, or its answer is still being written.
       const answer = signal<Answer>({ ...NEW, status: "stopped" });
       stored.push({ key: ++lastKey, question: message.content, answer });
     } else if (last !== undefined) {
@@ -160,12 +160,12 @@ function storedTurns({ id, messages }: ConversationPage): Turn[] {
   return stored;
 }
 
-/** Asks; the answer is written into a new turn. */
+/** Asks a question; the answer is written into a new turn. */
 export async function ask(question: string): Promise<void> {
   if (isBusy.value || question.trim() === "") return;
   card.value = null;
   const turn: Turn = { key: ++lastKey, question, answer: signal<Answer>(NEW) };
-  // The request goes out first: the page is written anew while it is on its way.
+  // The request is sent first: the page is rendered while it is in transit.
   const written = write(turn.answer, async function* (aborted) {
     if (loading !== null) await loading;
     const asked = request(question);
@@ -175,13 +175,13 @@ export async function ask(question: string): Promise<void> {
   turns.value = [...turns.value.filter((shown) => shown.answer.value.status !== "failed" || shown.answer.value.text), turn];
   const error = await written;
   if (error instanceof ApiError && error.status === 401 && turn.answer.value.text === "") {
-    // Nobody was asked: the question waits in its field until somebody has signed in.
+    // The question wasn't sent: it waits in its field until the user has signed in.
     turns.value = turns.value.filter((shown) => shown !== turn);
     draft.value ||= question;
   }
 }
 
-/** Writes an answer from its events, until it is complete or stopped; returns what went wrong. */
+/** Writes an answer from its events until it is complete or stopped; returns the error, if any. */
 async function write(answer: Signal<Answer>, events: (aborted: AbortSignal) => AsyncGenerator<ChatEvent>): Promise<unknown> {
   const control = new AbortController();
   running.value = control;
@@ -203,13 +203,13 @@ async function write(answer: Signal<Answer>, events: (aborted: AbortSignal) => A
       }
       if (unlisted && event.event === "token") {
         unlisted = false;
-        void loadHistory(); // not before: the first text comes first
+        void loadHistory(); // not earlier: the first text has priority
       }
       if (event.event === "done" && keptIn !== null && runId !== null) {
         latest = { ...latest, place: { conversation: keptIn, exchange: runId } };
       }
       if (event.event === "error") complain(new ApiError(0, "", messageOfFault(event.data)));
-      // What comes before the first text waits a little for it: a frame for it alone would delay the text by one.
+      // Events before the first text wait a little for it: a separate frame would delay the text by one frame.
       paint.later(latest.status === "waiting" ? BEFORE_TEXT_MS : 0);
     }
   } catch (error) {
@@ -227,14 +227,14 @@ async function write(answer: Signal<Answer>, events: (aborted: AbortSignal) => A
   return null;
 }
 
-/** Stops the answer that is being written, at its provider too. */
+/** Stops the answer being written, also at its provider. */
 export function stop(): void {
   const run = runId;
   leave();
   if (run !== null) void client.cancel(run).catch(complain);
 }
 
-/** Reads on no longer: the answer goes on for a while, for who comes back. */
+/** Stops reading: the answer continues for a while, in case the user comes back. */
 function leave(): void {
   running.value?.abort();
   running.value = runId = null;
@@ -266,7 +266,7 @@ function messageOf(error: unknown): string {
   return error instanceof ApiError ? error.message : words.value.offline;
 }
 
-/** Paints once per frame, however many events come, and after a wait if asked; a page in the background paints rarely. */
+/** Paints once per frame, however many events arrive, optionally after a wait; a background page paints rarely. */
 function painter(paint: () => void): { later: (wait: number) => void; now: () => void } {
   let planned = false;
   let timer: ReturnType<typeof setTimeout> | undefined;

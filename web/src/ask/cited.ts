@@ -1,4 +1,4 @@
-// Links to a citation: `#/c/CONVERSATION/EXCHANGE/NUMBER`, and with the sentence's beginning where one cites it.
+// Links to a citation: `#/c/CONVERSATION/EXCHANGE/NUMBER`, followed by the sentence's beginning if a sentence cites it.
 import { computed } from "@preact/signals";
 
 import { conversationId, place, toast } from "../state";
@@ -7,7 +7,7 @@ import { openBeside } from "./beside";
 import { type BadgeTarget, card, targetOf } from "./card-state";
 import { fetchChunk, spanOf } from "./passages";
 
-/** Where the window has room for the original beside the answer; see style.css. */
+/** Windows with room for the original beside the answer; see style.css. */
 const WIDE = "(min-width: 70.01rem)";
 
 interface Cited {
@@ -16,7 +16,7 @@ interface Cited {
   sentence: number | null;
 }
 
-/** The citation that the address names. */
+/** The citation in the URL. */
 const cited = computed<Cited | null>(() => {
   const [, , exchange, index, sentence] = place.value;
   if (conversationId.value === null || exchange === undefined || !/^\d+$/.test(index ?? "")) return null;
@@ -25,7 +25,7 @@ const cited = computed<Cited | null>(() => {
 
 export const citedAddress = computed(() => (cited.value === null ? "" : place.value.join("/")));
 
-/** The address of what a badge or source opens; null as long as its answer isn't stored. */
+/** The URL of the citation that a badge or source opens; null while its answer isn't stored. */
 export function linkTo(anchor: HTMLElement, { citation, verified }: BadgeTarget): string | null {
   const exchange = anchor.closest<HTMLElement>("[data-exchange]")?.dataset["exchange"];
   if (exchange === undefined || conversationId.value === null) return null;
@@ -33,11 +33,11 @@ export function linkTo(anchor: HTMLElement, { citation, verified }: BadgeTarget)
   return `${location.origin}${location.pathname}#/c/${conversationId.value}/${exchange}/${citation.index}${sentence}`;
 }
 
-/** Opens the citation that the address names, once its conversation is shown: the passage beside the answer, and the card. */
+/** Opens the citation in the URL once its conversation is shown: the passage beside the answer, and the card. */
 export async function openCited(): Promise<void> {
   const [wanted, address] = [cited.value, citedAddress.value];
   if (wanted === null) return;
-  await new Promise(requestAnimationFrame); // what was read is written
+  await new Promise(requestAnimationFrame); // the turns have been rendered
   await new Promise(requestAnimationFrame);
   const anchor = anchorOf(wanted);
   if (anchor === null) {
@@ -46,17 +46,17 @@ export async function openCited(): Promise<void> {
   }
   const target = targetOf(anchor)!;
   if (matchMedia(WIDE).matches) {
-    const chunk = await fetchChunk(target.citation.chunk_id).catch(() => null); // the card says that it is gone
+    const chunk = await fetchChunk(target.citation.chunk_id).catch(() => null); // the card reports that it no longer exists
     const span = spanOf(target.verified, chunk);
-    if (citedAddress.value !== address || !anchor.isConnected) return; // somebody went on meanwhile
+    if (citedAddress.value !== address || !anchor.isConnected) return; // the user has moved on meanwhile
     if (span !== null) openBeside(anchor, target, span, { original: true, takesFocus: false });
-    await new Promise(requestAnimationFrame); // the lines are narrower
+    await new Promise(requestAnimationFrame); // the lines have become narrower
   }
   anchor.scrollIntoView({ block: "center" });
   card.value = { anchor, target, pinned: true };
 }
 
-/** The sentence's badge; else the first that opens the source. */
+/** The sentence's badge, or else the first one that opens the source. */
 function anchorOf({ exchange, index, sentence }: Cited): HTMLElement | null {
   const answer = [...document.querySelectorAll<HTMLElement>("[data-exchange]")].find(({ dataset }) => dataset["exchange"] === exchange);
   const anchors = [...(answer?.querySelectorAll<HTMLElement>("[aria-haspopup=dialog]") ?? [])];

@@ -8,10 +8,10 @@ import { saveResponse } from "../files";
 export const conversations = signal<Conversation[]>([]);
 export const search = signal("");
 export const nextPage = signal("");
-/** Whether the list is of what others share, instead of one's own. */
+/** Whether the list shows conversations shared by others, instead of the user's own. */
 export const ofOthers = signal(false);
 
-/** Loads the first page of what the search names, or with `more` the next. */
+/** Loads the first page of search results, or with `more` the next one. */
 export async function loadHistory(more = false): Promise<void> {
   const [asked, shared] = [search.value, ofOthers.value];
   const query = new URLSearchParams({ page_size: "50" });
@@ -20,7 +20,7 @@ export async function loadHistory(more = false): Promise<void> {
   if (more) query.set("page_token", nextPage.value);
   await attempt(async () => {
     const page = await client.call<ConversationList>("GET", `/v1/conversations?${query}`);
-    if (asked !== search.value || shared !== ofOthers.value) return; // a later search has its own answer
+    if (asked !== search.value || shared !== ofOthers.value) return; // a later search replaces this one
     conversations.value = more ? [...conversations.value, ...page.conversations] : page.conversations;
     nextPage.value = page.next_page_token;
   });

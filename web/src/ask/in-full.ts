@@ -1,14 +1,14 @@
-// Answers for screen readers: what a browser leaves out of sight it leaves out of the accessibility tree, too. So that is how long
-// answers are only while one is written or the window changes; afterwards they are laid out in full, a little in each frame.
+// Answers for screen readers: a browser omits skipped content from the accessibility tree too. So long answers are skipped
+// only while an answer is written or the window changes; afterwards they are laid out in full, a little in each frame.
 
-/** What has `content-visibility: auto`. */
+/** Elements with `content-visibility: auto`. */
 const LEFT_OUT = ":is(.blocks, .prose li, .prose .lines, .long > tbody)";
 const QUIET_MS = 250;
-/** Of a frame: milliseconds after which no more is begun, and characters that are laid out at once. */
+/** Per frame: milliseconds after which no more work is started, and characters laid out at once. */
 const MOST_MS = 6;
 const MOST_CHARACTERS = 2000;
 
-/** Lays out all answers in a list, and anew after a change of the window; returns what ends it, so that they are left out again. */
+/** Lays out all answers in a list, again after each change of the window; returns a function that stops this and skips them again. */
 export function layOutInFull(list: HTMLElement): () => void {
   let timer = setTimeout(go, QUIET_MS);
   let frame = 0;
@@ -17,9 +17,9 @@ export function layOutInFull(list: HTMLElement): () => void {
     let characters = 0;
     for (const element of list.querySelectorAll<HTMLElement>(`${LEFT_OUT}:not(.in-full)`)) {
       element.classList.add("in-full");
-      characters += element.querySelector(LEFT_OUT) === null ? element.textContent.length : 0; // what is in it has its own turn
+      characters += element.querySelector(LEFT_OUT) === null ? element.textContent.length : 0; // its content has its own turn
       if (characters < MOST_CHARACTERS) continue;
-      void list.offsetHeight; // now, so that it is known how long it takes
+      void list.offsetHeight; // forced now, to measure how long it takes
       characters = 0;
       if (performance.now() < until) continue;
       frame = requestAnimationFrame(go);

@@ -1,13 +1,13 @@
-// Markdown's blocks by marked's lexer, in time that doesn't grow faster than the text, whatever is written.
+// Markdown's blocks by marked's lexer, in time that doesn't grow faster than the text, whatever its content.
 import { Lexer, type Token, Tokenizer, type Tokens } from "marked";
 
-/** Quotes and lists within each other beyond this are shown as they are written: each level is read once more. */
+/** Quotes and lists nested deeper than this are shown as plain text: each level is parsed once more. */
 const MOST_DEEP = 16;
-/** A table with more columns is none. */
+/** A table with more columns isn't treated as a table. */
 const MOST_COLUMNS = 64;
-/** A paragraph with more characters is cut into pieces of this length or a little more. */
+/** A paragraph with more characters is split into pieces of this length or a little more. */
 const PIECE = 2000;
-/** Where no sentence ends for so many characters, a piece ends anywhere. */
+/** If no sentence ends within this many characters, a piece may end anywhere. */
 const LONGEST_PIECE = 4000;
 
 const UNDERLINED = /\n {0,3}(?:=+|-+)[ \t]*(?:\n|$)/;
@@ -45,7 +45,7 @@ class QuickTokenizer extends Tokenizer {
   }
 }
 
-/** Reads a text whose lines end by line feeds; a paragraph that is very long becomes several. */
+/** Parses a text whose lines end with line feeds; a very long paragraph becomes several. */
 export function lex(text: string): Token[] {
   const lexer = new Lexer({ gfm: true, breaks: true, tokenizer: new QuickTokenizer() });
   lexer.blockTokens(text, lexer.tokens);
@@ -63,12 +63,12 @@ export function lex(text: string): Token[] {
   }) ?? [token]);
 }
 
-// Each before a letter, which is no sign of Markdown at the beginning of a line.
+// Each before a letter, which isn't Markdown syntax at the beginning of a line.
 const SENTENCE_END = /(?:[.!?…]\s+|[。！？।]\s*)(?=\p{L})/gu;
 const SPACE = /\s+(?=\p{L})/gu;
 const LETTER = /(?<=\p{L}\p{M}*)(?=\p{L})/gu;
 
-/** Cuts a paragraph: at ends of sentences outside of emphasis, where there are such. */
+/** Splits a paragraph, if possible at ends of sentences outside emphasis. */
 function pieces(raw: string): string[] {
   const cut: string[] = [];
   let start = 0;
@@ -94,7 +94,7 @@ function endBy(pattern: RegExp, text: string): number | null {
 
 function hardEnd(text: string): number {
   const last = text.charCodeAt(text.length - 1);
-  return last >= 0xd800 && last < 0xdc00 ? text.length - 1 : text.length; // no half of a character
+  return last >= 0xd800 && last < 0xdc00 ? text.length - 1 : text.length; // never within a character
 }
 
 function isBalanced(text: string): boolean {

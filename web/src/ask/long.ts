@@ -1,31 +1,31 @@
-// Long lists, tables and code: what of them is settled, in parts that are neither read nor written again.
+// Long lists, tables and code: their settled content, in parts that are neither parsed nor rendered again.
 import type { Token, Tokens } from "marked";
 
-/** So many items, rows or lines make a part, or so many characters. */
+/** Number of items, rows or lines, or of characters, in a part. */
 const PART = 32;
 const PART_CHARACTERS = 4000;
-/** So many items or rows at the end may still change, and lines: one is being written, one may close the code. */
+/** Number of items or rows, and of lines, at the end that may still change: one is being written, one may close the code. */
 const OPEN = 4;
 const OPEN_LINES = 2;
 
-/** A token of its block's type that has some of its items, rows or lines; and where it begins in the text. */
+/** A token of its block's type with some of its items, rows or lines, and its start in the text. */
 export interface Part {
   token: Token;
   start: number;
 }
 
-/** What needn't be read again of a block, though its end is open. */
+/** The part of a block that needn't be parsed again, although its end is open. */
 export interface Long {
   start: number;
   end: number;
-  /** The block as far as it is settled. */
+  /** The settled part of the block. */
   token: Token;
   parts: Part[];
-  /** What the lexer has to see before the rest: a table's head, how code was opened, an item of a loose list. */
+  /** The text that the lexer needs before the rest: a table's head, the opening of code, an item of a loose list. */
   head: string;
 }
 
-/** What is settled of a block, of which `before` was so already; null if it is short. */
+/** The settled part of a block, of which `before` was already settled; null if the block is short. */
 export function longOf(token: Token, start: number, before: Long | null): Long | null {
   const head = headOf(token);
   if (head === null) return null;
@@ -56,14 +56,14 @@ export function allParts(token: Token, { start, end, token: settled, parts }: Lo
   return [...parts, { token: open, start: end }];
 }
 
-/** The whole block, when the lexer has read the rest of it behind its head; null if the two don't fit together. */
+/** The whole block, once the lexer has parsed the rest after its head; null if the two don't fit together. */
 export function joined({ token: settled, head }: Long, rest: Token | undefined): Token | null {
   if (rest?.type !== settled.type) return null;
   const raw = settled.raw + rest.raw.slice(head.length);
   switch (rest.type) {
     case "list": {
       const [list, more] = [settled as Tokens.List, rest as Tokens.List];
-      // Whether a list is loose is one for all its items.
+      // A list is loose or tight as a whole.
       if (more.loose !== list.loose || more.ordered !== list.ordered) return null;
       return { ...list, raw, items: [...list.items, ...more.items.slice(head === "" ? 0 : 1)] };
     }
@@ -82,14 +82,14 @@ function headOf(token: Token): string | null {
     }
     case "table":
       return /^[^\n]*\n[^\n]*\n/.exec(token.raw)?.[0] ?? null;
-    case "code": // what is indented would be so without its fence
+    case "code": // indented text would be code even without its fence
       return /^(?:```|~~~)[^\n]*\n/.exec(token.raw)?.[0] ?? null;
     default:
       return null;
   }
 }
 
-/** The texts of items, rows or lines from one on that won't change. */
+/** The texts of the items, rows or lines, from a given one on, that won't change. */
 function settledEntries(token: Token, at: number, from: number): string[] {
   if (token.type === "list") {
     const entries = (token as Tokens.List).items.slice(from, -OPEN).map((item) => item.raw);
@@ -100,12 +100,12 @@ function settledEntries(token: Token, at: number, from: number): string[] {
   return lines.slice(0, Math.max(0, (token as Tokens.Table).rows.length - from - OPEN));
 }
 
-/** A line of code; in pieces, if it is very long. */
+/** A line of code, in pieces if it is very long. */
 function cutLine(line: string): string[] {
   const pieces: string[] = [];
   let rest = line;
   while (rest.length > PART_CHARACTERS) {
-    // Not within a character, and nowhere where the rest looks like the end of the code.
+    // Not within a character, and not where the rest would look like the end of the code.
     const more = rest.slice(PART_CHARACTERS).search(/(?<!\u200d)[^`~\s\p{M}\u200d\udc00-\udfff]/u);
     if (more < 0) break;
     pieces.push(rest.slice(0, PART_CHARACTERS + more));
@@ -121,7 +121,7 @@ export function some(token: Token, raw: string, from: number, to?: number): Toke
   return { ...token, raw, text: raw } as Token;
 }
 
-/** How many items or rows a block has. */
+/** The number of items or rows in a block. */
 function countOf(token: Token | undefined): number {
   return token?.type === "list" ? (token as Tokens.List).items.length : token?.type === "table" ? (token as Tokens.Table).rows.length : 0;
 }

@@ -1,16 +1,16 @@
-// What stands in each part of an answer: its badges, and the sentences that cite nothing.
+// The marks in each part of an answer: its badges, and the sentences without citations.
 import { type Answer, sentenceSpan, type Span } from "./answer";
 import type { Marks, MarksOf } from "./Markdown";
 
 /**
- * Returns what finds a part's marks, in little more time than there are marks: it is asked for each part in each frame.
- * `hasMarkers` is whether the text says itself where its badges stand.
+ * Returns a function that finds a part's marks, in little more time than there are marks: it runs for each part in each frame.
+ * `hasMarkers`: whether markers in the text give the positions of its badges.
  */
 export function marksReader(answer: Answer, hasMarkers: boolean, language: string): MarksOf {
   const byIndex = new Map(answer.citations.map((citation) => [citation.index, citation]));
   const sentences = byStart(answer.verified.map((verified) => ({ verified, ...sentenceSpan(answer.text, verified) })));
   const uncited = byStart(answer.uncited.map((sentence) => sentenceSpan(answer.text, sentence)));
-  // What wasn't verified of a long answer is one span over many blocks.
+  // The unverified part of a long answer is one span over many blocks.
   const [longest, longestUncited] = [longestOf(sentences), longestOf(uncited)];
   return ({ start, end }: Span): Marks => {
     const touching = within(sentences, start - longest, end).filter((sentence) => sentence.end > start);
@@ -38,7 +38,7 @@ function longestOf(spans: Span[]): number {
   return spans.reduce((most, { start, end }) => Math.max(most, end - start), 0);
 }
 
-/** Those, in order, that begin in a range. */
+/** The marks that begin in a range, in order. */
 function within<S extends Span>(spans: S[], from: number, to: number): S[] {
   const first = lowerBound(spans, from);
   let last = first;

@@ -1,14 +1,14 @@
-// Passages and documents that cards show, fetched when one opens and kept for a while.
+// Passages and documents for cards, fetched when a card opens and cached for a while.
 import type { Chunk, Document, SpanPlaces, VerifiedCitation } from "@citewire/client";
 
 import { client } from "../state";
 import type { Span } from "./answer";
 
 const MOST_KEPT = 200;
-/** Code points of a span that can be located. */
+/** Maximum number of code points in a span that can be located. */
 const MOST_LOCATED = 8000;
 
-/** Remembers what was fetched; what failed is fetched again. */
+/** Caches results; failed requests are repeated. */
 function kept<K, T>(fetchIt: (id: K) => Promise<T>): (id: K) => Promise<T> {
   const cache = new Map<K, Promise<T>>();
   return (id) => {
@@ -27,13 +27,13 @@ export const fetchDocument = kept((id: number) => client.call<Document>("GET", `
 
 const fetchPlaces = kept((path: string) => client.call<SpanPlaces>("GET", path));
 
-/** Where a span of a version's text stands on the original's pages. */
+/** The places of a span of a version's text on the original's pages. */
 export function locate(documentId: number, version: number, span: Span): Promise<SpanPlaces> {
   const end = Math.min(span.end, span.start + MOST_LOCATED);
   return fetchPlaces(`/v1/documents/${documentId}/locate?version=${version}&char_start=${span.start}&char_end=${end}`);
 }
 
-/** What of the stored text a card shows: the quote, else the passage; null while that isn't known. */
+/** The part of the stored text for a card: the quote, else the passage; null while it isn't known. */
 export function spanOf(verified: VerifiedCitation | null, chunk: Chunk | null): Span | null {
   if (verified?.document_start !== undefined && verified.document_end !== undefined) {
     return { start: verified.document_start, end: verified.document_end };

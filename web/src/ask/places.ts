@@ -1,10 +1,10 @@
-// Where a passage or a quote stands: in words, and as an address of the original.
+// The place of a passage or quote: in words, and as a URL of the original.
 import type { Citation, VerifiedCitation } from "@citewire/client";
 
 import { nameText } from "../links";
 import { words } from "../words";
 
-const ROOT = "$"; // the path of all that a file of data holds
+const ROOT = "$"; // the path of a data file's whole content
 
 const PLACE = [
   "page_number", "slide", "sheet", "cell_range", "row_number", "cell", "record_path", "start_seconds", "start_line", "end_line", "part",
@@ -14,13 +14,13 @@ const PLACE = [
 export function atQuote(citation: Citation, verified: VerifiedCitation | null): Citation {
   if (verified === null || verified.quote === "") return citation;
   const known = PLACE.filter((name) => verified[name] !== undefined);
-  // A quote stands in one row, where its passage may hold several.
+  // A quote is in one row, while its passage may contain several.
   const { end_row_number, ...rest } = citation;
   const passage = verified.row_number === undefined && end_row_number !== undefined ? citation : rest;
   return { ...passage, ...Object.fromEntries(known.map((name) => [name, verified[name]])) };
 }
 
-/** Where an original without pages opens: at its part, slide, cells, row, path or time where that is known. */
+/** The position at which an original without pages opens: its part, slide, cells, row, path or time, if known. */
 export function contentPath(citation: Citation): string {
   const path = `/v1/documents/${citation.document_id}/content?version=${citation.version}`;
   if (citation.part !== undefined) return `${path}#part=${encodeURIComponent(citation.part)}`;
@@ -34,7 +34,7 @@ export function contentPath(citation: Citation): string {
   return `${path}#sheet=${encodeURIComponent(citation.sheet)}&${inside}`;
 }
 
-/** A time from the beginning, as players show it. */
+/** A time from the beginning, in the format of media players. */
 function clock(seconds: number): string {
   return [seconds / 3600, (seconds / 60) % 60, seconds % 60].map((part) => String(Math.floor(part)).padStart(2, "0")).join(":");
 }
@@ -43,7 +43,7 @@ function rowText(first: number, last: number): string {
   return first === last ? words.value.row(first) : words.value.rows(first, last);
 }
 
-/** Where a passage stands, as a person would say it. */
+/** The place of a passage in words. */
 export function placeText(citation: Citation): string {
   const section = citation.section?.split(" > ").at(-1) ?? "";
   const parts = [citation.file_name && citation.file_name !== citation.title ? nameText(citation.file_name) : "", nameText(citation.part ?? ""), section === citation.sheet ? "" : section];

@@ -1,4 +1,4 @@
-// One document: what is known of it, and the passages that it was cut into.
+// One document: its details and its passages.
 import type { Document, SearchResults } from "@citewire/client";
 import { useEffect, useState } from "preact/hooks";
 
@@ -14,7 +14,7 @@ import { askOnly } from "./Library";
 import { isFinished, Progress, stateText, useLookAgain } from "./progress";
 import { readTags, tagsText } from "./tags";
 
-/** A search gives so many passages at most. */
+/** Maximum number of passages from a search. */
 const MOST_PASSAGES = 200;
 type Passage = SearchResults["results"][number];
 
@@ -40,7 +40,7 @@ export function DocumentPage({ id }: { id: number }) {
     await load();
   });
   const path = `/v1/documents/${id}/content`;
-  const save = async () => saveResponse(await client.send("GET", path), document.file_name || "document"); // a key can't travel with a link
+  const save = async () => saveResponse(await client.send("GET", path), document.file_name || "document"); // a link can't carry a key
   const facts = [
     nameText(document.file_name), document.collection ?? "", document.media_type, size(document.size_bytes),
     document.status === "failed" ? "" : words.value.tokens(number(document.tokens)),
@@ -107,7 +107,7 @@ function Tags({ document, onSaved }: { document: Document; onSaved: (document: D
   );
 }
 
-/** The document's passages in their order: a search in it alone, which finds all there are. */
+/** The document's passages in order: a search only in it, which finds all of them. */
 async function passagesOf(document: Document): Promise<Passage[]> {
   const query = document.title || document.file_name;
   const body = { query, document_ids: [document.id], top_k: MOST_PASSAGES, mode: "dense" };

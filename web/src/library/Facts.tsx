@@ -1,6 +1,6 @@
-// What is known of a document, in one line.
+// The details of a document in one line.
 
-/** Each is read in its own direction and turns none beside it; empty ones are left out. */
+/** Each has its own text direction and doesn't affect its neighbours'; empty ones are left out. */
 export function Facts({ facts }: { facts: string[] }) {
   return <>{facts.filter(Boolean).map((fact, at) => <>{at > 0 && " · "}<bdi>{fact}</bdi></>)}</>;
 }

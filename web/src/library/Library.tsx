@@ -1,4 +1,4 @@
-// The library: what answers come from. `#/library/ID` is one document.
+// The library: the source of answers. `#/library/ID` is one document.
 import type { Document, DocumentList } from "@citewire/client";
 import { memo } from "preact/compat";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
@@ -60,7 +60,7 @@ function Documents() {
   };
   const latest = useRef(changed);
   latest.current = changed;
-  const onChange = useCallback(() => latest.current(), []); // the same for all rows that are written already
+  const onChange = useCallback(() => latest.current(), []); // the same for all rows that are already rendered
   return (
     <main class="page" id="main" tabIndex={-1}>
       <h1>{words.value.library}</h1>
@@ -220,14 +220,14 @@ const DocumentRow = memo(({ document, onChange, onTag }: RowProps) => {
   );
 });
 
-/** The next question is asked of this document, and of those chosen before. */
+/** Adds this document to the scope of the next question. */
 export function askOnly(document: Document): void {
   const others = chosenDocuments.value.filter((chosen) => chosen.id !== document.id);
   chosenDocuments.value = [...others, { id: document.id, title: nameText(document.title || document.file_name) }];
   go("/");
 }
 
-/** The next question is asked of documents with this tag, and with those chosen before. */
+/** Adds this tag to the scope of the next question. */
 function askTagged(tag: string): void {
   chosenTags.value = [...new Set([...chosenTags.value, tag])];
   go("/");

@@ -1,4 +1,4 @@
-// Files on their way into the library, from here or by their address: each with its progress, and the reason if it fails.
+// Files being added to the library, uploaded or by URL: each with its progress, and the reason if it fails.
 import type { Document } from "@citewire/client";
 import { signal } from "@preact/signals";
 
@@ -9,15 +9,15 @@ import { isFinished, LOOK_MS } from "./progress";
 export interface Upload {
   key: number;
   name: string;
-  /** Null as long as only the server knows: it fetches the file. */
+  /** Null while only the server knows: it fetches the file. */
   bytes: number | null;
-  /** Percent that is sent, null when the server has it all. */
+  /** Percentage sent; null once the server has the whole file. */
   percent: number | null;
   document: Document | null;
   error: string | null;
 }
 
-/** So many files are sent at once; the rest wait. */
+/** Number of files sent at once; the rest wait. */
 const AT_ONCE = 2;
 
 export const uploads = signal<Upload[]>([]);
@@ -25,20 +25,20 @@ let lastKey = 0;
 let sending = 0;
 const waiting: (() => Promise<void>)[] = [];
 
-/** What the files of an upload have in common: a collection, "" for none, and tags. */
+/** Common to all files of an upload: a collection ("" for none) and tags. */
 export interface Into {
   collection: string;
   tags: string[];
 }
 
-/** Sends files; `onReady` is called whenever one has been read. */
+/** Sends files; `onReady` is called whenever one has been processed. */
 export function upload(files: Iterable<File>, into: Into, onReady: () => void): void {
   for (const file of files) {
     queue({ name: file.name, bytes: file.size, percent: 0 }, (key) => send(key, file, into), onReady);
   }
 }
 
-/** Has the server fetch the file at an address. */
+/** Has the server fetch the file from a URL. */
 export function uploadFrom(url: string, into: Into, onReady: () => void): void {
   const body = { url, ...(into.collection !== "" && { collection: into.collection }), ...(into.tags.length > 0 && { tags: into.tags }) };
   queue({ name: url, bytes: null, percent: null }, () => client.call<Document>("POST", "/v1/documents", body), onReady);
@@ -65,7 +65,7 @@ function change(key: number, changes: Partial<Upload>): void {
   uploads.value = uploads.value.map((entry) => (entry.key === key ? { ...entry, ...changes } : entry));
 }
 
-/** Stores a file, and looks after it until it is read. */
+/** Stores a file and watches it until it is processed. */
 async function follow(key: number, store: (key: number) => Promise<Document>): Promise<void> {
   try {
     const stored = await store(key);
@@ -84,7 +84,7 @@ function send(key: number, file: File, into: Into): Promise<Document> {
   return post(form, (percent) => change(key, { percent }));
 }
 
-/** A fetch doesn't say how much of its body is sent; this does. */
+/** Reports how much of the body has been sent, which a fetch doesn't. */
 function post(form: FormData, onProgress: (percent: number) => void): Promise<Document> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();

@@ -1,4 +1,4 @@
-// One page of a PDF: its picture, its text over it, and the marks between.
+// One page of a PDF: its image, the text above it, and the marks between them.
 import type { SpanPlaces } from "@citewire/client";
 import { type PDFDocumentProxy, type PDFPageProxy, RenderingCancelledException, TextLayer } from "pdfjs-dist";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -6,7 +6,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { complain } from "../state";
 
 type Marks = NonNullable<SpanPlaces["places"][number]["boxes"]>;
-/** Canvases have bounds of their own, of which this is the smallest that browsers in use have. */
+/** Browsers limit the size of a canvas; this is the lowest limit among browsers in use. */
 const MOST_PIXELS = 16_000_000;
 
 export function Page({ pdf, number, zoom, marks }: { pdf: PDFDocumentProxy; number: number; zoom: number; marks: Marks | null }) {

@@ -1,4 +1,4 @@
-// Who may see a conversation, a document or a collection: a dialog over the page.
+// A dialog for the readers of a conversation, a document or a collection.
 import type { Document } from "@citewire/client";
 import { useEffect, useRef, useState } from "preact/hooks";
 
@@ -10,16 +10,16 @@ import { type Entry, fromSharing, type Kind, kindOf, nameOf, type Sharing, subje
 
 const ADMINS = ["owner", "admin"];
 
-/** What a dialog is about: where its entries come from and go to. */
+/** The subject of a dialog: the source and target of its entries. */
 interface About {
   heading: string;
   text: string;
   none: string;
   read: () => Promise<Entry[]>;
   write: (entries: Entry[]) => Promise<Entry[]>;
-  /** Whether it says what each may do, beside reading. */
+  /** Whether entries have rights besides reading. */
   accesses: boolean;
-  /** Whether everybody can be an entry: readers narrow what a collection gives, and everybody would narrow nothing. */
+  /** Whether everyone can be an entry: readers restrict the access that a collection gives, and everyone would restrict nothing. */
   everyone: boolean;
   link: string | null;
 }
@@ -166,7 +166,7 @@ function AddSubject({ taken, everyone, onAdd }: { taken: Entry[]; everyone: bool
   );
 }
 
-/** Users or groups of the organisation, for those who may list them. */
+/** The organisation's users or groups, for callers who may list them. */
 async function namesOf(kind: "user" | "group"): Promise<string[]> {
   if (kind === "user") {
     const { users } = await client.call<{ users: { user: string }[] }>("GET", "/v1/admin/users?page_size=500");

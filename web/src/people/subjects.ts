@@ -1,4 +1,4 @@
-// Who may see something, as the API names them: `user:ID`, `group:NAME` or `everyone`.
+// Subjects of access, as in the API: `user:ID`, `group:NAME` or `everyone`.
 
 export type Kind = "user" | "group" | "everyone";
 

@@ -1,6 +1,6 @@
 import { isolated } from "../links";
 
-/** Every text of the page, in English. Other languages have the same members. */
+/** All texts of the page in English. Other languages have the same members. */
 export const en = {
   language: "English",
   app: "Citewire",
@@ -205,7 +205,7 @@ export const en = {
   testFailed: "Test failed",
   tryOut: "Test",
   tryProvider: (name: string) => `Test ${name}`,
-  providerFaults: {} as Record<string, string>, // the server's own words are English
+  providerFaults: {} as Record<string, string>, // the server's own messages are in English
   inUse: "In use",
   use: "Use",
   useProvider: (name: string) => `Use ${name}`,

@@ -1,4 +1,4 @@
-// The page's language, and numbers and dates as it writes them.
+// The page's language, and its formats for numbers and dates.
 import { computed, signal } from "@preact/signals";
 
 import { remember, remembered } from "../storage";
@@ -36,7 +36,7 @@ export function day(text: string): string {
   return new Intl.DateTimeFormat(language.value, { dateStyle: "medium" }).format(new Date(text));
 }
 
-/** 1.5K from a thousand on, below that as it is. */
+/** 1.5K and so on from a thousand; smaller numbers unchanged. */
 export function shortCount(value: number): string {
   if (value < 1000) return String(value);
   return `${(value / 1000).toFixed(1).replace(/\.0$/, "")}K`;

@@ -1,4 +1,4 @@
-// The client for programs: every route with its types, lists page by page, uploads with progress, tries again.
+// The client for programs: every route with its types, lists page by page, uploads with progress, and retries.
 import { CitewireClient, type ClientOptions, errorOf } from "./client.ts";
 import { isRepeatable, type Retries, tried } from "./retries.ts";
 import type { paths } from "./schema.d.ts";
@@ -14,37 +14,37 @@ type Body<O> = O extends { requestBody?: infer R } ? Json<Exclude<R, undefined>>
 type Answer<O> = O extends { responses: infer R } ? Json<R[keyof R & (200 | 201 | 202)]> : never;
 type Entries<T> = { [K in keyof T]: T[K] extends readonly (infer E)[] ? E : never }[keyof T];
 
-/** What a call of a route says: the parameters in its address, its query, its body. */
+/** The arguments of a call: path parameters, query and body. */
 export interface CallOptions<O> {
   path?: Parameters<O, "path">;
   query?: Parameters<O, "query">;
   body?: Partial<Body<O>>;
-  /** By which the server knows the request again, so that it may be tried again. */
+  /** Lets the server recognise a repeated request, so that it may be retried. */
   idempotencyKey?: string;
   signal?: AbortSignal;
 }
 
 export interface CitewireOptions extends ClientOptions {
-  /** Tries beside the first, of what may safely come twice; 2 unless it is said. */
+  /** Number of retries for requests that are safe to repeat; 2 by default. */
   retries?: number;
   wait?: Retries["wait"];
 }
 
 export interface UploadOptions {
-  /** With its ending, which says what the file is; a `File` has one. */
+  /** With its extension, which determines the file's type; a `File` has a name. */
   fileName?: string;
   collection?: string;
   tags?: string[];
-  /** Further fields of the form, such as `valid_until`. */
+  /** Other fields of the form, such as `valid_until`. */
   fields?: Record<string, string>;
-  /** Told how many bytes of the form were sent, and of how many; begins anew where the upload is tried again. */
+  /** Called with the number of bytes sent and the total; starts over if the upload is retried. */
   onProgress?: (sent: number, total: number) => void;
-  /** One is made where none is given: an upload that is tried again is stored once. */
+  /** Generated if absent, so that a retried upload is stored only once. */
   idempotencyKey?: string;
   signal?: AbortSignal;
 }
 
-/** A document that was uploaded. */
+/** An uploaded document. */
 export type Stored = Answer<Operation<"/v1/documents", "post">>;
 
 const FINISHED = new Set(["ready", "failed"]);
@@ -67,7 +67,7 @@ export class Citewire extends CitewireClient {
     this.#retries = retries;
   }
 
-  /** Calls a route; its parameters, body and answer have the types of the API's document. */
+  /** Calls a route; parameters, body and response have the types from the API's document. */
   async request<M extends Method, P extends PathOf<M>>(
     method: M, path: P, options: CallOptions<Operation<P, M>> = {},
   ): Promise<Answer<Operation<P, M>>> {
@@ -80,7 +80,7 @@ export class Citewire extends CitewireClient {
     return (text === "" ? undefined : JSON.parse(text)) as Answer<Operation<P, M>>;
   }
 
-  /** Yields the entries of a list, and asks for the next page when it is needed: `client.list("/v1/documents", "documents")`. */
+  /** Yields the entries of a list and requests further pages as needed: `client.list("/v1/documents", "documents")`. */
   async *list<P extends PathOf<"get">, K extends string & keyof Answer<Operation<P, "get">>>(
     path: P, member: K, options: CallOptions<Operation<P, "get">> = {},
   ): AsyncGenerator<Entries<Pick<Answer<Operation<P, "get">>, K>>> {
@@ -94,10 +94,10 @@ export class Citewire extends CitewireClient {
     }
   }
 
-  /** Uploads a file. In a browser and in Node it says how far it is, and is tried again under one key. */
+  /** Uploads a file. In browsers and in Node it reports progress, and retries use the same key. */
   async upload(file: Blob, options: UploadOptions = {}): Promise<Stored> {
     const name = options.fileName ?? (file instanceof File ? file.name : "");
-    if (name === "") throw new TypeError("fileName is required: its ending says what the file is");
+    if (name === "") throw new TypeError("fileName is required: its extension determines the file's type");
     const headers = { ...this.authorization(), "Idempotency-Key": options.idempotencyKey ?? crypto.randomUUID() };
     const send = (): Promise<Response> => {
       const form = new FormData();
@@ -131,7 +131,7 @@ export class Citewire extends CitewireClient {
   }
 }
 
-/** A browser's fetch doesn't say how much of its body is sent; this does. */
+/** Reports how much of the body has been sent, which a browser's fetch doesn't. */
 function byRequest(
   url: string, form: FormData, headers: Record<string, string>, onProgress: (sent: number, total: number) => void,
   signal: AbortSignal | null,
@@ -157,14 +157,14 @@ function byRequest(
   });
 }
 
-/** Node sends a body as a stream, which is counted on its way. */
+/** Node sends a body as a stream, whose bytes are counted. */
 async function measured(
   plain: typeof fetch, url: string, form: FormData, headers: Record<string, string>,
   onProgress: (sent: number, total: number) => void, signal: AbortSignal | null,
 ): Promise<Response> {
   const whole = new Response(form);
   const file = form.get("file") as File;
-  const frame = new FormData(); // what is around the file is as long without it
+  const frame = new FormData(); // the rest of the form has the same length without the file
   for (const [name, value] of form) {
     if (value instanceof File) frame.set(name, new Blob([], { type: value.type }), value.name);
     else frame.set(name, value);
@@ -185,7 +185,7 @@ async function measured(
   return plain(url, init as RequestInit);
 }
 
-/** Fills a route's parameters in; a value that would lead elsewhere is refused. */
+/** Fills in a route's parameters; rejects a value that would change the path. */
 function addressOf(path: string, parameters: object | undefined, query: object | undefined): string {
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = String((parameters as Record<string, unknown> | undefined)?.[name] ?? "");

@@ -1,14 +1,14 @@
-// Calls of the HTTP API: JSON, chats as streams, and errors as the API describes them.
+// Calls to the HTTP API: JSON, chats as streams, and the API's errors.
 import { readFrames } from "./sse.ts";
 import type { CallerInfo, ChatEvent, ChatRequest, Problem } from "./types.ts";
 
-/** A field that was refused: its name, and what would be right. */
+/** A rejected field: its name and the expected value. */
 export interface WrongField {
   readonly field: string;
   readonly message: string;
 }
 
-/** What an error response says beyond its status, its reason and its message. */
+/** The details of an error response besides status, reason and message. */
 export interface ErrorDetails {
   errors?: readonly WrongField[];
   requestId?: string;
@@ -18,17 +18,17 @@ export interface ErrorDetails {
 /** An error response, or a stream that failed. `reason` is for programs, `message` for people. */
 export class ApiError extends Error {
   override readonly name = "ApiError";
-  /** The fields that were refused. */
+  /** The rejected fields. */
   readonly errors: readonly WrongField[];
-  /** The server's id of the request, for its logs; "" where it said none. */
+  /** The server's id of the request, for its logs; "" if it sent none. */
   readonly requestId: string;
-  /** Seconds after which it makes sense to try again; null where the server didn't say. */
+  /** Seconds to wait before retrying; null if the server didn't specify it. */
   readonly retryAfter: number | null;
 
   constructor(
-    /** The HTTP status; 0 of a stream that failed. */
+    /** The HTTP status; 0 for a stream that failed. */
     readonly status: number,
-    /** A stable code in upper case; "" where the answer isn't one of the API's. */
+    /** A stable code in upper case; "" if the response isn't the API's. */
     readonly reason: string,
     message: string,
     details: ErrorDetails = {},
@@ -41,16 +41,16 @@ export class ApiError extends Error {
 }
 
 export interface ClientOptions {
-  /** Where the API is; "" is the page's own origin. */
+  /** The URL of the API; "" is the page's own origin. */
   baseUrl?: string;
-  /** An API key or token, asked for before each call; none where a cookie says who calls. */
+  /** An API key or token, requested before each call; none if a cookie identifies the caller. */
   bearer?: () => string | null;
-  /** Told of frames that can't be read; the stream goes on. */
+  /** Called for frames that can't be read; the stream continues. */
   onMalformedFrame?: (data: string) => void;
   fetch?: typeof fetch;
 }
 
-/** A session is refreshed before a stream when it was last asked about longer ago than this. */
+/** A session is refreshed before a stream if it was last checked longer ago than this. */
 const FRESH_MS = 25_000;
 const AGAIN_MS = 1000;
 const MAX_TRIES = 5;
@@ -70,19 +70,19 @@ export class CitewireClient {
     this.#fetch = options.fetch ?? fetch.bind(globalThis);
   }
 
-  /** Says who calls. Later streams keep a browser's session fresh. */
+  /** Returns the caller. Later streams keep a browser's session fresh. */
   async caller(): Promise<CallerInfo> {
     return this.#seen(await this.call<CallerInfo>("GET", "/v1/auth/session"));
   }
 
-  /** Calls and returns the JSON of the answer, undefined where there is none. */
+  /** Sends a request and returns the response's JSON, or undefined if it has none. */
   async call<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
     const response = await this.send(method, path, body, signal);
     const text = await response.text();
     return (text === "" ? undefined : JSON.parse(text)) as T;
   }
 
-  /** Calls and returns the response; an `ApiError` where it isn't a good one. */
+  /** Sends a request and returns the response; throws an `ApiError` if it isn't successful. */
   async send(
     method: string, path: string, body?: unknown, signal?: AbortSignal, more: Record<string, string> = {},
   ): Promise<Response> {
@@ -99,16 +99,16 @@ export class CitewireClient {
     return response;
   }
 
-  /** What says who calls, beside the browser's cookie. */
+  /** The header that identifies the caller, besides the browser's cookie. */
   authorization(): Record<string, string> {
     const bearer = this.options.bearer?.() ?? null;
     return bearer === null ? {} : { Authorization: `Bearer ${bearer}` };
   }
 
   /**
-   * Asks, and yields the events of the answer. Leaving the loop, or the signal, stops it at the provider; with
-   * `grace_seconds` or `detach` it can be resumed for a while, which this does by itself where the network fails.
-   * `onRun` is told the run's id. The request goes out before the first `next()` returns, unless a session has to be refreshed.
+   * Asks a question and yields the events of the answer. Leaving the loop, or the signal, stops it at the provider; with
+   * `grace_seconds` or `detach` it can be resumed for a while, which this method does by itself if the network fails.
+   * `onRun` receives the run's id. The request is sent before the first `next()` returns, unless a session must be refreshed.
    */
   async *chat(request: ChatRequest, signal?: AbortSignal, onRun?: (run: string) => void): AsyncGenerator<ChatEvent> {
     if (this.#mayEnd()) await this.#freshen();
@@ -118,13 +118,13 @@ export class CitewireClient {
     yield* this.#follow(response, request.grace_seconds || request.detach ? run : null, 0, signal);
   }
 
-  /** Yields the events of a run after the one of that number. */
+  /** Yields the events of a run after the one with that number. */
   async *resume(run: string, after = 0, signal?: AbortSignal): AsyncGenerator<ChatEvent> {
     if (this.#mayEnd()) await this.#freshen();
     yield* this.#follow(await this.#rest(run, after, signal), run, after, signal);
   }
 
-  /** Stops a run, whoever reads it. */
+  /** Stops a run for all its readers. */
   async cancel(run: string): Promise<void> {
     await this.call("POST", `/v1/chat/${run}/cancel`);
   }
@@ -159,20 +159,20 @@ export class CitewireClient {
   }
 
   #event(name: string, id: string | undefined, data: string): ChatEvent | null {
-    if (!CHAT_EVENTS.has(name)) return null; // of a later release
+    if (!CHAT_EVENTS.has(name)) return null; // from a later release
     try {
       const value: unknown = JSON.parse(data);
       if (typeof value === "object" && value !== null && !Array.isArray(value)) {
         return { event: name, id: Number(id ?? 0), data: value } as ChatEvent;
       }
     } catch {
-      // told below
+      // reported below
     }
     this.options.onMalformedFrame?.(data);
     return null;
   }
 
-  /** Whether a session should be refreshed, so that a question isn't sent only to be refused. */
+  /** Whether a session should be refreshed, so that a question isn't sent only to be rejected. */
   #mayEnd(): boolean {
     return this.#hasSession && Date.now() >= this.#freshAt;
   }
@@ -189,7 +189,7 @@ export class CitewireClient {
   }
 }
 
-/** What an error response says; its status where it isn't one of the API's. */
+/** The error for a response; if it isn't the API's, it has only the status. */
 export async function errorOf(response: Response): Promise<ApiError> {
   const after = Number(response.headers.get("Retry-After") ?? NaN);
   const details: ErrorDetails = {
@@ -203,12 +203,12 @@ export async function errorOf(response: Response): Promise<ApiError> {
       return new ApiError(response.status, problem.reason ?? "", problem.detail, { ...details, errors, requestId });
     }
   } catch {
-    // a proxy's page
+    // an error page of a proxy
   }
   return new ApiError(response.status, "", `${response.status} ${response.statusText}`.trim(), details);
 }
 
-/** Whether the server answered, and would answer the same again. */
+/** Whether the server answered and would give the same answer again. */
 function isRefused(error: unknown): boolean {
   return error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429;
 }

@@ -1,20 +1,20 @@
-// Trying again what may safely come twice, in a browser and in Node.
+// Retries of requests that are safe to repeat, in browsers and in Node.
 
 const RETRIED = new Set([429, 502, 503, 504]);
 const FIRST_WAIT_MS = 500;
 const LONGEST_BACKOFF_MS = 8_000;
 const LONGEST_WAIT_MS = 60_000;
 
-/** How often something is tried again, and how long is waited before. */
+/** The number of retries and the pauses before them. */
 export interface Retries {
-  /** Tries beside the first. */
+  /** Number of retries after the first try. */
   many: number;
   wait: (ms: number) => Promise<void>;
 }
 
 /**
- * Sends until an answer comes that isn't to be tried again, or the tries are used up: then it is as the last one was. A server that
- * asks for more than a minute isn't waited for.
+ * Sends a request until it gets a response that shouldn't be retried, or until the tries are used up; then it returns or throws the
+ * last result. If a server asks for more than a minute, it doesn't wait.
  */
 export async function tried(
   send: () => Promise<Response>, { many, wait }: Retries, signal?: AbortSignal | null,
@@ -36,7 +36,7 @@ export async function tried(
   }
 }
 
-/** Whether a request may come twice: it reads, or has a key by which the server knows it again, and its body can be sent anew. */
+/** Whether a request may be repeated: it only reads or has a key that the server recognises, and its body can be sent again. */
 export function isRepeatable(init: RequestInit): boolean {
   const isRead = ["GET", "HEAD"].includes((init.method ?? "GET").toUpperCase());
   return (isRead || new Headers(init.headers).has("Idempotency-Key")) && !(init.body instanceof ReadableStream);

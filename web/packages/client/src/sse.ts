@@ -1,7 +1,7 @@
-// Frames of a server-sent event stream, read from the body of a fetch: an EventSource can't POST.
+// Reads the frames of a server-sent event stream from the body of a fetch, because an EventSource can't POST.
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 
-/** Yields a body's frames as they arrive, however the network cuts them; cancels the body when it isn't read on. */
+/** Yields a body's frames as they arrive, however the network splits them; cancels the body if reading stops early. */
 export async function* readFrames(body: ReadableStream<Uint8Array>): AsyncGenerator<EventSourceMessage> {
   const frames: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (frame) => frames.push(frame) });
@@ -15,6 +15,6 @@ export async function* readFrames(body: ReadableStream<Uint8Array>): AsyncGenera
       yield* frames.splice(0);
     }
   } finally {
-    await reader.cancel().catch(() => undefined); // it may have failed already, which the read has told
+    await reader.cancel().catch(() => undefined); // it may have failed already, which the read has reported
   }
 }

@@ -1,4 +1,4 @@
-// The API's types, by the names that its document gives them. `npm run types` writes schema.d.ts from that document.
+// The API's types, under the names in its document. `npm run types` writes schema.d.ts from that document.
 import type { components } from "./schema.d.ts";
 
 type Schemas = components["schemas"];

@@ -8,7 +8,7 @@ interface Asked {
   body: string;
 }
 
-/** A server that answers as told, a client of it that never waits, and what was asked. */
+/** A server with scripted responses, a client for it that never waits, and the received requests. */
 function server(answers: (() => Response)[], options: CitewireOptions = {}) {
   const asked: Asked[] = [];
   const waits: number[] = [];

@@ -21,7 +21,7 @@ const STREAM = [
   "event: token", 'data: {"text":', 'data: "two lines"}', "", "event: done", "id: 3", "data: {}", "", "",
 ];
 
-/** A server that answers as told, and what it was asked. */
+/** A server with scripted responses, and the requests it received. */
 function server(answers: (() => Response)[]): { fetch: typeof fetch; asked: { url: string; init: RequestInit }[] } {
   const asked: { url: string; init: RequestInit }[] = [];
   const answer = async (url: unknown, init?: RequestInit) => {

@@ -4,7 +4,7 @@ import { badgeText, findMarkers, MarkerParser, type Segment, splitMarkers } from
 
 const known = (index: number) => index >= 1 && index <= 12;
 
-/** What a reader sees after each piece. */
+/** The text that a reader sees after each piece. */
 function show(pieces: string[]): { segments: Segment[]; seen: string[] } {
   const parser = new MarkerParser(known);
   const segments: Segment[] = [];
