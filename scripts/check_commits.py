@@ -1,6 +1,6 @@
-"""Checks the messages of new commits: an imperative subject of at most 60 characters, and a body that says why.
+"""Checks the messages of new commits: an imperative subject of at most 60 characters, and a body with the reason.
 
-Usage: python scripts/check_commits.py [RANGE]   (default: origin/main..HEAD, or HEAD alone without that branch)
+Usage: python scripts/check_commits.py [RANGE]   (default: origin/main..HEAD, or only HEAD without that branch)
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_SUBJECT = 60
 AREA = re.compile(r"^[\w/ .-]+: ")
-# A first word of another form than the imperative: "Added", "Adding", "Adds"; not "Embed", "Bring", "Pass", "Focus".
+# First words that aren't imperatives: "Added", "Adding", "Adds"; but not "Embed", "Bring", "Pass", "Focus".
 NOT_IMPERATIVE = re.compile(r"^(?!\w*(?:eed|mbed|ring|ss|us)\b)\w+(?:ed|ing|s)\b")
 
 
 def main(arguments: list[str]) -> int:
-    """Checks a range of commits and returns 1 if a message falls short."""
+    """Checks a range of commits and returns 1 if a message breaks a rule."""
     commits = arguments[0] if arguments else _default_range()
     listed = _git("log", "--no-merges", "--format=%h%x00%B%x01", *commits.split())
     if listed is None:
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
 
 
 def check(message: str) -> Iterator[str]:
-    """Yields what a message lacks."""
+    """Yields the rules that a message breaks."""
     subject, *rest = message.strip().splitlines()
     if len(subject) > LONGEST_SUBJECT:
         yield f"the subject has {len(subject)} characters, {LONGEST_SUBJECT} at most: {subject}"
@@ -55,7 +55,7 @@ def _default_range() -> str:
 
 
 def _git(*arguments: str) -> str | None:
-    """What git prints; None where it fails."""
+    """The output of a git command; None if it fails."""
     done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout if done.returncode == 0 else None
 

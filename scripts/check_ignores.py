@@ -1,8 +1,8 @@
-"""Fails for every silenced check that doesn't say which one it silences, and why.
+"""Fails for every suppressed check without its name and a reason.
 
 The form is `# noqa: S608 # reason`, `# type: ignore[code] # reason` or `# pyright: ignore[rule] # reason`.
 
-Usage: python scripts/check_ignores.py [FILE…]   (default: every Python file that git knows)
+Usage: python scripts/check_ignores.py [FILE…]   (default: all Python files known to git)
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ NAMED = {
     "ruff": re.compile(r":\s*[A-Z]+[0-9]+(?:,\s*[A-Z]+[0-9]+)*(?P<why>.*)"),
     "types": re.compile(r"\[[\w, -]+\](?P<why>.*)"),
 }
-FEWEST_LETTERS = 8  # shorter than this is not a reason
+FEWEST_LETTERS = 8  # anything shorter isn't a reason
 GENERATED = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Checks the files and returns 1 if a silenced check lacks its name or its reason."""
+    """Checks the files and returns 1 if a suppressed check lacks its name or reason."""
     paths = [Path(argument) for argument in arguments] or _known_files()
     complaints = [line for path in paths for line in check(str(path), path.read_text(encoding="utf-8"))]
     for complaint in complaints:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def check(name: str, source: str) -> Iterator[str]:
-    """Yields a complaint, with file and line, for each silenced check without code or reason."""
+    """Yields a complaint, with file and line, for each suppressed check without name or reason."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         match = SILENCER.search(token.string) if token.type == tokenize.COMMENT else None
         if match is None:

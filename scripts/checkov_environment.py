@@ -1,4 +1,4 @@
-"""Checkov in an environment of its own."""
+"""Checkov in its own environment."""
 
 from __future__ import annotations
 

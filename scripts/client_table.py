@@ -1,8 +1,8 @@
-"""Writes docs/clients.md: which clients do what with us, as the tests of those clients say; `--check` only compares.
+"""Writes docs/clients.md, the tested features of each client, from the tests; `--check` only compares.
 
-A test of a client that somebody else wrote, or that we give to others, carries `@pytest.mark.client(NAME, FEATURE)`,
-one of a refusal `refused=MESSAGE` as well. Versions are those of the environments that the tests run in. So the page
-needs no run of anything; that a row is true is what its test says.
+A test of a third-party client, or of a client that we publish, has the mark `@pytest.mark.client(NAME, FEATURE)`,
+with `refused=MESSAGE` for rejected requests. Versions come from the environments in which the tests run. So writing the
+page runs no tests; each row is proved by its test.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, cast
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = Path("docs", "clients.md")
 PACKAGES = Path("tests", "clients", "package.json")
-"""Clients from npm that tests install, each at one version."""
+"""The npm clients that tests install, each at one version."""
 _UV = Path("uv.lock")
 _LITELLM = Path("benchmarks", "litellm-requirements.txt")
 _PYTHON = Path("tests", "clients", "requirements.txt")
@@ -32,11 +32,11 @@ _FRAMEWORKS = Path("integrations", "requirements.txt")
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client, and where the version that is tested stands."""
+    """A client and the file that pins its tested version."""
 
     title: str
     pinned: Path | None
-    """A lock, a list of requirements or a package.json; None: the operating system's, whichever it has."""
+    """A lock file, a list of requirements or a package.json; None: whatever version the operating system has."""
     package: str = ""
 
 
@@ -70,26 +70,26 @@ CLIENTS = {
     "citewire-client": Client("Citewire, Python", Path("clients", "python", "pyproject.toml")),
     "citewire-client-ts": Client("Citewire, TypeScript", Path("web", "packages", "client", "package.json")),
 }
-"""In the order of the page."""
+"""The clients, in the order of the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a test shows of a client."""
+    """A feature of a client that a test proves."""
 
     client: str
     feature: str
     refused: str
-    """What the client is told where we refuse; "": we do it."""
+    """The message if we reject the request; "": we support it."""
     file: Path
-    """The test's."""
+    """The test's location."""
 
 
 def read_rows(folder: Path) -> list[Row]:
-    """Reads the markers of all tests below a folder, in the order of the clients, then of files and lines.
+    """Reads the marks of all tests in a folder, sorted by client, file and line.
 
     Raises:
-        ValueError: A marker isn't written so that it can be read without running the test, or names no known client.
+        ValueError: A mark can't be read without running the test, or its client is unknown.
     """
     rows = [row for path in sorted(folder.rglob("test_*.py")) for row in _rows_of(path)]
     order = list(CLIENTS)
@@ -119,10 +119,10 @@ def _rows_of(path: Path) -> Iterator[Row]:
 
 
 def version_of(name: str, root: Path = ROOT) -> str:
-    """Returns the version of a client that the tests run.
+    """Returns the version of a client that the tests use.
 
     Raises:
-        ValueError: The file that should pin it doesn't.
+        ValueError: Its file doesn't pin it.
     """
     client = CLIENTS[name]
     if client.pinned is None:
@@ -135,7 +135,7 @@ def version_of(name: str, root: Path = ROOT) -> str:
 
 
 def _pinned(client: Client, text: str) -> str | None:
-    assert client.pinned is not None  # noqa: S101 # for the type checker: the caller has looked
+    assert client.pinned is not None  # noqa: S101 # for the type checker: the caller has checked this
     match client.pinned.name:
         case "uv.lock":
             packages = cast("list[dict[str, Any]]", tomllib.loads(text)["package"])
@@ -152,9 +152,9 @@ def _pinned(client: Client, text: str) -> str | None:
 
 _HEAD = """# Clients
 
-Clients that the tests run against Citewire, unmodified, at the version shown. `make clients` writes this table from the
-tests; `make lint` fails where it is out of date. What isn't here isn't tested. A row in italics is refused, in these
-words.
+The tests run these unmodified clients against Citewire, at the version shown. `make clients` writes this table from the
+tests; `make lint` fails if it is out of date. Anything not listed isn't tested. A request in italics is rejected
+with that message.
 
 | client | version | feature | tested in |
 |---|---|---|---|
@@ -172,7 +172,7 @@ documents and finds their passages ([why](adr/0050-frameworks.md)) |
 
 
 def page() -> str:
-    """Returns the page as it should be."""
+    """Returns the current text of the page."""
     lines: list[str] = []
     before = ""
     for row in read_rows(ROOT / "tests"):
@@ -190,13 +190,13 @@ def _cell(text: str) -> str:
 
 
 def main() -> int:
-    """Writes or compares; returns the exit status."""
+    """Writes or compares the page; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare only")
     if not parser.parse_args().check:
         (ROOT / PAGE).write_text(page(), encoding="utf-8")
     elif (ROOT / PAGE).read_text(encoding="utf-8") != page():
-        sys.stderr.write(f"{PAGE} isn't what the tests say: run `make clients` and commit it\n")
+        sys.stderr.write(f"{PAGE} is out of date: run `make clients` and commit it\n")
         return 1
     return 0
 

@@ -1,4 +1,4 @@
-"""LangChain, LlamaIndex and Haystack in an environment of their own; run, it prints that environment's Python."""
+"""LangChain, LlamaIndex and Haystack in their own environment; as a program it prints that environment's Python."""
 
 from __future__ import annotations
 

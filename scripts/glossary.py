@@ -1,8 +1,8 @@
-"""Holds the names that docs/glossary.md rules out, its columns "not", out of hand-written code.
+"""Rejects names in hand-written code that docs/glossary.md rules out in its columns "not".
 
-Looks at the names of classes, functions, parameters, attributes, variables and modules in Python wherever they are
+It checks the names of classes, functions, parameters, attributes, variables and modules in Python wherever they are
 bound (imports, patterns, comprehensions and f-strings included), of messages and fields in the protos, and of columns,
-aliases and common table expressions in SQL. Tests' own names are sentences and may use any word.
+aliases and common table expressions in SQL. Names of tests are sentences and may use any word.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SQL_COLUMN = re.compile(rf"^\s+(\w+)\s+(?:{SQL_TYPES})\b|\bAS\s+(\w+)\b|\b(\w+)\
 
 
 class Name(NamedTuple):
-    """A name as it stands in the code."""
+    """A name in the code."""
 
     text: str
     line: int
@@ -39,17 +39,17 @@ class Name(NamedTuple):
 
 @dataclass(frozen=True)
 class Glossary:
-    """What docs/glossary.md says about names."""
+    """The rules of docs/glossary.md for names."""
 
     terms: list[str]
-    """The terms it explains."""
+    """The terms that it explains."""
     ruled_out: list[str]
-    """Patterns of the columns "not"."""
+    """The patterns in the columns "not"."""
     exceptions: list[tuple[str, str]]
-    """Names that stay, each with the pattern of the paths where it does."""
+    """Allowed names, each with the pattern of the paths where it is allowed."""
 
     def complaint(self, path: str, name: Name) -> str | None:
-        """The pattern that rules a name out, or None."""
+        """Returns the pattern that rules a name out, or None."""
         if any(name.text == text and fnmatchcase(path, where) for text, where in self.exceptions):
             return None
         forms = (name.text, snake_case(name.text)) if name.is_type else (snake_case(name.text),)
@@ -57,7 +57,7 @@ class Glossary:
 
 
 def main() -> int:
-    """Checks every file that git knows and returns 1 if a name is ruled out."""
+    """Checks all files known to git and returns 1 if a name is ruled out."""
     glossary = read(GLOSSARY.read_text(encoding="utf-8"))
     complaints = [
         f"{path}:{name.line}: `{name.text}` is ruled out by docs/glossary.md (`{word}`)"
@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def read(markdown: str) -> Glossary:
-    """Reads the tables of the glossary."""
+    """Reads the glossary's tables."""
     sections = {part.partition("\n")[0]: part for part in re.split(r"^#+ ", markdown, flags=re.MULTILINE)}
     terms = _rows(sections["Glossary"])
     words = [word for row in terms for word in _names_in(row[3])]

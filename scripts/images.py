@@ -1,7 +1,7 @@
-"""Builds the images of all services, and of the command, with whatever builds images here: buildah, podman or docker.
+"""Builds the images of all services and of the command line, with buildah, podman or docker.
 
-`python scripts/images.py` builds all five and prints their sizes. Options: `--help`. On a machine that reaches no image
-registry, `--base debian` makes a base out of Debian's packages first (as root, with debootstrap and buildah).
+`python scripts/images.py` builds all five and prints their sizes. Options: `--help`. On a machine without access to an
+image registry, `--base debian` first builds a base from Debian's packages (as root, with debootstrap and buildah).
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = ("embedder", "retriever", "generator", "gateway", "cli")
 REHEARSAL = "rehearsal"
-"""What deploy/rehearsal puts around the services; built only when it is asked for."""
+"""Images that deploy/rehearsal adds to the services; built only on request."""
 ENGINES = ("buildah", "podman", "docker")
 DEBIAN = "debian"
 DEBIAN_TAG = "localhost/citewire-base:latest"
 DEFAULT_TAG = "localhost/citewire/{name}:dev"
 
 CERTIFICATES = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")
-"""Variables that name the certificates which this machine trusts, if they aren't the usual ones; the first wins."""
+"""Variables with the certificates that this machine trusts, if they aren't the usual ones; the first one wins."""
 
 NETWORK = ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
-"""Variables that say where packages come from. They reach the build as a secret: no layer and no history keeps them."""
+"""Variables with the package sources. The build gets them as a secret, so no layer and no history contains them."""
 
 
 class ImageError(RuntimeError):
-    """An image can't be built; the message says why and what helps."""
+    """An image can't be built; the message gives the reason and a remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command was told."""
+    """The arguments of the command."""
 
     engine: str
     base: str | None
@@ -63,17 +63,17 @@ class Built:
 
 
 def find_engine(name: str | None = None) -> str:
-    """Returns the program that builds here.
+    """Returns the program that builds images on this machine.
 
     Raises:
-        ImageError: There is none, or not the one that was asked for.
+        ImageError: There is none, or not the requested one.
     """
     candidates = (name,) if name else ENGINES
     for engine in candidates:
         if shutil.which(engine) and (engine != "docker" or _docker_answers()):
             return engine
     raise ImageError(
-        f"no {' or '.join(candidates)} here that works: images need one of {', '.join(ENGINES)} "
+        f"no working {' or '.join(candidates)} found: images need one of {', '.join(ENGINES)} "
         "(Debian, Ubuntu: apt-get install buildah)"
     )
 
@@ -83,7 +83,7 @@ def build_command(name: str, options: Options) -> list[str]:
     folder = ("rehearsal",) if name == REHEARSAL else ("images", name)
     dockerfile = options.context.joinpath("deploy", *folder, "Dockerfile")
     command = {
-        # No privileges are needed for a chroot, and the packages' hosts are reached as from this machine.
+        # A chroot needs no privileges, and it reaches the package hosts like this machine.
         "buildah": ["buildah", "bud", "--isolation", "chroot", "--network", "host", "--layers"],
         "podman": ["podman", "build", "--network", "host", "--layers"],
         "docker": ["docker", "build", "--network", "host"],
@@ -103,7 +103,7 @@ def build(name: str, options: Options) -> Built:
     """Builds one image.
 
     Raises:
-        ImageError: The build failed; the message ends with what it printed last.
+        ImageError: The build failed; the message ends with its last output.
     """
     started = time.monotonic()
     environ = {**os.environ, "DOCKER_BUILDKIT": "1"}
@@ -117,7 +117,7 @@ def build(name: str, options: Options) -> Built:
 
 
 def write_secrets(folder: Path, environ: Mapping[str, str]) -> dict[str, Path]:
-    """Writes what the build may know of this machine's network, as files that no layer keeps."""
+    """Writes this machine's network settings for the build, as files that no layer contains."""
     secrets: dict[str, Path] = {}
     certificates = next((environ[name] for name in CERTIFICATES if environ.get(name)), None)
     if certificates and Path(certificates).is_file():
@@ -131,18 +131,18 @@ def write_secrets(folder: Path, environ: Mapping[str, str]) -> dict[str, Path]:
 
 
 def copy_sboms(engine: str, tags: Mapping[str, str], folder: Path) -> list[Path]:
-    """Copies each image's bill of materials (CycloneDX JSON) out of it."""
+    """Copies the bill of materials (CycloneDX JSON) out of each image."""
     folder.mkdir(parents=True, exist_ok=True)
     return [_copy_sbom(engine, name, tag, folder) for name, tag in tags.items()]
 
 
 def debian_base() -> str:
-    """Makes the base of Debian's packages, unless it is there; returns its tag."""
+    """Builds the base from Debian's packages unless it exists; returns its tag."""
     if shutil.which("buildah") and _output("buildah", "images", "--quiet", DEBIAN_TAG, may_fail=True):
         return DEBIAN_TAG
     done = subprocess.run([ROOT / "deploy" / "rehearsal" / "base.sh", DEBIAN_TAG], check=False)
     if done.returncode != 0:
-        raise ImageError("the base wasn't made; see above")
+        raise ImageError("the base couldn't be built; see above")
     return DEBIAN_TAG
 
 
@@ -153,12 +153,12 @@ def revision(commit: str | None) -> str:
 
 
 def export(commit: str, folder: Path) -> Path:
-    """Writes the files of a commit into a folder, as a clean checkout has them.
+    """Writes the files of a commit into a folder, like a clean checkout.
 
-    A commit that is older than the images is built with the instructions of today.
+    A commit older than the images is built with today's instructions.
 
     Raises:
-        ImageError: There is no such commit here.
+        ImageError: The commit doesn't exist here.
     """
     if not _output("git", "-C", str(ROOT), "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}", may_fail=True):
         raise ImageError(f"there is no commit {commit!r} here")
@@ -174,7 +174,7 @@ def export(commit: str, folder: Path) -> Path:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Builds what the arguments name; returns the exit code."""
+    """Builds the images in the arguments; returns the exit code."""
     parsed = _parser().parse_args(arguments)
     with ExitStack() as stack:
         try:
@@ -199,21 +199,21 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="images.py", description="Builds the images of Citewire's services.")
-    parser.add_argument("--engine", choices=ENGINES, help="the first of them that works here, by default")
+    parser.add_argument("--engine", choices=ENGINES, help="default: the first one that works here")
     parser.add_argument(
         "--base", default=os.environ.get("CITEWIRE_IMAGE_BASE"), help=f"image to build on, or `{DEBIAN}`"
     )
     parser.add_argument("--tag", default=DEFAULT_TAG, help="with {name} in it (default: %(default)s)")
     parser.add_argument(
-        "--only", action="append", choices=(*NAMES, REHEARSAL), help="this service's only; may be given again"
+        "--only", action="append", choices=(*NAMES, REHEARSAL), help="build only this service; may be repeated"
     )
-    parser.add_argument("--commit", help="build this commit's files, not those that lie here")
+    parser.add_argument("--commit", help="build the files of this commit instead of the working tree")
     parser.add_argument("--sbom", type=Path, help="folder to copy the bills of materials to")
     return parser
 
 
 def _docker_answers() -> bool:
-    """Whether there is an engine behind the client."""
+    """Whether the client can reach an engine."""
     return subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
 
 

@@ -1,7 +1,7 @@
-"""Brings the alert rules and dashboards of deploy/monitoring into the Kubernetes component that carries them.
+"""Copies the alert rules and dashboards of deploy/monitoring into the Kubernetes component.
 
-kustomize loads nothing from outside its own folder, so the component has copies: `make monitoring` writes them, and a
-test fails while they are not current.
+kustomize loads no files from outside its own folder, so the component has copies: `make monitoring` writes them, and a
+test fails if they aren't current.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HEADER = "# Made by `make monitoring` from deploy/monitoring. Change it there.\
 
 
 def component_files(source: Path = SOURCE) -> dict[str, str]:
-    """Returns what the component must hold, by the path in it."""
+    """Returns the expected files of the component, by path."""
     files = {f"dashboards/{path.name}": _compact(path) for path in sorted((source / "dashboards").glob("*.json"))}
     for path in sorted((source / "rules").glob("*.yaml")):
         files[f"rules/{path.name}"] = _HEADER + yaml.safe_dump(_rule(path), sort_keys=False, width=200)
@@ -43,7 +43,7 @@ def stale(files: dict[str, str], component: Path = COMPONENT) -> list[str]:
 
 
 def write(files: dict[str, str], component: Path = COMPONENT) -> list[str]:
-    """Makes the component current; returns the paths that changed."""
+    """Updates the component; returns the changed paths."""
     changed = stale(files, component)
     for name in changed:
         path = component / name
@@ -66,7 +66,7 @@ def _rule(path: Path) -> dict[str, Any]:
 
 
 def _compact(path: Path) -> str:
-    """A dashboard on one line: a ConfigMap holds 1 MiB."""
+    """A dashboard on one line, because a ConfigMap is limited to 1 MiB."""
     return json.dumps(json.loads(path.read_text(encoding="utf-8")), separators=(",", ":")) + "\n"
 
 
@@ -89,9 +89,9 @@ def _dashboards(names: list[str]) -> str:
 
 
 def main() -> int:
-    """Writes the copies; with `--check`, says which are not current."""
+    """Writes the copies; with `--check`, lists those that aren't current."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if something would be written")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file isn't current")
     files = component_files()
     changed = stale(files) if parser.parse_args().check else write(files)
     sys.stdout.write("".join(f"{name}\n" for name in changed))

@@ -1,4 +1,4 @@
-"""Writes THIRD_PARTY_NOTICES.md: the packages that Citewire's own need on Linux, as locked, with their licences.
+"""Writes THIRD_PARTY_NOTICES.md: the locked dependencies of Citewire's packages on Linux, with their licences.
 
 Usage: python scripts/notices.py [--check]
 """
@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parent.parent
 NOTICES = ROOT / "THIRD_PARTY_NOTICES.md"
 PYTHONS = ("3.11", "3.12", "3.13")
-LONGEST_LICENCE = 60  # longer than this is the licence's text, not its name
+LONGEST_LICENCE = 60  # anything longer is the licence's text, not its name
 
 HEAD = """# Third-party notices
 
@@ -36,19 +36,19 @@ The page at `/` holds these; their licences' texts are at `/licences.txt`.
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the file, or with `--check` returns 1 if it isn't what the lock gives."""
+    """Writes the file, or with `--check` returns 1 if it doesn't match the lock."""
     packages = [(name, version, _licence(name)) for name, version in locked_packages()]
     text = "".join((HEAD, *map(_row, packages), PAGE_HEAD, *map(_row, bundled_packages())))
     if "--check" not in arguments:
         NOTICES.write_text(text, encoding="utf-8")
     elif not NOTICES.exists() or NOTICES.read_text(encoding="utf-8") != text:
-        sys.stdout.write("THIRD_PARTY_NOTICES.md isn't what the locks give: run `make notices` and commit it\n")
+        sys.stdout.write("THIRD_PARTY_NOTICES.md doesn't match the locks: run `make notices` and commit it\n")
         return 1
     return 0
 
 
 def locked_packages() -> list[tuple[str, str]]:
-    """Name and version of each locked package that is installed with one of ours on a supported Python."""
+    """Name and version of each locked package that is installed with ours on a supported Python."""
     options = ("--frozen", "--no-dev", "--no-emit-workspace", "--no-hashes", "--no-annotate", "--no-header")
     exported = subprocess.run(
         [ROOT / ".uv" / "bin" / "uv", "export", "--quiet", *options],
@@ -66,7 +66,7 @@ def locked_packages() -> list[tuple[str, str]]:
 
 
 def bundled_packages() -> list[tuple[str, str, str]]:
-    """Name, version and licence of each locked package of npm's that ends in the page."""
+    """Name, version and licence of each locked npm package that is part of the page."""
     lock = json.loads((ROOT / "web" / "package-lock.json").read_text(encoding="utf-8"))
     return [
         (path.removeprefix("node_modules/"), entry["version"], entry["license"])
@@ -80,13 +80,13 @@ def _row(package: tuple[str, str, str]) -> str:
 
 
 def _is_installed_on(requirement: Requirement, python: str) -> bool:
-    # The latest patch: what only an older one needs isn't installed here, and its licence can't be read.
+    # The latest patch release: packages needed only by older ones aren't installed here, so their licences are unknown.
     environment = {"sys_platform": "linux", "python_version": python, "python_full_version": f"{python}.99"}
     return requirement.marker is None or requirement.marker.evaluate(environment)
 
 
 def _licence(name: str) -> str:
-    """What the package's metadata calls its licence."""
+    """The licence in the package's metadata."""
     fields = metadata(name).json
     classifiers = [line.split("::")[-1].strip() for line in fields.get("classifier", ()) if "License ::" in line]
     named = str(fields.get("license_expression") or fields.get("license") or "")

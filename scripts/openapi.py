@@ -1,4 +1,4 @@
-"""Writes the gateway's OpenAPI document, or checks it: it is current and breaks no client of the baseline.
+"""Writes the gateway's OpenAPI document, or checks that it is current and breaks no client of the baseline.
 
 Usage: python scripts/openapi.py [--check | --baseline]
 """
@@ -17,7 +17,7 @@ CURRENT = ROOT / "docs" / "reference" / "openapi.json"
 BASELINE = ROOT / "baseline" / "openapi.json"
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
 UPPER_BOUNDS = ("maximum", "exclusiveMaximum", "maxLength", "maxItems")
-EVENT = "x-event-schema"  # of a stream: the schema of its events' data
+EVENT = "x-event-schema"  # in streams: the schema of the events' data
 LOWER_BOUNDS = ("minimum", "exclusiveMinimum", "minLength", "minItems")
 
 Json = dict[str, Any]
@@ -40,13 +40,13 @@ def main(arguments: list[str]) -> int:
 
 def current_document() -> str:
     """The document that the gateway serves, as text."""
-    from citewire_gateway.app import build_api  # the comparison needs no gateway, and its tests neither
+    from citewire_gateway.app import build_api  # neither the comparison nor its tests need a gateway
 
     return json.dumps(build_api().openapi(), indent=1, sort_keys=True) + "\n"
 
 
 def breaking_changes(old: Json, new: Json) -> Iterator[str]:
-    """Yields what a client of the old document can no longer rely on."""
+    """Yields the changes that break clients of the old document."""
     compare = Comparison(old, new)
     for path, operations in old["paths"].items():
         for method in METHODS & operations.keys():
@@ -60,15 +60,15 @@ def breaking_changes(old: Json, new: Json) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Compares parts of two documents."""
+    """Compares parts of two OpenAPI documents."""
 
     old: Json
     """The document that clients were written for."""
     new: Json
-    """The document that they meet."""
+    """The document that they would now use."""
 
     def operations(self, where: str, old: Json, new: Json) -> Iterator[str]:
-        """Yields how an operation broke."""
+        """Yields the breaking changes of an operation."""
         accepted = {(p["in"], p["name"]): p for p in new.get("parameters", ())}
         known = {(p["in"], p["name"]): p for p in old.get("parameters", ())}
         for (place, name), parameter in known.items():
@@ -90,7 +90,7 @@ class Comparison:
     def contents(
         self, where: str, old: Json | None, new: Json | None, direction: Literal["request", "response"]
     ) -> Iterator[str]:
-        """Yields how a body broke, in each of its media types."""
+        """Yields the breaking changes of a body, for each of its media types."""
         offered = (new or {}).get("content", {})
         for media_type, content in (old or {}).get("content", {}).items():
             if media_type not in offered:
@@ -108,7 +108,7 @@ class Comparison:
         direction: Literal["request", "response"],
         seen: frozenset[tuple[str, str]] = frozenset(),
     ) -> Iterator[str]:
-        """Yields how a schema broke: a request may ask for less, a response may give more, and nothing else."""
+        """Yields the breaking changes of a schema: a request may only require less, a response may only return more."""
         references = (str(old.get("$ref", id(old))), str(new.get("$ref", id(new))))
         if references in seen:
             return
@@ -117,7 +117,7 @@ class Comparison:
             yield from self.schemas(f"{where} event", old[EVENT], new.get(EVENT, {}), direction, seen)
         before, after = _flatten(self.old, old), _flatten(self.new, new)
         if direction == "response" and before.types == frozenset({"null"}) and "null" in after.types:
-            return  # a member that was only ever null kept the place of what has come now
+            return  # a member that was always null was a placeholder for the new one
         narrower, wider = (before, after) if direction == "request" else (after, before)
         if wider.types and not (narrower.types and narrower.types <= wider.types):
             was, now = ("|".join(sorted(flat.types)) or "anything" for flat in (before, after))
@@ -140,7 +140,7 @@ class Comparison:
 
 @dataclass
 class Flat:
-    """A schema with its references followed and its alternatives put together."""
+    """A schema with resolved references and merged alternatives."""
 
     types: frozenset[str]
     """The JSON types that it allows; empty allows any."""
@@ -151,7 +151,7 @@ class Flat:
     """The values that it allows; None allows any."""
     bounds: dict[str, float]
     open: bool
-    """True if it allows properties that it doesn't name."""
+    """Whether it allows properties that it doesn't name."""
 
 
 def _flatten(document: Json, schema: Json) -> Flat:

@@ -1,9 +1,9 @@
-"""Takes the pictures of the page in README, in a real Chromium on a running stack with the sample library.
+"""Takes the screenshots of the page for the README, in a real Chromium on a running stack with the sample library.
 
 Usage: make pictures
 
-Writes docs/pictures/*.webp. Look at them before you commit them, and commit only what looks different: each stays
-in the history.
+Writes docs/pictures/*.webp. Look at them before you commit them, and commit only those that look different: each one
+stays in the history.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WIDTH, HEIGHT, SHARPNESS, QUALITY = 1280, 760, 1.5, 80
 
 
 async def main() -> int:
-    """Takes all of them; returns 1 if one is too large to be loaded with README."""
+    """Takes all screenshots; returns 1 if one is too large to be loaded with the README."""
     with tempfile.TemporaryDirectory() as folder, local_stack(Path(folder, "stack"), arguments=()) as stack:
         async with driven_page(Path(folder, "profile")) as page:
             size = {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": SHARPNESS, "mobile": False}
@@ -55,7 +55,7 @@ async def main() -> int:
 
 
 async def take(page: DrivenPage, name: str) -> int:
-    """Writes what the window shows once it stands still; returns the file's bytes."""
+    """Writes a screenshot of the window once it stops changing; returns the file's bytes."""
     before, now = b"", b"-"
     while before != now:
         await asyncio.sleep(0.5)

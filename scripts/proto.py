@@ -1,7 +1,7 @@
 """Generates the Python stubs of every contract beside its .proto, or checks that the committed ones are current.
 
 `_pb2.py` and `_pb2.pyi` are protoc's own; `_pb2_grpc.py` is gRPC's and `_pb2_grpc.pyi` mypy-protobuf's, for the asyncio
-API only: a servicer that forgets an RPC, or mistakes a type, is a type error.
+API only: a servicer that lacks an RPC, or has a wrong type, is a type error.
 
 Usage: python scripts/proto.py [--check]
 """
@@ -22,7 +22,7 @@ PROTOS = Path(__file__).resolve().parent.parent / "protos"
 SUFFIXES = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
 # only_async: our servers and clients are grpc.aio. readable_stubs: plain names instead of mangled ones.
 GRPC_STUB_OPTIONS = "quiet,readable_stubs,only_async"
-# mypy-protobuf parametrises a servicer's context with what the method takes and returns; its read() and write() take
+# mypy-protobuf parametrises a servicer's context with the method's request and response; its read() and write() take
 # single messages. Without this every annotated servicer is an incompatible override.
 WRAPPED_MESSAGE = re.compile(r"\babc\.(?:AsyncIterator|Awaitable)\[([\w.]+)\]")
 
@@ -78,7 +78,7 @@ def _stubs(root: Path) -> dict[Path, Path]:
 
 
 def _says_something(path: Path) -> bool:
-    """False for gRPC stubs of files without a service: both generators write empty ones."""
+    """False for gRPC stubs of files without a service, for which both generators write empty ones."""
     return not path.name.endswith(SUFFIXES[2:]) or "Servicer" in path.read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Generates the Python client's classes for the services over gRPC, of the contracts' stubs; part of `make proto`.
+"""Generates the Python client's classes for the services over gRPC from the contracts' stubs; part of `make proto`.
 
 Usage: python -m scripts.service_clients [--check]
 """
@@ -20,7 +20,7 @@ SERVICES = {
     "CorpusService": ("retriever", "citewire.retriever.v1", "corpus"),
     "GeneratorService": ("generator", "citewire.generator.v1", "generator"),
 }
-"""Who answers, and where the contract is: package and file."""
+"""The process that serves each service, and its contract's package and file."""
 _STREAMS_TOKENS = frozenset({"GeneratorService"})
 _HOW = "timeout: float | None = None, caller: Caller | None = None, request_id: str = ''"
 _GIVEN = "timeout, caller, request_id"
@@ -28,7 +28,7 @@ _GIVEN = "timeout, caller, request_id"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a service, as its stub has it."""
+    """A call of a service, as in its stub."""
 
     name: str
     many_requests: bool
@@ -52,7 +52,7 @@ def _calls(stub: ast.ClassDef) -> Iterator[Call]:
         match = re.fullmatch(
             r"aio\.(Unary|Stream)(Unary|Stream)MultiCallable\[(\S+), (\S+)\]", ast.unparse(node.annotation)
         )
-        assert match is not None, ast.unparse(node)  # noqa: S101 # a stub of another form is a defect here
+        assert match is not None, ast.unparse(node)  # noqa: S101 # any other stub is a defect here
         text = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
         yield Call(ast.unparse(node.target), match[1] == "Stream", match[2] == "Stream", match[3], match[4], str(text))
 

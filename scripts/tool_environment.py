@@ -1,4 +1,4 @@
-"""Tools in environments of their own: installed once from pinned versions, and never in our lock."""
+"""Tools in their own environments: installed once from pinned versions, and not in our lock."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ HOMES = ROOT / ".citewire-bench"
 
 
 def install_tool(program: str, called: str, requirements: Path, *, name: str | None = None) -> Path:
-    """Installs a tool unless it is there, and returns its program. Processes that ask at once wait for one another.
+    """Installs a tool unless it is installed, and returns its program. Concurrent processes wait for each other.
 
     Args:
         program: The program's name.
-        called: What people call it.
-        requirements: Its pinned packages; other ones are another environment.
-        name: What its environment is called; None: as the program.
+        called: The tool's name for messages.
+        requirements: Its pinned packages; other packages get another environment.
+        name: The name of its environment; None: the program's name.
 
     Raises:
-        RuntimeError: It can't be installed; the message says what the installer said.
+        RuntimeError: It can't be installed; the message has the installer's output.
     """
     digest = hashlib.sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:12]
     name = name or program
@@ -44,7 +44,7 @@ def install_tool(program: str, called: str, requirements: Path, *, name: str | N
 
 def _uv(called: str, *arguments: str) -> None:
     uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
-    # Elsewhere, or uv takes the overrides of our own lock for the tool's packages.
+    # In another folder, because uv would apply the overrides of our own lock to the tool's packages.
     done = subprocess.run([uv, *arguments], cwd=gettempdir(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         output = (done.stderr + done.stdout)[-2000:]

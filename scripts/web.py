@@ -1,9 +1,9 @@
-"""Checks, tests and builds the page, with the Node that a wheel of the development group brings.
+"""Checks, tests and builds the page, with Node from a wheel in the development group.
 
 Usage: python scripts/web.py [--check | --fetch PACKAGE FOLDER]
 
-Writes what `web/` builds into the gateway's package; with `--check` it only compares, and returns 1 if they differ.
-`--fetch` installs one package without dependencies into a folder, as the lock has it, and does no more: all packages
+Writes the build of `web/` into the gateway's package; with `--check` it only compares and returns 1 if they differ.
+`--fetch` only installs one package, at the locked version and without dependencies, into a folder: all packages
 together take a minute or two.
 """
 
@@ -27,7 +27,7 @@ INSTALLED = WEB / "node_modules" / ".package-lock.json"
 
 
 def main(arguments: list[str]) -> int:
-    """Runs all steps; the first that fails ends it with its status."""
+    """Runs all steps; if one fails, exits with its status."""
     if "--fetch" in arguments:
         name, folder = arguments[1:]
         fetch(name, Path(folder))
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
 
 
 def fetch(name: str, folder: Path) -> None:
-    """Installs one package into `folder/node_modules`, and has npm check it by the lock of `web/`."""
+    """Installs one package into `folder/node_modules`; npm checks it against the lock of `web/`."""
     place = f"node_modules/{name}"
     locked = json.loads((WEB / "package-lock.json").read_text(encoding="utf-8"))["packages"][place]
     own: dict[str, object] = {"name": "fetched", "dependencies": {name: locked["version"]}}
@@ -61,7 +61,7 @@ def fetch(name: str, folder: Path) -> None:
 
 
 def differences(built: Path, committed: Path) -> list[str]:
-    """Names of the files that aren't the same in both folders, or are in one of them only."""
+    """Names of the files that differ between the folders or exist in only one of them."""
     names = sorted(
         {path.relative_to(top).as_posix() for top in (built, committed) for path in top.rglob("*") if path.is_file()}
     )
@@ -70,10 +70,10 @@ def differences(built: Path, committed: Path) -> list[str]:
 
 
 def _npm(*arguments: str, folder: Path = WEB) -> None:
-    # The wheel's own `npm` is a link in its archive, which doesn't survive every way of installing.
+    # The wheel's own `npm` is a link in its archive, which some installers break.
     cli = NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     environment = {**os.environ, "PATH": f"{NODE / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    # The certificates of whoever looks into this network's TLS: without them npm tries again for two minutes.
+    # The certificates of a proxy that inspects this network's TLS: without them npm retries for two minutes.
     if certificates := os.environ.get("SSL_CERT_FILE"):
         environment.setdefault("NODE_EXTRA_CA_CERTS", certificates)
     done = subprocess.run([NODE / "bin" / "node", cli, *arguments], cwd=folder, env=environment, check=False)

@@ -1,4 +1,4 @@
-"""Makes what deploy/monitoring holds besides hand-written rules: the dashboards, and the rules of the objectives.
+"""Generates the parts of deploy/monitoring that aren't hand-written: the dashboards and the rules of the objectives.
 
-`make monitoring` writes the files, and a test compares them with what would be written.
+`make monitoring` writes the files, and a test checks that they are current.
 """

@@ -16,7 +16,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "monitoring"
 
 
 def generated() -> dict[Path, str]:
-    """Returns each generated file's path and text."""
+    """Returns the path and text of each generated file."""
     files = {
         FOLDER / "dashboards" / f"{dashboard.uid}.json": json.dumps(to_json(dashboard), indent=1, ensure_ascii=False)
         + "\n"
@@ -26,7 +26,7 @@ def generated() -> dict[Path, str]:
 
 
 def main() -> None:
-    """Writes them."""
+    """Writes the generated files."""
     for path, text in generated().items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -8,7 +8,7 @@ from scripts.monitoring.queries import CITATIONS, COST, FIRST_TEXT, RECALL, TOKE
 ANSWERS: Final = Dashboard(
     uid="citewire-answers",
     title="Citewire answers",
-    says="Models: their time, tokens, cost and failures. Answers: what they cite, and whether it holds.",
+    says="Models: their time, tokens, cost and failures. Answers: their citations and verdicts.",
     rows=(
         Row(
             "Time",
@@ -23,7 +23,7 @@ ANSWERS: Final = Dashboard(
                         ),
                     ),
                     unit="s",
-                    says="From the call of the provider on.",
+                    says="Measured from the provider call.",
                 ),
                 Panel(
                     "Between two arrivals of text, p95",
@@ -36,7 +36,7 @@ ANSWERS: Final = Dashboard(
                     unit="s",
                 ),
                 Panel(
-                    "Calls of models, p95",
+                    "Model calls, p95",
                     (
                         Query(
                             quantile(
@@ -85,7 +85,7 @@ ANSWERS: Final = Dashboard(
                     most=1,
                 ),
                 Panel(
-                    "Refused by budgets",
+                    "Rejected by budgets",
                     (Query(rate("citewire_budget_refusals_total", "scope"), "{{scope}}"),),
                     unit="ops",
                 ),
@@ -95,7 +95,7 @@ ANSWERS: Final = Dashboard(
             "Providers",
             (
                 Panel(
-                    "Calls that failed, by error",
+                    "Failed calls, by error",
                     (
                         Query(
                             rate(
@@ -109,7 +109,7 @@ ANSWERS: Final = Dashboard(
                     unit="ops",
                 ),
                 Panel(
-                    "Asked again, and taken over",
+                    "Retries and fallbacks",
                     (
                         Query(
                             rate("citewire_generator_retries_total", "provider", "reason"),
@@ -156,12 +156,12 @@ ANSWERS: Final = Dashboard(
                     most=1,
                 ),
                 Panel(
-                    "Sentences that state facts and cite nothing",
+                    "Sentences that state facts without a citation",
                     (Query(rate("citewire_uncited_sentences_total", "profile"), "{{profile}}"),),
                     unit="ops",
                 ),
                 Panel(
-                    "Answers that found nothing",
+                    "Not-found answers",
                     (
                         Query(
                             share(
@@ -177,16 +177,16 @@ ANSWERS: Final = Dashboard(
                     most=1,
                 ),
                 Panel(
-                    "Verifications that failed",
+                    "Failed verifications",
                     (Query(rate("citewire_generator_verification_failures_total", "cause"), "{{cause}}"),),
                     unit="ops",
-                    says="By a fault of ours, for lack of time, or beyond a limit; clients see `unverified`.",
+                    says="Because of an internal error, lack of time, or a limit; clients see `unverified`.",
                 ),
                 Panel(
                     "Markers in answers",
                     (Query(rate("citewire_generator_markers_total", "outcome"), "{{outcome}}"),),
                     unit="ops",
-                    says="invalid: numbers of no passage. They stay in the text and are no citations.",
+                    says="invalid: numbers without a passage. They stay in the text and don't count as citations.",
                 ),
                 Panel(
                     "Judgements that fell back to a default",
@@ -212,10 +212,10 @@ ANSWERS: Final = Dashboard(
             (
                 RECALL,
                 Panel(
-                    "Searches by way",
+                    "Searches by method",
                     (Query(rate("citewire_searches_total", "way"), "{{way}}"),),
                     unit="ops",
-                    says="fallback: a scan, because the graph was in doubt or had found too little.",
+                    says="fallback: a scan, because the graph's result was uncertain or too small.",
                     stack=True,
                 ),
                 Panel(

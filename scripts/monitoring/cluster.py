@@ -1,4 +1,4 @@
-"""The nodes of a Citus cluster, as `cluster watch` sees them."""
+"""The nodes of a Citus cluster, as measured by `cluster watch`."""
 
 from typing import Final
 
@@ -7,13 +7,13 @@ from scripts.monitoring.panels import Dashboard, Panel, Query, Row
 CLUSTER: Final = Dashboard(
     uid="citewire-cluster",
     title="Citewire cluster",
-    says="The nodes of a Citus cluster, as `python -m citewire_retriever cluster watch` sees them.",
+    says="The nodes of a Citus cluster, as measured by `python -m citewire_retriever cluster watch`.",
     rows=(
         Row(
             "Now",
             (
                 Panel(
-                    "Nodes that answer",
+                    "Reachable nodes",
                     (Query("sum(citewire_cluster_node_up)", "nodes"),),
                     kind="stat",
                     says="The coordinator is one of them.",
@@ -22,16 +22,16 @@ CLUSTER: Final = Dashboard(
                     "Skew",
                     (Query("max(citewire_cluster_skew)", "skew"),),
                     kind="stat",
-                    says="Chunks of the fullest node by those of the mean: 1 is even. None while a node is away.",
+                    says="Chunks on the fullest node divided by the mean: 1 is even. None while a node is away.",
                     alarm=2,
                 ),
                 Panel("Moves", (Query("max(citewire_cluster_moves)", "groups of shards"),), kind="stat"),
                 Panel(
-                    "Seconds since the last look",
+                    "Seconds since the last measurement",
                     (Query("time() - max(citewire_cluster_looked_timestamp_seconds)", "age"),),
                     kind="stat",
                     unit="s",
-                    says="What is shown is that old.",
+                    says="Age of the displayed values.",
                     alarm=180,
                 ),
             ),
@@ -43,7 +43,7 @@ CLUSTER: Final = Dashboard(
                 Panel(
                     "Organisations by node",
                     (Query("max by (node) (citewire_cluster_node_organisations)", "{{node}}"),),
-                    says="Those that have published something.",
+                    says="Organisations that have published documents.",
                     stack=True,
                 ),
                 Panel(
@@ -73,13 +73,13 @@ CLUSTER: Final = Dashboard(
                         ),
                     ),
                     unit="percentunit",
-                    says="It can't be on more than one node, however many there are.",
+                    says="It is limited to one node, however many there are.",
                     most=1,
                 ),
                 Panel(
                     "Skew over time",
                     (Query("max(citewire_cluster_skew)", "skew"),),
-                    says="A new node raises it, a rebalance brings it down.",
+                    says="A new node raises it, a rebalance lowers it.",
                     alarm=2,
                 ),
                 Panel(
@@ -99,17 +99,17 @@ CLUSTER: Final = Dashboard(
                     most=1,
                 ),
                 Panel(
-                    "Standby servers that stream",
+                    "Streaming standby servers",
                     (Query("max by (node) (citewire_cluster_node_standbys)", "{{node}}"),),
                 ),
                 Panel(
-                    "What the farthest standby lacks",
+                    "Lag of the furthest standby",
                     (Query("max by (node) (citewire_cluster_node_standby_behind_bytes)", "{{node}}"),),
                     unit="bytes",
                     alarm=2**30,
                 ),
                 Panel(
-                    "Flushes what it commits",
+                    "Flushes commits",
                     (Query("min by (node) (citewire_cluster_node_durable)", "{{node}}"),),
                     says="0: synchronous_commit is off, and a move of shards loses commits.",
                     alarm=0.5,
@@ -117,13 +117,13 @@ CLUSTER: Final = Dashboard(
                     most=1,
                 ),
                 Panel(
-                    "Log can't be archived",
+                    "Log archiving fails",
                     (Query("max by (node) (citewire_cluster_node_archive_fails)", "{{node}}"),),
                     alarm=0.5,
                     most=1,
                 ),
                 Panel(
-                    "Transactions that wait to be ended",
+                    "Transactions waiting to be ended",
                     (Query("max by (node) (citewire_cluster_node_stuck_transactions)", "{{node}}"),),
                     alarm=1,
                 ),

@@ -1,4 +1,4 @@
-"""Documents on their way in."""
+"""The ingest of documents."""
 
 from typing import Final
 
@@ -8,14 +8,14 @@ from scripts.monitoring.queries import BACKLOG, OLDEST, quantile, rate
 INGEST: Final = Dashboard(
     uid="citewire-ingest",
     title="Citewire ingest",
-    says="Documents on their way in.",
+    says="The ingest of documents.",
     rows=(
         Row("Backlog", (BACKLOG, OLDEST)),
         Row(
             "Work",
             (
                 Panel(
-                    "Attempts per second, by how they ended",
+                    "Attempts per second, by outcome",
                     (Query(rate("citewire_ingest_jobs_total", "kind", "outcome"), "{{kind}} {{outcome}}"),),
                     unit="ops",
                 ),
@@ -28,7 +28,7 @@ INGEST: Final = Dashboard(
                     unit="ops",
                 ),
                 Panel(
-                    "Documents that lacked vectors",
+                    "Documents with missing vectors",
                     (Query(rate("citewire_backfill_documents_total"), "queued"),),
                     unit="ops",
                 ),
@@ -38,9 +38,9 @@ INGEST: Final = Dashboard(
                     unit="s",
                 ),
                 Panel(
-                    "Where the time goes",
+                    "Time by stage",
                     (Query(rate("citewire_ingest_stage_seconds_sum", "stage"), "{{stage}}"),),
-                    says="Workers busy with each stage, on average.",
+                    says="Average number of workers busy with each stage.",
                     stack=True,
                 ),
             ),
@@ -49,11 +49,11 @@ INGEST: Final = Dashboard(
             "Failures",
             (
                 Panel(
-                    "Failed for good in an hour, by code",
+                    "Permanent failures in an hour, by code",
                     (Query("sum by (code) (increase(citewire_ingest_failures_total[1h]))", "{{code}}"),),
                 ),
                 Panel(
-                    "Taken back from silent workers in an hour",
+                    "Reclaimed from silent workers in an hour",
                     (Query("sum(increase(citewire_ingest_leases_expired_total[1h]))", "jobs"),),
                     alarm=3,
                 ),

@@ -1,4 +1,4 @@
-"""The dashboard that one looks at first."""
+"""The dashboard to look at first."""
 
 from typing import Final
 
@@ -11,12 +11,12 @@ def _burn() -> Panel:
     queries = tuple(
         Query(f"citewire:{objective.series}:rate1h / {objective.budget}", objective.name) for objective in OBJECTIVES
     )
-    says = "How many times faster than evenly over 30 days the budgets are used. From 14.4 on, somebody is woken."
+    says = "Burn rate of the budgets; 1 uses them evenly over 30 days. From 14.4 on, somebody is paged."
     return Panel("Budgets burn", queries, says=says, alarm=14.4)
 
 
 def _left() -> tuple[Panel, ...]:
-    says = "Of the budget for three days. Below zero, the month's objective is at risk."
+    says = "Share of the budget for three days. Below zero, the month's objective is at risk."
     return tuple(
         Panel(
             f"Budget left: {objective.name}",
@@ -34,7 +34,7 @@ def _left() -> tuple[Panel, ...]:
 OVERVIEW: Final = Dashboard(
     uid="citewire-overview",
     title="Citewire overview",
-    says="Whether questions are answered, how fast, how well, and what that costs.",
+    says="Success, speed, quality and cost of answers.",
     rows=(
         Row(
             "Objectives",
@@ -55,13 +55,13 @@ OVERVIEW: Final = Dashboard(
             (
                 Panel("Questions per second, by status", (Query(rate(CHATS, "status"), "{{status}}"),), unit="reqps"),
                 Panel(
-                    "Failed, of those that were ours to answer",
+                    "Failed, excluding client errors",
                     (
                         Query("citewire:chat_error_ratio:rate5m", "in 5 minutes"),
                         Query("citewire:chat_error_ratio:rate1h", "in 1 hour"),
                     ),
                     unit="percentunit",
-                    says="5xx, and streams that broke off.",
+                    says="5xx responses, and streams that broke off.",
                     alarm=0.005,
                 ),
                 _burn(),
@@ -72,13 +72,13 @@ OVERVIEW: Final = Dashboard(
                     stack=True,
                 ),
                 Panel(
-                    "Streams that were cut",
+                    "Streams cut off",
                     (Query(rate('citewire_streams_cancelled_total{job="citewire-gateway"}', "cause"), "{{cause}}"),),
                     unit="ops",
-                    says="client: somebody left. drain: a leaving process had no time left.",
+                    says="client: the client disconnected. drain: a process that was shutting down ran out of time.",
                 ),
                 Panel(
-                    "Runs, by how they ended",
+                    "Runs, by outcome",
                     (Query(rate("citewire_runs_total", "outcome"), "{{outcome}}"),),
                     unit="ops",
                     says="lost: their gateway died.",

@@ -1,4 +1,4 @@
-"""Grafana's JSON from small descriptions: a dashboard has rows, a row has panels, a panel has queries."""
+"""Builds Grafana's JSON from short descriptions: a dashboard has rows, a row has panels, a panel has queries."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 Json = dict[str, object]
 
-SCHEMA_VERSION: Final = 39  # Grafana 10.4 and later read it
+SCHEMA_VERSION: Final = 39  # read by Grafana 10.4 and later
 _WIDTH: Final = 24
 _HEIGHTS: Final = {"stat": 4, "timeseries": 8, "table": 8}
 _DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
@@ -16,7 +16,7 @@ Kind = Literal["stat", "timeseries", "table"]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """An expression, and how its lines are called: `{{label}}` where labels tell them apart."""
+    """An expression and the name of its lines, with `{{label}}` where labels distinguish them."""
 
     expr: str
     legend: str = ""
@@ -27,28 +27,28 @@ class Panel:
     """One panel."""
 
     title: str
-    """What it shows."""
+    """The panel's title."""
     queries: tuple[Query, ...]
-    """What it is drawn from."""
+    """The queries with its data."""
     unit: str = "short"
-    """Grafana's name of the unit: `s`, `reqps`, `percentunit`, `short`, `bytes`, `currencyUSD`."""
+    """Grafana's name for the unit: `s`, `reqps`, `percentunit`, `short`, `bytes`, `currencyUSD`."""
     says: str = ""
-    """How to read it, where the title doesn't say that."""
+    """An explanation, if the title isn't enough."""
     kind: Kind = "timeseries"
-    """`stat` for one figure, `timeseries`, or `table`."""
+    """`stat` for a single figure, `timeseries`, or `table`."""
     stack: bool = False
-    """Whether lines are added up."""
+    """Whether lines are stacked."""
     alarm: float | None = None
-    """A figure from which on it is drawn in red; None where more isn't worse."""
+    """The value from which the panel is red; None if higher values aren't worse."""
     low_is_bad: bool = False
-    """Whether less than `alarm` is what is bad."""
+    """Whether values below `alarm` are bad, instead of those above."""
     most: float | None = None
-    """The axis' end, None where it isn't known."""
+    """The maximum of the axis; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Panels side by side, as wide as fits; at most `across` in one line."""
+    """Panels side by side at equal width, at most `across` per line."""
 
     title: str
     panels: tuple[Panel, ...]
@@ -57,18 +57,18 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """A dashboard; its uid is part of its address, and never changes."""
+    """A dashboard; its uid is part of its URL and never changes."""
 
     uid: str
     title: str
     says: str
     rows: tuple[Row, ...]
     choose_job: bool = False
-    """Whether one chooses the processes that are shown: queries use `job=~"$job"`."""
+    """Whether users can choose the displayed processes: queries use `job=~"$job"`."""
 
 
 def to_json(dashboard: Dashboard) -> Json:
-    """Returns what Grafana imports."""
+    """Returns the JSON for Grafana's import."""
     return {
         "uid": dashboard.uid,
         "title": dashboard.title,
@@ -76,7 +76,7 @@ def to_json(dashboard: Dashboard) -> Json:
         "tags": ["citewire"],
         "schemaVersion": SCHEMA_VERSION,
         "editable": False,
-        "graphTooltip": 1,  # one cross-hair for all panels
+        "graphTooltip": 1,  # one crosshair for all panels
         "refresh": "30s",
         "time": {"from": "now-3h", "to": "now"},
         "timezone": "browser",

@@ -1,4 +1,4 @@
-"""Expressions and panels that several dashboards use."""
+"""Expressions and panels shared by several dashboards."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ _PERCENTILES: Final = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
 
 
 def rate(series: str, *by: str) -> str:
-    """Returns what happens per second, summed."""
+    """Returns the summed rate per second."""
     return f"sum by ({', '.join(by)}) (rate({series}[{_RANGE}]))" if by else f"sum(rate({series}[{_RANGE}]))"
 
 
@@ -27,7 +27,7 @@ def percentiles(series: str) -> tuple[Query, ...]:
 
 
 def share(part: str, whole: str, over: str, *by: str) -> str:
-    """Returns how large a part of the whole was in the time `over`."""
+    """Returns the share of a part in the whole during `over`."""
     group = f" by ({', '.join(by)})" if by else ""
     return f"sum{group} (increase({part}[{over}])) / sum{group} (increase({whole}[{over}]))"
 
@@ -43,7 +43,7 @@ COST: Final = Panel(
     "Cost per hour",
     (Query(f"3600 * {rate('citewire_provider_cost_usd_total', 'model', 'payer')}", "{{model}} ({{payer}})"),),
     unit="currencyUSD",
-    says="By the catalogue's prices. Payer tenant: with the tenants' own keys.",
+    says="At the catalogue's prices. Payer tenant: with the tenants' own keys.",
     stack=True,
 )
 TOKENS: Final = Panel(
@@ -54,18 +54,18 @@ TOKENS: Final = Panel(
             "{{gen_ai_request_model}} {{gen_ai_token_type}}",
         ),
     ),
-    says="What models have read and written, for questions and for ingest.",
+    says="Input and output of models, for questions and for ingest.",
     stack=True,
 )
 BACKLOG: Final = Panel(
-    "Documents that wait",
+    "Waiting documents",
     (
         Query("max(citewire_ingest_queue_depth)", "wait"),
         Query("sum(citewire_ingest_jobs_running)", "being read"),
     ),
 )
 OLDEST: Final = Panel(
-    "Oldest of them", (Query("max(citewire_ingest_queue_oldest_seconds)", "age"),), unit="s", alarm=900
+    "Oldest waiting document", (Query("max(citewire_ingest_queue_oldest_seconds)", "age"),), unit="s", alarm=900
 )
 RECALL: Final = Panel(
     "Recall of sampled searches",
@@ -77,7 +77,7 @@ RECALL: Final = Panel(
         ),
     ),
     unit="percentunit",
-    says="The share of the ten nearest that the graph finds, beside an exact scan. narrowed: with filters.",
+    says="Share of the ten nearest chunks that the graph finds, by an exact scan. narrowed: with filters.",
     alarm=0.95,
     low_is_bad=True,
     most=1,
@@ -86,6 +86,6 @@ CITATIONS: Final = Panel(
     "Citations by verdict",
     (Query(rate("citewire_citations_total", "verdict"), "{{verdict}}"),),
     unit="ops",
-    says="What the verification found about the passages that answers cite.",
+    says="Result of the verification of the passages that answers cite.",
     stack=True,
 )

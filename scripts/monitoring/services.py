@@ -25,7 +25,7 @@ SERVICES: Final = Dashboard(
                     unit="reqps",
                 ),
                 Panel(
-                    "gRPC calls that failed, by code",
+                    "Failed gRPC calls, by code",
                     (
                         Query(
                             rate('grpc_server_handled_total{job=~"$job", grpc_code!="OK"}', "grpc_method", "grpc_code"),
@@ -64,7 +64,7 @@ SERVICES: Final = Dashboard(
                         ),
                     ),
                     unit="s",
-                    says="Streams count from their beginning to their end.",
+                    says="Streams are measured from start to end.",
                 ),
                 Panel(
                     "gRPC, all methods",
@@ -109,7 +109,7 @@ SERVICES: Final = Dashboard(
                             "{{job}} {{pool}}",
                         ),
                     ),
-                    says="Seconds waited per second: how many callers wait at a time.",
+                    says="Seconds waited per second: the average number of waiting callers.",
                     alarm=0.5,
                 ),
                 Panel(
@@ -145,12 +145,12 @@ SERVICES: Final = Dashboard(
                     stack=True,
                 ),
                 Panel(
-                    "Refused: the queue was full",
+                    "Rejected because the queue was full",
                     (Query(rate("citewire_embedder_refused_total", "purpose"), "{{purpose}}"),),
                     unit="ops",
                 ),
                 Panel(
-                    "A batch's computing, and its texts",
+                    "Computing time and texts per batch",
                     (
                         Query(quantile(0.95, "citewire_embedder_batch_seconds"), "p95, seconds"),
                         Query(

@@ -16,22 +16,22 @@ _LEAST_CHATS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What is promised over 30 days."""
+    """An objective over 30 days."""
 
     name: str
-    """Label of its alerts."""
+    """The label of its alerts."""
     series: str
-    """What the ratio is recorded as, between `citewire:` and the window."""
+    """The name of the recorded ratio, between `citewire:` and the window."""
     ratio: str
-    """The expression of the share of bad events, with WINDOW where the window goes."""
+    """The expression for the share of bad events, with WINDOW in place of the window."""
     comment: str
-    """What counts as bad."""
+    """Definition of a bad event."""
     budget: float
     """Share of events that may be bad."""
     alert: str
-    """Beginning of the names of its alerts."""
+    """The prefix of its alerts' names."""
     what: str
-    """What happens, as a sentence begins that tells of it."""
+    """The event, as the beginning of the sentence in the alert."""
 
 
 OBJECTIVES: Final = (
@@ -43,7 +43,7 @@ OBJECTIVES: Final = (
             '  + sum(rate(citewire_streams_broken_total{dialect!~"grpc|progress"}[WINDOW]))\n'
             ")\n/ citewire:chats:rateWINDOW"
         ),
-        comment="Questions that an error of ours refused, and answers that broke off after their status of 200.",
+        comment="Questions rejected by an internal error, and answers that broke off after their status of 200.",
         budget=0.005,
         alert="CitewireChatErrors",
         what="of questions fail",
@@ -65,7 +65,7 @@ OBJECTIVES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Burn:
-    """How fast is too fast: a multiple of the even use of the budget, over a long and still over a short window."""
+    """A burn rate that is too high: a multiple of the budget's even use, over a long and also over a short window."""
 
     factor: float
     long: str
@@ -74,7 +74,7 @@ class Burn:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """An alert of every objective."""
+    """An alert for every objective."""
 
     name: str
     burns: tuple[Burn, ...]
@@ -100,7 +100,7 @@ groups:
 
 _ALERTS = f"""\
   # Factors of a budget's even use over 30 days: 14.4 spends 2 % of it in an hour, 6 spends 5 % in six hours, 3 spends
-  # 10 % in a day, 1 spends all of it by the end. The long window says that it matters, the short one that it goes on.
+  # 10 % in a day, 1 spends all of it by the end. The long window shows that it matters, the short one that it lasts.
   # Each needs {_LEAST_CHATS} questions in the long window: one failure of one question is no outage.
   - name: citewire-slo-alerts
     rules:
@@ -123,7 +123,7 @@ def slo_rules() -> str:
 
 def _recorded(window: str, *, explain: bool) -> Iterator[str]:
     chats = f'sum(rate({_CHATS}status!~"4.."}}[{window}]))'
-    comment = "Questions that were ours to answer: a 4xx is the client's own (499: it left before an answer began)."
+    comment = "Questions without client errors: a 4xx is the client's own (499: it left before an answer began)."
     yield _record(f"citewire:chats:rate{window}", chats, comment if explain else "")
     for objective in OBJECTIVES:
         ratio = objective.ratio.replace("WINDOW", window)

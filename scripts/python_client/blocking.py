@@ -1,4 +1,4 @@
-"""The client's modules that block, made of those that await."""
+"""The client's synchronous modules, generated from the asynchronous ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BLOCKING: Final = {
     "async_sleep": "sleep",
     "enter_async_context": "enter_context",
 }
-"""Names of what awaits, and of what blocks."""
+"""Asynchronous names and their synchronous counterparts."""
 UNASYNC: Final = """
 import json, sys, unasync
 files, names = json.load(sys.stdin)
@@ -34,7 +34,7 @@ unasync.unasync_files(files, [unasync.Rule("/_async/", "/_sync/", names)])
 
 
 def blocking(newer: dict[Path, str]) -> dict[Path, str]:
-    """Returns the modules that block, made of those that await; `newer`: texts that aren't written yet."""
+    """Returns the synchronous modules, generated from the asynchronous ones; `newer`: texts that aren't written yet."""
     sources = {path: path.read_text(encoding="utf-8") for path in sorted((PACKAGE / "_async").glob("*.py"))} | newer
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "_async")

@@ -19,7 +19,7 @@ LIMITS: Final = frozenset(
         *("pattern", "exclusiveMinimum", "exclusiveMaximum", "default", "writeOnly"),
     ]
 )
-"""Of a schema, what only the gateway needs: a newer one may allow more, and has defaults of its own."""
+"""The parts of a schema that only the gateway needs: a newer one may allow more and have other defaults."""
 
 
 def models_module(document: Json) -> str:
@@ -40,7 +40,7 @@ def models_module(document: Json) -> str:
 
 
 def simplified(document: Json) -> Json:
-    """Returns a document of the models that a client needs: open enumerations, no limits, a name for each event."""
+    """Returns a document with the models for a client: open enumerations, no limits, a name for each event."""
     schemas: Json = copy.deepcopy(document["components"]["schemas"])
     for name in ("ChatEvent", "ProgressEvent"):
         union = schemas.pop(name)
@@ -92,7 +92,7 @@ def _references(node: object) -> Iterator[str]:
 
 
 def _open(node: object) -> object:
-    """Takes what only the gateway needs out of a schema, and lets a text be one that a newer gateway knows."""
+    """Removes the parts that only the gateway needs from a schema, and allows texts that only a newer gateway knows."""
     if isinstance(node, list):
         return [_open(value) for value in cast("list[object]", node)]
     if not isinstance(node, dict):

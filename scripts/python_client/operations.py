@@ -1,4 +1,4 @@
-"""The client's methods, for asyncio: one for each operation."""
+"""The client's methods for asyncio, one for each operation."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Final
 from scripts.python_client.tools import Json
 
 FOREIGN_TAGS: Final = frozenset({"system"})
-"""What an orchestrator asks."""
+"""Operations for orchestrators."""
 NOT_METHODS: Final = frozenset(
-    # Foreign wires have clients of their own; the others stream, and are written by hand.
+    # Third-party APIs have their own clients; the others stream and are hand-written.
     [
         *("simple_chat", "simple_query", "self_rag_query", "self_rag_chat", "read_message", "complete"),
         *("read_events", "watch_document", "get_content", "get_text", "export_user"),
-        # A browser's sign-in.
+        # A browser's sign-in:
         *("come_back", "sign_in", "sign_out", "refresh_session"),
     ]
 )
 FOREIGN_PATHS: Final = ("/v1/files", "/v1/responses", "/v1/vector_stores")
-"""What OpenAI's own clients call; the library has our own words for it."""
+"""Operations for OpenAI's own clients; the library has its own ones."""
 NAMES: Final = {
     "add_erasure": "create_erasure",
     "cancel": "cancel_run",
@@ -36,14 +36,14 @@ NAMES_BY_BODY: Final = {
     ("add_document", "AddressBody"): "fetch_document",
     ("replace_document", "AddressBody"): "fetch_version",
 }
-"""Methods of their own for the further ones of several bodies that an operation takes."""
+"""Separate methods for the other bodies of operations that take several."""
 SAFE_POSTS: Final = frozenset({"search", "verify", "rerank", "embed", "query_table"})
-"""They change nothing, so that they may be sent again."""
+"""Operations that change nothing, so that they may be repeated."""
 FOREIGN_FIELDS: Final = {"ChatRequest": frozenset({"id", "messageId", "trigger", "stream"})}
-"""Of AI SDK's clients, and what the method decides."""
+"""Fields of AI SDK's clients, and those that the method sets."""
 ID_TYPES: Final = {"document_id": "int", "chunk_id": "int", "conversation_id": "UUID | str", "run_id": "UUID | str"}
 FORM_TYPES: Final = {"tags": "Sequence[str]", "readers": "Sequence[str]", "metadata": "Mapping[str, Any]"}
-"""A form has texts; these are sent as JSON."""
+"""Forms contain texts; these fields are sent as JSON."""
 METHODS: Final = ("get", "post", "put", "patch", "delete")
 WIDTH: Final = 112
 HEADER: Final = '''"""Every operation of the API, as a method: scripts/python_client/ wrote it."""
@@ -79,7 +79,7 @@ class Field:
     required: bool
 
     def argument(self, absent: str) -> str:
-        """As the method declares it; `absent`: its value where it isn't given."""
+        """Its declaration in the method; `absent`: the default."""
         if self.required:
             return f"{self.name}: {self.type}"
         if absent == "None":
@@ -100,13 +100,13 @@ class Operation:
 
     @property
     def placeholders(self) -> list[Field]:
-        """What stands in the path."""
+        """The parameters in the path."""
         names = re.findall(r"{(\w+)}", self.path)
         content = self.definition.get("requestBody", {}).get("content", {})
         body = {member for media in content.values() for member in self._schema(media).get("properties", {})}
         return [
             Field(
-                # A body that renames has the new name.
+                # The body of a rename has the new name.
                 f"current_{name}" if name in body else name,
                 ID_TYPES.get(name, "UUID | str" if name.endswith("_id") else "str"),
                 required=True,
@@ -119,7 +119,7 @@ class Operation:
 
     @property
     def query(self) -> list[Field]:
-        """Parameters of the query that a method has."""
+        """The query parameters of the method."""
         return [
             Field(_safe(parameter["name"]), type_of(parameter["schema"], self.schemas), bool(parameter.get("required")))
             for parameter in self.definition.get("parameters", ())
@@ -133,11 +133,11 @@ class Operation:
 
     @property
     def repeatable(self) -> bool:
-        """Whether it may be sent twice."""
+        """Whether it may be repeated."""
         return self.method != "post" or self.has_key or self.name in SAFE_POSTS
 
     def body(self, media_type: str) -> list[Field] | None:
-        """Members of a request body, those that are required first; None: there is none."""
+        """Members of a request body, required ones first; None if there is no body."""
         content = self.definition.get("requestBody", {}).get("content", {})
         if media_type not in content:
             return None
@@ -155,7 +155,7 @@ class Operation:
 
     @property
     def answer(self) -> str | None:
-        """The model of its answer; None: it has no body."""
+        """The model of its response; None if that has no body."""
         for status, response in self.definition["responses"].items():
             if status.startswith("2") and "application/json" in response.get("content", {}):
                 return str(response["content"]["application/json"]["schema"]["$ref"]).rpartition("/")[2]
@@ -163,7 +163,7 @@ class Operation:
 
 
 def operations(document: Json) -> list[Operation]:
-    """Returns the operations that are methods, by name."""
+    """Returns the operations for which there are methods, by name."""
     schemas = document["components"]["schemas"]
     methods_of: list[Operation] = []
     for path, methods in document["paths"].items():
@@ -180,7 +180,7 @@ def operations(document: Json) -> list[Operation]:
 
 
 def _by_body(operation: Operation) -> Iterator[Operation]:
-    """An operation for each JSON body that it takes; forms belong to the first."""
+    """An operation for each of its JSON bodies; forms belong to the first."""
     body: Json = operation.definition.get("requestBody", {})
     media: Json = body.get("content", {}).get("application/json", {})
     bodies: list[Json] = media.get("schema", {}).get("anyOf", [])
@@ -194,7 +194,7 @@ def _by_body(operation: Operation) -> Iterator[Operation]:
 
 
 def _safe(name: str) -> str:
-    """A member's name as Python takes it: `given` and `query` take the underscore off again."""
+    """A member's name for Python: `given` and `query` remove the underscore again."""
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
@@ -207,7 +207,7 @@ def type_of(schema: Json, schemas: Json) -> str:
             target = schemas[name]
             return type_of(target, schemas) if "properties" not in target else f"models.{name} | Mapping[str, Any]"
         case {"anyOf": options} | {"oneOf": options}:
-            # The longest first keeps `None` at the end.
+            # Sorted by length, longest first, to keep `None` at the end.
             types = list(dict.fromkeys(part for option in options for part in type_of(option, schemas).split(" | ")))
             return " | ".join([part for part in types if part != "None"] + ["None"] * ("None" in types))
         case {"const": value}:
@@ -345,7 +345,7 @@ def _pages_method(operation: Operation) -> str:
 
 
 def _listed(operation: Operation) -> tuple[str, str]:
-    """The member of a page that is the list, and the type of what it lists."""
+    """The member of a page that contains the list, and the type of its entries."""
     properties = operation.schemas[operation.answer or ""]["properties"]
     member, schema = next((name, value) for name, value in properties.items() if value.get("type") == "array")
     reference = schema["items"].get("$ref")
@@ -355,7 +355,7 @@ def _listed(operation: Operation) -> tuple[str, str]:
 
 
 def _chat_methods(operation: Operation) -> Iterator[str]:
-    """One that waits for the answer, and one that streams it, with the same arguments."""
+    """A method that waits for the answer and one that streams it, with the same arguments."""
     fields = operation.body("application/json") or []
     question = next(field for field in fields if field.name == "question")
     rest = [field for field in fields if field.name != "question"]

@@ -1,4 +1,4 @@
-"""Where the client is, and the tools that write it."""
+"""The client's location and the tools that generate it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def generator() -> Path:
 
 
 def formatted(text: str, name: str) -> str:
-    """Returns Python as the project formats it."""
+    """Returns Python code in the project's format."""
     ruff = [sys.executable, "-m", "ruff"]
     stdin = ["--stdin-filename", str(PACKAGE / name), "-"]
     for command in (["check", "--fix-only", "--select", "I,UP,F401", "--quiet"], ["format", "--quiet"]):

@@ -51,6 +51,6 @@ def test_what_the_issue_names_is_shown() -> None:
         "First text, retrieval included",
         "A model's first token, p95",
         "Recall of sampled searches",
-        "Documents that wait",
+        "Waiting documents",
         "Citations by verdict",
     } <= shown
