@@ -1,8 +1,8 @@
-"""What the audit trail costs a retriever that a service of one's own calls: CPU of its process per `Search`.
+"""Cost of the audit trail for a retriever that is called by your own service: CPU of its process per `Search`.
 
-Two retrievers on one database, one with the trail and one without, take turns under the same load of signed calls,
+Two retrievers on one database, one with the trail and one without, alternate under the same load of signed calls,
 which both verify. `python -m benchmarks.audit` takes about three minutes.
-Many short pairs tell more than a few long ones where others use the machine.
+On a shared machine, many short pairs are more informative than a few long ones.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LIMIT = 1.05
 
 @contextlib.contextmanager
 def retriever(environment: Mapping[str, str], log: Path) -> Generator[tuple[psutil.Process, int]]:
-    """Runs a retriever while the block runs; gives its process and its port."""
+    """Runs a retriever during the block; yields its process and port."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "citewire_retriever", "serve"], env=environment, stdout=output, stderr=output
@@ -57,7 +57,7 @@ def retriever(environment: Mapping[str, str], log: Path) -> Generator[tuple[psut
 
 
 async def search(channel: grpc.aio.Channel, orgs: Sequence[str], count: int) -> None:
-    """Searches so often, `CLIENTS` at a time."""
+    """Makes this many searches, `CLIENTS` at a time."""
     space = common_pb2.EmbeddingSpace(model=SPACE.model, revision=SPACE.revision, dimensions=SPACE.dimensions)
     vectors = [vector.astype("<f4").tobytes() for vector in sample(777, 64)]
     stub, numbers = RetrieverServiceStub(channel), iter(range(count))
@@ -72,21 +72,21 @@ async def search(channel: grpc.aio.Channel, orgs: Sequence[str], count: int) -> 
 
 
 async def measure(process: psutil.Process, channel: grpc.aio.Channel, orgs: Sequence[str], count: int) -> float:
-    """CPU microseconds of the process for a search, with what it writes of them in the second after."""
+    """CPU microseconds of the process per search, including its trail writes in the second after."""
     before = cpu_seconds(process)
     await search(channel, orgs, count)
-    await asyncio.sleep(1.2)  # the last block of the trail
+    await asyncio.sleep(1.2)  # for the last block of the trail
     return (cpu_seconds(process) - before) / count * 1e6
 
 
 def cpu_seconds(process: psutil.Process) -> float:
-    """CPU time of the process's threads; to the nanosecond, where that of the process is counted in hundredths."""
+    """CPU time of the process's threads, in nanoseconds; the process's own time is only counted in hundredths."""
     threads = Path(f"/proc/{process.pid}/task").glob("*/schedstat")
     return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 async def compare(data: Data, pairs: int, count: int) -> list[tuple[float, float]]:
-    """Pairs of microseconds, with the trail and without."""
+    """Pairs of CPU microseconds, with and without the trail."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         make_keys(folder / "keys", {"service": ()})

@@ -1,6 +1,6 @@
-"""What it costs to say who calls: `python -m benchmarks.caller_tokens`.
+"""The cost of caller tokens: `python -m benchmarks.caller_tokens`.
 
-Signing and verifying, of a new token and of one at hand, for a user without groups and for one with 200 of them.
+Signing and verifying of new and cached tokens, for a user without groups and for a user with 200 groups.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Step = Callable[[], Awaitable[object]]
 
 
 async def measure(tenant: Tenant, folder: Path) -> list[str]:
-    """Microseconds of each step, as the median of its rounds, and the token's length."""
+    """Microseconds of each step (median over its rounds), and the token's length."""
     signer, verifier = _signer(folder), _verifier(folder)
 
     async def sign() -> str:

@@ -1,7 +1,7 @@
-"""Callers of the gateway, in a process of their own, so that their work isn't taken for the gateway's.
+"""Callers of the gateway in a separate process, so that their work isn't counted as the gateway's.
 
 `python -m benchmarks.callers URL REQUEST --connections 24` reads an API key from its standard input, says `ready`,
-sends requests of one kind without pause until the input ends, and prints what became of them.
+sends requests of one kind without pause until the input ends, and prints their results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 NO_ANSWER = 599
-"""Stands for the status of a request whose connection broke."""
+"""The status recorded for a request whose connection broke."""
 
 _numbers = itertools.count()
 _BOUNDARY = uuid.uuid4().hex
@@ -40,33 +40,33 @@ class Answer:
 
 
 class Client:
-    """One organisation's way in: HTTP over kept connections, with as little work of its own as can be."""
+    """One organisation's client: HTTP over persistent connections, with minimal overhead."""
 
     def __init__(self, url: str, key: str) -> None:
         self.url = url
         self.key = key
         self.statuses: Counter[int] = Counter()
-        """Answers to what was posted, and to what else failed."""
+        """Statuses of POST requests, and of other requests that failed."""
         self._address = urlsplit(url)
         self._idle: deque[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = deque()
 
     async def post(self, path: str, body: bytes, content_type: str = "application/json") -> Answer:
-        """Sends a request, and counts its answer."""
+        """Sends a request and counts its response."""
         answer = await self._send("POST", path, body, content_type)
         self.statuses[answer.status] += 1
         return answer
 
     async def get(self, path: str) -> Answer:
-        """Reads something."""
+        """Sends a GET request."""
         return await self._send("GET", path, b"", "")
 
     def close(self) -> None:
-        """Closes the connections that nobody uses."""
+        """Closes the idle connections."""
         while self._idle:
             self._idle.pop()[1].close()
 
     async def _send(self, method: str, path: str, body: bytes, content_type: str) -> Answer:
-        """Sends over a kept connection; where the server has just closed that, as it may, over another one."""
+        """Sends over a persistent connection, or over another one if the server has just closed it."""
         head = (
             f"{method} {path} HTTP/1.1\r\nHost: {self._address.netloc}\r\nAuthorization: Bearer {self.key}\r\n"
             f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -99,12 +99,12 @@ Request = Callable[[Client], Awaitable[object]]
 
 
 async def search(client: Client) -> Answer:
-    """A search that no cache answers."""
+    """A search that no cache can answer."""
     return await client.post("/v1/search", json.dumps({"query": f"how high was the tide on day {_number()}?"}).encode())
 
 
 async def chat(client: Client) -> None:
-    """A question, answered in one piece."""
+    """A question with a complete, unstreamed answer."""
     question = {"question": f"how high was the tide on day {_number()}?", "stream": False}
     await client.post("/v1/chat", json.dumps(question).encode())
 
@@ -115,17 +115,17 @@ async def embed_one(client: Client) -> None:
 
 
 async def embed_many(client: Client) -> None:
-    """The vectors of many."""
+    """The vectors of many texts."""
     await _embed(client, [text_of(40) for _ in range(64)])
 
 
 async def upload(client: Client) -> None:
-    """A small file, until it can be searched."""
+    """A small file, awaited until it can be searched."""
     await _upload(client, "note.md", text_of(60).encode(), wait=True)
 
 
 async def upload_more(client: Client) -> None:
-    """A file that isn't waited for: the next follows at once."""
+    """A file that isn't awaited: the next one follows immediately."""
     await _upload(client, "bulk.md", text_of(600).encode(), wait=False)
 
 
@@ -143,13 +143,13 @@ REQUESTS: dict[str, Request] = {
 
 
 def text_of(words: int) -> str:
-    """A text unlike every other."""
+    """A text that differs from all others."""
     number = _number()
     return " ".join(f"word{(number * 7919 + place * 104729) % 50021}" for place in range(words))
 
 
 def _number() -> int:
-    """A number that no other call gave, in any process of one measurement."""
+    """A number that is unique across all processes of one measurement."""
     return int(_BOUNDARY[:8], 16) + next(_numbers)
 
 
@@ -177,7 +177,7 @@ async def _upload(client: Client, name: str, data: bytes, *, wait: bool) -> None
 
 @asynccontextmanager
 async def busy(client: Client, request: Request, connections: int) -> AsyncGenerator[None]:
-    """Sends requests without pause, on so many connections."""
+    """Sends requests without pause over a number of connections."""
 
     async def go_on() -> None:
         while True:
@@ -192,7 +192,7 @@ async def busy(client: Client, request: Request, connections: int) -> AsyncGener
 
 @asynccontextmanager
 async def dripping(client: Client, uploads: int) -> AsyncGenerator[None]:
-    """Uploads that never end; who is cut off comes again."""
+    """Endless uploads; they reconnect when cut off."""
     address = urlsplit(client.url)
     head = (
         f"POST /v1/documents HTTP/1.1\r\nHost: {address.netloc}\r\nAuthorization: Bearer {client.key}\r\n"
@@ -227,13 +227,13 @@ async def _running(works: list[Coroutine[Any, Any, None]]) -> AsyncGenerator[Non
             task.cancel()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
     for error in ended:
-        if isinstance(error, Exception):  # a caller that broke down floods nothing: the measurement is worth nothing
+        if isinstance(error, Exception):  # a caller that failed causes no load, so the measurement is worthless
             raise error
 
 
 @dataclass(slots=True)
 class Callers:
-    """What a process of callers did."""
+    """The results of a process of callers."""
 
     statuses: Counter[int]
     cpu_seconds: float = 0.0
@@ -243,13 +243,13 @@ class Callers:
 async def calling(
     client: Client, request: Request, connections: int, *, drips: int = 0, settle: float = 1.0
 ) -> AsyncGenerator[Callers]:
-    """Has a process call meanwhile; what it did is known after the block.
+    """Runs callers in a process during the block; their results are available after it.
 
     Args:
-        client: Whose key it uses; its answers aren't counted there.
+        client: The client whose key it uses; its responses aren't counted there.
         request: One of REQUESTS.
-        connections: How many it uses.
-        drips: Uploads beside them that drip.
+        connections: Number of connections.
+        drips: Number of additional slow uploads.
         settle: Seconds from its first request until the block begins.
     """
     process = await asyncio.create_subprocess_exec(

@@ -1,10 +1,10 @@
-"""What reading streamed answers costs per token: an SDK's events, its raw bytes, our adapter, a raw body by aiohttp.
+"""Cost per token of reading streamed answers: an SDK's events, its raw bytes, our adapter, a raw body with aiohttp.
 
-The adapter is the generator's own, time limits and all: the SDK makes its request, and aiohttp moves the bytes. The raw
-body by aiohttp is the least that can be had in Python with the same parser.
+The adapter is the generator's own, including time limits: the SDK builds the request, and aiohttp moves the bytes. The
+raw body with aiohttp is the minimum possible in Python with the same parser.
 
-All read the same streams of the same upstream (a process of its own), in turns, round after round; what is counted is
-the CPU time of this process. Medians, and ratios to aiohttp.
+All of them read the same streams from the same upstream (a separate process) in turns, round after round; the benchmark
+counts the CPU time of this process and prints medians and ratios to aiohttp.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def upstream(rate: float) -> AsyncGenerator[str]:
 
 @asynccontextmanager
 async def clients(base: str) -> AsyncGenerator[Mapping[str, Client]]:
-    """The ways of reading one answer; each returns how many texts it got."""
+    """The ways of reading one answer; each returns the number of texts received."""
     sdk = openai.AsyncOpenAI(api_key="x", base_url=base, max_retries=0)
     raw_completions = sdk.chat.completions.with_streaming_response
 
@@ -98,7 +98,7 @@ async def clients(base: str) -> AsyncGenerator[Mapping[str, Client]]:
 
 
 async def cost(client: Client, streams: int) -> float:
-    """CPU of this process per text, in microseconds, over concurrent streams."""
+    """CPU microseconds of this process per text, over concurrent streams."""
     before = resource.getrusage(resource.RUSAGE_SELF)
     counts = await asyncio.gather(*(client() for _ in range(streams)))
     after = resource.getrusage(resource.RUSAGE_SELF)
@@ -111,7 +111,7 @@ async def measure(rounds: int, streams: int, rate: float) -> None:
     results: dict[str, list[float]] = {}
     async with upstream(rate) as base, clients(base) as ways:
         for client in ways.values():
-            await cost(client, 2)  # connections, imports, caches
+            await cost(client, 2)  # warms up connections, imports and caches
         for _ in range(rounds):
             for name, client in ways.items():
                 results.setdefault(name, []).append(await cost(client, streams))

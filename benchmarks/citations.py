@@ -2,13 +2,13 @@
 
 `python -m benchmarks.citations` prints:
 
-- quotes: answers replayed as a language model's (ClapNQ's long answers with markers, several packings, cut into random
-  deltas) and extractive ones (SQuAD 2.0): every quote must be found word for word at its offsets;
-- claims: sentences whose number, name or negation was changed, and how many of them aren't `supported`, against the
-  false alarms on untouched ones: near word for word (SQuAD, part of ClapNQ) and paraphrased (ClapNQ) apart;
-- time: of a sentence, its passage's reading included or not.
+- quotes: answers replayed as a language model's (ClapNQ's long answers with markers, several packings, in random
+  deltas) and extractive ones (SQuAD 2.0): every quote must be found verbatim at its offsets;
+- claims: the share of sentences with a changed number, name or negation that aren't `supported`, compared with the
+  false alarms on unchanged ones, separately for nearly verbatim (SQuAD, part of ClapNQ) and paraphrased ones (ClapNQ);
+- time per sentence, with and without reading its passage.
 
-`--write` fits the package's constants anew, on half of SQuAD's articles and of ClapNQ's questions; the report is on the
+`--write` refits the package's constants on half of SQuAD's articles and of ClapNQ's questions; the report covers the
 other half.
 """
 
@@ -58,10 +58,10 @@ from citewire_verify.tokens import tokenise_sentence
 PLANTED = 500
 """False claims of each kind."""
 ROUNDS = 4
-"""How often each true sentence is changed, at random."""
+"""Number of random changes per true sentence."""
 KINDS = (("number", False), ("name", False), ("subject", False), ("negation", False), ("number", True), ("name", True))
 PENALTY = 0.03
-"""Of the fit: strong, so that the score is graded where names or numbers separate true from false by themselves."""
+"""Penalty of the fit: strong, so that scores are graded even if names or numbers alone separate true from false."""
 SPARED = 0.015
 """Share of the paraphrased, untouched sentences of the fit whose scores don't count for the threshold."""
 WRONG = 0.6
@@ -76,7 +76,7 @@ _VERDICTS = {
 
 
 class Replay(ChatProvider):
-    """Says what it is told, in deltas of random length."""
+    """A model that replays a given text in deltas of random length."""
 
     def __init__(self) -> None:
         self.answer = ""
@@ -103,14 +103,14 @@ class Replay(ChatProvider):
         yield End(FinishReason.STOP, Usage())
 
     async def suggest(self, request: pb.SuggestQuestionsRequest, model: str) -> Suggestions:
-        """Suggests nothing."""
+        """Makes no suggestions."""
         del request, model
         return Suggestions(())
 
 
 @dataclass(slots=True)
 class Tally:
-    """What was seen in some answers."""
+    """The observations in a set of answers."""
 
     answers: int = 0
     citations: int = 0
@@ -189,20 +189,20 @@ def cited(passage: pb.Passage) -> CitedPassage:
 
 
 class Indices:
-    """Passages that were read, once each."""
+    """Passages that have been read, each only once."""
 
     def __init__(self) -> None:
         self._known: dict[str, PassageIndex] = {}
 
     def of(self, passage: pb.Passage) -> PassageIndex:
-        """The passage, read."""
+        """Returns the passage after reading it."""
         if passage.text not in self._known:
             self._known[passage.text] = PassageIndex(cited(passage))
         return self._known[passage.text]
 
 
 def report_claims(true: list[Case], data: Path, weights: Weights, seed: int) -> None:
-    """Prints false alarms and detections, on the half that nothing was fitted on."""
+    """Prints false alarms and detections on the half that wasn't used for fitting."""
     indices = Indices()
     held = [case for case in true if not case.fitting]
     print(f"\n## Claims: {len(held)} sentences that nothing was fitted on, and false ones made from them\n")
@@ -230,7 +230,7 @@ def report_claims(true: list[Case], data: Path, weights: Weights, seed: int) -> 
 
 
 def planted(true: list[Case], change: str, *, taken: bool, seed: int) -> list[Case]:
-    """False sentences, several of a true one where it has several numbers or names."""
+    """False sentences; several for a true one that has several numbers or names."""
     results: dict[tuple[str, str], Case] = {}
     for entry in range(seed, seed + ROUNDS):
         for case in false_cases(true, change, taken=taken, seed=entry):
@@ -251,7 +251,7 @@ def _paraphrased(case: Case) -> bool:
 
 
 def report_time(true: list[Case], weights: Weights) -> None:
-    """Prints what a sentence takes."""
+    """Prints the time per sentence."""
     cases = list(some(true, 1000, 1))
     first: list[float] = []
     again: list[float] = []
@@ -277,7 +277,7 @@ def _mean_length(cases: Iterable[Case]) -> float:
 
 
 async def report_quotes(data: Path, seed: int) -> None:
-    """Prints whether each quote is where it is said to be."""
+    """Prints whether each quote is at its stated position."""
     draw = random.Random(seed)  # no secret, a repeatable choice
     print("\n## Quotes\n")
     tallies = {
@@ -340,7 +340,7 @@ async def _replayed(data: Path, draw: random.Random) -> Tally:
                     marker_style=pb.MARKER_STYLE_SOURCE if source else pb.MARKER_STYLE_REF,
                     verify_citations=True,
                     flag_uncited=True,
-                    # The last packing cuts the passage.
+                    # The last packing truncates the passage.
                     max_context_chars=400 if packing == 3 else 0,
                 )
                 await _count(generator, _request(entry.question, passages, policy), tally)

@@ -1,7 +1,7 @@
-"""Sentences with the passages that they cite, and false ones made from them, for `benchmarks.citations`.
+"""Sentences with the passages that they cite, and false ones derived from them, for `benchmarks.citations`.
 
-From SQuAD 2.0: sentences of paragraphs, as an answer quotes them. From ClapNQ: sentences of its long answers, written
-by people from a passage; those that aren't found in it word for word count as paraphrased.
+From SQuAD 2.0: sentences of paragraphs, as an answer quotes them. From ClapNQ: sentences of its long answers, which
+people wrote from a passage; those that don't appear verbatim in it count as paraphrased.
 """
 
 from __future__ import annotations
@@ -103,23 +103,23 @@ class Case:
     source: str
     """`squad`, `clapnq`."""
     group: str
-    """Article, or question: what a split keeps together."""
+    """Article or question; a split keeps these together."""
     sentence: str
     passage: pb.Passage
     paraphrased: bool
     change: str = ""
-    """How it was made false: `number`, `name`, `subject`, `negation`; `elsewhere`: another passage of its article."""
+    """The kind of change: `number`, `name`, `subject`, `negation`; `elsewhere`: another passage of its article."""
     taken: bool = False
-    """Whether the false number or name is one of the same passage."""
+    """Whether the false number or name appears in the same passage."""
 
     @property
     def fitting(self) -> bool:
-        """Whether it belongs to the half that constants are fitted on."""
+        """Whether it belongs to the half used for fitting."""
         return zlib.crc32(self.group.encode()) % 2 == 0
 
 
 def detokenise(text: str) -> str:
-    """Writes tokenised text as people do: ClapNQ has spaces around punctuation."""
+    """Restores normal spacing in tokenised text: ClapNQ has spaces around punctuation."""
     text = re.sub(r" ([,.;:!?%)\]])", r"\1", text.replace("``", '"').replace("''", '"'))
     text = re.sub(r"([(\[$£€]) ", r"\1", text)
     return re.sub(r" (n't|'s|'re|'ve|'ll|'d)\b", r"\1", text).strip()
@@ -179,7 +179,7 @@ def sentences_of(text: str) -> list[str]:
 
 
 def true_cases(data: Path) -> list[Case]:
-    """Untouched sentences."""
+    """Unchanged sentences."""
     cases = [
         Case("squad", passage.title, sentence, passage, paraphrased=False)
         for passage in squad_paragraphs(data)
@@ -197,7 +197,7 @@ def true_cases(data: Path) -> list[Case]:
 
 
 def false_cases(true: list[Case], change: str, *, taken: bool = False, seed: int = 1) -> list[Case]:
-    """Sentences that were made false, from all that can be."""
+    """False sentences, derived from all sentences that allow it."""
     draw = random.Random(f"{seed} {change} {taken}")  # no secret, a repeatable choice
     names = sorted({match.group() for case in true for match in _NAME.finditer(case.sentence)} - _MONTHS_AND_DAYS)
     results: list[Case] = []
@@ -252,7 +252,7 @@ def _other_number(old: str, held: set[str], draw: random.Random) -> str | None:
     for _ in range(20):
         digits = list(old)
         places = [place for place, char in enumerate(digits) if char.isdigit()]
-        # A year is changed in its last two digits, another number anywhere.
+        # A year is changed in its last two digits, any other number anywhere.
         place = draw.choice(places[-2:] if len(places) == len(old) == 4 else places)
         digits[place] = draw.choice([d for d in "123456789" if d != digits[place]])
         new = "".join(digits)
@@ -265,7 +265,7 @@ def _change_name(
     case: Case, names: list[str], draw: random.Random, *, taken: bool, subject: bool = False
 ) -> str | None:
     if subject:
-        # A sentence's first words: a name if it is written so inside sentences too.
+        # A sentence's first words are a name if they are also capitalised inside sentences.
         first = _SUBJECT.match(case.sentence)
         known = first is not None and first.group() in names
         matches = [first] if first is not None and known else []
@@ -290,7 +290,7 @@ def _passage(chunk_id: int, document_id: int, text: str, title: str) -> pb.Passa
 
 
 def _shares(name: str, passage: pb.Passage) -> bool:
-    """Whether a passage holds a part of a name already."""
+    """Whether a passage already contains a part of a name."""
     held = f"{passage.title} {passage.text}".casefold()
     return any(part.casefold() in held for part in name.split())
 

@@ -1,13 +1,13 @@
-"""Search on a Citus cluster beside one Postgres: the same data, in the same run, on the same cores.
+"""Search on a Citus cluster compared with one Postgres: the same data, in the same run, on the same cores.
 
-A coordinator and two nodes, and one Postgres, hold the same organisations: SciFact's abstracts, with drawn vectors. A
+A coordinator with two nodes, and one Postgres, have the same organisations: SciFact's abstracts with random vectors. A
 retriever runs for each way, and a client calls `Search` over gRPC: one at a time (p50), and eight (rate and CPU time).
 
-- *coordinator*: as the product does it.
-- *node*: a retriever that only searches is given a node's connection string. The product has one connection string for
-  reading and writing, which is the coordinator's; this says what reading by the nodes would be worth.
+- *coordinator*: the product's way.
+- *node*: a retriever that only searches gets a node's connection string. The product has one connection string for
+  reading and writing, the coordinator's; this shows the value of reading from the nodes directly.
 
-The ways take turns in pairs, whose order alternates; ratios are judged by the rule for limits (CONTRIBUTING.md).
+The ways are measured in pairs of alternating order; ratios are judged by the rule for limits (CONTRIBUTING.md).
 
 Usage: python -m benchmarks.citus [--chunks N] [--pairs N] [--seconds S]
 """
@@ -48,16 +48,16 @@ from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 MODES = {"dense": pb.SEARCH_MODE_DENSE, "lexical": pb.SEARCH_MODE_LEXICAL, "hybrid": pb.SEARCH_MODE_HYBRID}
 LIMITS = {"coordinator": 4.0, "node": 3.0}
-"""Of the p50, beside one Postgres."""
+"""Limit of the p50, relative to one Postgres."""
 FIGURES = ("p50_ms", "per_second")
 KINDS = ("retriever", "its server", "nodes")
 CLIENTS = 8
 QUERIES = 64
 LEAST = 200
-"""Chunks of an organisation that is asked."""
+"""Minimum number of chunks of an organisation that is searched."""
 WARM_UP_SECONDS = 0.3
 Request = tuple[str, pb.SearchRequest]
-"""An organisation, and what it asks."""
+"""An organisation and its query."""
 _DATABASE = "bench"
 _SERVER = {"shared_buffers": "256MB", "maintenance_work_mem": "256MB", "max_wal_size": "2GB"}
 _SHARDS = {"citus.shard_count": "32"}
@@ -66,7 +66,7 @@ _CHARS = 700
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A database by one of its servers."""
+    """A database, reached through one of its servers."""
 
     server: EmbeddedPostgres
 
@@ -77,11 +77,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A retriever, and what works for it."""
+    """A retriever with the servers that work for it."""
 
     stub: RetrieverServiceStub
     processes: Mapping[str, Sequence[int]]
-    """Process ids of servers, by what they are called in the table."""
+    """Process ids of servers, by their name in the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +131,19 @@ def main() -> int:
 
 
 async def migrate_corpus(place: Place) -> None:
-    """Makes the schema, spread over the nodes where the database has the extension."""
+    """Creates the schema, distributed over the nodes if the database has the extension."""
     dsn = place.dsn("postgres")
     await migrate(dsn, schema="corpus", package="citewire_retriever", on_nodes="citus/distribute.sql")
 
 
 def sizes_of(chunks: int) -> dict[str, int]:
-    """Chunks of each organisation, the largest first: they fall off as 1/rank^1.1."""
+    """Number of chunks of each organisation, largest first, proportional to 1/rank^1.1."""
     shares = np.array([1 / rank**1.1 for rank in range(1, TENANTS + 1)])
     return {f"org{rank}": max(1, int(size)) for rank, size in enumerate(shares / shares.sum() * chunks, start=1)}
 
 
 def load(place: Place, sizes: Mapping[str, int]) -> None:
-    """Puts each organisation's documents; the same ones each time."""
+    """Stores each organisation's documents, always the same ones."""
     texts = abstracts()
     with CorpusRows(place.dsn("postgres"), dimensions=DIMENSIONS) as rows:
         for number, (org, size) in enumerate(sizes.items()):
@@ -156,7 +156,7 @@ def load(place: Place, sizes: Mapping[str, int]) -> None:
 
 
 def abstracts() -> list[str]:
-    """Texts of SciFact, cut to the length of chunks."""
+    """Texts of SciFact, truncated to the length of chunks."""
     file = SHARED / "data" / "retrieval-scifact" / "corpus.jsonl.gz"
     rows = map(json.loads, gzip.decompress(file.read_bytes()).decode().splitlines())
     return [f"{row['title']} {row['text']}"[:_CHARS] for row in rows]
@@ -174,7 +174,7 @@ async def compare(
     pairs: int,
     seconds: float,
 ) -> None:
-    """Lets the ways take turns, and prints their tables."""
+    """Measures the ways in turns and prints their tables."""
     seen: defaultdict[tuple[str, str], list[Measured]] = defaultdict(list)
     async with contextlib.AsyncExitStack() as stack:
         ways = {
@@ -182,7 +182,7 @@ async def compare(
         }
         requests = requests_of(orgs)
         for name, mode in itertools.product(ways, MODES):
-            await measure(ways[name], requests[mode], seconds)  # what is asked for the first time isn't counted
+            await measure(ways[name], requests[mode], seconds)  # the first searches aren't counted
         for pair, mode in itertools.product(range(pairs), MODES):
             for name in list(ways)[:: 1 if pair % 2 == 0 else -1]:
                 seen[mode, name].append(await measure(ways[name], requests[mode], seconds))
@@ -201,7 +201,7 @@ async def opened(server: EmbeddedPostgres, nodes: Sequence[int]) -> AsyncGenerat
 
 @contextlib.contextmanager
 def retriever_process(server: EmbeddedPostgres) -> Generator[tuple[int, int]]:
-    """Runs a retriever; gives its process id and its port."""
+    """Runs a retriever; yields its process id and port."""
     before = {child.pid for child in psutil.Process().children()}
     with retriever(Place(server)) as port:
         (pid,) = (
@@ -224,7 +224,7 @@ async def measure(way: Way, requests: Sequence[Request], seconds: float) -> Meas
 async def run(
     stub: RetrieverServiceStub, requests: Sequence[Request], clients: int, seconds: float
 ) -> tuple[list[float], int]:
-    """Searches in a closed loop; returns the seconds of those that began after the warm-up, and how many there were."""
+    """Searches in a closed loop; returns the durations of the searches after the warm-up, and their number."""
     times: list[float] = []
     numbers = itertools.count()
     start = time.perf_counter() + WARM_UP_SECONDS
@@ -244,7 +244,7 @@ async def run(
 
 
 def requests_of(orgs: Sequence[str]) -> dict[str, list[Request]]:
-    """What is asked in each mode: each of `orgs` in turn."""
+    """The queries of each mode, for each of `orgs` in turn."""
     space = common_pb2.EmbeddingSpace(model=SPACE.model, revision=SPACE.revision, dimensions=SPACE.dimensions)
     asked = [
         (org, question, vector.astype("<f4").tobytes())
@@ -262,16 +262,16 @@ def requests_of(orgs: Sequence[str]) -> dict[str, list[Request]]:
 
 
 def cpu_seconds(pids: Sequence[int]) -> float:
-    """CPU time of processes and of all that they have started."""
+    """CPU time of processes and all their descendants."""
     return sum(
-        sum(each.cpu_times()[:4])  # of itself, and of children that have ended
+        sum(each.cpu_times()[:4])  # its own, and that of finished children
         for pid in pids
         for each in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True))
     )
 
 
 def times_table(seen: Mapping[tuple[str, str], Sequence[Measured]]) -> str:
-    """The p50 and the rate of each mode and way, beside one Postgres."""
+    """The p50 and the rate of each mode and way, compared with one Postgres."""
     rows: list[list[object]] = []
     for (mode, name), turns in seen.items():
         plain = seen[mode, "plain"]

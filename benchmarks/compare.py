@@ -1,27 +1,27 @@
-"""This working tree beside earlier commits: is anything slower by more than 3 %, or another limit?
+"""Compares this working tree with earlier commits: is anything slower by more than 3 %, or another limit?
 
-All trees have an environment of their own, and the same driver (this one's) measures the processes of each, in
-turns: bases and head, forwards and backwards. Of each measure the median of the pairs' ratios is
-printed with its 95 % interval; a ratio above 1 means that head is worse. The measure is missed if the whole interval
-lies beyond the limit, held if all of it lies within, and undecided otherwise.
+Each tree has its own environment, and the same driver (this one's) measures the processes of each tree in
+turns: bases and head, forwards and backwards. For each measure, it prints the median of the pairs' ratios
+with its 95 % interval; a ratio above 1 means that head is worse. The measure is missed if the whole interval
+lies beyond the limit, held if it lies entirely within, and undecided otherwise.
 
 - *relay*: CPU time of generator and gateway per relayed token, with 20 streams and saturated. All trees' processes
-  run in a pair and are measured in turns; tokens of the 20 streams come at fixed moments, as it would otherwise be
-  chance how many wake the processes at once, on which half of the figure depends.
+  run in a pair and are measured in turns. Tokens of the 20 streams come at fixed moments: otherwise chance would
+  determine how many wake the processes at the same time, on which half of the figure depends.
 - *first_token*: milliseconds from a chat's request to its first token, through the same two processes.
-- *search*: `Search` calls per second over gRPC, eight at a time, on 12,000 chunks in Postgres that nothing restricts;
-  and their CPU time (retriever, Postgres), which says more on a machine that others use.
-- *ingest*: milliseconds and CPU time (worker, embedder, Postgres) per document, until all can be searched.
-- *startup*: seconds of `citewire up`, which `make up` runs, on a new data folder until it says that it is ready.
+- *search*: `Search` calls per second over gRPC, eight at a time, on 12,000 chunks in an unrestricted Postgres,
+  and their CPU time (retriever, Postgres), which is more informative on a shared machine.
+- *ingest*: milliseconds and CPU time (worker, embedder, Postgres) per document, until all documents can be searched.
+- *startup*: seconds from the start of `citewire up` (`make up`) on a new data folder until it reports that it is ready.
 
-`--slow-down 1.10` makes head's processes slower by 10 %, to show that each measure notices.
+`--slow-down 1.10` slows head's processes down by 10 %, to show that each measure detects it.
 
 Usage: python -m benchmarks.compare --base COMMIT [COMMIT …] [--pairs 10] [--only relay,search] [--limit 1.05]
 [--slow-down 1.10]
 
-`--only` takes these groups, and single measures: `--only "relay 20"`.
+`--only` takes these groups or single measures: `--only "relay 20"`.
 
-On a machine that others use too, `--patience 0` doesn't wait until it is idle.
+On a shared machine, `--patience 0` skips the wait until it is idle.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ from benchmarks.tables import describe_machine, format_table
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 1.03
 WINDOW_SECONDS = 4.0
-"""Of a measurement with 20 streams."""
+"""Duration of a measurement with 20 streams."""
 WINDOWS = 2
-"""Of each tree in a pair, in turns."""
+"""Number of measurements of each tree in a pair, in turns."""
 SATURATED_SECONDS = 2.0
 STREAMS = 20
 SATURATING_STREAMS = 300
 ENDLESS_TOKENS = 10_000
-"""Of streams that are cut after the window: opening 300 chats takes a core several seconds."""
+"""Tokens of streams that are cut after the window: opening 300 chats takes one core several seconds."""
 FIRST_TOKEN_REQUESTS = 40
 SEARCH_CHUNKS = 12_000
 SEARCH_SECONDS = 2.0
 IDLE_SHARE = 0.05
-"""Of the machine's CPU time that others may use when a measure begins."""
+"""Maximum share of the machine's CPU time that others may use when a measurement begins."""
 MEASURES = {
     "relay 20": "relay, 20 streams: CPU µs per token",
     "relay saturated": "relay, saturated: CPU µs per token",
@@ -79,7 +79,7 @@ MEASURES = {
 }
 """Costs: less is better."""
 
-# Runs in either tree, with its own benchmarks: holds a loaded database, and starts the retriever anew for each line.
+# Runs in any tree, with that tree's own benchmarks: keeps a loaded database, and restarts the retriever for each line.
 _SEARCH_BACKEND = """
 import json, sys
 from benchmarks.search_data import loaded
@@ -97,7 +97,7 @@ with loaded(int(sys.argv[1])) as data:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A checked-out tree with an environment in `.venv`; its processes are made slower by `slow_down`."""
+    """A checked-out tree with an environment in `.venv`; `slow_down` slows its processes down."""
 
     root: Path
     slow_down: float = 1.0
@@ -122,7 +122,7 @@ class SearchBackend:
         self._database = await self._read()
 
     async def measure(self) -> dict[str, float]:
-        """Starts the retriever, searches for a few seconds, and ends it."""
+        """Starts the retriever, searches for a few seconds, and stops it."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"start\n")
         port = (await self._read())["port"]
@@ -132,12 +132,12 @@ class SearchBackend:
             rate = await asyncio.to_thread(run_way, "gRPC", orgs, SEARCH_SECONDS, dsn=dsn, port=port)
         spent = cpu_seconds_of_children(self._process.pid) - spent
         self._process.stdin.write(b"stop\n")
-        await self._read()  # it has ended; otherwise its end would be measured with the next tree
+        await self._read()  # it has ended; otherwise its shutdown would be measured with the next tree
         searches = rate.per_second * (SEARCH_SECONDS + WARM_UP_SECONDS)
         return {"search": 1000 / rate.per_second, "search cpu": 1000 * spent / searches}
 
     async def _read(self) -> dict[str, Any]:
-        """The next line that is meant for us; migrations write their log to the same stream."""
+        """The next line meant for this process; migrations write their log to the same stream."""
         assert self._process.stdout is not None
         async for line in self._process.stdout:
             if line.startswith(b"= "):
@@ -186,7 +186,7 @@ async def measure_relays(
 
         await set_pace(url, tokens=3, rate=1000)
         for tree in trees:
-            await measure_first_token(relays[tree][0], requests=10)  # warms up
+            await measure_first_token(relays[tree][0], requests=10)  # warm-up
             if "first_token" in only:
                 waits = await measure_first_token(relays[tree][0], requests=FIRST_TOKEN_REQUESTS)
                 costs[tree]["first_token"] = statistics.median(wait.whole for wait in waits)
@@ -216,9 +216,9 @@ async def measure_startup(tree: Tree) -> dict[str, float]:
 
 
 async def machine_idle(patience: float) -> None:
-    """Waits until the machine's cores do nothing else for half a second, and at most so many seconds for that.
+    """Waits until the machine's cores are idle for half a second, but at most this many seconds.
 
-    What one measure leaves running (closing sockets, pages to be written) would count against the tree that follows.
+    Work left over from one measure (closing sockets, writing pages) would count against the next tree.
     """
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
@@ -230,7 +230,7 @@ async def machine_idle(patience: float) -> None:
 
 
 def _cpu_ticks() -> tuple[int, int]:
-    """Ticks that the machine's cores were busy, and all ticks, since it started."""
+    """Busy ticks of the machine's cores, and all ticks, since its start."""
     user, nice, system, idle, wait, *others = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
     busy = user + nice + system + sum(others)
     return busy, busy + idle + wait
@@ -242,7 +242,7 @@ Measure = Callable[[Sequence[Tree]], Awaitable[Mapping[Tree, Costs]]]
 
 
 def in_turns(measures: Mapping[Tree, Callable[[], Awaitable[Costs]]], patience: float) -> Measure:
-    """Measures one tree after the other, each while the machine is idle."""
+    """Measures one tree after another, each while the machine is idle."""
 
     async def measure(trees: Sequence[Tree]) -> Mapping[Tree, Costs]:
         by_tree: dict[Tree, Costs] = {}
@@ -260,7 +260,7 @@ async def compare(
     """Measures the trees in turns.
 
     Returns:
-        For each base the costs of base and head by measure, a pair each.
+        For each base, the pairs of costs of base and head by measure.
     """
     trees = (*bases, head)
     costs: dict[Tree, dict[str, list[tuple[float, float]]]] = {base: {} for base in bases}
@@ -280,7 +280,7 @@ async def compare(
 async def open_measures(
     stack: contextlib.AsyncExitStack, trees: Sequence[Tree], only: Collection[str], patience: float
 ) -> list[Measure]:
-    """Starts what the measures of the trees need; `stack` ends it."""
+    """Starts the processes that the measures of the trees need; `stack` stops them."""
     core, *others = sorted(os.sched_getaffinity(0))
     logs = stack.enter_context(log_folder())
     measures: list[Measure] = []
@@ -309,7 +309,7 @@ async def open_measures(
         }
         measures.append(in_turns({tree: stacks[tree].measure for tree in trees}, patience))
     if "startup" in only:
-        for tree in trees:  # compiles the modules of a new tree, and fills the machine's caches
+        for tree in trees:  # compiles the modules of a new tree and fills the machine's caches
             await measure_startup(tree)
         measures.append(in_turns({tree: partial(measure_startup, tree) for tree in trees}, patience))
     return measures
@@ -331,7 +331,7 @@ def report(costs: Mapping[str, Sequence[tuple[float, float]]], limit: float) -> 
 
 @contextlib.contextmanager
 def _cores(cores: Sequence[int]) -> Generator[None]:
-    """Keeps this process, and what it starts meanwhile, on these cores."""
+    """Pins this process and its new children to these cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
@@ -341,7 +341,7 @@ def _cores(cores: Sequence[int]) -> Generator[None]:
 
 
 def check_out(commit: str) -> Path:
-    """Makes a worktree of a commit with an environment of its own, unless there is one; returns its folder."""
+    """Creates a worktree of a commit with its own environment unless it exists; returns its folder."""
 
     def run(*command: str | Path, folder: Path = ROOT) -> str:
         environment = {**plain_environment(), "UV_PYTHON": os.path.realpath(sys.executable)}

@@ -1,16 +1,16 @@
-"""How fast MiniLM is here: our engine, in process and over gRPC, against sentence-transformers and ONNX Runtime.
+"""Speed of MiniLM here: our engine, in process and over gRPC, compared with sentence-transformers and ONNX Runtime.
 
-The systems take turns in every round, with the same number of threads; a ratio is taken within a round, and the
-median of the rounds is printed, so that whatever else the machine does hits all of them alike. Texts to vectors,
-tokenising included.
+The systems take turns in every round, with the same number of threads. Ratios are taken within a round, and their
+median over the rounds is printed, so that other load on the machine affects all systems equally. Measured from text to
+vector, including tokenising.
 
-- *Chunks*: texts of 191 tokens, as many at once as the round has.
-- *Query*: texts of 8 to 24 tokens, one after the other; never from a cache.
+- *Chunks*: texts of 191 tokens, all of a round at once.
+- *Query*: texts of 8 to 24 tokens, one after another; never from a cache.
 
-`--cpu` is for a machine that has other work as well: one thread, and CPU seconds instead of the clock's (over gRPC the
-server's alone; they are counted in hundredths, so that only the sum of a round's queries means something).
+`--cpu` is for a machine with other load: one thread, and CPU seconds instead of wall-clock time (over gRPC only the
+server's, which are counted in hundredths, so that only the sum of a round's queries is meaningful).
 
-`--quality` measures what a lower precision costs instead: SciFact's nDCG@10, and the speed on its abstracts.
+`--quality` measures the effect of lower precisions instead: SciFact's nDCG@10, and the speed on its abstracts.
 
 Usage: python -m benchmarks.embedder [--rounds N] [--cpu] [--quality]
 """
@@ -54,7 +54,7 @@ NAMES = {
 
 @dataclass(slots=True)
 class Times:
-    """What one system took, round by round: seconds for the chunks, mean seconds for a query."""
+    """The times of one system by round: seconds for the chunks, mean seconds for a query."""
 
     bulk: list[float] = field(default_factory=list[float])
     query: list[float] = field(default_factory=list[float])
@@ -89,7 +89,7 @@ def measure_speed(rounds: int, way: Way) -> None:
         words = single_token_words(Tokeniser(directory.path / "tokenizer.json", max_tokens=256))
         check(systems, words)
         times = {name: Times() for name in systems}
-        for number in range(rounds + 1):  # the first one warms up
+        for number in range(rounds + 1):  # the first one is a warm-up
             for name, system in systems.items():
                 result = one_round(system, words, seed=number)
                 if number:
@@ -103,7 +103,7 @@ def measure_speed(rounds: int, way: Way) -> None:
 
 
 def one_round(system: System, words: Sequence[str], seed: int) -> tuple[float, float]:
-    """Seconds for the chunks, and the mean of the queries' seconds."""
+    """Seconds for the chunks, and mean seconds per query."""
     choose = random.Random(seed)
     chunks = [text_of(words, CHUNK_TOKENS, choose) for _ in range(CHUNKS)]
     queries = [text_of(words, choose.randint(*QUERY_TOKENS), choose) for _ in range(QUERIES)]
@@ -119,7 +119,7 @@ def row(name: str, times: dict[str, Times]) -> list[object]:
 
 
 def check(systems: dict[str, System], words: Sequence[str]) -> None:
-    """Makes sure that the fp32 systems compute the same."""
+    """Checks that the fp32 systems compute the same vectors."""
     choose = random.Random(0)
     texts = [text_of(words, tokens, choose) for tokens in (5, 40, CHUNK_TOKENS, 300)]
     expected = systems[BASELINE].vectors(texts)
@@ -128,24 +128,24 @@ def check(systems: dict[str, System], words: Sequence[str]) -> None:
         if cosine < LEAST_COSINE:
             msg = f"{NAMES[name]} gives other vectors than {NAMES[BASELINE]}: cosine {cosine}"
             raise RuntimeError(msg)
-    short = texts[:3]  # over gRPC a text over the window is refused
+    short = texts[:3]  # over gRPC, a text longer than the window is rejected
     assert np.allclose(systems["grpc"].vectors(short), expected[:3], atol=1e-4)
 
 
 def single_token_words(tokeniser: Tokeniser) -> list[str]:
-    """Words that are one token each, so that a text's length can be chosen exactly."""
+    """Words of one token each, so that a text's length can be chosen exactly."""
     candidates = [word for word in (__doc__ or "").lower().replace("`", " ").split() if word.isalpha()]
     counts = tokeniser.count(candidates)
     return sorted({word for word, count in zip(candidates, counts, strict=True) if count == 1})
 
 
 def text_of(words: Sequence[str], tokens: int, choose: random.Random) -> str:
-    """A text of exactly so many tokens, the two special ones included."""
+    """A text of exactly this many tokens, including the two special ones."""
     return " ".join(choose.choices(words, k=tokens - 2))
 
 
 def precisions() -> list[str]:
-    """The precisions that this CPU has, the default first."""
+    """The precisions that this CPU supports, starting with the default."""
     return [entry.value for entry in Precision if entry is not Precision.BF16 or bf16_supported()]
 
 

@@ -1,4 +1,4 @@
-"""What a lower precision costs: SciFact's nDCG@10 by brute force, and the speed on the same abstracts."""
+"""The effect of lower precisions: SciFact's nDCG@10 by exact search, and the speed on the same abstracts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Qrels = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Documents, queries, and which document answers which query."""
+    """Documents, queries, and the documents that answer each query."""
 
     documents: dict[str, str]
     queries: dict[str, str]
@@ -37,7 +37,7 @@ class Collection:
 
 @dataclass(slots=True)
 class Answers:
-    """What one precision has computed so far."""
+    """The results of one precision so far."""
 
     vectors: list[NDArray[np.float32]]
     seconds: list[float]
@@ -57,7 +57,7 @@ def measure_quality(precisions: Sequence[str]) -> int:
             name: stack.enter_context(worker(name, model, HOME / "unused", way)) for name in precisions
         }
         results = {name: Answers([], []) for name in systems}
-        for at in range(0, len(texts), SLICE):  # slice by slice in turns: their ratio survives a noisy machine
+        for at in range(0, len(texts), SLICE):  # in turns, slice by slice, so that ratios hold on a noisy machine
             for name, system in systems.items():
                 start = time.perf_counter()
                 results[name].vectors.append(system.vectors(texts[at : at + SLICE]))

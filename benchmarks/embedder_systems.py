@@ -1,4 +1,4 @@
-"""Starts the systems of the embedder benchmark, and puts one question to all of them."""
+"""Starts the systems of the embedder benchmark, with one interface for all of them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _WORKER = "from benchmarks.embedder_worker import main; main()"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How it is measured: threads of a computation, and whether its wall-clock or its CPU seconds count."""
+    """The way of measuring: threads of a computation, and whether wall-clock or CPU seconds count."""
 
     threads: int
     clock: Literal["wall", "cpu"] = "wall"
 
 
 class System(Protocol):
-    """Something that embeds texts, and says how long it took."""
+    """A system that embeds texts and reports the time."""
 
     def bulk(self, texts: Sequence[str]) -> float:
         """Seconds for all texts at once."""
@@ -60,7 +60,7 @@ class System(Protocol):
 
 
 class Worker:
-    """A system in a process of its own; it measures itself, so that pipes and JSON cost it nothing."""
+    """A system in its own process; it measures itself, so that pipes and JSON don't count."""
 
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         self._process = process
@@ -97,7 +97,7 @@ class Worker:
 
 @contextlib.contextmanager
 def worker(system: str, directory: Path, graph: Path, way: Way) -> Generator[Worker]:
-    """Runs one system of `embedder_worker` while the block runs; foreign ones in the benchmark's environment."""
+    """Runs one system of `embedder_worker` during the block; third-party ones in the benchmark's environment."""
     own = system in {precision.value for precision in Precision}
     python = sys.executable if own else str(HOME / "bin" / "python")
     log = HOME / f"{system}.log"
@@ -119,7 +119,7 @@ def worker(system: str, directory: Path, graph: Path, way: Way) -> Generator[Wor
 
 
 class OverGrpc:
-    """Our service as its callers see it: `EmbedStream` in bulk, `Embed` for a query, over loopback."""
+    """Our service through its API: `EmbedStream` in bulk, `Embed` for a query, over loopback."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, stub: EmbedderServiceStub, now: Callable[[], float]) -> None:
         self._loop = loop
@@ -133,7 +133,7 @@ class OverGrpc:
         return self._now() - start
 
     def queries(self, texts: Sequence[str]) -> list[float]:
-        """Seconds for each text, one after the other. A text that was asked before is answered from the cache."""
+        """Seconds for each text, one after another. Repeated texts are answered from the cache."""
         seconds: list[float] = []
         for text in texts:
             start = self._now()
@@ -159,7 +159,7 @@ class OverGrpc:
 
 @contextlib.contextmanager
 def over_grpc(way: Way) -> Generator[OverGrpc]:
-    """Runs our service, with its defaults, while the block runs."""
+    """Runs our service with its defaults during the block."""
     log = HOME / "grpc.log"
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("CITEWIRE_")},
@@ -197,20 +197,20 @@ def write_graph(directory: ModelDirectory) -> Path:
 
 
 def install() -> None:
-    """Makes the environment of the foreign systems, once: torch is several gigabytes and never meets our lock."""
+    """Creates the environment of the third-party systems, once: torch is several gigabytes and isn't in our lock."""
     done = HOME / "installed"
     if done.is_file() and done.read_text(encoding="utf-8") == "\n".join(PACKAGES):
         return
     print(f"installing {', '.join(PACKAGES)} into {HOME.relative_to(ROOT)} (once, several minutes) …", flush=True)
     subprocess.run([sys.executable, "-m", "venv", "--clear", HOME], check=True)
-    # pip and not uv: torch's builds for the CPU alone are found through pip's own configuration where there is one.
+    # pip instead of uv, because torch's CPU-only builds may be found through pip's own configuration.
     command = [HOME / "bin" / "python", "-m", "pip", "install", "-qq", "--disable-pip-version-check", *PACKAGES]
     subprocess.run(command, check=True)
     done.write_text("\n".join(PACKAGES), encoding="utf-8")
 
 
 def _clock(pid: int, way: Way) -> Callable[[], float]:
-    """The wall clock, or the CPU seconds of a process: the client's own are not counted."""
+    """The wall clock, or the CPU seconds of a process, without the client's own."""
     if way.clock == "wall":
         return time.perf_counter
     seen = psutil.Process(pid)

@@ -1,7 +1,7 @@
-"""One system of the embedder benchmark in a process of its own: texts in, seconds and vectors out, as JSON lines.
+"""One system of the embedder benchmark in its own process: texts in, seconds and vectors out, as JSON lines.
 
-It runs in our environment and in the benchmark's own one, so it imports what it measures only when asked for it.
-Every system gets texts and gives numpy vectors, tokenising included.
+It runs in our environment and in the benchmark's own one, so it imports a system only when that is requested.
+Every system converts texts to numpy vectors, including tokenising.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BATCH_TOKENS = 768
 def main() -> None:
     """Serves requests until the end of stdin. Arguments: system, model directory, graph file, threads, clock."""
     system, directory, graph, threads, clock = sys.argv[1:6]
-    out, sys.stdout = sys.stdout, sys.stderr  # a library that prints doesn't get into the answers
+    out, sys.stdout = sys.stdout, sys.stderr  # keeps the output of libraries out of the answers
     encode = make_encoder(system, Path(directory), Path(graph), int(threads))
     now = time.process_time if clock == "cpu" else time.perf_counter
     _answer(out, {"ready": system})
@@ -77,7 +77,7 @@ def _sentence_transformers(directory: Path, threads: int) -> Encode:
 
 
 def _onnxruntime(directory: Path, graph: Path, threads: int) -> Encode:
-    """The same graph in ONNX Runtime, as one would write it in an afternoon: sorted batches of eight, padded."""
+    """The same graph in ONNX Runtime, in a simple implementation: sorted batches of eight, padded."""
     library: Any = importlib.import_module("onnxruntime")
     tokenizers: Any = importlib.import_module("tokenizers")
     tokenizer = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
@@ -101,7 +101,7 @@ def _onnxruntime(directory: Path, graph: Path, threads: int) -> Encode:
 
 
 def _quantised(graph: Path) -> Path:
-    """The graph after ONNX Runtime's dynamic quantisation, weights by channel."""
+    """The graph after ONNX Runtime's dynamic quantisation, with weights per channel."""
     library: Any = importlib.import_module("onnxruntime.quantization")
     file = graph.with_name("model-int8.onnx")
     library.quantize_dynamic(graph, file, per_channel=True, weight_type=library.QuantType.QInt8)
@@ -123,7 +123,7 @@ def _citewire(precision: str, directory: Path, threads: int) -> Encode:
         order = sorted(range(len(tokens)), key=lambda index: -len(tokens[index].ids))
         vectors = np.empty((len(tokens), model.info.space.dimensions), np.float32)
         at = 0
-        while at < len(order):  # as the scheduler does
+        while at < len(order):  # like the scheduler
             size = max(1, BATCH_TOKENS // len(tokens[order[at]].ids))
             batch = order[at : at + size]
             vectors[batch] = model.compute([tokens[index] for index in batch])

@@ -1,8 +1,8 @@
-"""Question sets for the extractive provider's threshold: passages as a search would return them, and what is right.
+"""Question sets for the extractive provider's threshold: passages as from a search, and the right answers.
 
-Each set's passages are cut to chunks and embedded with all-MiniLM-L6-v2, as the services do by default. A question's
-passages are its most similar chunks, or the best of similarity and words together, nearly as the retriever fuses them.
-Vectors are kept under `.citewire-bench/`.
+Each set's passages are split into chunks and embedded with all-MiniLM-L6-v2, the services' default. A question's
+passages are its most similar chunks, or the best by similarity and words, fused almost as in the retriever.
+Vectors are cached in `.citewire-bench/`.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ Ints = NDArray[np.int64]
 Names = NDArray[np.str_]
 CACHE = Path(__file__).resolve().parent.parent / ".citewire-bench"
 CHUNK = 1000
-"""Code points of a chunk at most: what fits into the model's window of 256 tokens."""
+"""Maximum code points in a chunk, to fit into the model's window of 256 tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a document."""
+    """A part of a document."""
 
     text: str
     article: str
-    """What it is about; the title too."""
+    """Its article, also used as the title."""
     paragraph: int
     start: int
-    """Where it starts in its paragraph."""
+    """Its start in its paragraph."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question with what is known about its answer."""
+    """A question with its known answers."""
 
     text: str
     article: str
     paragraph: int
     answerable: bool
     spans: tuple[tuple[int, str], ...]
-    """Where its paragraph holds an answer, and the answer."""
+    """The positions of answers in its paragraph, with the answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,12 @@ class QuestionSet:
     similarities: NDArray[np.float32]
     """Shape (questions, chunks)."""
     shares: NDArray[np.float32]
-    """Share of each question's words, by rarity, that each chunk has: the same shape."""
+    """Share of each question's words, weighted by rarity, that each chunk contains; the same shape."""
 
     def passages(
         self, question: int, count: int, *, without: Callable[[Chunk], bool] | None = None, hybrid: bool = True
     ) -> list[int]:
-        """Returns the indexes of the best chunks, best first: of hybrid search, or by similarity alone."""
+        """Returns the indexes of the best chunks, best first, by hybrid search or by similarity alone."""
         scores = self.similarities[question]
         if hybrid:
             scores = DENSE_WEIGHT / 2 * scores + (1 - DENSE_WEIGHT) * self.shares[question]
@@ -84,7 +84,7 @@ class QuestionSet:
         return [index for index, _ in zip(result, range(count), strict=False)]
 
     def sources(self, question: int, passages: Sequence[int], *, similarity: bool = True) -> list[Source]:
-        """Turns chunks into what is scored."""
+        """Converts chunks to the units that are scored."""
         values = self.similarities[question]
         return [
             Source(
@@ -96,11 +96,11 @@ class QuestionSet:
         ]
 
     def holds_answer(self, question: int, chunk: int) -> bool:
-        """Whether a chunk holds an answer of an answerable question."""
+        """Whether a chunk contains an answer to an answerable question."""
         return any(True for _ in self.spans_in(question, chunk))
 
     def spans_in(self, question: int, chunk: int) -> list[tuple[int, int]]:
-        """Returns where in a chunk's text a question's answers are."""
+        """Returns the positions of a question's answers in a chunk's text."""
         asked, piece = self.asked[question], self.chunks[chunk]
         if not asked.answerable or piece.paragraph != asked.paragraph:
             return []
@@ -133,7 +133,7 @@ def load_sets(data: Path, limit: int | None, seed: int) -> dict[str, QuestionSet
 
 
 def _shares(texts: Sequence[str], questions: Sequence[str]) -> NDArray[np.float32]:
-    """BM25 of the retriever's terms, divided by what a text with all of the question's words many times would have."""
+    """BM25 of the retriever's terms, divided by the score of a text with all the question's words many times."""
     holding: dict[int, list[tuple[int, float]]] = {}
     for place, text in enumerate(texts):
         for term, weight in weigh_chunk(text).items():
@@ -152,7 +152,7 @@ def _shares(texts: Sequence[str], questions: Sequence[str]) -> NDArray[np.float3
 
 
 def embed(texts: Sequence[str]) -> NDArray[np.float32]:
-    """Embeds texts with the built-in model; remembers what it has embedded."""
+    """Embeds texts with the built-in model and caches the vectors."""
     digest = hashlib.sha256(json.dumps(list(texts)).encode()).hexdigest()[:16]
     path = CACHE / f"minilm-{digest}.npy"
     if not path.exists():
@@ -178,7 +178,7 @@ async def _embed(texts: Sequence[str]) -> NDArray[np.float32]:
 
 
 def _cut(text: str, article: str, paragraph: int) -> list[Chunk]:
-    """Cuts a paragraph where sentences end; a short one stays whole."""
+    """Splits a paragraph at ends of sentences; a short one stays whole."""
     if len(text) <= CHUNK:
         return [Chunk(text, article, paragraph, 0)]
     chunks: list[Chunk] = []
@@ -233,7 +233,7 @@ def _xquad(folder: Path) -> tuple[list[Chunk], list[Asked]]:
         for line in table.read_text("utf-8").splitlines()[1:]:
             query, document, _ = line.split("\t")
             gold[query] = numbers[document]
-    # The set names the paragraph, not the words: the whole of it counts as the answer.
+    # The set gives only the paragraph, so the whole paragraph counts as the answer.
     asked = [
         Asked(row["text"], corpus[gold[row["_id"]]]["title"], gold[row["_id"]], answerable=True, spans=((0, ""),))
         for row in queries

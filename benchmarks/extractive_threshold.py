@@ -1,15 +1,15 @@
-"""Derives the extractive provider's constants: how units are ranked, and below which score nothing is found.
+"""Derives the extractive provider's constants: the weights that rank units, and the not-found threshold.
 
-`python -m benchmarks.extractive_threshold` prints the distributions and what the constants in the package do;
-`--write` fits them anew on SQuAD 2.0 and replaces the package's `weights.json`. ClapNQ and XQuAD (Spanish) are only
-reported: nothing is fitted to them.
+`python -m benchmarks.extractive_threshold` prints the distributions and the results of the package's constants;
+`--write` refits them on SQuAD 2.0 and replaces the package's `weights.json`. ClapNQ and XQuAD (Spanish) are only
+reported and not used for fitting.
 
-Three kinds of questions, each with the chunks that a search returns (5 of a hybrid one in the report; in the fit 1–12
-at random, of a hybrid or a dense one):
+There are three kinds of questions, each with the chunks from a search (5 from a hybrid one in the report; in the fit
+1–12 at random, from a hybrid or a dense one):
 
-- answerable: the chunk that holds the answer is among them (those where the search missed it are left out and counted);
-- removed: the same questions, with every chunk of the answer's article taken out of the corpus;
-- adversarial: written to look answerable by the paragraph, and not answered there.
+- answerable: the chunk with the answer is among them (questions where the search missed it are left out and counted);
+- removed: the same questions, with all chunks of the answer's article removed from the corpus;
+- adversarial: written to look answerable from the paragraph, but not answered there.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from citewire_generator.extraction.weights import Linear, Weights, load_weights,
 FALSE_NOT_FOUND = 0.10
 """Share of the answerable questions that may be answered with the not-found sentence."""
 REFUSED = 0.08
-"""Share that the threshold refuses here, those that the search missed included; other libraries are other samples."""
+"""Share that the threshold rejects here, including those that the search missed; other libraries may differ."""
 FOLDS = 6
 FIT_PASSAGES = (1, 3, 5, 5, 8, 12)
 POSITIVE = ("answerable", "missed")
 QUOTES = 3
-"""Units that are quoted at most; the extractive provider's `MAX_QUOTES`."""
+"""Maximum number of quoted units; the extractive provider's `MAX_QUOTES`."""
 QUOTED = 0.95
-"""Share of the answerable questions for which the margin is wide enough to quote a unit that holds the answer."""
+"""Share of the answerable questions for which the margin is wide enough to quote a unit with the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A question with some passages, scored."""
+    """A question with scored passages."""
 
     kind: str
     article: str
@@ -148,7 +148,7 @@ def make_cases(questions: QuestionSet, random: np.random.Generator | None = None
 
 
 def report(questions: QuestionSet, weights: Weights) -> None:
-    """Prints what the constants do on a set."""
+    """Prints the results of the constants on a set."""
     started = time.perf_counter()
     cases = list(make_cases(questions))
     seconds = time.perf_counter() - started
@@ -175,7 +175,7 @@ def report(questions: QuestionSet, weights: Weights) -> None:
 
 
 def _report_quotes(questions: QuestionSet, cases: list[Case], weights: Weights) -> None:
-    """How often what would be quoted holds a gold answer."""
+    """How often the quoted units contain a gold answer."""
     held = np.zeros(4)
     quoted, units, words = 0, 0, 0
     for case in cases:
@@ -254,7 +254,7 @@ def _row(values: object) -> Floats:
 
 
 def cross_validate(features: Floats, labels: Floats, weight: Floats, groups: Names) -> Floats:
-    """Scores of each row by a model that saw no row of its fold of groups."""
+    """Scores of each row, from a model that was fitted without the row's fold of groups."""
     names = sorted(set(groups.tolist()))
     scores = np.zeros(len(labels))
     for fold in range(FOLDS):
@@ -278,7 +278,7 @@ def _separation(scores: Floats, kinds: Names, kind: str, threshold: float) -> di
 
 
 def _margins(unit: Linear, features: Floats, labels: Floats, owners: Ints) -> list[float]:
-    """How far below the best unit the best one that holds the answer scores."""
+    """The difference between the scores of the best unit and of the best one with the answer."""
     scores = features @ np.array(unit.weights) + unit.bias
     margins: list[float] = []
     for owner in np.unique(owners):

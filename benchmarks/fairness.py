@@ -1,15 +1,15 @@
-"""Whether one organisation can slow another down: each entrance is flooded in turn, and another's p95 is measured.
+"""Whether one organisation can slow another down: each entry point is flooded in turn while another's p95 is measured.
 
-The whole stack runs as `citewire up` starts it, with keys. A quiet organisation asks again and again, one request at a
-time, in turns beside a well-behaved busy neighbour (the same, one at a time without pause) and beside a flood (many
-connections without pause, and what else an attacker would send), each a process of its own. What should be true: the
+The whole stack runs as started by `citewire up`, with keys. A quiet organisation sends one request at a time, in turns
+with a well-behaved busy neighbour (one request at a time without pause) and with a flood (many
+connections without pause, and other attacks), each in a separate process. The requirement: the
 ratio of the quiet one's p95s is at most 1.5, and none of its requests fails. The ratio is the median of those of
-several pairs, as `benchmarks.ratios` judges it: other work on the machine changes both sides of a pair. Beside it
-stands the ratio of the p95s over the whole time of each side.
+several pairs, as judged by `benchmarks.ratios`: other load on the machine affects both sides of a pair. The table also
+has the ratio of the p95s over the whole time of each side.
 
-`python -m benchmarks.fairness --minutes 5` gives each side of each entrance five minutes, in turns: an hour in all.
-`--pairs 6 --seconds 10` is two minutes for each entrance. An entrance's row is printed when it is measured, and all
-rows at the end, also of a run that is ended before.
+`python -m benchmarks.fairness --minutes 5` measures each side of each entry point for five minutes, in turns: one hour
+in all. `--pairs 6 --seconds 10` takes two minutes per entry point. Each row is printed once it is measured, and all
+rows at the end, even if a run is stopped early.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ ORGANISATIONS = ("quiet", "neighbour", "flood")
 
 @dataclass(frozen=True, slots=True)
 class Entrance:
-    """What is flooded, and what the quiet organisation does meanwhile."""
+    """The flood, and the quiet organisation's requests during it."""
 
     name: str
     request: Request
@@ -84,7 +84,7 @@ ENTRANCES = (
 
 
 async def times_of(client: Client, request: Request, seconds: float) -> list[float]:
-    """Milliseconds of one request after another."""
+    """Milliseconds of each of a series of requests."""
     times: list[float] = []
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -101,27 +101,27 @@ async def times_of(client: Client, request: Request, seconds: float) -> list[flo
 
 
 def is_idle(stack: LocalStack) -> bool:
-    """Says whether the gateway makes no calls: it goes on with requests whose callers have left."""
+    """Whether the gateway makes no calls: it continues requests whose callers have disconnected."""
     return _metric(stack, "gateway", "citewire_grpc_client_in_flight") == 0
 
 
 def has_no_jobs(stack: LocalStack) -> bool:
-    """Says whether the worker has nothing to do: one may be at work whose job is gone."""
+    """Whether the worker is idle: it may still work on a job that no longer exists."""
     return _metric(stack, "worker", "citewire_ingest_jobs_running") == 0
 
 
 def _metric(stack: LocalStack, name: str, series: str) -> float | None:
-    """A process's metric; None while it is too busy to give it."""
+    """A process's metric; None while it is too busy to respond."""
     with suppress(httpx.HTTPError):
         return stack.metric(name, series)
     return None
 
 
 async def settled(stack: LocalStack) -> None:
-    """Takes back what the last flood has queued or begun, and waits until nobody works on it any more."""
+    """Removes the jobs of the last flood, and waits until nothing works on them any more."""
     await asyncio.to_thread(stack.wait, lambda: is_idle(stack) or None, "the last flood isn't done", seconds=120)
     async with await psycopg.AsyncConnection.connect(stack.dsn(), autocommit=True) as connection:
-        # A worker whose job is gone leaves it at its next batch, or when it next renews its lease.
+        # A worker drops a deleted job at its next batch or its next lease renewal.
         await connection.execute("DELETE FROM corpus.ingest_jobs WHERE org_id = 'flood'")
     await asyncio.to_thread(stack.wait, lambda: has_no_jobs(stack) or None, "the last flood's jobs aren't left")
 
@@ -129,7 +129,7 @@ async def settled(stack: LocalStack) -> None:
 async def measure(
     stack: LocalStack, entrance: Entrance, clients: dict[str, Client], pairs: int, seconds: float
 ) -> tuple[list[object], bool]:
-    """One row: the quiet organisation's p95 beside the neighbour and beside the flood, and whether it may be so."""
+    """One row: the quiet organisation's p95 beside the neighbour and beside the flood, and the verdict."""
     beside: dict[str, list[list[float]]] = {"neighbour": [], "flood": []}
     flood = Callers(Counter())
     quiet = clients["quiet"]
@@ -170,7 +170,7 @@ async def measure(
 
 
 def p95(times: Sequence[float]) -> float:
-    """The 95th percentile; infinite where nothing was answered."""
+    """The 95th percentile; infinite if nothing was answered."""
     return sorted(times)[min(len(times) - 1, int(len(times) * 0.95))] if times else math.inf
 
 
@@ -180,7 +180,7 @@ def overall(halves: Sequence[Sequence[float]]) -> float:
 
 
 def make_key(stack: LocalStack, org_id: str) -> str:
-    """Makes an API key as an operator would."""
+    """Creates an API key as an operator would."""
     command = f"-m citewire_gateway keys create --org {org_id} --user u --plan pro --json"
     done = subprocess.run(  # our own command
         [sys.executable, *command.split()],
@@ -194,7 +194,7 @@ def make_key(stack: LocalStack, org_id: str) -> str:
 
 @asynccontextmanager
 async def organisations(stack: LocalStack) -> AsyncGenerator[dict[str, Client]]:
-    """Makes the organisations, each with a key and twenty documents; yields their clients."""
+    """Creates the organisations, each with a key and twenty documents; yields their clients."""
     made = {org_id: Client(stack.base_url, make_key(stack, org_id)) for org_id in ORGANISATIONS}
     try:
         for client in made.values():
@@ -207,7 +207,7 @@ async def organisations(stack: LocalStack) -> AsyncGenerator[dict[str, Client]]:
 
 
 async def run(stack: LocalStack, names: Sequence[str], pairs: int, seconds: float) -> bool:
-    """Measures the entrances, prints the table, and says whether all is as it should be."""
+    """Measures the entry points, prints the table, and returns whether all requirements are met."""
     rows: list[list[object]] = []
     held = True
     try:
@@ -218,7 +218,7 @@ async def run(stack: LocalStack, names: Sequence[str], pairs: int, seconds: floa
                     rows.append(row)
                     held &= holds
                     print(format_table(HEADINGS, [row]), file=sys.stderr, flush=True)
-    finally:  # what was measured is printed, should the rest be cut off
+    finally:  # print the results so far, in case the run is stopped
         print(f"{describe_machine()}; each side {pairs * seconds / 60:.1f} minutes, in {pairs} pairs\n")
         print(format_table(HEADINGS, rows), flush=True)
     return held
@@ -233,7 +233,7 @@ def main() -> int:
     lengths.add_argument("--seconds", type=float, help="of each half of a pair")
     parser.add_argument("--only", nargs="*", default=[entrance.name for entrance in ENTRANCES], help="entrances")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the stack ends with it
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stops the stack
     seconds = options.seconds or options.minutes * 60 / options.pairs
     environ = {"CITEWIRE_AUTH": "keys", "CITEWIRE_SAMPLE_LIBRARY": "off"}
     with tempfile.TemporaryDirectory() as folder, local_stack(Path(folder), environ=environ) as stack:

@@ -1,13 +1,13 @@
 """Finding the right page of company filings: FinanceBench's questions over its 21 filings, as PDF files.
 
-Of the results of a search, in their order, the first five different pages: the share of questions with a gold page
-among them, over all filings in one library and within the right one. Chunks, terms and vectors are what ingest makes of
-the files now; the legs are made in memory, as the store would find them, and ordered by the service's own fusion.
+Among the first five different pages in the results of a search: the share of questions with a gold page
+among them, over all filings in one library and within the right one. Chunks, terms and vectors come from the current
+ingest; the legs are computed in memory, as the store would, and ordered by the service's own fusion.
 
-Questions of every second place are a half of their own, since what is chosen on all of them is fitted to them.
+Every second question belongs to a separate half, because choices made on all questions are fitted to them.
 
-Usage: python -m benchmarks.filings [--misses] [--precision bf16]; the data is expected beside the repository, and what
-was never embedded before is (a quarter of an hour).
+Usage: python -m benchmarks.filings [--misses] [--precision bf16]; the data is expected beside the repository, and texts
+without cached vectors are embedded (a quarter of an hour).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.tables import describe_machine, format_table
 from citewire_embedder.providers.base import Precision
 
 FIRST = 5
-"""Pages that are looked at."""
+"""Number of pages considered."""
 _SCOPES = ("all filings", "in the filing")
 
 
@@ -67,7 +67,7 @@ def _pages(library: Library, legs: Legs, mode: str) -> list[tuple[int, int]]:
 
 
 def _rank(library: Library, legs: Legs, mode: str, question: Question) -> int | None:
-    """The place of the first gold page among the pages, from 0; None if none is there."""
+    """The index of the first gold page among the pages, from 0; None if there is none."""
     pages = enumerate(_pages(library, legs, mode))
     return next((rank for rank, page in pages if question.grades.get(page, 0) > 0), None)
 

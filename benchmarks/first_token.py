@@ -1,8 +1,8 @@
-"""What deciding costs a reader: time to first token with and without it, beside the model's own times.
+"""The cost of the decision step for a reader: time to first token with and without it, beside the model's own times.
 
-A model that takes set times to decide and to begin an answer stands behind the whole stack, as `citewire up` starts it.
-For each way, in turns: the profile that decides, the same without deciding, and with `speculate`, which begins the
-answer before the decision. What should be true: deciding costs what it takes longer than retrieval, and nothing more;
+A model with fixed times for deciding and for the first token serves the whole stack, as started by `citewire up`.
+The ways, in turns: the profile that decides, the same profile without deciding, and with `speculate`, which begins the
+answer before the decision. The requirement: deciding costs only the time by which it exceeds retrieval, and
 speculation costs nothing.
 """
 
@@ -28,7 +28,7 @@ QUESTION = "Q-first-1: when is high water at the pier?"
 
 
 def chat(**options: bool) -> dict[str, Any]:
-    """A chat of the profile that decides, with fields changed."""
+    """A chat with the profile that decides, with some fields changed."""
     return {"question": QUESTION, "profile": "self-rag", "min_score": 0, "options": {"assess": False, **options}}
 
 
@@ -66,12 +66,12 @@ async def measure(url: str, model: EchoModel, rounds: int) -> None:
     async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
         body = {"type": "article", "title": "Tides", "content": TEXT}
         document = (await http.post("/v1/documents", json=body)).raise_for_status().json()["id"]
-        while (await http.get(f"/v1/documents/{document}")).json()["status"] != "ready":  # noqa: ASYNC110 # nobody tells us
+        while (await http.get(f"/v1/documents/{document}")).json()["status"] != "ready":  # noqa: ASYNC110 # there is no event to wait for
             await asyncio.sleep(0.1)
         for number in range(rounds + 2):
             for name, asked in WAYS.items():
                 decided, took = await first_token(http, asked)
-                if number >= 2:  # connections and caches
+                if number >= 2:  # warms up connections and caches
                     results[name].append(took)
                     results[_DECISION] += [decided] if decided else []
             results[_SEARCH].append(await search(http))

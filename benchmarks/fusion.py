@@ -1,11 +1,11 @@
-"""What fusion is worth beside its legs: hybrid search less the better leg, on each set and on their mixture.
+"""The value of fusion: hybrid search minus its better leg, on each set and on their mixture.
 
-nDCG@10 by document, as `citewire eval` measures it; over company filings the share of questions with a gold page among
-the first five chunks, over all filings and within the right one. The legs are made in memory, as the store would find
-them (`fusion_ways`); the order is the service's own. The interval is of a paired bootstrap over questions. The mixture
-is the questions of all sets; which leg is the better one is asked again for it.
+nDCG@10 by document, as in `citewire eval`; for company filings the share of questions with a gold page among
+the first five chunks, over all filings and within the right one. The legs are computed in memory, as the store would
+(`fusion_ways`); the order is the service's own. The interval comes from a paired bootstrap over questions. The mixture
+has the questions of all sets; its better leg is determined separately.
 
-`--together` puts all sets but the filings into one library of all their languages. Near-duplicates stay.
+`--together` puts all sets except the filings into one multilingual library. Near-duplicates stay.
 
 Usage: python -m benchmarks.fusion [--sets NAME …] [--questions N] [--together] [--precision bf16]; the data is expected
 beside the repository, and embedded the first time (minutes; half an hour for the filings).
@@ -33,7 +33,7 @@ FIRST = 5
 RESAMPLES = 10_000
 
 Scores = Mapping[str, NDArray[np.float64]]
-"""By mode, a number a question."""
+"""By mode, a value per question."""
 
 
 def main() -> int:
@@ -76,7 +76,7 @@ def _measure(library: Library, asked: QuestionSet, *, within: bool) -> Scores:
 
 
 def _score(library: Library, legs: Legs, mode: str, question: Question) -> float:
-    """nDCG@10 of documents; of chunks, whether one of the first five is on a gold page."""
+    """nDCG@10 for documents; for chunks, whether one of the first five is on a gold page."""
     order = legs.rank(mode)
     if not legs.by_document:
         pages = ((library.passages[place].document, library.passages[place].page) for place in order[:FIRST])
@@ -104,7 +104,7 @@ def _pooled(results: Sequence[Scores]) -> Scores:
 
 
 def _joined(sets: Sequence[QuestionSet]) -> QuestionSet:
-    """One library of several; documents are numbered through."""
+    """Merges several libraries; documents are numbered consecutively."""
     passages = [passage for number, each in enumerate(sets) for passage in _moved(each, number)]
     questions = [
         replace(question, grades={(document + _shift(number), page): grade for (document, page), grade in grades})
@@ -125,7 +125,7 @@ def _shift(number: int) -> int:
 
 
 def _cut(asked: QuestionSet, most: int) -> QuestionSet:
-    """The same with at most so many questions, evenly over the set: neighbours are about the same text."""
+    """A sample of at most this many questions, spread evenly over the set, as neighbours are about the same text."""
     places = np.arange(len(asked.questions))[:: max(1, len(asked.questions) // most)][:most]
     return replace(asked, questions=[asked.questions[place] for place in places], asked=asked.asked[places])
 

@@ -1,6 +1,6 @@
-"""Sets that fusion is measured on, as libraries: chunks as ingest cuts them, their vectors and terms, and gold units.
+"""The sets for measuring fusion, as libraries: chunks from ingest, their vectors and terms, and gold units.
 
-A unit is what a judgement names: a document, or a page of a filing. Vectors are kept by text under `.citewire-bench/`.
+A unit is a judged document or page of a filing. Vectors are cached by text in `.citewire-bench/`.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ class Passage:
 
     document: int
     page: int
-    """From 1; 0 where the format has no pages."""
+    """From 1; 0 if the format has no pages."""
     text: str
-    """As it is embedded: with title and headings above."""
+    """The embedded text, including title and headings."""
     body: str
-    """Its text alone."""
+    """Only its text."""
     tokens: int
-    """Tokens of the text alone."""
+    """Tokens of only its text."""
 
     @property
     def headings(self) -> str:
-        """What stands above its text and below the title."""
+        """The headings between the title and its text."""
         return headings_of(self.text.removesuffix(self.body).removesuffix("\n"))
 
     def moved(self, documents: int) -> Passage:
-        """The same, its document's number raised: in a library after another one."""
+        """A copy with a shifted document number, for a library placed after another one."""
         return replace(self, document=self.document + documents)
 
 
@@ -78,13 +78,13 @@ class QuestionSet:
     passages: Sequence[Passage]
     questions: Sequence[Question]
     vectors: NDArray[np.float32]
-    """Of the passages: shape (passages, dimensions)."""
+    """Vectors of the passages, shape (passages, dimensions)."""
     asked: NDArray[np.float32]
-    """Of the questions: shape (questions, dimensions)."""
+    """Vectors of the questions, shape (questions, dimensions)."""
 
 
 class LexicalIndex:
-    """BM25 as the store scores it: the terms' weights in chunks, their rarity in the collection."""
+    """BM25 as in the store: the terms' weights in chunks, and their rarity in the collection."""
 
     def __init__(self, texts: Iterable[str], headings: Iterable[str] = ()) -> None:
         """Takes the texts below their headers, and the headings in these; none if no text has any."""
@@ -100,7 +100,7 @@ class LexicalIndex:
         }
 
     def scores(self, question: str) -> tuple[NDArray[np.float64], float]:
-        """Returns the score of each text, and that of a text that has all of the question's words many times."""
+        """Returns the score of each text, and that of a text with many repetitions of all the question's words."""
         scores = np.zeros(self._size)
         ideal = 0.0
         for term, count in count_question(question).items():
@@ -112,7 +112,7 @@ class LexicalIndex:
 
 
 def load(name: str, precision: Precision = Precision.FP32) -> QuestionSet:
-    """Loads a set of `SETS`, cut as ingest cuts it now; what was never embedded before is, which takes minutes."""
+    """Loads a set of `SETS`, split by the current ingest; embedding texts without cached vectors takes minutes."""
     return asyncio.run(_embed(name, precision))
 
 
@@ -168,7 +168,7 @@ async def _cut(model: LocalModel, number: int, file_name: str, title: str, conte
 async def _vectors(
     model: LocalModel, precision: Precision, texts: Sequence[str], purpose: Purpose
 ) -> NDArray[np.float32]:
-    """The texts' vectors; those of an earlier run are read."""
+    """The texts' vectors, from the cache if possible."""
     CACHE.mkdir(parents=True, exist_ok=True)
     vectors = np.zeros((len(texts), model.info.space.dimensions), np.float32)
     keys = [hashlib.sha256(f"{precision.value} {purpose.value} {text}".encode()).digest() for text in texts]
@@ -198,7 +198,7 @@ Document = tuple[str, str, "bytes | Path"]
 
 
 def read_set(name: str) -> tuple[list[Document], list[Question]]:
-    """Reads a set of `SETS`: its documents as they are ingested, and its questions."""
+    """Reads a set of `SETS`: its ingested documents and its questions."""
     kind, _, part = name.partition(" ")
     if kind == "SciFact":
         return _beir(DATA / "retrieval-scifact", part or "test")

@@ -1,4 +1,4 @@
-"""The legs of a search in memory, as the store would find them, and the ways to order what they found."""
+"""The legs of a search in memory, with the store's results, and the ways to order these."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from citewire_retriever.service.fusion import FUSION_DEPTH, fuse, fuse_by_rank
 
 MODES: Final = ("dense", "lexical", "by rank", "hybrid")
 DOCUMENTS_DEPTH: Final = 100
-"""Documents that `citewire eval` asks for, and so each leg."""
+"""Number of documents that `citewire eval` requests, and so each leg."""
 _SIGNS: Final = "0123456789.,:;()$\t"
-"""A text that begins with more than a tenth of them says nothing of its language."""
+"""If more than a tenth of a text's beginning are such characters, its language can't be determined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Legs:
-    """What both legs found: chunk ids are places of passages, document ids their documents' numbers."""
+    """The results of both legs: chunk ids are indexes of passages, document ids their documents' numbers."""
 
     dense: tuple[Candidate, ...]
     lexical: tuple[Candidate, ...]
@@ -31,7 +31,7 @@ class Legs:
     by_document: bool
 
     def rank(self, mode: str) -> list[int]:
-        """Returns the places of the passages, or the numbers of the documents, in the order of a mode of `MODES`."""
+        """Returns the indexes of the passages, or the numbers of the documents, in the order of a mode of `MODES`."""
         results: Sequence[Candidate] = self.dense if mode == "dense" else self.lexical
         if mode == "hybrid":
             results = fuse(self.dense, self.lexical, by_document=self.by_document, ideal=self.ideal, depth=self.depth)
@@ -45,7 +45,7 @@ class Library:
 
     Args:
         texts: The set; its questions aren't read.
-        by_document: Whether a result is a document, and so its best chunk.
+        by_document: Whether a result is a document, represented by its best chunk.
     """
 
     def __init__(self, texts: QuestionSet, *, by_document: bool) -> None:
@@ -58,11 +58,11 @@ class Library:
         )
 
     def find_legs(self, text: str, vector: NDArray[np.float32], within: Sequence[int] | None = None) -> Legs:
-        """Searches by both legs.
+        """Searches with both legs.
 
         Args:
             text: The question.
-            vector: The question's vector, of the library's dimensions.
+            vector: The question's vector, with the library's dimensions.
             within: Numbers of the documents that are in scope; None: all.
         """
         cosines = np.clip(self._vectors @ vector, 0.0, 1.0).astype(float)

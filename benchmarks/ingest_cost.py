@@ -1,7 +1,7 @@
-"""What ingest costs, from an upload until its document can be searched, in a whole stack of a tree.
+"""The cost of ingest, from an upload until its document can be searched, in the whole stack of a tree.
 
-The documents are the sample library's text, Markdown, HTML and PDF files, each time with other bytes. Measured are time
-by the clock, and the CPU time of those that do the work: the worker with the processes that read files, the embedder,
+The documents are the sample library's text, Markdown, HTML and PDF files, each time with different bytes. It measures
+wall-clock time and the CPU time of the processes involved: the worker with the processes that read files, the embedder,
 and Postgres.
 """
 
@@ -86,9 +86,9 @@ class IngestBackend:
 
 
 def cpu_seconds_of_children(pid: int, names: Sequence[str] = ("",)) -> float:
-    """CPU time of what a process started by such names, with what that started, ended processes as well."""
+    """CPU time of a process's children with these names, including their descendants and finished processes."""
     return sum(
-        sum(each.cpu_times()[:4])  # of itself, and of children that have ended
+        sum(each.cpu_times()[:4])  # its own, and that of finished children
         for process in psutil.Process(pid).children()
         if any(name in " ".join(process.cmdline()[:5]) for name in names)
         for each in (process, *process.children(recursive=True))
@@ -106,7 +106,7 @@ class TreeStack:
 
     @property
     def pid(self) -> int:
-        """Of the process that starts all others."""
+        """Id of the process that starts all others."""
         return self._process.pid
 
     async def ready(self) -> str:
@@ -119,7 +119,7 @@ class TreeStack:
         raise RuntimeError(f"the stack did not start:\n{''.join(self._output)[-3000:]}")
 
     async def read_on(self) -> None:
-        """Reads what it prints, which would stop it otherwise."""
+        """Reads its output, which would block it otherwise."""
         assert self._process.stdout is not None
         async for _ in self._process.stdout:
             pass
@@ -129,7 +129,7 @@ class TreeStack:
 async def starting_stack(
     python: Path, root: Path, environment: Mapping[str, str] | None = None
 ) -> AsyncGenerator[TreeStack]:
-    """Starts a tree's whole stack on a new data folder, and ends it after the block."""
+    """Starts a tree's whole stack on a new data folder, and stops it after the block."""
     folder = Path(tempfile.mkdtemp(prefix="cw-stack-"))
     await asyncio.to_thread(folder.chmod, 0o755)  # as root, Postgres runs as another user
     data_dir = folder / "data"
@@ -157,13 +157,13 @@ async def starting_stack(
 
 @contextlib.asynccontextmanager
 async def ingest_backend(python: Path, root: Path, *, slow_down: float) -> AsyncGenerator[IngestBackend]:
-    """Starts a tree's stack and keeps it while the block runs."""
+    """Runs a tree's stack during the block."""
     with burning(slow_down) as environment:
         async with starting_stack(python, root, environment) as stack:
             backend = IngestBackend(await stack.ready(), stack.pid, slow_down)
             reading = asyncio.create_task(stack.read_on())
             try:
-                await backend.measure(len(SUFFIXES))  # loads what the first of each kind needs
+                await backend.measure(len(SUFFIXES))  # warm-up for each kind
                 yield backend
             finally:
                 await end(reading)

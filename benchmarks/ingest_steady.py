@@ -1,11 +1,11 @@
-"""What ingest takes of a machine: memory for large files, speed beside the embedder's own, ten thousand small files.
+"""Resource use of ingest: memory for large files, speed relative to the embedder's own, ten thousand small files.
 
 - `--only memory`: a file of each format, as large as its text may be, goes through a worker whose embedder costs
-  nothing. Peak memory of the worker and of the processes that read for it, beside those for an eighth of the file.
-- `--only ceiling`: the chunks of a long document go to the running stack's embedder by the worker's own client, as
-  fast as it takes them; and such documents are uploaded. The ratio of both speeds, in turns.
-- `--only small`: `citewire ingest` of a folder of small files, into an empty library; how fast the first tenth and
-  the last became ready, and what the command said meanwhile.
+  nothing. Peak memory of the worker and of its reading processes, compared with those for an eighth of the file.
+- `--only ceiling`: the chunks of a long document go to the running stack's embedder through the worker's own client, as
+  fast as it accepts them; and such documents are uploaded. The ratio of both speeds, measured in turns.
+- `--only small`: `citewire ingest` of a folder of small files into an empty library; the rates of the first and the
+  last tenth, and the command's output meanwhile.
 
 Usage: python -m benchmarks.ingest_steady [--only memory ceiling small] [--chars N] [--formats txt csv …]
 [--long N] [--pairs N] [--files N]
@@ -53,12 +53,12 @@ from zip_packages import docx, package, paragraph, xlsx
 
 MIB = 1024 * 1024
 CHARS = 3_000_000
-"""Of the 32,000,000 that a document may hold: ten formats of that size take hours, `--formats txt` minutes."""
+"""Out of the 32,000,000 that a document may have: ten formats of that size take hours, `--formats txt` minutes."""
 PAGES = 9_900
 WINDOW = 256
 DATABASE = "steady"
 CLEAR_PEAK = "5"
-"""What `/proc/PID/clear_refs` takes for it (proc(5))."""
+"""The value for `/proc/PID/clear_refs` that resets the peak (proc(5))."""
 WAIT_SECONDS = 570.0
 _numbers = itertools.count(time.time_ns())
 
@@ -87,24 +87,24 @@ Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """What one file took."""
+    """The peak memory for one file."""
 
     chunks: int
     seconds: float
     worker: float
-    """MiB that the worker held at most."""
+    """Peak MiB of the worker."""
     readers: float
-    """The same of the processes that read for it, together."""
+    """Peak MiB of its reading processes together."""
 
 
 async def measure_memory(options: argparse.Namespace) -> Table:
-    """Ingests an eighth of each large file, and all of it."""
+    """Ingests an eighth of each large file, and the whole file."""
     rows: list[Sequence[object]] = []
     with start_embedded_postgres() as server:
         async with embedder_address(FakeModel(window=WINDOW)) as embedder:
             for suffix in options.formats:
                 data = [_LARGE[suffix](options.chars // part) for part in (8, 1)]
-                # A worker for each: what one format leaves behind isn't the next one's.
+                # A new worker for each, so that one format's leftovers don't count for the next.
                 async with _worker(server, embedder) as (harness, worker):
                     small, large = [await _peaks(harness, worker, f"large.{suffix}", each) for each in data]
                 rows.append(
@@ -126,7 +126,7 @@ async def measure_memory(options: argparse.Namespace) -> Table:
 
 @asynccontextmanager
 async def _worker(server: EmbeddedPostgres, embedder: str) -> AsyncGenerator[tuple[IngestHarness, psutil.Process]]:
-    """A database and a worker of its own."""
+    """A separate database and worker."""
     name = f"{DATABASE}_{next(_numbers)}"
     server.create_database(name)
     migrate = {**os.environ, "CITEWIRE_RETRIEVER_MIGRATE_DSN": server.dsn("postgres", name)}
@@ -179,7 +179,7 @@ async def _peaks(harness: IngestHarness, worker: psutil.Process, name: str, data
 
 
 async def _watch(worker: psutil.Process, readers: list[float]) -> None:
-    """Notes what the worker's children hold, again and again: each lives for one file only."""
+    """Samples the memory of the worker's children repeatedly, as each lives for only one file."""
     while True:
         total = 0
         for child in worker.children(recursive=True):
@@ -190,7 +190,7 @@ async def _watch(worker: psutil.Process, readers: list[float]) -> None:
 
 
 def _words(size: int, start: str = "") -> str:
-    """Prose of so many characters; no sentence is another."""
+    """Prose of this many characters, without repeated sentences."""
     number, parts, length = next(_numbers), [start], len(start)
     for sentence in itertools.count():
         parts.append(
@@ -203,7 +203,7 @@ def _words(size: int, start: str = "") -> str:
 
 
 def _rows(size: int) -> list[tuple[str, ...]]:
-    """Rows of a table of so many characters."""
+    """Rows of a table, with this many characters."""
     number = next(_numbers)
     return [(f"item {number} {row}", str(row), f"note {row % 97} of row {row}") for row in range(size // 70)]
 
@@ -219,7 +219,7 @@ def _xlsx(size: int) -> bytes:
 
 
 def _pdf(size: int) -> bytes:
-    """As many pages as a document may have, or fewer."""
+    """At most as many pages as a document may have."""
     pages, number = min(PAGES, size // 3000), next(_numbers)
     text = [f"Line {line} of {number} tells what the keeper saw that night, and why." for line in range(40)]
     return make_pdf([prose_page(f"Page {page} of {number}", [text]) for page in range(pages)])
@@ -243,7 +243,7 @@ _LARGE: dict[str, Callable[[int], bytes]] = {
     "eml": _mail,
     "zip": lambda size: package({f"{part}.txt": _words(size // 10) for part in range(10)}),
 }
-"""Files by their suffix; the argument is how many characters of text, about."""
+"""Files by suffix; the argument is the approximate number of characters of text."""
 
 
 # The embedder's own ceiling
@@ -288,7 +288,7 @@ async def measure_ceiling(options: argparse.Namespace) -> Table:
 async def _cut(
     embedder: GrpcEmbedder, window: ModelWindow, settings: WorkerSettings, data: bytes
 ) -> tuple[list[list[str]], list[int]]:
-    """A document's batches as the worker sends them, and the tokens of its chunks."""
+    """A document's batches from the worker, and the tokens of its chunks."""
     document = parse(data, "long.txt")
 
     async def count(texts: Sequence[str]) -> list[int]:
@@ -301,7 +301,7 @@ async def _cut(
 
 
 async def _embed(embedder: GrpcEmbedder, window: ModelWindow, documents: Sequence[list[list[str]]]) -> float:
-    """Seconds until documents are embedded, all at once, and nothing else is done with them."""
+    """Seconds for only embedding the documents, all at once."""
 
     async def embed(batches: list[list[str]]) -> None:
         async with aclosing(embedder.embed(window, batches)) as answers:
@@ -332,7 +332,7 @@ async def _ingest(stack: LocalStack, http: httpx.AsyncClient, documents: Sequenc
 
 
 async def measure_small(options: argparse.Namespace) -> Table:
-    """Ingests a folder by the command."""
+    """Ingests a folder with the command."""
     with tempfile.TemporaryDirectory() as folder, local_stack(_readable(folder)) as stack:
         files = Path(folder) / "files"
         await asyncio.to_thread(_write_small, files, options.files)

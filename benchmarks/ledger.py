@@ -1,9 +1,9 @@
-"""Measures what the ledger costs a call: opening its row (and reserving) before it, settling it after.
+"""Measures the cost of the ledger per call: opening its row (and reserving) before it, settling it after.
 
     python -m benchmarks.ledger [--seconds 3] [--rounds 5]
 
-Ways take turns: without a ledger, with one, with one and two budgets that every call of the organisation shares; by one
-caller after another, and by many at once. A way that settles for the same budget queues at its row.
+The ways take turns: without a ledger, with one, and with one and two budgets that all calls of the organisation share;
+with one caller at a time, and with many at once. Calls that settle for the same budget queue at its row.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ async def _measure(dsn: str, rounds: int, seconds: float) -> list[Sequence[objec
 
 
 async def _turn(ledger: Ledger, tenant: Tenant, callers: int, seconds: float) -> list[float]:
-    """Returns the seconds that each call's accounts took."""
+    """Returns the seconds of accounting for each call."""
     took: list[float] = []
     until = time.perf_counter() + seconds
 

@@ -1,9 +1,9 @@
-"""What the lexical leg is worth, and what it takes: nDCG@10 and time per search beside plain ts_rank_cd; the fusion.
+"""Value and cost of the lexical leg: nDCG@10 and time per search compared with plain ts_rank_cd; and the fusion.
 
-SciFact, XQuAD in English and Spanish, and SQuAD's paragraphs, each as one organisation's library with one chunk a text.
-Searches go through the retriever's own service and store, one after the other. `--dense` embeds the texts too (minutes)
-and adds the dense leg, and both fusions: by scores with trust, and by ranks. `--rerank` adds the local reranker over
-the best 40 of the fusion by scores, whose scores it is given. `--large N` adds an organisation of N chunks and times
+SciFact, XQuAD in English and Spanish, and SQuAD's paragraphs, each as one organisation's library, one chunk per text.
+Searches use the retriever's own service and store, one after another. `--dense` also embeds the texts (minutes)
+and adds the dense leg and both fusions: by scores with trust, and by ranks. `--rerank` adds the local reranker for
+the best 40 of the fusion by scores, with their scores. `--large N` adds an organisation of N chunks and times
 searches in it.
 
 Usage: python -m benchmarks.lexical [--sets NAME …] [--dense] [--rerank] [--queries N] [--large N]; the data is expected
@@ -52,9 +52,9 @@ DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SPACE = Space("bench", "1", 384)
 DATABASE = "bench"
 CANDIDATES = 40
-"""Results that are reranked."""
+"""Number of results to rerank."""
 SPAN = 10_000_000
-"""Ids of one organisation's documents and chunks."""
+"""Distance between the ids of organisations' documents and chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Library:
 
 
 Ranking = Callable[[str, bytes], Awaitable[Sequence[int]]]
-"""Places of the best ten texts for a question and its vector."""
+"""Indexes of the best ten texts for a question and its vector."""
 
 
 def main() -> int:
@@ -191,7 +191,7 @@ def _dcg(gains: Sequence[int]) -> float:
 
 
 def _put(server: EmbeddedPostgres, number: int, org: str, texts: Sequence[str], vectors: Any) -> None:  # noqa: ANN401 # an array of numpy, which has no closer type here
-    """Puts each text as a document of one chunk, by COPY, with the counts that the triggers would have kept."""
+    """Stores each text as a document of one chunk with COPY, and the counts that triggers would maintain."""
     first = number * SPAN
     counts: Counter[int] = Counter()
     with psycopg.connect(server.dsn(database=DATABASE)) as connection:
@@ -241,7 +241,7 @@ def _put(server: EmbeddedPostgres, number: int, org: str, texts: Sequence[str], 
 
 
 def _count_tokens(texts: Sequence[str]) -> list[int]:
-    """Counts tokens as ingest does: fusion reads from them whether the model has words for a language."""
+    """Counts tokens as in ingest: fusion uses them to determine whether the model knows a language."""
     return read_directory(find_model(BUILT_IN).path).open_tokeniser().count(texts)
 
 
@@ -256,7 +256,7 @@ async def _late_interaction() -> AsyncGenerator[LateInteraction]:
 
 
 def _cut(library: Library, most: int) -> Library:
-    """The same with at most so many questions, evenly over the file: neighbours are about the same text."""
+    """A sample of at most this many questions, spread evenly over the file, as neighbours are about the same text."""
     keys = list(library.questions)
     keys = keys[:: max(1, len(keys) // most)][:most]
     return replace(library, questions={key: library.questions[key] for key in keys})

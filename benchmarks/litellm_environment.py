@@ -1,4 +1,4 @@
-"""LiteLLM's proxy in an environment of its own, and what it is run with."""
+"""LiteLLM's proxy in its own environment, and its environment variables."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def install() -> Path:
 
 
 def environment() -> dict[str, str]:
-    """What the proxy is run with: as its documentation has it in production, without a look at the internet.
+    """The proxy's environment variables: production settings from its documentation, without internet access.
 
-    Proxies, providers and our own settings are left out: they would change what it does.
+    Proxies, providers and our own settings are left out, because they would change its behaviour.
     """
     plain = {
         name: value

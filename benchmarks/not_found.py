@@ -1,16 +1,16 @@
-"""How well the extractive provider tells that a library doesn't answer, against five plain heuristics.
+"""How well the extractive provider detects that a library has no answer, compared with five simple heuristics.
 
 `python -m benchmarks.not_found [--url http://127.0.0.1:8080] [--sets squad clapnq xquad-es] [--mode hybrid]` asks a
-running server. Each set is one library: its paragraphs are stored as documents of a collection of their own (once; they
-stay there), each question is a `POST /v1/search` whose five best chunks are judged as the extractive provider judges
-them, by its own code. Three kinds of questions:
+running server. Each set is one library: its paragraphs are stored as documents in its own collection (once; they
+stay there), and each question is a `POST /v1/search` whose five best chunks are judged by the extractive provider's
+own code. There are three kinds of questions:
 
-- answerable: all of them, also where the search misses the paragraph that answers;
+- answerable: all of them, even if the search misses the paragraph with the answer;
 - removed: the same questions, with the answer's article filtered out of the library;
-- adversarial: written to look answerable by the library, and not answered there.
+- adversarial: written to look answerable from the library, but not answered there.
 
 For each judge: ROC-AUC of answerable against the others with a bootstrap over articles (95 %), and the recall of "not
-found" where a tenth of the answerable questions are refused. Then what the built-in threshold does.
+found" at which a tenth of the answerable questions are rejected. Then the results of the built-in threshold.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from citewire_generator.extraction.weights import load_weights
 
 PASSAGES = 5
 CANDIDATES = 10
-"""Results that a search asks for: the heuristics see the best cosine also where words ranked it lower."""
+"""Number of results requested: the heuristics need the best cosine even if words ranked it lower."""
 FALSE_NOT_FOUND = 0.10
 THRESHOLD = 0.5
-"""The extractive provider's own."""
+"""The extractive provider's own judge."""
 RESAMPLES = 500
 JUDGES = (
     "extractive provider",
@@ -55,12 +55,12 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A question with what each judge says, higher for an answer."""
+    """A question with each judge's score; higher means that there is an answer."""
 
     kind: str
     article: str
     retrieved: bool
-    """Whether a passage is from the paragraph that answers."""
+    """Whether a passage is from the paragraph with the answer."""
     scores: tuple[float, ...]
 
 
@@ -108,7 +108,7 @@ async def _ask(library: Library, url: str, key: str, mode: str, limit: int | Non
 
 
 async def _store(http: httpx.AsyncClient, library: Library) -> None:
-    """Stores the paragraphs, unless they are there, and waits until all can be searched."""
+    """Stores the paragraphs unless they are stored already, and waits until all can be searched."""
     if await _stored(http, library) < len(library.paragraphs):
         for article, text in library.paragraphs:
             body = {"type": "article", "title": article, "content": text, "collection": library.collection}
@@ -144,7 +144,7 @@ async def _judged(http: httpx.AsyncClient, library: Library, asked: Asked, kind:
 
 
 def judge(text: str, results: Sequence[dict[str, Any]]) -> tuple[float, ...]:
-    """Scores a question's passages as each of `JUDGES` does; higher speaks for an answer."""
+    """Scores a question's passages with each of `JUDGES`; higher means that there is an answer."""
     if not results:
         return (0.0,) * len(JUDGES)
     question = read_question(text)
@@ -170,7 +170,7 @@ def judge(text: str, results: Sequence[dict[str, Any]]) -> tuple[float, ...]:
 
 
 def report(library: Library, judged: Sequence[Judged], mode: str) -> None:
-    """Prints what was measured on a set."""
+    """Prints the results on a set."""
     kinds: Names = np.array([entry.kind for entry in judged])
     articles: Names = np.array([entry.article for entry in judged])
     scores: Floats = np.array([element.scores for element in judged])
@@ -206,12 +206,12 @@ def area(positive: Floats, negative: Floats) -> float:
 
 
 def recall(positive: Floats, negative: Floats) -> float:
-    """Share of the negative ones below the score that a tenth of the positive ones are below."""
+    """Share of the negatives below the score that a tenth of the positives are below."""
     return float(np.mean(negative < np.quantile(positive, FALSE_NOT_FOUND)))
 
 
 def resampled(scores: Floats, kinds: Names, articles: Names, kind: str) -> tuple[float, float]:
-    """95 % of the ROC-AUC over resampled articles: questions about one of them aren't independent."""
+    """The 95 % interval of the ROC-AUC over resampled articles: questions about one article aren't independent."""
     random = np.random.default_rng(1)
     groups: list[tuple[Floats, Floats]] = []
     for name in sorted({str(article) for article in articles}):

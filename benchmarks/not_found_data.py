@@ -1,4 +1,4 @@
-"""Question sets as libraries: paragraphs that are stored whole, and questions that they answer or don't."""
+"""Question sets as libraries: complete paragraphs, with answerable and unanswerable questions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A set: everything that is stored, and everything that is asked."""
+    """A set: all stored paragraphs and all questions."""
 
     name: str
     paragraphs: tuple[tuple[str, str], ...]
@@ -32,7 +32,7 @@ class Library:
 
     @property
     def collection(self) -> str:
-        """Where its paragraphs are stored."""
+        """The collection of its paragraphs."""
         return f"bench-{self.name}"
 
 

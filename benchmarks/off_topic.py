@@ -1,10 +1,10 @@
-"""How many questions that a library doesn't answer reach no model, and how many that it answers are lost to that.
+"""The share of off-topic questions that reach no model, and of answerable ones that are lost by that.
 
 `python -m benchmarks.off_topic [--dimensions 128] [--precision bf16]` embeds the sets with the built-in model (once:
-their vectors are kept under `.citewire-bench/`), and asks each library its own questions and those of the others, by
-the retriever's own code, over an exact search in memory: the five best chunks, as the profile `documents` searches.
-SQuAD and XQuAD aren't asked each other's questions: they share paragraphs. `--dimensions` takes the first so many
-values of each vector: the space of another, poorer model, whose scale is measured anew.
+their vectors are cached in `.citewire-bench/`), and asks each library its own questions and those of the others, with
+the retriever's own code over an exact search in memory: the five best chunks, as in the profile `documents`.
+SQuAD and XQuAD aren't asked each other's questions, because they share paragraphs. `--dimensions` keeps only the first
+values of each vector, like another, poorer model, whose scale is measured separately.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A library in memory, as `PostgresTopics` reads it."""
+    """A library in memory, with the interface of `PostgresTopics`."""
 
     vectors: Floats
     words: LexicalIndex
     topic: LibraryTopic
 
     async def library(self, _tenant: Tenant, _space: Space, _collection: str) -> LibraryTopic:
-        """What a worker would have measured and sampled."""
+        """The scale and samples that a worker would have measured."""
         return self.topic
 
     async def word_share(self, _tenant: Tenant, query: SearchQuery, _table: str, _chunks: int) -> float:
-        """As the words' leg finds it."""
+        """The share of the question's words in the best chunk, as in the lexical leg."""
         scores, ideal = self.words.scores(query.text)
         best = float(scores.max())
         return best / max(ideal, best, 1e-9)
@@ -99,7 +99,7 @@ def main() -> int:
 
 
 async def measure(precision: Precision, dimensions: int | None) -> SpaceScale:
-    """Measures the space as a worker does."""
+    """Measures the space like a worker."""
     model = open_model(EmbedderSettings(port=0, metrics_port=0, auth="off", precision=precision))
     await model.load()
     vectors: dict[str, tuple[Floats, Floats]] = {}
@@ -114,7 +114,7 @@ async def measure(precision: Precision, dimensions: int | None) -> SpaceScale:
 
 
 def hold(library: QuestionSet, scale: SpaceScale, dimensions: int | None) -> Memory:
-    """Puts a library into memory."""
+    """Loads a library into memory."""
     vectors = normalised(library.vectors[:, :dimensions])
     topic = LibraryTopic("", scale, len(vectors), vectors.mean(axis=0))
     words = LexicalIndex(
@@ -124,7 +124,7 @@ def hold(library: QuestionSet, scale: SpaceScale, dimensions: int | None) -> Mem
 
 
 async def ask(library: Memory, name: str, asked: QuestionSet, dimensions: int | None) -> list[object]:
-    """Asks questions, at most 1,000, every so many; returns the table's row."""
+    """Asks at most 1,000 evenly spaced questions; returns the table's row."""
     step = math.ceil(len(asked.questions) / _MOST)
     vectors = normalised(asked.asked[::step, :dimensions])
     verdicts = [

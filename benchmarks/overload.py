@@ -1,14 +1,14 @@
-"""What three times as many searches as can be answered do: to those that are answered, to the rest, and to others.
+"""The effect of three times as many searches as can be answered: on answered ones, on rejected ones, and on others.
 
-The whole stack runs as `citewire up` starts it, with keys. First the peak: connections without pause, more and more of
-them. Then one organisation sends three times as many searches a second, whatever becomes of the ones before: first
+The whole stack runs as started by `citewire up`, with keys. First it finds the peak: more and more connections without
+pause. Then one organisation sends three times as many searches per second, answered or not: first
 alone, then while a quiet organisation asks one question at a time, in turns with a well-behaved busy neighbour.
-What should be true: searches answered within the time that a caller waits are at least 90 % of the peak, a refusal
+The requirements: searches answered within a caller's patience are at least 90 % of the peak, a rejection
 takes at most 50 ms, and the quiet organisation's p95 is at most 1.5 times what it is beside the neighbour: the median
-of the pairs' ratios, as `benchmarks.ratios` judges it.
+of the pairs' ratios, as judged by `benchmarks.ratios`.
 
-`python -m benchmarks.overload --seconds 6` takes four minutes. Whoever calls beside the quiet organisation is a process
-of its own, on the same machine: in its process they would delay each other, which isn't the stack's doing.
+`python -m benchmarks.overload --seconds 6` takes four minutes. Callers beside the quiet organisation run in a separate
+process on the same machine: in one process they would delay each other, which isn't caused by the stack.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ from local_stack import LocalStack, local_stack
 CONNECTIONS = (2, 4, 8, 16)
 TIMES = 3
 WAIT_SECONDS = 2.0
-"""What an answer that comes later is worth: nothing."""
+"""A caller's patience in seconds; a later answer is worthless."""
 MOST_OPEN = 1500
 SETTLE_SECONDS = 1.0
-"""Of a flood, before the quiet organisation's times count."""
+"""Duration of a flood before the quiet organisation's times count."""
 GOODPUT, REFUSAL_MS, RATIO = 0.9, 50.0, 1.5
 
 
 @dataclass(slots=True)
 class Sent:
-    """What became of the searches of one phase, in milliseconds."""
+    """The results of the searches of one phase, in milliseconds."""
 
     answered: list[float] = field(default_factory=list[float])
     refused: list[float] = field(default_factory=list[float])
     failed: int = 0
-    """Server errors other than a refusal, and connections that broke."""
+    """Server errors other than rejections, and broken connections."""
     errors: Counter[str] = field(default_factory=Counter[str])
     cpu_seconds: float = 0.0
-    """Of its callers, where they are a process of their own."""
+    """CPU seconds of its callers, if they run in a separate process."""
 
     def add(self, other: Sent) -> None:
-        """Takes in what became of others."""
+        """Adds other results."""
         self.answered += other.answered
         self.refused += other.refused
         self.failed += other.failed
@@ -68,7 +68,7 @@ class Sent:
 
 
 async def send(client: Client, sent: Sent) -> None:
-    """Sends one search and notes what became of it."""
+    """Sends one search and records its result."""
     began = time.perf_counter()
     try:
         status = (await search(client)).status
@@ -87,7 +87,7 @@ async def send(client: Client, sent: Sent) -> None:
 
 
 async def closed_loop(client: Client, connections: int, seconds: float) -> Sent:
-    """So many callers, each of which waits for its answer."""
+    """A number of callers, each of which waits for its answer."""
     sent, until = Sent(), time.monotonic() + seconds
 
     async def go_on() -> None:
@@ -99,7 +99,7 @@ async def closed_loop(client: Client, connections: int, seconds: float) -> Sent:
 
 
 async def open_loop(client: Client, rate: float, seconds: float) -> Sent:
-    """So many searches a second at random moments (Poisson), whoever waits."""
+    """A rate of searches at random moments (Poisson), however many are waiting."""
     sent, tasks, random = Sent(), set[asyncio.Task[None]](), np.random.default_rng(1)
     moment = time.monotonic()
     until = moment + seconds
@@ -121,7 +121,7 @@ async def open_loop(client: Client, rate: float, seconds: float) -> Sent:
 
 @asynccontextmanager
 async def flooding(client: Client, rate: float, seconds: float) -> AsyncGenerator[Sent]:
-    """An `open_loop` in a process of its own, which has begun a second before the block does; known after the block."""
+    """An `open_loop` in a separate process, begun a second before the block; its results are available after it."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.overload", f"--seconds={seconds + SETTLE_SECONDS}"),
         *("--flood", client.url, str(rate)),
@@ -147,7 +147,7 @@ async def flooding(client: Client, rate: float, seconds: float) -> AsyncGenerato
 
 
 async def flood(url: str, rate: float, seconds: float) -> None:
-    """What `flooding` runs."""
+    """The program that `flooding` runs."""
     client = Client(url, sys.stdin.readline().strip())
     print("ready", flush=True)
     sent = await open_loop(client, rate, seconds)
@@ -156,7 +156,7 @@ async def flood(url: str, rate: float, seconds: float) -> None:
 
 
 def cpu_of(stack: LocalStack) -> dict[str, float]:
-    """CPU seconds of each process of the stack until now, and of this one."""
+    """CPU seconds so far of each process of the stack, and of this one."""
     used: dict[str, float] = {"callers": time.process_time()}
     for name, pid in stack.pids().items():
         process = psutil.Process(pid)
@@ -171,13 +171,13 @@ def spent(before: Mapping[str, float], after: Mapping[str, float], seconds: floa
 
 
 def goodput(sent: Sent, seconds: float) -> float:
-    """Searches a second that were answered while their caller still waited."""
+    """Searches per second answered within the caller's patience."""
     return sum(took <= WAIT_SECONDS * 1000 for took in sent.answered) / seconds
 
 
 @dataclass(slots=True)
 class Beside:
-    """The quiet organisation's times in milliseconds, beside a neighbour and beside the flood, pair by pair."""
+    """The quiet organisation's times in milliseconds, beside the neighbour and beside the flood, by pair."""
 
     neighbour: list[list[float]] = field(default_factory=list[list[float]])
     flood: list[list[float]] = field(default_factory=list[list[float]])
@@ -185,7 +185,7 @@ class Beside:
 
 
 async def in_turns(stack: LocalStack, clients: Mapping[str, Client], rate: float, pairs: int, seconds: float) -> Beside:
-    """Lets the quiet organisation ask beside its neighbour and beside a flood of so many searches a second."""
+    """Has the quiet organisation ask beside its neighbour and beside a flood with this rate of searches."""
     beside, quiet = Beside(), clients["quiet"]
     for number in range(pairs):
         for flooded in (False, True) if number % 2 == 0 else (True, False):
@@ -203,7 +203,7 @@ async def in_turns(stack: LocalStack, clients: Mapping[str, Client], rate: float
 
 
 async def run(stack: LocalStack, clients: Mapping[str, Client], pairs: int, seconds: float) -> bool:
-    """Measures, prints the tables, and says whether all is as it should be."""
+    """Measures, prints the tables, and returns whether all requirements are met."""
     rates: dict[int, float] = {}
     cores: list[list[object]] = []
     for connections in CONNECTIONS:
@@ -214,7 +214,7 @@ async def run(stack: LocalStack, clients: Mapping[str, Client], pairs: int, seco
     peak = max(rates.values())
     began, lasted = cpu_of(stack), seconds + SETTLE_SECONDS
     async with flooding(clients["flood"], TIMES * peak, seconds) as alone:
-        pass  # it ends by itself
+        pass  # it stops by itself
     cores.append(spent(began, {**cpu_of(stack), "callers": began["callers"] + alone.cpu_seconds}, lasted))
     beside = await in_turns(stack, clients, TIMES * peak, pairs, seconds)
     sent = beside.sent
@@ -251,7 +251,7 @@ async def run(stack: LocalStack, clients: Mapping[str, Client], pairs: int, seco
 
 
 async def measure(stack: LocalStack, pairs: int, seconds: float) -> bool:
-    """Makes the organisations, and runs."""
+    """Creates the organisations and runs the benchmark."""
     async with organisations(stack) as clients:
         return await run(stack, clients, pairs, seconds)
 

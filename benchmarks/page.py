@@ -1,11 +1,11 @@
-"""What the page costs its reader, in a real Chromium on a running stack.
+"""The page's performance for its reader, in a real Chromium on a running stack.
 
-- *long answers*: 10,000 pieces of text with 50 citations, once in each shape. Of all tasks of the page's main thread
-  the longest is given in CPU time, which other processes don't lengthen, and in time by the clock: none of ours is to
-  take 50 ms. It is watched until the answer is laid out in full, for screen readers.
-- *many answers*: 50 answers, each in a conversation of its own: the heap and the nodes after collecting garbage.
-- *first token*: from Enter to the frame that shows the first text, beside the same request by a bare `fetch` in the
-  same browser, in turns, which shows a full stop in the next frame: the difference is to be 30 ms at most.
+- *long answers*: 10,000 pieces of text with 50 citations, once in each shape. For the longest task of the page's main
+  thread it gives CPU time, which other processes don't lengthen, and wall-clock time: none of ours may
+  take 50 ms. It is measured until the answer is laid out in full, for screen readers.
+- *many answers*: 50 answers, each in its own conversation: the heap and the nodes after garbage collection.
+- *first token*: from Enter to the frame with the first text, compared with the same request by a bare `fetch` in the
+  same browser, in turns, which shows a full stop in the next frame: the difference may be 30 ms at most.
 
 Usage: python -m benchmarks.page [--only long,many,first] [--pause 0.002]
 """
@@ -53,7 +53,7 @@ SHAPES = {
     "many lists": ("- ", "\n\ntext\n\n- "),
     "many tables": ("| a | b |\n|---|---|\n| x | ", "\n\n| a | b |\n|---|---|\n| x | "),
 }
-"""How an answer begins, and what stands between its sentences."""
+"""The beginning of an answer, and the text between its sentences."""
 _FIRST_TEXT = """new Promise(resolve => {
     const field = document.querySelector('#question'), count = document.querySelectorAll('.answer').length
     const decoder = new TextDecoder(), now = () => performance.now()
@@ -103,7 +103,7 @@ _BARE = """(async body => {
 
 
 def pieces(shape: str) -> list[str]:
-    """An answer of so many pieces, of which every 200th is a citation's marker at a sentence's end."""
+    """An answer of this many pieces, of which every 200th is a citation marker at a sentence's end."""
     begin, between = SHAPES[shape]
     answer = [begin, *SENTENCE[:-1].replace(" ", " |").split("|")]
     for number in range(1, TOKENS - len(answer)):
@@ -117,9 +117,9 @@ def pieces(shape: str) -> list[str]:
 
 
 async def longest_task(page: DrivenPage, doing: Awaitable[object]) -> tuple[float, float, str]:
-    """Milliseconds of CPU and by the clock of the longest tasks of the page's main thread, while something is done.
+    """CPU and wall-clock milliseconds of the longest tasks of the page's main thread during an action.
 
-    And what the longest one did: its parts that took more than 5 ms of CPU.
+    Also the parts of the longest task that took more than 5 ms of CPU.
     """
     categories = ["toplevel", "devtools.timeline", "__metadata"]
     await page.call("Tracing.start", traceConfig={"includedCategories": categories}, transferMode="ReportEvents")
@@ -165,7 +165,7 @@ async def long_answers(page: DrivenPage, model: ScriptedModel, shapes: Sequence[
 
 
 async def ask_in_full(page: DrivenPage) -> None:
-    """Asks, and waits until all of the answer is laid out."""
+    """Asks, and waits until the whole answer is laid out."""
     await ask(page, QUESTION)
     await page.wait_for(IN_FULL)
 
@@ -181,7 +181,7 @@ async def open_again(page: DrivenPage, characters: int) -> None:
 
 
 async def many_answers(page: DrivenPage, model: ScriptedModel) -> None:
-    """Prints what is kept after answers."""
+    """Prints the memory retained after answers."""
     rows: list[list[object]] = []
     model.say(*pieces("paragraphs")[:300])
     for number in range(1, ANSWERS + 1):
@@ -197,7 +197,7 @@ async def many_answers(page: DrivenPage, model: ScriptedModel) -> None:
 
 
 async def first_token(page: DrivenPage, model: ScriptedModel) -> None:
-    """Prints the time to the first text, the page's and the API's own."""
+    """Prints the time to the first text of the page and of the API."""
     model.say(*pieces("paragraphs")[:40])
     await page.call("Network.enable")
     rows: list[list[float]] = []
@@ -209,7 +209,7 @@ async def first_token(page: DrivenPage, model: ScriptedModel) -> None:
         sent = [event["params"]["request"] for event in page.events if event["method"] == "Network.requestWillBeSent"]
         body = next(request["postData"] for request in sent if request["url"].endswith("/v1/chat"))
         came, painted = await page.run(f"{_BARE}({json.dumps(body)})")
-        if number >= 2:  # connections and caches
+        if number >= 2:  # warms up connections and caches
             rows.append([*took, came, painted, took[0] - came, took[0] - painted])
     headings = [
         "Enter to painted text, ms", "Enter to request", "text's arrival to paint", "the API's own", "painted bare",
@@ -221,10 +221,10 @@ async def first_token(page: DrivenPage, model: ScriptedModel) -> None:
 
 
 async def measured_ask(page: DrivenPage) -> list[float]:
-    """Asks as a person does.
+    """Asks through the page, like a person.
 
     Returns:
-        Milliseconds from Enter until the first text is painted, of them until the request, and from the text's arrival.
+        Milliseconds from Enter until the first text is painted, from Enter to the request, and from the text's arrival.
     """
     await page.run("document.querySelector('#question').focus()")
     await page.type_text(QUESTION)
@@ -254,7 +254,7 @@ async def measure(
     async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=60) as http:
         files = {"file": ("travel.md", POLICY.encode())}
         document = (await http.post("/v1/documents", files=files)).raise_for_status().json()["id"]
-        while (await http.get(f"/v1/documents/{document}")).json()["status"] != "ready":  # noqa: ASYNC110 # nobody tells us
+        while (await http.get(f"/v1/documents/{document}")).json()["status"] != "ready":  # noqa: ASYNC110 # there is no event to wait for
             await asyncio.sleep(0.1)
     print(f"{describe_machine()}\n")
     async with opened(stack, folder / "profile") as page:

@@ -1,4 +1,4 @@
-"""The gold standard for reading PDF pages: `pdf_gold.txt`, with the words that its numbers stand for."""
+"""The gold standard for reading PDF pages: `pdf_gold.txt`, with the words for its numbers."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ _KINDS = ("p", "omit", *(f"h{level}" for level in range(1, 7)))
 
 @dataclass(frozen=True, slots=True)
 class GoldPage:
-    """A page as people read it."""
+    """A page as read by people."""
 
     file: str
     """The file's name."""
     number: int
     """The page, from 1."""
     elements: tuple[Element, ...]
-    """What it says, in reading order."""
+    """Its elements, in reading order."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
     kind: str
     rows: tuple[tuple[tuple[int, ...], ...], ...]
-    """The numbers of each cell; one cell if it's no table."""
+    """The numbers of each cell; one cell if it isn't a table."""
 
 
 def read_gold(files: Path) -> list[GoldPage]:
     """Returns the pages, with their words from the PDF files of a folder.
 
     Raises:
-        ValueError: A line isn't as the file's head says, or a page's words aren't those that were numbered.
+        ValueError: A line doesn't match the format in the file's head, or a page's words have changed.
     """
     parts = re.split(r"^(?==)", GOLD.read_text(encoding="utf-8"), flags=re.M)[1:]
     return [_read_page(part.splitlines(), files) for part in parts]
@@ -60,21 +60,21 @@ def _read_page(lines: Sequence[str], files: Path) -> GoldPage:
 
 
 def page_words(path: Path, number: int) -> list[str]:
-    """The words of a page, from 1, in the order of its content."""
+    """The words of a page, numbered from 1 in the order of its content."""
     with pypdfium2.PdfDocument(path) as document:
         return document[number - 1].get_textpage().get_text_range().split()
 
 
 def checksum(words: Sequence[str]) -> str:
-    """Tells other words, or another order, from those that were numbered."""
+    """A digest that detects changed words or a changed order."""
     return f"{zlib.crc32(' '.join(words).encode('utf-8', 'surrogatepass')):08x}"
 
 
 def elements(lines: Sequence[str], words: Sequence[str]) -> Iterator[Element]:
-    """A page's elements by its lines.
+    """Parses a page's elements from its lines.
 
     Raises:
-        ValueError: A line isn't as the file's head says, or words are in none of them or in two.
+        ValueError: A line doesn't match the format in the file's head, or words are in no line or in two.
     """
     drafts = list(_drafts(lines))
     starts = sorted(number for draft in drafts for row in draft.rows for cell in row for number in cell)

@@ -1,7 +1,7 @@
-"""Has PDF files read by another tool, in that tool's environment: a program of `pdf_quality`.
+"""Reads PDF files with another tool, in that tool's environment; `pdf_quality` runs it.
 
-Usage: python benchmarks/pdf_peer.py TOOL FILE…; prints a line of JSON for each file: its Markdown, and the CPU seconds
-that it took.
+Usage: python benchmarks/pdf_peer.py TOOL FILE…; prints a line of JSON for each file: its Markdown and the CPU seconds
+taken.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main() -> int:
     """Reads the files; returns the exit code."""
     tool, *files = sys.argv[1:]
     read = _TOOLS[tool]()
-    read(files[0])  # what is loaded with the first file is no file's own
+    read(files[0])  # loading the tool doesn't count for any file
     for file in files:
         start = time.process_time()
         text = read(file)

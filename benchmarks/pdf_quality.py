@@ -1,12 +1,12 @@
-"""Reading PDF pages, beside two other tools: the words and their order, tables and headings, by the gold standard.
+"""Reading of PDF pages compared with two other tools: words and their order, tables and headings, by the gold standard.
 
-30 pages of the reference data's PDF files, which people looked at (`pdf_gold.txt`): one column and two, tables with
+30 pages of the reference data's PDF files, annotated by people (`pdf_gold.txt`): one column and two, tables with
 rules and without, lists, footnotes, running heads, an index and a table of contents; English, German, and six scripts
-on a page. Each tool gets each page as a file of its own, as some of them don't tell pages apart; Citewire, which looks
-at a whole file for running heads and the outline, the whole file as well.
+on a page. Each tool gets each page as a separate file, as some of them don't distinguish pages. Citewire, which uses
+the whole file for running heads and the outline, also gets the whole file.
 
 Usage: python -m benchmarks.pdf_quality [--pages] [--gold]; the data is expected beside the repository. The other tools
-are installed into an environment of their own.
+are installed into their own environments.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _HEADINGS = [
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What a system read of the gold standard's pages."""
+    """The result of a system on the gold standard's pages."""
 
     pages: list[list[Element]]
     milliseconds: float
-    """CPU time, for each page of what it was given."""
+    """CPU time per page of its input."""
 
 
 def main() -> int:
@@ -93,7 +93,7 @@ def _readings(gold: Sequence[GoldPage]) -> Iterator[tuple[str, _Reading]]:
 
 
 def _cut_out(page: GoldPage, target: Path) -> Path:
-    """The page as a file of its own."""
+    """The page as a separate file."""
     with pypdfium2.PdfDocument(_FILES / page.file) as document, pypdfium2.PdfDocument.new() as alone:
         alone.import_pages(document, [page.number - 1])  # pyright: ignore[reportUnknownMemberType] # untyped library
         alone.save(target)  # pyright: ignore[reportUnknownMemberType] # untyped library
@@ -143,7 +143,7 @@ def _of_block(text: str, block: Block) -> Iterator[Element]:
         yield Element(text[block.start : block.end], level=block.level)
         return
     rows = [row for row in block.children if row.kind is BlockKind.ROW]
-    if block.start < rows[0].start:  # the caption, which a table's chunks hold
+    if block.start < rows[0].start:  # the caption, which is in the table's chunks
         yield Element(text[block.start : rows[0].start].strip())
     lines = (text[text.rfind("\n", 0, row.start) + 1 : row.end] for row in rows)  # with the tabs of empty first cells
     yield Element(rows=tuple(tuple(line.split("\t")) for line in lines))

@@ -1,4 +1,4 @@
-"""How near what was read of a page is to what stands there: its words, their order, headings and tables."""
+"""Compares the result for a page with its content: words, their order, headings and tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from markdown_it.token import Token
 from rapidfuzz.distance import LCSseq, Levenshtein
 
 _CUT: Final = re.compile("(?<=\\w)[-\u00ad\u2010\u2011\ufffe]\\s*(?=\\w)")
-"""A word's hyphen, whether it is its own or that of a line's end."""
+"""A hyphen, whether it belongs to the word or to a line break."""
 _TOKEN: Final = re.compile(r"[^\W_]+")
 _SAME_HEADING: Final = 0.9
 
@@ -25,35 +25,35 @@ _MARKDOWN = (
     .enable("table")
     .disable(["list", "blockquote", "code", "lheading", "reference", "html_block", "html_inline"])
 )
-"""Numbers of lists are text: they stand on the page. Text of tools that write none of it is no Markdown by chance."""
+"""List numbers are text, being on the page. Plain text of tools without Markdown mustn't be parsed as Markdown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A piece of a page: text, a heading, or a table."""
+    """An element of a page: text, a heading, or a table."""
 
     text: str = ""
     """Its text; empty for a table."""
     level: int = 0
-    """Of a heading, 1 to 6."""
+    """The level of a heading, 1 to 6."""
     rows: tuple[tuple[str, ...], ...] = ()
-    """Cells of a table."""
+    """The cells of a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageScore:
-    """What was read of a page, measured."""
+    """The measures for one page."""
 
     recall: float
     """Share of the page's words that were read."""
     precision: float
-    """Share of the words read that the page has."""
+    """Share of the words read that are on the page."""
     order: float
-    """Of the words in both, the share that stands in the page's order: the longest common subsequence."""
+    """Of the words in both, the share in the page's order: the longest common subsequence."""
     teds: tuple[float, ...]
-    """For each table of the page, its similarity to the one that was read."""
+    """For each table of the page, its similarity to the table that was read."""
     false_tables: int
-    """Tables that were read, and aren't any of the page's."""
+    """Tables that were read but aren't on the page."""
     headings: Counter[str] = field(default_factory=Counter[str])
     """How many are in the page ("gold"), were read ("read"), are in both ("both"), and these at the same "level": the
     first, second… of the levels that these have on the page, as a tool doesn't know whether a title stands above.
@@ -61,7 +61,7 @@ class PageScore:
 
 
 def score(gold: Sequence[Element], read: Sequence[Element]) -> PageScore:
-    """Measures what was read of a page."""
+    """Measures the result for a page."""
     expected, got = _tokens(gold), _tokens(read)
     both = (Counter(expected) & Counter(got)).total()
     tables = [each.rows for each in gold if each.rows]
@@ -83,7 +83,7 @@ def f1(counts: Counter[str], matches: str) -> float:
 
 
 def mean(values: Iterable[float]) -> float:
-    """The mean; 0 of nothing."""
+    """The mean; 0 if there are no values."""
     return fmean(values) if (values := list(values)) else 0.0
 
 
@@ -102,7 +102,7 @@ def read_markdown(text: str) -> list[Element]:
 
 
 def match_tables(gold: Sequence[Sequence[Sequence[str]]], read: Sequence[Sequence[Sequence[str]]]) -> tuple[float, ...]:
-    """For each table of a page, its similarity to that which was read; the most similar are paired first."""
+    """For each table of a page, its similarity to the table that was read; the most similar are paired first."""
     pairs = sorted(
         ((teds(table, other), i, k) for i, table in enumerate(gold) for k, other in enumerate(read)), reverse=True
     )
@@ -118,7 +118,7 @@ def match_tables(gold: Sequence[Sequence[Sequence[str]]], read: Sequence[Sequenc
 def teds(gold: Sequence[Sequence[str]], read: Sequence[Sequence[str]]) -> float:
     """Similarity of two tables by the edits of their trees (TEDS; Zhong, ShafieiBavani and Jimeno Yepes 2020), 0 to 1.
 
-    Cells over several columns or rows are cells of the first one here, as Markdown knows no others.
+    Cells that span columns or rows count as cells of the first one, as Markdown has no spans.
     """
     trees = _tree(gold), _tree(read)
     distance = cast("float", APTED(*trees, _Costs()).compute_edit_distance())
@@ -133,10 +133,10 @@ class _Node:
 
 
 class _Costs(Config):
-    def rename(  # pyright: ignore[reportIncompatibleMethodOverride] # the library adds costs, whole or not
+    def rename(  # pyright: ignore[reportIncompatibleMethodOverride] # the library adds costs, integers or not
         self, node1: _Node, node2: _Node
     ) -> float:
-        """A cell's text counts by the share of it that differs."""
+        """A cell's text costs the share of it that differs."""
         if node1.tag != node2.tag:
             return 1.0
         return Levenshtein.normalized_distance(node1.text, node2.text)

@@ -1,12 +1,12 @@
-"""Search by callers who see 0.1, 1, 10 and 50 % of a library: recall, and time beside two other ways.
+"""Search by callers who see 0.1, 1, 10 and 50 % of a library: recall, and time compared with two other ways.
 
-Each share of the documents of the largest organisation of the scale benchmark's library gets readers of its own, drawn
-at random; the rest belongs to nobody who asks. The retriever's own way is compared with
+Each share of the documents of the largest organisation in the scale benchmark's library gets its own readers, chosen
+at random; no caller sees the rest. The retriever's own way is compared with
 
-- the search of an owner, who sees everything, by the same statements: what permissions cost;
-- an exact scan of what the caller sees: what the graph is worth, and what is right.
+- the search of an owner, who sees everything, with the same statements: the cost of permissions;
+- an exact scan of the documents that the caller sees: the value of the graph, and the right results.
 
-Every question is asked once before in each way; then, in each repetition, every question in each way, in random order.
+Every question is asked once in each way as a warm-up; then in each repetition once in each way, in random order.
 A ratio is the median of the repetitions' ratios of the 95th percentiles, with its 95 % interval.
 
 Usage: python -m benchmarks.permissions [--keep DIR] [--chunks N] [--queries N] [--repetitions N] [--drawn]; the data
@@ -49,7 +49,7 @@ _OF_OWNERS, _OF_EXACT = 3.0, 1.2
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen of the searches of one caller."""
+    """The measurements of one caller's searches."""
 
     recall: list[float] = field(default_factory=list[float])
     graph: list[bool] = field(default_factory=list[bool])
@@ -59,7 +59,7 @@ class Seen:
     exact: list[list[float]] = field(default_factory=list[list[float]])
 
     def row(self, share: str, chunks: int) -> list[object]:
-        """Recall, the share of the graph, times of all repetitions together, and ratios of 95th percentiles."""
+        """Recall, the share of graph searches, times of all repetitions together, and ratios of 95th percentiles."""
         own, owners, exact = (np.percentile(times, [50, 95]) for times in (self.own, self.owners, self.exact))
         return [
             share,
@@ -73,7 +73,7 @@ class Seen:
 
 
 def _judged(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]], limit: float) -> tuple[str, str]:
-    """The ratio of each repetition's 95th percentiles, and what it says of the limit."""
+    """The ratio of each repetition's 95th percentiles, and the verdict on the limit."""
     pairs = zip(own, others, strict=True)
     ratio = median_ratio([float(np.percentile(first, 95) / np.percentile(second, 95)) for first, second in pairs])
     return f"{ratio.median:.2f} ({ratio.low:.2f}–{ratio.high:.2f})", str(ratio.verdict(limit))
@@ -100,7 +100,7 @@ def main() -> int:
 
 
 def hide(data: ScaleData) -> None:
-    """Gives each share of the documents readers of its own: a tenth of a percent to one group, and so on."""
+    """Gives each share of the documents its own readers: a tenth of a percent to one group, and so on."""
     drawing = np.random.default_rng(5)
     with psycopg.connect(data.dsn("postgres")) as connection:
         connection.execute("SET session_replication_role = replica")
@@ -108,7 +108,7 @@ def hide(data: ScaleData) -> None:
         ids = [row[0] for row in connection.execute(
             "SELECT document_id FROM corpus.documents WHERE org_id = %s ORDER BY 1", (ORG,))]  # fmt: skip
         drawn = drawing.random(len(ids)) * 100
-        # Shares hold each other: what the smallest sees, all see.
+        # Shares are nested: all callers see the documents of the smallest share.
         for least, most in zip([0.0, *SHARES.values()], [*SHARES.values(), 100.0], strict=True):
             readers = [f"group:{share}" for share in SHARES.values() if share >= most] or ["group:nobody"]
             picked = [number for number, place in zip(ids, drawn.tolist(), strict=True) if least <= place < most]
@@ -124,7 +124,7 @@ def hide(data: ScaleData) -> None:
 
 
 async def measure(data: ScaleData, asked: Vectors, repetitions: int) -> str:
-    """Asks as each caller, and returns the table."""
+    """Searches as each caller, and returns the table."""
     pool = await open_pool(data.dsn("citewire_corpus"), max_size=1, name="bench", resolved=VISIBLE)
     rows: list[list[object]] = []
     for name, share in SHARES.items():

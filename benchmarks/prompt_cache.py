@@ -1,15 +1,15 @@
-"""How much of a conversation's prompts comes from the provider's cache, and what the conversation costs.
+"""The share of a conversation's prompts that comes from the provider's cache, and the conversation's cost.
 
-Conversations of ten questions with ten passages each, over the 636 paragraphs of 18 articles of Wikipedia, which people
-wrote the questions for (SQuAD 2.0, CC BY-SA 4.0; `qa-squad2` of the reference data): ten questions on one article,
-spread over it evenly; each question on another article; and another article after the fifth. Each article begins one
-conversation of each kind. The upstream counts what its cache has by the providers' rules: OpenAI's the longest common
-beginning with an earlier prompt, in steps of 128 tokens from 1,024; Anthropic's the marks, four at most, from 1,024
-tokens, each looked up over the last 20 blocks. A token is four characters. The figures are those of the ledger, at list
+Conversations of ten questions with ten passages each, over the 636 paragraphs of 18 Wikipedia articles, for which
+people wrote the questions (SQuAD 2.0, CC BY-SA 4.0; `qa-squad2` of the reference data): ten questions on one article,
+spread evenly over it; each question on another article; and another article after the fifth. Each article begins one
+conversation of each kind. The upstream simulates the providers' cache rules: for OpenAI the longest common
+prefix with an earlier prompt, in steps of 128 tokens from 1,024; for Anthropic at most four marks, from 1,024
+tokens, each looked up over the last 20 blocks. A token is four characters. The figures come from the ledger, at list
 prices.
 
-In one way, earlier questions stand alone in the prompt (`keep_passages` off); in the other they keep their passages
-where that is cheaper.
+In one way, earlier questions appear in the prompt without passages (`keep_passages` off); in the other they keep them
+if that is cheaper.
 
 Usage: python -m benchmarks.prompt_cache [--articles N] [--all-passages]; the data is expected beside the repository.
 """
@@ -49,7 +49,7 @@ from citewire_remote.stall_timeout import TimeLimits
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 MOST_PASSAGES = 10
 CHARS = 1_000
-"""Of a passage at most: about 250 tokens, as chunks are."""
+"""Maximum length of a passage: about 250 tokens, like chunks."""
 LEAST, STEP, LOOKBACK, MARKS = 1_024, 128, 20, 4
 MODELS = (
     ("openai", "gpt-5"),
@@ -70,7 +70,7 @@ ANSWER = (
 
 @dataclass
 class Cache:
-    """What a provider keeps of the prompts that it was sent."""
+    """A provider's cache of the prompts that it received."""
 
     prompts: list[str] = field(default_factory=list[str])
     written: dict[tuple[str, ...], int] = field(default_factory=dict[tuple[str, ...], int])
@@ -83,7 +83,7 @@ class Cache:
         return len(prompt) // 4, common // STEP * STEP if common >= LEAST else 0, 0
 
     def anthropic(self, body: dict[str, Any]) -> tuple[int, int, int]:
-        """As `openai`."""
+        """Like `openai`."""
         blocks = [("system", block) for block in body.get("system", ())]
         blocks += [(message["role"], block) for message in body["messages"] for block in message["content"]]
         texts = tuple(f"<{role}>{block['text']}" for role, block in blocks)
@@ -111,7 +111,7 @@ def _common(prompt: str, other: str) -> int:
 
 @asynccontextmanager
 async def scripted_provider() -> AsyncGenerator[str]:
-    """Serves both APIs with one answer, and gives the base URL."""
+    """Serves both APIs with one answer; yields the base URL."""
     cache = Cache()
 
     async def chat(request: web.Request) -> web.Response:
@@ -151,16 +151,16 @@ def _events(*events: object) -> web.Response:
 
 @dataclass(frozen=True, slots=True)
 class Talks:
-    """What is talked about, and of what."""
+    """The conversations, and their passages."""
 
     passages: Sequence[pb.Passage]
-    """A paragraph each, or a part of one."""
+    """The passages, each a paragraph or a part of one."""
     questions: Mapping[str, Sequence[Sequence[str]]]
-    """Conversations of each kind, in the articles' order."""
+    """The conversations of each kind, in the order of the articles."""
 
 
 def read_talks(data: Path) -> Talks:
-    """Reads the articles and makes conversations of their questions; always the same."""
+    """Reads the articles and builds conversations from their questions, always the same."""
     raw = gzip.decompress((data / "qa-squad2" / "squad2-dev-half-a.json.gz").read_bytes())
     articles: list[dict[str, Any]] = json.loads(raw)["data"]
     passages: list[pb.Passage] = []
@@ -191,7 +191,7 @@ def read_talks(data: Path) -> Talks:
 
 
 def _spread(article: Mapping[str, Any]) -> list[str]:
-    """Questions that the article answers, of paragraphs that are spread over it."""
+    """Questions that the article answers, from paragraphs spread over it."""
     answered = [
         qas
         for paragraph in article["paragraphs"]
@@ -201,7 +201,7 @@ def _spread(article: Mapping[str, Any]) -> list[str]:
 
 
 class WordSearch:
-    """Finds passages by their words, the rare ones first (BM25)."""
+    """Finds passages by their words, weighted by rarity (BM25)."""
 
     def __init__(self, passages: Sequence[pb.Passage]) -> None:
         self._passages = passages
@@ -226,7 +226,7 @@ def _words(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a conversation took."""
+    """The tokens and cost of a conversation."""
 
     prompt_tokens: int
     cached: int
@@ -235,7 +235,7 @@ class Spent:
 
     @property
     def share(self) -> float:
-        """Cached tokens of those of all prompts."""
+        """Share of cached tokens in all prompts."""
         return self.cached / self.prompt_tokens
 
 
@@ -295,17 +295,17 @@ class Compared:
 
     @property
     def shares(self) -> list[float]:
-        """Cached tokens of those of all prompts, in each conversation."""
+        """Share of cached tokens in all prompts, for each conversation."""
         return [spent.share for spent in self.with_passages]
 
     @property
     def ratios(self) -> list[float]:
-        """What each conversation costs in relation to the one whose earlier questions stand alone."""
+        """The cost of each conversation relative to the one whose earlier questions have no passages."""
         return [ours.usd / alone.usd for ours, alone in zip(self.with_passages, self.alone, strict=True)]
 
 
 async def compare(kind: str, model: str, conversations: Sequence[Sequence[str]], library: WordSearch) -> Compared:
-    """Holds each conversation in both ways."""
+    """Runs each conversation in both ways."""
     with_passages, alone = [
         [await converse(kind, model, questions, library, passages=passages) for questions in conversations]
         for passages in (True, False)

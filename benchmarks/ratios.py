@@ -1,7 +1,7 @@
-"""What pairs of measurements say about a limit: the median of their ratios, its 95 % interval, and a verdict.
+"""Judges pairs of measurements against a limit: the median of their ratios, its 95 % interval, and a verdict.
 
-The interval is one of order statistics: it assumes nothing of the ratios' distribution but that they are independent.
-Of ten ratios it reaches from the second to the ninth (its true confidence is 97.9 %); fewer than six give none.
+The interval uses order statistics: it assumes nothing about the ratios' distribution except that they are independent.
+For ten ratios it reaches from the second to the ninth (its true confidence is 97.9 %); fewer than six give none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CONFIDENCE = 0.95
 
 
 class Verdict(enum.StrEnum):
-    """How the ratio relates to the limit."""
+    """The verdict on a ratio and its limit."""
 
     HELD = "held"
     """The whole interval lies within the limit."""
@@ -28,14 +28,14 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The median of ratios, with the bounds of its 95 % interval; infinite bounds where there are too few ratios."""
+    """The median of ratios, with the bounds of its 95 % interval, which are infinite if there are too few ratios."""
 
     median: float
     low: float
     high: float
 
     def verdict(self, limit: float) -> Verdict:
-        """Compares with the largest ratio that is allowed."""
+        """Compares with the largest allowed ratio."""
         if self.high <= limit:
             return Verdict.HELD
         return Verdict.MISSED if self.low > limit else Verdict.UNDECIDED
@@ -52,7 +52,7 @@ def median_ratio(ratios: Sequence[float]) -> Ratio:
 def _ranks_outside(count: int) -> int:
     """The largest rank r such that the median lies between the r-th least and the r-th greatest with 95 %; 0 if none.
 
-    It lies below the r-th least where at most r - 1 of `count` values, each with probability 1/2, lie below it.
+    It lies below the r-th least if at most r - 1 of `count` values, each with probability 1/2, lie below it.
     """
     rank, below = 0, 0.0
     while rank < count // 2:

@@ -1,14 +1,14 @@
-"""How much it costs to relay a token: generator + gateway against LiteLLM's proxy and a direct read.
+"""The cost of relaying a token: generator + gateway compared with LiteLLM's proxy and a direct read.
 
-One fake upstream, one reader, one core for the system that is measured and another for everything else. All figures
-come from one run on one machine; only their ratios mean anything elsewhere.
+One fake upstream, one reader, one core for the measured system and another for everything else. All figures
+come from one run on one machine; only their ratios are meaningful elsewhere.
 
-- *CPU per token*: user and system time of the system's processes, divided by the tokens that arrived.
-- *Streams held*: the most at which tokens arrive at the upstream's pace (≥ 97 %) and p95 of the relay latency is
+- *CPU per token*: user and system time of the system's processes, divided by the tokens received.
+- *Streams held*: the highest number at which tokens arrive at the upstream's pace (≥ 97 %) and p95 relay latency is
   ≤ 100 ms. A number counts as held if one of two tries holds it.
-- *Relay latency*: from the moment the upstream wrote a token, which it carries, to its arrival at the reader.
-- *Time to first token added*: median over single requests, less the median of the direct read. Citewire finds passages
-  before it relays: *by the hops* counts from when they were found, *whole request* from the request.
+- *Relay latency*: from the moment when the upstream wrote a token, stamped in the token, to its arrival at the reader.
+- *Time to first token added*: median over single requests, minus the median of the direct read. Citewire finds passages
+  before it relays: *by the hops* counts from the moment they were found, *whole request* from the request.
 
 Usage: python -m benchmarks.relay [--window SECONDS] [--only litellm|citewire]
 """
@@ -38,7 +38,7 @@ FIRST_TOKEN_REQUESTS = 50
 WARM_UP_REQUESTS = 10
 TRIES = 2
 QUIET = 0.1
-"""What others may take of the system's core; the kernel's own work for the sockets is a few per cent."""
+"""Maximum share of the system's core used by others; the kernel's own work for the sockets is a few per cent."""
 QUESTION = "What does the paced upstream say?"
 OPENAI_BODY: dict[str, object] = {
     "model": "paced",
@@ -49,20 +49,20 @@ OPENAI_BODY: dict[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A system that is measured: its name, how it is asked, what its processes cost, and the loads that it is given."""
+    """A measured system: its name, its target, the CPU time of its processes, and its loads."""
 
     name: str
     target: Target
     cpu_seconds: Callable[[], float]
     steps: Sequence[int]
-    """Numbers of streams, ascending; the climb ends at the first that isn't held."""
+    """Numbers of streams, ascending; the measurement ends at the first that isn't held."""
     saturating: int
-    """A number of streams beyond what it holds."""
+    """A number of streams beyond its capacity."""
 
 
 @dataclass(slots=True)
 class Result:
-    """What was measured of one system."""
+    """The measurements of one system."""
 
     name: str
     loads: dict[int, Load] = field(default_factory=dict[int, Load])
@@ -81,10 +81,10 @@ class Bench:
         self._window = window
         self._core = core
         self.others: list[float] = []
-        """What anything else took of the core, per run."""
+        """Share of the core used by anything else, per run."""
 
     async def measure(self, system: System) -> Result:
-        """Time to first token, then the climb, then saturation."""
+        """Measures time to first token, then rising numbers of streams, then saturation."""
         result = Result(system.name)
         await set_pace(self._upstream_url, tokens=3, rate=1000)
         await measure_first_token(system.target, requests=WARM_UP_REQUESTS)
@@ -130,7 +130,7 @@ class Bench:
         return load
 
     async def _upstream_is_idle(self) -> None:
-        """Waits until streams that were cut have ended at the upstream, so that they don't weigh on the next run."""
+        """Waits until cut streams have ended at the upstream, so that they don't affect the next run."""
         async with asyncio.timeout(60), aiohttp.ClientSession() as session:
             while True:
                 async with session.get(f"{self._upstream_url}/stats") as response:
@@ -140,7 +140,7 @@ class Bench:
 
 
 async def set_pace(upstream_url: str, *, tokens: int, rate: float, phases: int = 0) -> None:
-    """Sets how many tokens the upstream writes into a stream, how many per second, and when (`phases`, see there)."""
+    """Sets the number of tokens per stream at the upstream, their rate, and their timing (`phases`, see there)."""
     async with aiohttp.ClientSession() as session:
         change = {"tokens": tokens, "rate": rate, "phases": phases}
         async with session.patch(f"{upstream_url}/settings", json=change) as response:
@@ -148,7 +148,7 @@ async def set_pace(upstream_url: str, *, tokens: int, rate: float, phases: int =
 
 
 async def measure_all(*, window: float, only: str | None) -> list[Result]:
-    """Measures the direct read and the systems, one after the other."""
+    """Measures the direct read and the systems, one after another."""
     core, *others = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, set(others))
     results: list[Result] = []

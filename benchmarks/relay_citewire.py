@@ -1,7 +1,7 @@
-"""Starts generator and gateway on one core, and all that they need on another.
+"""Starts generator and gateway on one core, and everything that they need on another.
 
-Embedder and retriever are stand-ins that answer at once: what is measured is the relay. The gateway keeps its records
-in a real Postgres, as it always does.
+Embedder and retriever are stand-ins that answer immediately, because only the relay is measured. The gateway stores its
+records in a real Postgres, as always.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _ALL_ADMITTED = {
     "CITEWIRE_GATEWAY_MAX_WAITING_CALLS": "5000",
     "CITEWIRE_GATEWAY_ARRIVAL_SECONDS": "600",
 }
-"""What running streams cost is measured: hundreds that begin in the same moment would be refused in part."""
+"""Raised limits: only running streams are measured, and some of hundreds that begin at once would be rejected."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelayBackend:
-    """What generator and gateway of a tree need: a migrated database, the stand-ins, the upstream."""
+    """The dependencies of a tree's generator and gateway: a migrated database, the stand-ins, the upstream."""
 
     root: Path
     python: Path
@@ -45,7 +45,7 @@ class RelayBackend:
 async def relay_backend(
     root: Path, python: Path, *, core: int, upstream_url: str, logs: Path
 ) -> AsyncGenerator[RelayBackend]:
-    """Starts what the relay of a tree needs, on a core of its own."""
+    """Starts the dependencies of a tree's relay on a separate core."""
     async with contextlib.AsyncExitStack() as stack:
         postgres = stack.enter_context(start_embedded_postgres(durable=True))
         postgres.create_database("citewire")
@@ -66,7 +66,7 @@ async def relay_backend(
 async def relaying(
     backend: RelayBackend, *, core: int, slow_down: float = 1.0
 ) -> AsyncGenerator[tuple[Target, Callable[[], float]]]:
-    """Generator and gateway as two processes on one core; gives how to ask them, and their CPU time."""
+    """Generator and gateway as two processes on one core; yields their target and CPU time."""
     ports = {name: free_port() for name in ("gateway", "gateway_metrics", "generator", "generator_metrics")}
     shared = {"CITEWIRE_AUTH": "off", "CITEWIRE_LOG_LEVEL": "WARNING", **keyed_environment()}
     shared |= {"CITEWIRE_GATEWAY_LEAVE_SECONDS": "0", "CITEWIRE_GENERATOR_LEAVE_SECONDS": "0"}
@@ -111,7 +111,7 @@ async def relaying(
 async def citewire(
     *, core: int, other_core: int, upstream_url: str, logs: Path
 ) -> AsyncGenerator[tuple[Target, Callable[[], float]]]:
-    """The relay of this tree, with all that it needs."""
+    """The relay of this tree with its dependencies."""
     python = Path(sys.executable)
     async with relay_backend(ROOT, python, core=other_core, upstream_url=upstream_url, logs=logs) as backend:
         async with relaying(backend, core=core) as relay:

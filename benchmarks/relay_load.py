@@ -1,7 +1,7 @@
-"""Reads many streams at once and measures how long each stamped token was on its way.
+"""Reads many streams at once and measures the latency of each stamped token.
 
-The reader is a bare protocol on the event loop, the same for every system: it looks for the stamps in the bytes of the
-socket, so no client library's cost is in the figures.
+The reader is a bare protocol on the event loop, the same for every system: it searches for the stamps in the bytes of
+the socket, so the figures contain no client library's cost.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import psutil
 from benchmarks.upstream import STAMP
 
 RAMP_SECONDS = 1.0
-"""Streams are opened evenly over this time."""
+"""Seconds over which streams are opened evenly."""
 SETTLE_SECONDS = 1.5
-"""Then this passes before anything counts."""
+"""Seconds after that before measuring begins."""
 FIRST_TOKENS_SECONDS = 90.0
-"""The longest wait for the first tokens of all streams."""
+"""Maximum wait for the first tokens of all streams."""
 TAIL_SECONDS = 0.5
-"""Streams go on this long after the window, so that it has no ending streams in it."""
+"""Seconds that streams continue after the window, so that none end within it."""
 LONGEST_STAMP = 32
 HELD_THROUGHPUT = 0.97
 HELD_P95_MS = 100.0
@@ -34,7 +34,7 @@ HELD_P95_MS = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a system is asked, and how its streams end."""
+    """The address of a system, and the end of its streams."""
 
     host: str
     port: int
@@ -42,7 +42,7 @@ class Target:
     body: dict[str, object]
     terminal: bytes
     began: re.Pattern[bytes] | None = None
-    """Finds the stamp, in what comes before the first token, of when the relaying began; None: with the request."""
+    """Finds the stamp of the start of relaying before the first token; None: relaying starts with the request."""
 
     def request(self) -> bytes:
         """The whole HTTP request, headers included."""
@@ -57,20 +57,20 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one run with a number of streams showed, within its window."""
+    """The results of one run with a number of streams, within its window."""
 
     streams: int
     tokens: int
     throughput: float
-    """Tokens that arrived, as a fraction of those that the upstream's pace asks for."""
+    """Tokens received, as a fraction of those at the upstream's pace."""
     p50_ms: float
     p95_ms: float
     cpu_us_per_token: float
-    """CPU time of the system's processes, user and system, divided by the tokens that arrived."""
+    """CPU time of the system's processes, user and system, divided by the tokens received."""
     core: float
     """CPU time of the system's processes as a fraction of one core."""
     others: float
-    """CPU time that anything else took of the system's core, as a fraction of it: the machine should be quiet."""
+    """CPU time that anything else used on the system's core, as a fraction of it: the machine should be quiet."""
     failed: int
     """Streams that ended without their terminal frame, in the whole run."""
 
@@ -82,12 +82,12 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class FirstToken:
-    """How long a single request waited for its first token, in milliseconds."""
+    """The wait of a single request for its first token, in milliseconds."""
 
     whole: float
     """From the request."""
     relay: float
-    """From when the relaying began: when the passages had been found, where a system finds passages first."""
+    """From the start of relaying: after retrieval, if a system finds passages first."""
 
 
 class _Stream(asyncio.Protocol):
@@ -118,7 +118,7 @@ class _Stream(asyncio.Protocol):
             self.head += data
             if end:
                 self.first_token_at = now / 1e6
-        # What may hold the beginning of a stamp or of the terminal frame is kept.
+        # Keep bytes that may contain the beginning of a stamp or of the terminal frame.
         self._rest = text[max(end, len(text) - LONGEST_STAMP) :]
         if self._target.terminal in text[end:]:
             self.terminated = True
@@ -143,15 +143,15 @@ async def run_load(
     """Opens the streams, measures for `window` seconds and waits until all have ended.
 
     Args:
-        target: what is asked.
-        streams: how many at once.
+        target: the system.
+        streams: the number of concurrent streams.
         rate: tokens per second that the upstream writes into each.
-        window: seconds that are measured.
+        window: seconds to measure.
         core: the core that the system is pinned to.
         cpu_seconds: CPU time of the system's processes so far.
         settle: seconds between the opening of the last stream and the window; None waits until each has its first
             token, however long opening them takes.
-        patience: seconds that streams get to end by themselves; twice the window by default.
+        patience: seconds for streams to end by themselves; twice the window by default.
     """
     arrivals = array("q")
     loop = asyncio.get_running_loop()
@@ -188,7 +188,7 @@ async def run_load(
 
 
 async def measure_first_token(target: Target, *, requests: int) -> list[FirstToken]:
-    """Asks one request after the other and measures the wait of each for its first token."""
+    """Sends one request after another and measures the wait of each for its first token."""
     loop = asyncio.get_running_loop()
     waits: list[FirstToken] = []
     for _ in range(requests):
@@ -206,7 +206,7 @@ async def measure_first_token(target: Target, *, requests: int) -> list[FirstTok
 
 
 def tokens_for(window: float, rate: float) -> int:
-    """Tokens that a stream needs to last from its opening in the ramp to after the window."""
+    """Number of tokens for a stream to last from its opening in the ramp until after the window."""
     return round((RAMP_SECONDS + SETTLE_SECONDS + window + TAIL_SECONDS) * rate)
 
 
@@ -222,12 +222,12 @@ def _busy_seconds(core: int) -> float:
 
 async def _wait_for_first_tokens(streams: Sequence[_Stream]) -> None:
     async with asyncio.timeout(FIRST_TOKENS_SECONDS):
-        while any(stream.first_token_at is None and not stream.ended.done() for stream in streams):  # noqa: ASYNC110 # an event would be set on the path that is measured
+        while any(stream.first_token_at is None and not stream.ended.done() for stream in streams):  # noqa: ASYNC110 # an event would be set on the measured path
             await asyncio.sleep(0.1)
 
 
 async def _finish(opened: Sequence[tuple[asyncio.Transport, _Stream]], *, patience: float) -> None:
-    """Lets the streams end by themselves, and cuts those of an overloaded system that don't."""
+    """Lets the streams end by themselves, and cuts the rest if the system is overloaded."""
     waiting = [stream.ended for _, stream in opened if not stream.ended.done()]
     if waiting:
         await asyncio.wait(waiting, timeout=patience)

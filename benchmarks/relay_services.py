@@ -1,4 +1,4 @@
-"""An embedder and a retriever that answer at once and always the same, so that a relay benchmark measures the relay.
+"""An embedder and a retriever that always return the same answer immediately, so that only the relay is measured.
 
 `python -m benchmarks.relay_services` prints `{"port": …}` when it is ready, and serves until SIGTERM.
 """
@@ -31,7 +31,7 @@ SPACE = EmbeddingSpace(model="all-MiniLM-L6-v2", revision="benchmark", dimension
 VECTOR = struct.pack("<4f", 0.5, 0.5, 0.5, 0.5)
 PASSAGES = 5
 EMBEDDER, RETRIEVER = "citewire.embedder.v1.EmbedderService", "citewire.retriever.v1.RetrieverService"
-# Put before the first passage: when it was found, in microseconds of the monotonic clock (like the upstream's stamps).
+# Placed before the first passage: the time of retrieval in microseconds of the monotonic clock, like the stamps.
 FOUND_STAMP = re.compile(rb"found at (\d{9,}) ")
 TEXT = "The paced upstream says at which time it wrote each token, and nothing else. " * 10
 
@@ -100,7 +100,7 @@ def _handlers() -> list[grpc.GenericRpcHandler]:
 
 
 async def main() -> None:
-    """Serves both until it is told to stop."""
+    """Serves both until a signal stops it."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

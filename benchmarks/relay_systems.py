@@ -1,4 +1,4 @@
-"""Starts the systems of the relay benchmark, each pinned to one core, and stops what it started."""
+"""Starts the systems of the relay benchmark, each pinned to one core, and stops them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 120
 STOP_SECONDS = 20
 _CPU_CLOCK = 2
-"""Makes a clock's number of a process's id, as `clock_getcpuclockid` of Linux does."""
+"""Converts a process id to a clock id, like Linux's `clock_getcpuclockid`."""
 
-# Pins itself to a core and becomes the program, so that every thread of it stays there.
+# Pins itself to a core and then becomes the program, so that all its threads stay there.
 _PINNED = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); os.execvp(sys.argv[2], sys.argv[2:])"
 
 
 class Process:
-    """A child on one core, with its CPU time. Made by `start`."""
+    """A child process on one core, with its CPU time. Created by `start`."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         self._process = process
@@ -38,7 +38,7 @@ class Process:
         self._seen = psutil.Process(process.pid)
 
     async def announced_port(self) -> int:
-        """The port that the child announces in the first line that it prints, as JSON."""
+        """The port that the child announces as JSON in its first line of output."""
         assert self._process.stdout is not None
         async with asyncio.timeout(START_SECONDS):
             line = await self._process.stdout.readline()
@@ -48,7 +48,7 @@ class Process:
         return int(json.loads(line)["port"])
 
     def cpu_seconds(self) -> float:
-        """User and system time of the process and of its children, now; exact, where psutil counts in 10 ms."""
+        """Current user and system time of the process and its children; exact, unlike psutil's steps of 10 ms."""
         family = [self._seen, *self._seen.children(recursive=True)]
         return sum(time.clock_gettime(~member.pid << 3 | _CPU_CLOCK) for member in family)
 
@@ -85,14 +85,14 @@ async def start(
     folder: Path = ROOT,
     announces: bool = False,
 ) -> AsyncGenerator[Process]:
-    """Runs a command on one core while the block runs; what it prints goes to the log.
+    """Runs a command on one core during the block; its output goes to the log.
 
     Args:
         command: the program and its arguments.
-        core: the core that all its threads stay on.
-        log: the file that its output is appended to.
-        environment: further variables.
-        folder: where it runs.
+        core: the core for all its threads.
+        log: the file to append its output to.
+        environment: additional variables.
+        folder: its working directory.
         announces: its standard output is read with `announced_port` instead.
     """
     with log.open("ab") as errors:
@@ -113,7 +113,7 @@ async def start(
 
 @contextlib.asynccontextmanager
 async def upstream(*, core: int, rate: float, logs: Path) -> AsyncGenerator[str]:
-    """The paced upstream in a process of its own; gives its root URL."""
+    """The paced upstream in a separate process; yields its root URL."""
     command = [sys.executable, "-m", "benchmarks.upstream", "--rate", str(rate)]
     async with start(command, core=core, log=logs / "upstream.log", announces=True) as process:
         yield f"http://127.0.0.1:{await process.announced_port()}"
@@ -121,7 +121,7 @@ async def upstream(*, core: int, rate: float, logs: Path) -> AsyncGenerator[str]
 
 @contextlib.asynccontextmanager
 async def litellm(*, core: int, upstream_url: str, logs: Path) -> AsyncGenerator[tuple[int, Process]]:
-    """LiteLLM's proxy as its documentation runs it in production, one worker; gives its port."""
+    """LiteLLM's proxy with its documentation's production settings and one worker; yields its port."""
     program = await asyncio.to_thread(litellm_environment.install)
     port = free_port()
     settings = {
@@ -137,7 +137,7 @@ async def litellm(*, core: int, upstream_url: str, logs: Path) -> AsyncGenerator
     config.write_text(json.dumps(settings))  # JSON is YAML
     environment = {
         **litellm_environment.environment(),
-        # No authentication, as in our own process with auth off.
+        # No authentication, like our own process with auth off.
         "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
     }
     command = [program, "--config", config, "--host", "127.0.0.1", "--port", str(port)]
@@ -160,7 +160,7 @@ async def wait_for_http(url: str, *processes: Process) -> None:
 
 
 def free_port() -> int:
-    """A TCP port of the loopback interface that nobody listens on."""
+    """A free TCP port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -179,9 +179,9 @@ def log_folder() -> Generator[Path]:
 
 
 def plain_environment() -> dict[str, str]:
-    """The environment without what would change a system's behaviour: proxies, providers, our own settings.
+    """The environment without variables that would change a system's behaviour: proxies, providers, our own settings.
 
-    `citewire_kit` sets `GRPC_EXPERIMENTS` in this process; an earlier commit's processes must not have it of us.
+    `citewire_kit` sets `GRPC_EXPERIMENTS` in this process; an earlier commit's processes must not inherit it.
     """
     left_out = ("CITEWIRE_", "GRPC_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "LITELLM_", "OTEL_", "VIRTUAL_ENV", "PYTHON")
     return {

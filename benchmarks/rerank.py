@@ -1,9 +1,9 @@
-"""What late interaction over the embedding model's token vectors is worth as a reranker: nDCG@10 with and without it.
+"""The value of late interaction over the embedding model's token vectors as a reranker: nDCG@10 with and without it.
 
-SciFact's claims and XQuAD's English questions: all texts are ranked by the embedding model, the best 40 are scored
-again by MaxSim and by the reranker's closeness, which also looks at passages, each alone and added to the cosines. Then
-the time of one call of the reranker with 40 texts. Run it with `python -m benchmarks.rerank [--queries 300]`; the data
-is expected beside the repository. What reranking is worth after a hybrid search, on the chunks that the services cut,
+SciFact's claims and XQuAD's English questions: all texts are ranked by the embedding model, and the best 40 are scored
+again by MaxSim and by the reranker's closeness, which also considers passages, each alone and added to the cosines; and
+the time of one reranker call with 40 texts. Run it with `python -m benchmarks.rerank [--queries 300]`; the data
+is expected beside the repository. The value of reranking after a hybrid search, on the services' chunks,
 is measured by `citewire eval SET --mode hybrid --mode hybrid+rerank`.
 """
 
@@ -35,7 +35,7 @@ SETS = {"SciFact": "retrieval-scifact", "XQuAD en": "retrieval-xquad/en"}
 CANDIDATES = 40
 BATCH = 16
 WEIGHTS = (0.5, 1.0, 2.0)
-"""Weights beside the cosine of the whole texts."""
+"""Weights relative to the cosine of the whole texts."""
 CALLS = 20
 
 
@@ -45,14 +45,14 @@ class Collection:
 
     titles: Mapping[str, str]
     texts: Mapping[str, str]
-    """Below their titles."""
+    """The texts below their titles."""
     queries: Mapping[str, str]
     grades: Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Of each query: the places of its best texts, their cosines, their MaxSim, and their closeness."""
+    """For each query: the indexes of its best texts, their cosines, their MaxSim, and their closeness."""
 
     places: NDArray[np.int64]
     cosines: NDArray[np.float32]
@@ -99,13 +99,13 @@ async def main() -> int:
 
 
 def read_collection(folder: Path, most: int) -> Collection:
-    """Reads a collection in BEIR's form, with at most so many of its test queries."""
+    """Reads a collection in BEIR form, with at most this many of its test queries."""
     grades: dict[str, dict[str, int]] = {}
     for line in (folder / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines()[1:]:
         query, text, grade = line.split("\t")
         grades.setdefault(query, {})[text] = int(grade)
     asked = {row["_id"]: row["text"] for row in _rows(folder, "queries") if row["_id"] in grades}
-    # Evenly over the file: neighbours are about the same text.
+    # Spread evenly over the file, as neighbours are about the same text.
     sample = list(asked)[:: max(1, len(asked) // most)][:most]
     rows = _rows(folder, "corpus")
     titles = {row["_id"]: row.get("title", "") for row in rows}
@@ -114,7 +114,7 @@ def read_collection(folder: Path, most: int) -> Collection:
 
 
 async def candidates_of(collection: Collection, model: LocalModel, reranker: LateInteraction) -> Candidates:
-    """Ranks all texts by the model, and scores the best again."""
+    """Ranks all texts with the model, and rescores the best."""
     texts, queries = list(collection.texts.values()), list(collection.queries.values())
     documents = await _embedded(model, texts, Purpose.DOCUMENT)
     asked = await _embedded(model, queries, Purpose.QUERY)
@@ -148,7 +148,7 @@ def quality_row(name: str, collection: Collection, candidates: Candidates) -> li
 
 
 async def call_times(collection: Collection, candidates: Candidates, reranker: LateInteraction) -> list[object]:
-    """Times whole calls, as the service makes them."""
+    """Times complete calls, as in the service."""
     texts, seconds, tokens = list(collection.texts.values()), list[float](), list[int]()
     cpu = time.process_time()
     rows: list[list[int]] = candidates.places.tolist()

@@ -1,9 +1,9 @@
-"""Whether a rerank keeps its time, and what it finds in it: the embedder over gRPC, alone and beside other work.
+"""Whether a rerank keeps its time limit, and its quality within it: the embedder over gRPC, alone and under load.
 
-SciFact's claims; the first ranking is by words (BM25 as the store scores it) over the chunks that ingest cuts, so that
-nothing has to be embedded before; its best 40 documents, by their best chunks, are reranked. Cold means that no token
-vectors are kept, warm that those of all chunks are. The last rows have several calls at once, and documents embedded by
-the same process without a pause; the time of a question's embedding is measured beside them.
+SciFact's claims; the first ranking is by words (BM25 as in the store) over ingest's chunks, so that
+nothing needs to be embedded first; its best 40 documents, by their best chunks, are reranked. Cold means that no token
+vectors are cached, warm that those of all chunks are. The last rows have several calls at once, and documents that the
+same process embeds without a pause; the time of a question's embedding is measured beside them.
 
 Run it with `python -m benchmarks.rerank_budget [--queries 60]`; the data is expected beside the repository. With a
 first ranking by words and meaning, the same is measured by
@@ -46,9 +46,9 @@ from citewire_retriever.lexical import count_question, weigh_chunk
 _ALL_BYTES: Final = 1 << 30
 _DEPTHS: Final = (1, 5, 10, 15, 20, 30, CANDIDATES)
 _PAUSE: Final = 0.05
-"""Seconds between two questions that are embedded beside."""
+"""Seconds between two questions that are embedded at the same time."""
 _BULK: Final = 64
-"""Texts of one batch of documents that are embedded beside."""
+"""Texts per batch of the documents that are embedded at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Claim:
     grades: Mapping[str, int]
 
     def request(self, seconds: float | None, most: int = CANDIDATES) -> pb.RerankRequest:
-        """The call that the gateway makes for a search, with so many candidates."""
+        """The gateway's call for a search, with this many candidates."""
         request = pb.RerankRequest(
             query=self.query,
             documents=[passage.text for passage in self.passages[:most]],
@@ -84,20 +84,20 @@ class Claim:
 
 @dataclass(slots=True)
 class Measured:
-    """What the calls of one row took and found."""
+    """Times and quality of the calls of one row."""
 
     seconds: list[float] = field(default_factory=list[float])
     scored: list[int] = field(default_factory=list[int])
     ndcg: list[float] = field(default_factory=list[float])
     cpu: float = 0.0
-    """Seconds of all cores, of client and server together."""
+    """CPU seconds of client and server together."""
     questions: list[float] = field(default_factory=list[float])
-    """Seconds of each embedding of a question beside."""
+    """Seconds of each question embedding during the calls."""
     embedded: int = 0
-    """Documents embedded beside."""
+    """Documents embedded during the calls."""
 
     def row(self, name: str) -> list[object]:
-        """As it is printed."""
+        """The printed row."""
         p50, p95 = np.quantile(self.seconds, [0.5, 0.95]) * 1000
         questions = np.quantile(self.questions, [0.5, 0.95]) * 1000 if self.questions else (math.nan, math.nan)
         return [
@@ -132,11 +132,11 @@ class Bench:
         """Reranks for each claim.
 
         Args:
-            claims: What for.
+            claims: The claims to rerank for.
             seconds: The budget; None for none.
             at_once: Calls in flight.
-            beside: Texts that are embedded meanwhile, over and over, and questions with them; none if there are none.
-            most: Candidates that are ranked, the first ones; the others stay behind them.
+            beside: Texts to embed repeatedly at the same time, along with questions; nothing if it is empty.
+            most: Number of first candidates that are reranked; the others stay behind them.
         """
         result, todo = Measured(), iter(claims)
 
@@ -160,7 +160,7 @@ class Bench:
         return result
 
     async def embed_questions(self, claims: Sequence[Claim], count: int, beside: Sequence[str] = ()) -> str:
-        """Says how long the embedding of questions takes while nothing is reranked."""
+        """Returns the time for embedding questions while nothing is reranked."""
         result = Measured()
         async with self._embedding(beside, result):
             await self._embed_questions(claims, result, count)
@@ -192,7 +192,7 @@ class Bench:
 
     async def _embed_questions(self, claims: Sequence[Claim], result: Measured, count: int | None = None) -> None:
         for number in itertools.count() if count is None else range(count):
-            query = f"{claims[number % len(claims)].query} {number}"  # a question of its own: none is in the cache
+            query = f"{claims[number % len(claims)].query} {number}"  # a unique question, so that none is in the cache
             begin = time.perf_counter()
             request = pb.EmbedRequest(inputs=[query], purpose=pb.PURPOSE_QUERY)
             await client.unary(self.stub.Embed, request, timeout=60)
@@ -253,7 +253,7 @@ async def main() -> int:
 
 @asynccontextmanager
 async def embedder(*, cache_bytes: int) -> AsyncGenerator[Bench]:
-    """An embedder with its settings as shipped, but for the cache."""
+    """An embedder with default settings except for the cache."""
     settings = EmbedderSettings.model_validate(
         {"port": 0, "metrics_port": 0, "auth": "off", "drain_seconds": 1, "leave_seconds": 0}
         | {"rerank_cache_bytes": cache_bytes}
@@ -267,7 +267,7 @@ async def embedder(*, cache_bytes: int) -> AsyncGenerator[Bench]:
 
 
 async def cut(collection: Collection) -> list[Passage]:
-    """Cuts the documents as ingest does."""
+    """Splits the documents like ingest."""
     directory = read_directory(find_model(BUILT_IN).path)
     tokeniser = directory.open_tokeniser()
     rules = ChunkRules(max_tokens=directory.max_tokens - tokeniser.extra_tokens)
@@ -284,7 +284,7 @@ async def cut(collection: Collection) -> list[Passage]:
 
 
 def rank_by_words(collection: Collection, passages: Sequence[Passage]) -> list[Claim]:
-    """Ranks documents by their best chunk; scores are shares of what a text with all words of the claim would have."""
+    """Ranks documents by their best chunk; scores are relative to a text with all words of the claim."""
     rows: dict[int, list[tuple[int, float]]] = {}
     for place, passage in enumerate(passages):
         for term, weight in weigh_chunk(embedding_input(passage.heading, passage.text)).items():
@@ -310,7 +310,7 @@ def rank_by_words(collection: Collection, passages: Sequence[Passage]) -> list[C
 
 
 def ndcg(claim: Claim, order: Sequence[int]) -> float:
-    """nDCG@10 of the claim's passages in an order."""
+    """nDCG@10 of the claim's passages in a given order."""
     grades = [claim.grades.get(claim.passages[index].document, 0) for index in order][:10]
     ideal = sorted(claim.grades.values(), reverse=True)[:10]
     return _dcg(grades) / _dcg(ideal)

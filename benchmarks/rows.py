@@ -1,11 +1,11 @@
-"""What rows that share a chunk cost and save: is a row found by its values, and how much is embedded.
+"""The effect of rows that share a chunk: whether a row is found by its values, and how much is embedded.
 
-Generated tables of four kinds, each a document of its own in one library. A question gives two values of a row and
-asks for a third, as people do. Beside the dense leg stands BM25 with the weights that chunks are stored with. "Each row
-alone" is how rows were cut before they shared chunks.
+Generated tables of four kinds, each a separate document in one library. A question gives two values of a row and
+asks for a third, as people do. The dense leg is compared with BM25, with the stored weights of chunks. "Each row
+alone" is the way rows were split before they shared chunks.
 
-`--long N` reads and cuts a table of N rows part by part instead, as the worker and its confined process do in turns,
-and prints what that takes, with the most memory of the one process that does both here.
+`--long N` instead reads and splits a table of N rows part by part, as the worker and its confined process do in turns,
+and prints the time and the peak memory of the single process that does both here.
 
 Usage: python -m benchmarks.rows [--rows N] [--questions N] [--targets TOKENS …] [--long N]
 """
@@ -39,7 +39,7 @@ from citewire_retriever.ingest.chunks import Chunk, ChunkRules, embedding_input
 from citewire_retriever.ingest.parsers import parse
 
 _ALONE = 1
-"""A target at which no two rows share a chunk: the least that there is."""
+"""The smallest target, at which no two rows share a chunk."""
 _TOPS = (1, 5, 10)
 
 _FIRST = "Ada Ben Carla Deniz Elif Farid Grete Hugo Inés Jonas Kaja Lars Mira Nils Olga Pablo Rosa Sven Tilda"
@@ -52,7 +52,7 @@ _CAUSES = "overheating wiring seals delivery payment corrosion noise vibration"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of a row."""
+    """A question about a row."""
 
     text: str
     table: str
@@ -156,7 +156,7 @@ def _csv(table: Table) -> bytes:
 
 
 def _ask(rng: random.Random, name: str, table: Table) -> Question:
-    """A question for one value of a row, by two others that it has."""
+    """A question for one value of a row, by two of its other values."""
     row = rng.randrange(1, len(table))
     given, other, sought = rng.sample(range(len(table[0])), 3)
     header, cells = table[0], table[row]
@@ -169,7 +169,7 @@ def _ask(rng: random.Random, name: str, table: Table) -> Question:
 def _ranks(
     scores: NDArray[np.floating[Any]], asked: Sequence[Question], cut: Sequence[tuple[str, Chunk]]
 ) -> NDArray[np.int64]:
-    """Of each question the place, from 0, of the first chunk that has a row with what it says."""
+    """For each question, the index, from 0, of the first chunk with a matching row."""
     holders: dict[tuple[str, int], list[int]] = {}
     for number, (name, each) in enumerate(cut):
         for row in range(each.place.row, (each.place.end_row or each.place.row) + 1):

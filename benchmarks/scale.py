@@ -1,14 +1,15 @@
-"""Search at 200,000 chunks of 100 tenants of skewed size: complete, fast, and what production would say about it.
+"""Search over 200,000 chunks of 100 tenants of skewed size: recall, speed, and the metrics of production.
 
 - *Building*: seconds and sizes of the indexes.
-- *Recall and time* by tenant size and by filter, the retriever's own way against an exact scan of the same scope:
-  whole transactions on one connection, the ranking statement alone, and whole calls over gRPC. Each way by itself, as
-  a scan of 30 MB leaves nothing of the graph in the processor's caches. By size also against the plain way: a table of
-  `vector` rows with a btree by tenant, the documents of all tenants mixed, one statement that gives ids.
-- *Sampled recall*: a running retriever measures a share of these searches itself; its metric beside a full measurement.
-- *Hybrid* beside a full-text ranking by `ts_rank_cd`, with the quality of both;
+- *Recall and time* by tenant size and by filter, the retriever's own way compared with an exact scan of the same scope:
+  whole transactions on one connection, only the ranking statement, and whole calls over gRPC. Each way separately, as
+  a scan of 30 MB evicts the graph from the processor's caches. By size also compared with the plain way: a table of
+  `vector` rows with a btree by tenant, the documents of all tenants mixed, and one statement that returns ids.
+- *Sampled recall*: a running retriever measures a share of these searches itself; its metric is compared with a full
+  measurement.
+- *Hybrid* compared with a full-text ranking by `ts_rank_cd`, with the quality of both;
   SciFact is among the largest tenant's chunks.
-- *Rate* over gRPC beside plain psycopg that does the same transaction.
+- *Rate* over gRPC compared with plain psycopg and the same transaction.
 
 Usage: python -m benchmarks.scale [--keep DIR] [--chunks N] [--queries N] [--rounds N] [--only PART ...]; the data sets
 are expected beside the repository, and DIR keeps the loaded database for the next run.
@@ -48,7 +49,7 @@ from recorded_search import RecordedStatement, recorded_search
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen of one class of searches."""
+    """The measurements of one class of searches."""
 
     recall: list[float] = field(default_factory=list[float])
     graph: int = 0
@@ -57,7 +58,7 @@ class Seen:
     plain: list[float] = field(default_factory=list[float])
 
     def row(self) -> list[object]:
-        """Recall, share of the graph, and times."""
+        """Recall, share of graph searches, and times."""
         own, exact = np.percentile(self.own, [50, 95]), np.percentile(self.exact, [50, 95])
         times = [float(value) for value in (*own, *exact)]
         return [
@@ -68,7 +69,7 @@ class Seen:
         ]
 
     def plain_cells(self) -> list[object]:
-        """Times of the plain way, and the share of them that the own way's are."""
+        """Times of the plain way, and the own way's times relative to them."""
         p50, p95 = (float(value) for value in np.percentile(self.plain, [50, 95]))
         return [p50, p95, f"1/{p50 / float(np.median(self.own)):.1f}"]
 
@@ -95,7 +96,7 @@ def main() -> int:
         sizes = list(data.sizes.values())
         print(f"{sum(sizes):,} chunks, {len(sizes)} tenants of {sizes[-1]:,}–{sizes[0]:,}\n", flush=True)
         asked = options.queries
-        settle()  # as a service does, so that what the benchmark holds isn't gone through again and again
+        settle()  # like a service, so that the benchmark's own objects aren't scanned repeatedly
         parts: dict[str, Callable[[], str]] = {
             "building": lambda: describe_building(data),
             "classes": lambda: run(measure_classes(data, asked)),
@@ -112,7 +113,7 @@ def main() -> int:
 
 
 def describe_building(data: ScaleData) -> str:
-    """Returns the table of sizes, and how long the indexes took to build."""
+    """Returns the table of sizes and index build times."""
     with psycopg.connect(data.dsn("postgres")) as connection:
         rows = connection.execute(
             "SELECT what, pg_size_pretty(sum(pg_relation_size(oid)))"
@@ -137,7 +138,7 @@ def describe_building(data: ScaleData) -> str:
 
 
 async def measure_classes(data: ScaleData, queries: int) -> str:
-    """Whole organisations, by their size."""
+    """Whole organisations, by size."""
     rows: list[list[object]] = []
     _make_plain(data)
     async with _Store(data) as store:
@@ -147,7 +148,7 @@ async def measure_classes(data: ScaleData, queries: int) -> str:
             for org in spread([org for org, size in data.sizes.items() if least <= size < most], 4):
                 await store.compare(seen, org, Scope(), questions(data, queries), plain=True)
             rows.append([name, *seen.row(), *seen.plain_cells()])
-        # The larger a tenant, the more it asks.
+        # Larger tenants ask more.
         seen = Seen()
         for org, asked in _by_size(data, 4 * queries).items():
             await store.compare(seen, org, Scope(), asked, plain=True)
@@ -156,7 +157,7 @@ async def measure_classes(data: ScaleData, queries: int) -> str:
 
 
 async def measure_filters(data: ScaleData, queries: int) -> str:
-    """Filters of each kind and share, in large tenants and in middling ones."""
+    """Filters of each kind and share, in large and medium-sized tenants."""
     rows: list[list[object]] = []
     groups = {"> 5,000 chunks": ("org1", "org3", "org6"), "1,000–5,000": ("org9", "org25")}
     async with _Store(data) as store:
@@ -172,7 +173,7 @@ async def measure_filters(data: ScaleData, queries: int) -> str:
 
 
 async def measure_statements(data: ScaleData, queries: int) -> str:
-    """The statement that ranks, alone: without the transaction around it, but with the reading of its rows."""
+    """Only the ranking statement: without the transaction around it, but including the reading of its rows."""
     _make_plain(data)
     rows: list[list[object]] = []
     async with await psycopg.AsyncConnection.connect(data.dsn("postgres"), autocommit=True) as owner:
@@ -198,7 +199,7 @@ def _compared(times: Mapping[str, Sequence[float]]) -> list[object]:
 async def _alone(
     data: ScaleData, org: str, asked: Vectors, owner: psycopg.AsyncConnection[tuple[Any, ...]]
 ) -> dict[str, list[float]]:
-    """Milliseconds of the ranking by way, in the settings of a search; each question was asked once before."""
+    """Milliseconds of the ranking by way, with the settings of a search; each question was asked once as a warm-up."""
     times: dict[str, list[float]] = {"own": [], "exact": [], "plain": []}
     async with recorded_search(data.dsn("citewire_corpus")) as search:
         sent = {exact: await search.sent(tenant(org), dense(asked[0], exact=exact)) for exact in (False, True)}
@@ -225,7 +226,7 @@ async def _ranking(pool: Pool, org: str, sent: Sequence[RecordedStatement], aske
 
 
 def measure_rates(data: ScaleData, rounds: int) -> str:
-    """Lets gRPC and psycopg take turns, and returns their table."""
+    """Measures gRPC and psycopg in turns and returns their table."""
     orgs = [org for org, size in data.sizes.items() if size >= 200]
     rates: dict[str, list[Rate]] = {"gRPC": [], "psycopg": []}
     dsn = data.dsn("citewire_corpus")
@@ -250,16 +251,16 @@ def measure_rates(data: ScaleData, rounds: int) -> str:
 
 
 def _by_size(data: ScaleData, queries: int) -> dict[str, Vectors]:
-    """Questions of each tenant above 5,000 chunks: the larger, the more."""
+    """Questions of each tenant above 5,000 chunks, more for larger ones."""
     large = {org: size for org, size in data.sizes.items() if size > 5000}
     total = sum(large.values())
     return {org: questions(data, max(2, round(queries * size / total))) for org, size in large.items()}
 
 
 def questions(data: ScaleData, count: int) -> Vectors:
-    """Vectors of real questions: half of them about what a tenant holds, half about what others hold.
+    """Vectors of real questions: half of them about a tenant's own content, half about other tenants' content.
 
-    The largest tenant holds both.
+    The largest tenant has both.
     """
     half = count // 2
     general, judged = data.source.question_vectors, data.source.judged.question_vectors
@@ -267,7 +268,7 @@ def questions(data: ScaleData, count: int) -> Vectors:
 
 
 def spread(orgs: Sequence[str], most: int) -> list[str]:
-    """At most so many of them, from the largest to the smallest."""
+    """At most this many tenants, from the largest to the smallest."""
     if len(orgs) <= most:
         return list(orgs)
     return [orgs[round(place * (len(orgs) - 1) / (most - 1))] for place in range(most)]
@@ -295,8 +296,8 @@ class _Store:
     async def compare(self, seen: Seen, org: str, scope: Scope, asked: Vectors, *, plain: bool = False) -> None:
         """Searches in the retriever's own way, exactly, and in the plain way.
 
-        Each question is asked once before in every way, so that what it needs is in memory. Then the ways take turns,
-        with all questions each, so that a slow moment of the machine meets them alike.
+        Each question is first asked once in every way, so that its data is in memory. Then the ways take turns,
+        each with all questions, so that slow moments of the machine affect them equally.
         """
         results = [await self._ids(org, scope, vector, exact=False) for vector in (*self._others, *asked)]
         results = results[len(self._others) :]
@@ -323,7 +324,7 @@ async def _prepare_plain(connection: psycopg.AsyncConnection[tuple[Any, ...]]) -
 
 
 async def _plain(connection: psycopg.AsyncConnection[tuple[Any, ...]], org: str, asked: Vectors) -> list[float]:
-    """Milliseconds in the plain way; each question was asked once before."""
+    """Milliseconds in the plain way; each question was asked once as a warm-up."""
     times: list[float] = []
     for vector in (*asked, *asked):
         begun = time.perf_counter()
@@ -333,7 +334,7 @@ async def _plain(connection: psycopg.AsyncConnection[tuple[Any, ...]], org: str,
 
 
 def _make_plain(data: ScaleData) -> None:
-    """Puts the vectors once more, as one would do it first; the documents of all tenants mixed."""
+    """Stores the vectors again in the most obvious way, with the documents of all tenants mixed."""
     with psycopg.connect(data.dsn("postgres"), autocommit=True) as connection:
         if connection.execute("SELECT to_regclass('bench_plain') IS NOT NULL").fetchone() == (True,):
             return

@@ -1,7 +1,7 @@
 """The large search benchmark's database: 200,000 chunks of 100 tenants of skewed size, in an embedded Postgres.
 
-It is loaded by COPY, with the statistics counted here as the triggers would have counted them, and can be kept in a
-folder, so that only the first run takes minutes. What was measured while loading is kept with it.
+It is loaded with COPY, with the statistics that the triggers would have counted, and can be kept in a
+folder, so that only the first run takes minutes. Measurements taken during loading are kept with it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TENANTS: Final = 100
 PER_DOCUMENT: Final = 8
 SHARES: Final = {"1 %": 1, "10 %": 10, "50 %": 50}
 JUDGED: Final = ("org1", "org7")
-"""Tenants that hold the judged library: the largest, beside 33,000 other chunks, and one that holds little else."""
+"""Tenants with the judged library: the largest, with 33,000 other chunks, and one with little else."""
 _BY_TERM: Final = (
     "CREATE INDEX lexical_by_term ON corpus.lexical USING gin (corpus.term_keys(org_id, terms)) WITH (fastupdate = off)"
 )
@@ -51,22 +51,22 @@ _SERVER: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ScaleData:
-    """The server and what is on it."""
+    """The server and its content."""
 
     server: EmbeddedPostgres
     sizes: dict[str, int]
     """Chunks of each organisation, largest first."""
     source: Source
     loading: dict[str, float]
-    """What was measured while loading: seconds and bytes by name."""
+    """Measurements taken during loading: seconds and bytes by name."""
 
     def dsn(self, role: str) -> str:
-        """Connection string of a role."""
+        """The connection string of a role."""
         return self.server.dsn(role, DATABASE)
 
 
 def filters() -> dict[str, dict[str, Scope]]:
-    """Scopes by kind and share: `collection` goes by subject, so what is near the question may be all outside."""
+    """Scopes by kind and share: `collection` follows subjects, so all chunks near the question may be outside."""
     return {
         "collection (one subject)": {name: Scope(collection=f"share{share}") for name, share in SHARES.items()},
         "tag": {
@@ -82,9 +82,9 @@ def filters() -> dict[str, dict[str, Scope]]:
 
 @contextlib.contextmanager
 def loaded(chunks: int, keep: Path | None, *, drawn: bool = False) -> Generator[ScaleData]:
-    """Starts the server with about `chunks` chunks on it; loads them unless `keep` holds them already.
+    """Starts the server with about `chunks` chunks; loads them unless `keep` already contains them.
 
-    `drawn` draws the vectors instead of embedding the data sets' texts, which takes minutes where that wasn't done yet.
+    `drawn` uses random vectors instead of embedding the data sets' texts, which takes minutes if they aren't cached.
     """
     source = draw_source() if drawn else load_source()
     shares = np.array([1 / rank for rank in range(1, TENANTS + 1)])
@@ -109,7 +109,7 @@ def _migrate(server: EmbeddedPostgres) -> None:
 
 
 def documents_of(org: str, size: int, source: Source) -> Iterator[MixedDocument]:
-    """The documents of one organisation; the same ones each time."""
+    """The documents of one organisation, always the same ones."""
     number = int(org.removeprefix("org"))
     random = np.random.default_rng(number)
     if org in JUDGED and size >= len(source.judged.texts):
@@ -157,7 +157,7 @@ def _load(dsn: str, sizes: dict[str, int], source: Source) -> dict[str, float]:
 
 @dataclass(slots=True)
 class _Loader:
-    """Puts one organisation's documents."""
+    """Stores one organisation's documents."""
 
     connection: psycopg.Connection
     org: str
@@ -233,7 +233,7 @@ class _Loader:
 
 
 def _share(subject: float) -> int:
-    """The collection of a document: the first hundredth of the subjects is one, the next tenth another, then a half."""
+    """The collection of a document: one for the first hundredth of subjects, one for the next tenth, one for a half."""
     if subject < 0.01:
         return 1
     if subject < 0.11:

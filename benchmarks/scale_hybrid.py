@@ -1,8 +1,8 @@
-"""Hybrid search of one large organisation beside what one would write first: full text by `ts_rank_cd`, any word.
+"""Hybrid search of one large organisation compared with the obvious way: full text by `ts_rank_cd`, any word.
 
-That fuses the best 100 by words and by vector; ours compares the best 80. Both do it in one round trip, and ours reads
-the results' texts in a second one. SciFact's abstracts are among the organisation's chunks, so both can be judged at
-the size that they are timed at.
+The latter fuses the best 100 by words and by vector; ours uses the best 80. Both take one round trip, and ours reads
+the results' texts in a second one. SciFact's abstracts are among the organisation's chunks, so both can be judged and
+timed at the same size.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ GROUP BY chunk_id ORDER BY sum(1.0 / (60 + place)) DESC, chunk_id LIMIT 10
 async def measure_hybrid(data: ScaleData, queries: int) -> str:
     """Asks the judged questions in every way, and returns the table.
 
-    Each way asks all of them once before, so that what they need is in memory. Then the ways take turns, so that a slow
-    moment of the machine meets them alike.
+    Each way first asks all of them once, so that their data is in memory. Then the ways take turns, so that slow
+    moments of the machine affect them equally.
     """
     table: list[list[object]] = []
     for org in JUDGED:

@@ -1,4 +1,4 @@
-"""The large search benchmark's calls over gRPC: their times, and the recall that the retriever samples by itself."""
+"""The large search benchmark's calls over gRPC: their times, and the recall that the retriever samples itself."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _METRIC = re.compile(r'^citewire_search_sampled_recall_(sum|count)\{scope="(\w+)
 
 @dataclass(slots=True)
 class Calls:
-    """What calls of one kind gave."""
+    """The results of one kind of call."""
 
     recall: list[float] = field(default_factory=list[float])
-    """Of those that went through the graph."""
+    """Recall of the calls that used the graph."""
     own: list[float] = field(default_factory=list[float])
     exact: list[float] = field(default_factory=list[float])
 
 
 def measure_calls(data: ScaleData, vectors: Vectors) -> str:
-    """Times whole calls, one after the other, the retriever's own way and exactly."""
+    """Times whole calls, one after another, in the retriever's own way and exactly."""
     rows: list[list[object]] = []
     with retriever(data, {"CITEWIRE_RETRIEVER_RECALL_SAMPLE_RATE": "0"}) as port:
         for org in ("org1", "org3", "org6"):
-            run(_ask(port, [org], [None], vectors))  # connections, plans, caches
+            run(_ask(port, [org], [None], vectors))  # warms up connections, plans and caches
             calls = run(_ask(port, [org], [None], vectors))["whole"]
             own, exact = np.percentile(calls.own, [50, 95]), np.percentile(calls.exact, [50, 95])
             times = [float(value) for value in (*own, *exact)]
@@ -54,7 +54,7 @@ def measure_calls(data: ScaleData, vectors: Vectors) -> str:
 
 
 def measure_sampling(data: ScaleData, vectors: Vectors) -> str:
-    """Lets a retriever sample half of the searches, and compares its metric with the recall of all of them."""
+    """Has a retriever sample half of the searches, and compares its metric with the recall of all of them."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         metrics = int(free.getsockname()[1])
@@ -76,7 +76,7 @@ def measure_sampling(data: ScaleData, vectors: Vectors) -> str:
 
 
 def _wait_for_samples(port: int) -> dict[str, tuple[float, float]]:
-    """Reads the metric until it doesn't grow any more: samples are measured behind the answers."""
+    """Reads the metric until it stops growing: samples are measured after the answers."""
     before: dict[str, tuple[float, float]] = {}
     while True:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)

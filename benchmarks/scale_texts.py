@@ -1,9 +1,9 @@
 """Texts, vectors and questions of the large search benchmark: real sentences, mixed until there are enough chunks.
 
-Windows of about 500 characters are cut out of the data sets' articles and embedded once. A chunk is a window of its
-document's article together with another: their words, and a weighted sum of their vectors with some noise, which is
-about what the embedding of both would be. So words keep the frequencies of real text, documents stay on a subject, and
-neighbourhoods are as crowded as in a real library. SciFact's judged abstracts go in as they are.
+Windows of about 500 characters are taken from the data sets' articles and embedded once. A chunk is a window of its
+document's article combined with another: their words, and a weighted sum of their vectors with some noise, which is
+close to the embedding of both. So words keep the frequencies of real text, documents stay on a subject, and
+neighbourhoods are as crowded as in a real library. SciFact's judged abstracts are included unchanged.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _WINDOW = 500
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Pieces of articles; those of an article follow each other."""
+    """Pieces of articles; pieces of the same article are adjacent."""
 
     texts: tuple[str, ...]
     articles: NDArray[np.int64]
-    """Number of each piece's article, growing."""
+    """Number of each piece's article, ascending."""
     vectors: Vectors
 
     def __len__(self) -> int:
@@ -48,12 +48,12 @@ class Judged:
     questions: tuple[str, ...]
     question_vectors: Vectors
     grades: tuple[dict[int, int], ...]
-    """For each question, the grade of a text by its place."""
+    """For each question, the grade of a text by its index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """All that libraries are mixed from."""
+    """The material from which libraries are mixed."""
 
     general: Windows
     """Windows that have nothing to do with the judged library."""
@@ -67,16 +67,16 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class MixedDocument:
-    """A document's chunks, and what it is about."""
+    """A document's chunks and its subject."""
 
     texts: tuple[str, ...]
     vectors: Vectors
     subject: float
-    """Place of its article among all, 0 to 1: close ones are about the same."""
+    """Position of its article among all, 0 to 1; close ones have similar subjects."""
 
 
 def load_source() -> Source:
-    """Reads the data sets beside the repository; what was embedded once is kept under `.citewire-bench/`."""
+    """Reads the data sets beside the repository; vectors are cached in `.citewire-bench/`."""
     science_texts, judged = _scifact()
     articles, questions = _squad()
     articles += _passages()
@@ -91,7 +91,7 @@ def load_source() -> Source:
 
 
 def draw_source() -> Source:
-    """Draws what `load_source` embeds: articles around subjects, on fewer dimensions than the vectors have."""
+    """Draws random vectors instead of `load_source`'s: articles around subjects, in fewer dimensions."""
     random = np.random.default_rng(11)
     basis = random.normal(size=(96, 384))
     subjects = np.repeat(random.normal(size=(200, 96)), 10, axis=0)
@@ -109,7 +109,7 @@ def draw_source() -> Source:
 
 
 def mix(windows: Windows, chunks: int, per_document: int, random: np.random.Generator) -> Iterator[MixedDocument]:
-    """Makes documents of `per_document` chunks (the last one has fewer) until there are `chunks`."""
+    """Generates documents of `per_document` chunks (the last one may have fewer) until there are `chunks`."""
     starts = np.flatnonzero(np.r_[True, np.diff(windows.articles) > 0])
     ends = np.r_[starts[1:], len(windows)]
     made = 0
@@ -138,7 +138,7 @@ def _windows(articles: Sequence[Sequence[str]]) -> Windows:
 
 
 def _cut(article: str) -> list[str]:
-    """Cuts where sentences end."""
+    """Splits at ends of sentences."""
     pieces: list[str] = []
     for sentence in re.split(r"(?<=[.!?])\s+", article):
         if pieces and len(pieces[-1]) + len(sentence) <= _WINDOW:

@@ -1,10 +1,10 @@
-"""How fast search is, and how complete: the retriever beside plain psycopg and pgbench, its way beside the exact scan.
+"""Speed and recall of search: the retriever compared with plain psycopg and pgbench, and its way with the exact scan.
 
-- *Rate*: ten nearest chunks of one organisation, over gRPC as callers reach it, and the very same transaction by plain
-  psycopg (same role, pool and pipelining) and by pgbench. Server, database and load share the machine. The ways take
+- *Rate*: ten nearest chunks of one organisation, over gRPC like callers, and exactly the same transaction with plain
+  psycopg (same role, pool and pipelining) and with pgbench. Server, database and load share the machine. The ways take
   turns; a ratio is taken within a round, and the median of the rounds is printed.
-- *Recall and time by tenant size*: what the retriever does by itself against an exact scan of the same scope, one after
-  the other on one connection, whole transactions. `one tag of 7` is a filter that leaves a seventh of the chunks.
+- *Recall and time by tenant size*: the retriever's own way compared with an exact scan of the same scope, one after
+  another on one connection, whole transactions. `one tag of 7` is a filter that leaves a seventh of the chunks.
 
 Usage: python -m benchmarks.search [--chunks N] [--rounds N] [--seconds S] [--queries N]
 """
@@ -39,7 +39,7 @@ ONE_TAG = Scope(filter=comparison("filter", "tags", Operator.CONTAINS, "tag3"))
 
 @dataclass(slots=True)
 class Measured:
-    """What was seen of one class of tenants."""
+    """The measurements of one class of tenants."""
 
     chunks: list[int] = field(default_factory=list[int])
     recall: list[float] = field(default_factory=list[float])
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def measure_rates(data: Data, rounds: int, seconds: float) -> str:
-    """Lets the ways take turns, and returns their table."""
+    """Measures the ways in turns and returns their table."""
     dsn = data.dsn("citewire_corpus")
     orgs = [org for org, size in data.sizes.items() if size >= 200]
     rates: dict[str, list[Rate]] = {"gRPC": [], BASELINE: [], "pgbench": []}
@@ -164,7 +164,7 @@ def _summary(seen: Measured) -> list[object]:
 
 
 def _spread(orgs: Sequence[str]) -> list[str]:
-    """At most six of them, from the largest to the smallest."""
+    """At most six tenants, from the largest to the smallest."""
     if len(orgs) <= 6:
         return list(orgs)
     return [orgs[round(place * (len(orgs) - 1) / 5)] for place in range(6)]

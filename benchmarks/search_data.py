@@ -27,7 +27,7 @@ _TEXT = "A chunk of about the usual length, so that rows are as wide as they are
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """The server and what is on it."""
+    """The server and its content."""
 
     server: EmbeddedPostgres
     sizes: dict[str, int]
@@ -40,10 +40,10 @@ class Data:
 
 @contextlib.contextmanager
 def loaded(chunks: int) -> Generator[Data]:
-    """Starts a server and puts about `chunks` chunks on it; the same ones each time.
+    """Starts a server and stores about `chunks` chunks, always the same ones.
 
-    Organisations' sizes fall off as 1/rank^1.1. Vectors are points around 400 centres in 48 dimensions, turned into 384
-    with some noise: neighbourhoods are as clear, and as crowded, as a text model's.
+    Sizes of organisations are proportional to 1/rank^1.1. Vectors are points around 400 centres in 48 dimensions,
+    mapped to 384 with some noise: neighbourhoods are as clear and as crowded as a text model's.
     """
     settings = {"shared_buffers": "512MB", "maintenance_work_mem": "1GB", "max_wal_size": "8GB"}
     with start_embedded_postgres(settings=settings) as server:
@@ -72,7 +72,7 @@ def sample(number: int, count: int, *, noise: float = 0.3) -> Vectors:
 
 
 def _put(dsn: str, space_id: int, number: int, org: str, size: int) -> None:
-    """Puts one organisation's documents and chunks by COPY."""
+    """Stores one organisation's documents and chunks with COPY."""
     documents = -(-size // CHUNKS_PER_DOCUMENT)
     first_document, first_chunk = number * 1_000_000 + 1, number * 10_000_000 + 1
     with psycopg.connect(dsn) as connection:
@@ -107,5 +107,5 @@ def _put(dsn: str, space_id: int, number: int, org: str, size: int) -> None:
 
 
 def literal(vector: Vectors) -> str:
-    """A vector as pgvector reads it."""
+    """A vector in pgvector's format."""
     return "[" + ",".join(f"{value:.5g}" for value in vector) + "]"

@@ -1,8 +1,8 @@
-"""The same searches in three ways: through the retriever's gRPC, by plain psycopg, and by pgbench.
+"""The same searches in three ways: over the retriever's gRPC, with plain psycopg, and with pgbench.
 
-Each way runs in a process of its own, in a closed loop of so many clients, and prints how many searches it did and how
-long they took. psycopg and pgbench send the statements that the retriever sends, caught from it, in one pipeline:
-begin, the tenant, the spaces that serve, the settings, the ranking, commit; as the same role, and psycopg through the
+Each way runs in a separate process, in a closed loop of a number of clients, and prints the number and duration of its
+searches. psycopg and pgbench send the retriever's statements, captured from it, in one pipeline:
+begin, the tenant, the live spaces, the settings, the ranking, commit; with the same role, and psycopg through the
 same pool.
 """
 
@@ -46,13 +46,13 @@ ROOT = Path(__file__).resolve().parent.parent
 CLIENTS = 8
 QUERIES = 64
 WARM_UP_SECONDS = 1.0
-"""Not measured."""
+"""Warm-up, not measured."""
 _WORKER = "from benchmarks.search_ways import main; main()"
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What one run of one way did."""
+    """The results of one run of one way."""
 
     per_second: float
     p50_ms: float
@@ -70,13 +70,13 @@ def dense(vector: Vectors, *, scope: Scope | None = None, exact: bool = False) -
 
 
 async def caught(dsn: str, orgs: Sequence[str]) -> dict[str, list[RecordedStatement]]:
-    """The statements of a search for each organisation; the vector in them is to be replaced."""
+    """The statements of a search for each organisation, with a placeholder vector."""
     async with recorded_search(dsn) as search:
         return {org: await search.sent(tenant(org), dense(sample(0, 1)[0])) for org in orgs}
 
 
 SIGNER = Signer("citewire-gateway", KEY, plain=True)
-"""Unsigned as well: the base of a comparison may be of before."""
+"""Also sends the caller unsigned: the base of a comparison may be older than signed callers."""
 
 
 class Database(Protocol):
@@ -94,7 +94,7 @@ class Database(Protocol):
 
 @contextlib.contextmanager
 def retriever(data: Database, settings: Mapping[str, str] | None = None) -> Generator[int]:
-    """Runs the retriever as its own process, with further settings, while the block runs; gives its port."""
+    """Runs the retriever as a separate process with additional settings during the block; yields its port."""
     environment = {
         **os.environ,
         "CITEWIRE_AUTH": "keys",
@@ -116,7 +116,7 @@ def retriever(data: Database, settings: Mapping[str, str] | None = None) -> Gene
                 break
         else:
             raise RuntimeError("the retriever did not start")
-        # Nobody reads its log any more; a full pipe would stop it.
+        # Its log must still be read: a full pipe would block it.
         process.stderr.close()
         yield int(event["port"])
     finally:
@@ -125,7 +125,7 @@ def retriever(data: Database, settings: Mapping[str, str] | None = None) -> Gene
 
 
 def run_way(way: str, orgs: Sequence[str], seconds: float, *, dsn: str, port: int, vectors: Path | None = None) -> Rate:
-    """Runs one way in a process of its own; `vectors` is a file of numpy with others than those of `search_data`."""
+    """Runs one way in a separate process; `vectors` is a numpy file with vectors other than those of `search_data`."""
     path = str(vectors) if vectors else None
     order = json.dumps({"way": way, "orgs": list(orgs), "seconds": seconds, "dsn": dsn, "port": port, "vectors": path})
     done = subprocess.run(
@@ -137,7 +137,7 @@ def run_way(way: str, orgs: Sequence[str], seconds: float, *, dsn: str, port: in
 
 
 def main() -> None:
-    """The process of one way: takes its order as JSON, prints its rate as JSON."""
+    """The process of one way: takes its task as JSON and prints its rate as JSON."""
     order: dict[str, Any] = json.loads(sys.argv[1])
     way = {"gRPC": _over_grpc, "psycopg": _by_psycopg}[order["way"]]
     vectors: Vectors = np.load(order["vectors"]) if order["vectors"] else sample(777, QUERIES)
@@ -184,7 +184,7 @@ async def _by_psycopg(orgs: Sequence[str], seconds: float, dsn: str, _port: int,
 
 
 async def _loop(search: Callable[[int], Awaitable[int]], seconds: float) -> Rate:
-    """A closed loop of `CLIENTS`, of which the beginning isn't counted."""
+    """A closed loop of `CLIENTS`, whose beginning isn't counted."""
     times: list[float] = []
     numbers = iter(range(10**9))
     start = time.perf_counter() + WARM_UP_SECONDS

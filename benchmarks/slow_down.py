@@ -1,6 +1,6 @@
-"""Makes processes slower by a known share, to show that a benchmark notices.
+"""Slows processes down by a known share, to show that a benchmark detects it.
 
-`burning` is for costs in CPU time: the process gets a thread that burns a share of what all its other threads use.
+`burning` is for costs in CPU time: the process gets a thread that burns a share of the CPU time of its other threads.
 `paused` is for rates and durations: processes are stopped and continued, so that they run only a share of the time.
 """
 
@@ -38,7 +38,7 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
 
 def module_command(python: Path, module: str, *arguments: str, slow_down: float = 1.0) -> list[str | Path]:
-    """The command that runs a module, using `slow_down` times its CPU time."""
+    """The command that runs a module with `slow_down` times its CPU time."""
     if slow_down == 1.0:
         return [python, "-m", module, *arguments]
     return [python, "-c", _BURNER, str(slow_down), module, *arguments]
@@ -46,9 +46,9 @@ def module_command(python: Path, module: str, *arguments: str, slow_down: float 
 
 @contextlib.contextmanager
 def burning(slow_down: float) -> Generator[dict[str, str]]:
-    """Gives variables with which each Python process that is started, and those that it starts, burns as well.
+    """Returns variables with which a new Python process, and its children, use extra CPU time too.
 
-    Not those that ignore such variables (`-I`), nor what isn't Python, such as Postgres.
+    This doesn't affect processes that ignore such variables (`-I`), or that aren't Python, such as Postgres.
     """
     if slow_down == 1.0:
         yield {}
@@ -61,12 +61,12 @@ def burning(slow_down: float) -> Generator[dict[str, str]]:
 
 @contextlib.contextmanager
 def paused(pid: int, slow_down: float, cycle: float = 0.1) -> Generator[None]:
-    """While the block runs, a process and its descendants need `slow_down` times as long for whatever they do.
+    """During the block, a process and its descendants need `slow_down` times as long for everything.
 
     Args:
         pid: the process.
         slow_down: such as 1.10: after each `cycle` they are stopped for a tenth of it.
-        cycle: seconds that they run between two pauses; longer than requests that clients have in flight need.
+        cycle: seconds that they run between two pauses; longer than the requests in flight.
     """
     if slow_down == 1.0:
         yield

@@ -1,4 +1,4 @@
-"""Plain-text tables, for benchmarks and for the long proofs of the tests."""
+"""Plain-text tables, for benchmarks and for the long tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def format_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Columns as wide as their widest cell; text to the left, numbers to the right. Markdown, ready for README."""
+    """Columns as wide as their widest cell; text to the left, numbers to the right. Markdown, ready for the docs."""
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [max(len(line[i]) for line in [list(headings), *cells]) for i in range(len(headings))]
     numeric = [bool(rows) and all(isinstance(row[i], (int, float)) for row in rows) for i in range(len(headings))]
@@ -17,7 +17,7 @@ def format_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> s
 
 
 def describe_machine() -> str:
-    """One line that a figure can be quoted with: processor, cores, memory, Python."""
+    """One line to quote with a figure: processor, cores, memory, Python."""
     model = _first_value(Path("/proc/cpuinfo"), "model name") or platform.processor() or platform.machine()
     memory = _first_value(Path("/proc/meminfo"), "MemTotal")
     gibibytes = f", {int(memory.split()[0]) / 2**20:.0f} GiB" if memory else ""

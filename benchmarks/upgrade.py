@@ -1,10 +1,10 @@
-"""Upgrades a running installation from an earlier commit, process by process, while clients ask.
+"""Upgrades a running installation from an earlier commit, process by process, under load.
 
-Two of each service, two gateways and a worker run from the earlier commit's own files, with keys, on a database that
-its migrations made and its processes filled. Then, under load: this commit's migrations; each process is replaced by
-one of this commit, in any order, while unsigned calls are accepted; the later migrations; and each process once more,
-without that setting. No request may fail, and what two users read before the upgrade must be there after each step, on
-both gateways, with the same keys.
+Two of each service, two gateways and a worker run from the earlier commit's own files, with keys, on a database
+created by its migrations and filled by its processes. Then, under load: this commit's migrations; each process is
+replaced by one of this commit, in any order, while unsigned calls are accepted; the later migrations; and each process
+once more, without that setting. No request may fail, and two users' data from before the upgrade must be there after
+each step, on both gateways, with the same keys.
 
 `python -m benchmarks.upgrade --base COMMIT` takes about five minutes. It doesn't install the earlier commit: its files
 run with today's packages, as dependencies were only added since f61e045, the commit before callers were signed.
@@ -51,15 +51,15 @@ USERS = ("ada", "bob")
 MAKE_KEY = ("keys", "create", "--org", "acme", "--plan", "pro", "--json")
 PER_USER = 6
 SETTLE_SECONDS = 4.0
-"""After a process is ready: as long as clients may take to find it."""
+"""Wait after a process is ready: clients may take this long to find it."""
 
 Json = dict[str, Any]
 
 
 def python_of(commit: str, folder: Path) -> str:
-    """Unpacks a commit's files; returns a Python that imports its packages, and all others from this one's.
+    """Unpacks a commit's files; returns a Python that imports its packages, and all others from this environment.
 
-    They are in the environment itself, and not in `PYTHONPATH`: the confined readers of files pass over that.
+    They are in the environment itself instead of `PYTHONPATH`, which the confined readers of files ignore.
     """
     archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
@@ -75,7 +75,7 @@ def python_of(commit: str, folder: Path) -> str:
 
 @dataclass(slots=True)
 class Part:
-    """A process at its own ports, of whichever version runs there."""
+    """A process with its own ports, in either version."""
 
     service: str
     port: int
@@ -85,11 +85,11 @@ class Part:
 
     @property
     def url(self) -> str:
-        """Where its HTTP API is, if it has one."""
+        """The URL of its HTTP API, if it has one."""
         return f"http://127.0.0.1:{self.port}"
 
     def start(self, environment: Mapping[str, str], python: str = sys.executable) -> None:
-        """Starts it; `ready` waits for it."""
+        """Starts the process; `ready` waits for it."""
         prefix = f"CITEWIRE_{self.service.upper()}"
         own = {f"{prefix}_PORT": str(self.port), f"{prefix}_METRICS_PORT": str(self.metrics_port)}
         command = ["citewire_retriever", "worker"] if self.service == "worker" else [f"citewire_{self.service}"]
@@ -99,15 +99,15 @@ class Part:
             )
 
     async def ready(self) -> None:
-        """Waits until it answers, and its callers have had time to find it."""
+        """Waits until it responds and its callers have had time to find it."""
         place = f"{self.url}/readyz" if self.service == "gateway" else f"http://127.0.0.1:{self.metrics_port}/metrics"
         async with httpx.AsyncClient(trust_env=False) as http, asyncio.timeout(120):
-            while not await _answers(http, place):  # noqa: ASYNC110 # nobody tells us
+            while not await _answers(http, place):  # noqa: ASYNC110 # there is no event to wait for
                 await asyncio.sleep(0.1)
         await asyncio.sleep(SETTLE_SECONDS)
 
     async def end(self) -> None:
-        """Tells it to end, and waits until it has, in order."""
+        """Stops it and waits until it has ended properly."""
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             code = await asyncio.to_thread(self.process.wait, 60)
@@ -117,19 +117,19 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What the processes of each version are started with."""
+    """The environments of both versions' processes."""
 
     common: Mapping[str, str]
     earlier: str
-    """Python of the earlier commit."""
+    """The Python of the earlier commit."""
 
     def after(self, service: str, unsigned: str) -> dict[str, str]:
-        """Of this commit."""
+        """The environment of a process of this commit."""
         keys = keyed_environment("worker" if service == "worker" else "gateway")
         return {**self.common, **keys, "CITEWIRE_UNSIGNED_CALLERS": unsigned}
 
     def run(self, package: str, *arguments: str, old: bool = False) -> str:
-        """Runs a command of one version; returns what it printed."""
+        """Runs a command of one version; returns its output."""
         command = [self.earlier if old else sys.executable, "-m", package, *arguments]
         done = subprocess.run(command, env=dict(self.common), capture_output=True, text=True, check=False)
         if done.returncode:
@@ -138,7 +138,7 @@ class Versions:
 
 
 async def upgrade(versions: Versions, parts: Sequence[Part], seed: int) -> tuple[list[list[object]], list[str]]:
-    """Upgrades what runs. Returns a row for each step, and what two users didn't find as it was."""
+    """Upgrades the running processes. Returns a row for each step, and the changes found in two users' data."""
     gateways = [part for part in parts if part.service == "gateway"]
     keys = {
         user: json.loads(versions.run("citewire_gateway", *MAKE_KEY, "--user", user, old=True))["key"] for user in USERS
@@ -196,7 +196,7 @@ async def upgrade(versions: Versions, parts: Sequence[Part], seed: int) -> tuple
 
 
 async def fill(url: str, keys: Mapping[str, str]) -> None:
-    """What users have before the upgrade: documents, read by the worker, conversations, a profile, a budget."""
+    """Creates the users' data before the upgrade: processed documents, conversations, a profile, a budget."""
     for user, key in keys.items():
         async with client(url, key) as http:
             for number in range(PER_USER):
@@ -207,12 +207,12 @@ async def fill(url: str, keys: Mapping[str, str]) -> None:
     async with client(url, keys["ada"]) as http, asyncio.timeout(120):
         budget = {"scope": "org", "period": "month", "limit_usd": 1000}
         (await http.put("/v1/budgets", json=budget)).raise_for_status()
-        while {entry["status"] for entry in (await documents(http))} != {"ready"}:  # noqa: ASYNC110 # nobody tells us
+        while {entry["status"] for entry in (await documents(http))} != {"ready"}:  # noqa: ASYNC110 # there is no event to wait for
             await asyncio.sleep(0.2)
 
 
 async def read(url: str, key: str, conversations: Collection[str] = ()) -> Json:
-    """What a user sees of that; `conversations` are those that are known, which the load's come before."""
+    """The data as a user sees it; `conversations` are the known ones, which follow those of the load."""
     async with client(url, key) as http:
         stored = {entry["title"]: entry for entry in await documents(http) if entry["title"].startswith(USERS)}
         texts = {
@@ -249,8 +249,8 @@ async def documents(http: httpx.AsyncClient) -> list[Json]:
             return result
 
 
-def missing(before: Any, after: Any, place: str = "") -> list[str]:  # noqa: ANN401 # JSON of any kind
-    """Names what isn't as it was. Fields may have been added."""
+def missing(before: Any, after: Any, place: str = "") -> list[str]:  # noqa: ANN401 # JSON of any type
+    """Lists the changes in the data. Fields may have been added."""
     if isinstance(before, dict) and isinstance(after, dict):
         old, new = cast("Json", before), cast("Json", after)
         gone = [f"{place}/{name} is gone" for name in old.keys() - new.keys()]
@@ -278,7 +278,7 @@ async def _answers(http: httpx.AsyncClient, url: str) -> bool:
 
 
 def _environment(dsn: Callable[[str], str], parts: Sequence[Part], upstream: str) -> dict[str, str]:
-    """What all processes of both versions are told."""
+    """The settings of all processes of both versions."""
     targets: dict[str, str] = {}
     for service in SERVICES:
         addresses = ",".join(f"127.0.0.1:{part.port}" for part in parts if part.service == service)
@@ -290,7 +290,7 @@ def _environment(dsn: Callable[[str], str], parts: Sequence[Part], upstream: str
         **targets,
         **waits,
         "CITEWIRE_AUTH": "keys",
-        # As much time as the load's clients have: how fast it is, isn't asked here.
+        # The same timeout as the load's clients: speed isn't measured here.
         **{f"CITEWIRE_GATEWAY_{name}_SECONDS": "20" for name in ("EMBED", "PLAN", "SEARCH", "REQUEST")},
         "CITEWIRE_WORKER_CONFINEMENT": "available",
         "CITEWIRE_WORKER_POLL_SECONDS": "0.5",
@@ -306,7 +306,7 @@ def _environment(dsn: Callable[[str], str], parts: Sequence[Part], upstream: str
 
 
 async def run(base: str, seed: int) -> tuple[list[list[object]], list[str]]:
-    """Starts the earlier commit's installation, upgrades it and ends it."""
+    """Starts the earlier commit's installation, upgrades it and stops it."""
     names = [service for service in (*SERVICES, "gateway") for _ in range(2)] + ["worker"]
     with (
         tempfile.TemporaryDirectory(prefix="citewire-upgrade-") as temporary,
@@ -331,7 +331,7 @@ async def run(base: str, seed: int) -> tuple[list[list[object]], list[str]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the upgrade; returns 1 if a request failed, or something wasn't found as it was."""
+    """Runs the upgrade; returns 1 if a request failed or data changed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", default="f61e045", help="the commit that is upgraded from (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the order of processes")

@@ -1,13 +1,13 @@
-"""A paced upstream that speaks OpenAI's chat API: for the relay benchmark, and for tests that must see a socket close.
+"""A paced upstream with OpenAI's chat API: for the relay benchmark, and for tests that must see a socket close.
 
-Every token carries the time at which it was written: `t` + microseconds of the monotonic clock + a space. That clock is
-one for all processes of a machine, so whoever reads the token at the far end knows how long it was on its way.
+Every token contains its time of writing: `t` + microseconds of the monotonic clock + a space. All processes
+of a machine share that clock, so the reader of a token knows its latency.
 
 `python -m benchmarks.upstream --port 0` prints one line, `{"port": …}`, when it is ready, and serves until SIGTERM.
 Tests run it in their own loop: `async with Upstream(UpstreamSettings(rate=50)).running() as base_url: …`.
 
 Endpoints: `POST /v1/chat/completions` (streamed or not), `GET /v1/models`, `GET /stats`, and `PATCH /settings` with
-fields of `UpstreamSettings`, which hold for the requests after it.
+fields of `UpstreamSettings`, which apply to later requests.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TICKS_PER_SECOND = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class UpstreamSettings:
-    """How the upstream answers. In tests, assign another to `Upstream.settings` between requests."""
+    """The upstream's behaviour. Tests can assign another one to `Upstream.settings` between requests."""
 
     rate: float = 50
     """Tokens per second and stream."""
@@ -44,18 +44,18 @@ class UpstreamSettings:
     first_delay: float = 0
     """Seconds before the first token."""
     phases: int = 0
-    """The moments within `1 / rate` seconds at which streams write, one after the other, evenly spread; 0: whenever
-    each began. Without it, how often tokens of several streams come at once, and so what relaying them costs, is
-    chance."""
+    """Number of evenly spread moments within `1 / rate` seconds at which streams write, in turn; 0: each from its
+    own start. Without it, chance determines how often tokens of several streams coincide, and so the cost of relaying
+    them."""
     cut_after: int | None = None
     """Close the socket after this many tokens, without a finish reason: a provider that dies."""
     status: int = 200
     """Answer with this status and an error body instead, if it isn't 200."""
     text: str | None = None
-    """Answer with the words of this text, instead of stamps."""
+    """Answer with the words of this text instead of stamps."""
 
     def starts(self, now: float, number: int) -> float:
-        """When the first token of a stream is to be written, the `number`-th that begins."""
+        """The time for the first token of the `number`-th stream."""
         start = now + self.first_delay
         if not self.phases:
             return start
@@ -65,10 +65,10 @@ class UpstreamSettings:
 
 @dataclass(slots=True)
 class UpstreamStats:
-    """What has been seen so far; `GET /stats` returns it as JSON. Times are seconds of the monotonic clock."""
+    """The counts so far; `GET /stats` returns them as JSON. Times are seconds of the monotonic clock."""
 
     requests: int = 0
-    """Requests for a chat, streamed or not."""
+    """Chat requests, streamed or not."""
     open_streams: int = 0
     """Streams being written now."""
     completed_streams: int = 0
@@ -76,11 +76,11 @@ class UpstreamStats:
     tokens_sent: int = 0
     """Tokens written in all streams."""
     closed_early: list[float] = field(default_factory=list[float])
-    """When the client's socket closed, for each stream that had more to say."""
+    """The time at which the client's socket closed, for each unfinished stream."""
 
 
 class Upstream:
-    """The server. `stats` is live; `closed` counts up for whoever waits for a client to leave."""
+    """The server. `stats` is live; `wait_closed_early` waits for clients to disconnect."""
 
     def __init__(self, settings: UpstreamSettings | None = None) -> None:
         self.settings = settings or UpstreamSettings()
@@ -90,13 +90,13 @@ class Upstream:
 
     @contextlib.asynccontextmanager
     async def running(self, *, host: str = "127.0.0.1", port: int = 0) -> AsyncGenerator[str]:
-        """Serves while the block runs, and gives the base URL that ends in `/v1`."""
+        """Serves during the block; yields the base URL, which ends in `/v1`."""
         app = web.Application(client_max_size=32 * 2**20)
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/stats", self._stats)
         app.router.add_patch("/settings", self._change)
-        # The handler is cancelled when its client leaves: that is how the closed socket is seen at once.
+        # The handler is cancelled when its client disconnects, so a closed socket is noticed immediately.
         runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.5)
         await runner.setup()
         try:
@@ -108,7 +108,7 @@ class Upstream:
             await runner.cleanup()
 
     async def wait_closed_early(self, count: int = 1) -> list[float]:
-        """Waits until `count` clients have left before the end of their streams; returns when each did."""
+        """Waits until `count` clients have disconnected before the end of their streams; returns the times."""
         async with self._left:
             await self._left.wait_for(lambda: len(self.stats.closed_early) >= count)
         return self.stats.closed_early[:]
@@ -154,7 +154,7 @@ class Upstream:
         return response
 
     async def _write(self, request: web.Request, answer: _Answer) -> bool:
-        """Writes the stream at its pace; False if the client left or the answer was to be cut."""
+        """Writes the stream at its pace; False if the client disconnected or the answer was to be cut off."""
         transport = request.transport
         if transport is None:
             return False
@@ -184,7 +184,7 @@ class Upstream:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """One planned answer, with the parts of its frames that never change already encoded."""
+    """One planned answer, with the constant parts of its frames already encoded."""
 
     settings: UpstreamSettings
     identity: dict[str, object]
@@ -224,20 +224,20 @@ class _Answer:
         return self._frame([_delta({"role": "assistant", "content": ""})])
 
     def token(self, index: int) -> bytes:
-        """One token: a word of the text, or the time of now."""
+        """One token: a word of the text, or the current time."""
         if self.words is not None:
             return self.head + json.dumps(self.words[index]).encode() + self.tail
         return b'%b"t%d "%b' % (self.head, time.monotonic_ns() * _TICKS_PER_SECOND // 10**9, self.tail)
 
     def ending(self) -> bytes:
-        """Finish reason, usage if it was asked for, and `[DONE]`."""
+        """Finish reason, usage if it was requested, and `[DONE]`."""
         frames = self._frame([{**_delta({}), "finish_reason": "stop"}])
         if self.with_usage:
             frames += self._frame([], usage=self._usage())
         return frames + b"data: [DONE]\n\n"
 
     def whole(self) -> dict[str, object]:
-        """The answer to a request that isn't streamed."""
+        """The response to a request without streaming."""
         tokens = self.words[: self.count] if self.words is not None else ["token "] * self.count
         message = {"role": "assistant", "content": "".join(tokens)}
         choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
@@ -257,7 +257,7 @@ def _delta(delta: dict[str, str]) -> dict[str, object]:
 
 
 def _chunk_writer(transport: asyncio.Transport) -> Callable[[bytes], None]:
-    """Writes HTTP chunks straight to the socket: aiohttp's own writer costs several times the token's relay."""
+    """Writes HTTP chunks directly to the socket: aiohttp's own writer costs several times the token's relay."""
 
     def write(data: bytes) -> None:
         transport.write(b"%x\r\n%b\r\n" % (len(data), data))
@@ -275,7 +275,7 @@ async def _serve(settings: UpstreamSettings, host: str, port: int) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Serves with the given settings until it is told to stop."""
+    """Serves with the given settings until a signal stops it."""
     defaults = UpstreamSettings()
     parser = argparse.ArgumentParser(description="A paced upstream that speaks OpenAI's chat API.")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")

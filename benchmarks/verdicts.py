@@ -1,14 +1,14 @@
-"""Measures whether verdicts are fooled: planted falsehoods kind by kind, honest rewordings, many languages, and WiCE.
+"""Measures whether verdicts can be fooled: planted falsehoods by kind, honest rewordings, many languages, and WiCE.
 
 `python -m benchmarks.verdicts` prints:
 
-- planted: how many false sentences made from SQuAD's and ClapNQ's, in each way, aren't `supported`, and how many
-  untouched sentences and honest rewordings aren't;
-- languages: the same for sentences of fourteen languages, by language and by kind;
-- WiCE, and time: what `benchmarks.verdicts_wice` prints.
+- planted: the share of false sentences, made from SQuAD's and ClapNQ's, that aren't `supported`, by way, and of
+  unchanged sentences and honest rewordings that aren't;
+- languages: the same for sentences in fourteen languages, by language and by kind;
+- WiCE, and time: the output of `benchmarks.verdicts_wice`.
 
-Words of the planters are in the verifier's lists too, antonyms most of all. With `--held` the sentences are of the half
-of SQuAD's articles and ClapNQ's questions that no rule and no constant was looked for on, but for numbers.
+The planters' words are in the verifier's lists too, especially antonyms. With `--held` the sentences come from the half
+of SQuAD's articles and ClapNQ's questions that wasn't used to find rules and constants, except for numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from citewire_verify.score import Weights, compare, load_weights
 from citewire_verify.tokens import tokenise_sentence
 
 SIZE = 200
-"""Sentences of each way, at most."""
+"""Maximum number of sentences of each way."""
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def report_planted(cases: list[Case], weights: Weights, seed: int, show: str) -> None:
-    """Prints detections of each way, and false alarms."""
+    """Prints detections by way, and false alarms."""
     indices = Indices()
 
     def flagged(case: Case, sentence: str) -> bool:
@@ -82,7 +82,7 @@ def report_planted(cases: list[Case], weights: Weights, seed: int, show: str) ->
 
 
 def changed_sentences(cases: list[Case], change: Change, seed: str) -> list[tuple[Case, str]]:
-    """Sentences with a change, at most `SIZE`, each with the case that it was made from."""
+    """At most `SIZE` sentences with a change, each with its original case."""
     draw = random.Random(seed)  # no secret, a repeatable choice
     results: list[tuple[Case, str]] = []
     for case in draw.sample(cases, len(cases)):
@@ -95,7 +95,7 @@ def changed_sentences(cases: list[Case], change: Change, seed: str) -> list[tupl
 
 
 def report_languages(weights: Weights, show: str) -> None:
-    """Prints detections in each language; every sentence of a language is in the passage."""
+    """Prints detections by language; the passage contains all sentences of a language."""
     results: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     languages = read_languages()
     for language, sentences in languages.items():

@@ -1,7 +1,7 @@
-"""False sentences made from real ones, kind by kind, for `benchmarks.verdicts`.
+"""False sentences made from real ones, by kind, for `benchmarks.verdicts`.
 
-Each way takes an English sentence that its passage has word for word and returns it changed, or None where it has
-nothing to change. Many of their words are in the verifier's lists too; those of `UNLISTED` aren't.
+Each way takes an English sentence that appears verbatim in its passage and returns a changed one, or None if there is
+nothing to change. Many of their words are in the verifier's lists too; those in `UNLISTED` aren't.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _NAME = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*(?![\w'’])
 
 
 def swap(*pairs: str) -> Change:
-    """Replaces a word by one it is paired with; a pair written `a>b` goes one way."""
+    """Replaces a word by its counterpart in a pair; a pair written `a>b` works in one direction."""
     table: dict[str, list[str]] = {}
     for pair in pairs:
         old, mark, new = pair.partition(">") if ">" in pair else pair.partition("/")
@@ -156,7 +156,7 @@ def _affirm(text: str, draw: random.Random) -> str | None:
 
 
 def _amount(write: Callable[[str, random.Random], str | None]) -> Change:
-    """Changes a count or amount that nothing bounds already."""
+    """Changes a count or amount that has no bound yet."""
 
     def change(text: str, draw: random.Random) -> str | None:
         matches = [match for match in _AMOUNT.finditer(text) if not _BOUND.search(text[: match.start()])]
@@ -245,7 +245,7 @@ def _swap_names(text: str, draw: random.Random) -> str | None:
     names = [match.group() for match in _NAME.finditer(text) if match.group() not in _MONTHS]
     names = [name for name in dict.fromkeys(names) if text.count(name) == 1]
     pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if not set(a.split()) & set(b.split())]
-    # Two members of one list may change places.
+    # Two members of one list may be swapped.
     pairs = [(a, b) for a, b in pairs if re.search(r"[a-z]{4,}", text[text.index(a) + len(a) : text.index(b)])]
     if not pairs:
         return None
@@ -303,7 +303,7 @@ UNLISTED = (
     "advantage/drawback", "advantages/drawbacks", "wealth/poverty", "war/peace", "creation/destruction",
     "stable/volatile", "direct/roundabout", "individual/collective", "mountainous/flat", "catholic/protestant",
 )  # fmt: skip
-"""Opposites that the verifier's lists don't have."""
+"""Opposites that aren't in the verifier's lists."""
 _OVERLAP = [pair for pair in UNLISTED if pair.split("/")[1] in OPPOSITES.get(pair.split("/")[0], ())]
 if _OVERLAP:
     raise ValueError(f"the verifier knows {_OVERLAP}")
@@ -394,4 +394,4 @@ PLANTED: dict[str, Sequence[tuple[str, Change]]] = {
         ("an opposite that no list has", swap(*UNLISTED)),
     ),
 }  # fmt: skip
-"""Kinds of falsehoods, each with its ways."""
+"""The kinds of falsehoods, each with its ways."""

@@ -1,14 +1,14 @@
-"""Sentences in several languages, and what makes each false, for `benchmarks.verdicts`.
+"""Sentences in several languages, with changes that make each false, for `benchmarks.verdicts`.
 
 The sentences of `verdicts_languages.txt` say the same in every language: a limit, a duty, opening hours, a condition,
 an increase. A line `# code` begins a language; the indented lines after a sentence are changes to try: the kind, words
-of the sentence, what is written instead. `␣` is a space at an end.
+of the sentence, and their replacement. `␣` is a space at an end.
 """
 
 from pathlib import Path
 
 LanguageChange = tuple[str, str, str]
-"""Its kind, words of the sentence, what is written instead."""
+"""Its kind, words of the sentence, and their replacement."""
 
 
 def read_languages() -> dict[str, list[tuple[str, list[LanguageChange]]]]:

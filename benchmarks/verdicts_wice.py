@@ -1,12 +1,12 @@
-"""Measures verdicts on WiCE, and fits on it the score from which a sentence without a mismatch is `supported`.
+"""Measures verdicts on WiCE, and fits the score from which a sentence without a mismatch is `supported`.
 
-`python -m benchmarks.verdicts_wice` prints the balanced accuracy of the shipped verdict on claims of Wikipedia with
-the pages that they cite, labelled by people; that of a threshold that is found anew without the claims that it is
-tried on (five folds, `SPLITS` times, with a bootstrap interval over claims); and what a claim takes.
+`python -m benchmarks.verdicts_wice` prints the balanced accuracy of the shipped verdict on Wikipedia's claims with
+the pages that they cite, labelled by people; that of a threshold fitted without the claims that it is
+tested on (five folds, `SPLITS` times, with a bootstrap interval over claims); and the time per claim.
 
-`--write` finds the threshold on all claims and writes it into the package's constants. The weights of the score are
-of `benchmarks.citations`. Mismatches keep a sentence from being supported whatever its score: without that rule a
-regression over them does little better here, and misses planted falsehoods.
+`--write` fits the threshold on all claims and writes it into the package's constants. The weights of the score come
+from `benchmarks.citations`. A mismatch prevents `supported` whatever the score: without that rule a
+regression over mismatches does little better here, and misses planted falsehoods.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from citewire_verify.tokens import tokenise_sentence
 FOLDS = 5
 SPLITS = 20
 RESAMPLES = 2000
-"""Of the bootstrap."""
+"""Number of bootstrap samples."""
 CANDIDATES = np.round(np.arange(0.2, 0.6, 0.01), 2)
 PUBLISHED = "SummaC 0.628, AlignScore 0.660, MiniCheck-Flan-T5-L 0.722, GPT-4o 0.785 (on the test part, not this one)"
 
@@ -46,20 +46,20 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Claims, scored. Arrays are parallel."""
+    """Scored claims, in parallel arrays."""
 
     labels: np.ndarray
-    """Whether people say that it is supported."""
+    """Whether people judged the claim as supported."""
     values: np.ndarray
     mismatched: np.ndarray
-    """Whether something isn't as the claim says."""
+    """Whether there is a mismatch with the page."""
     milliseconds: np.ndarray
-    """Processor time, the page's reading included."""
+    """Processor time, including reading the page."""
     characters: float
-    """Of a page, on average."""
+    """Average length of a page."""
 
     def verdicts(self, threshold: float) -> np.ndarray:
-        """Which claims are `supported` with a threshold."""
+        """The claims that are `supported` at a threshold."""
         return (self.values >= threshold) & ~self.mismatched
 
 
@@ -92,7 +92,7 @@ def read_wice(data: Path) -> list[Claim]:
 
 
 def score_claims(claims: list[Claim], weights: Weights) -> Scores:
-    """Scores claims, each with its page."""
+    """Scores each claim with its page."""
     values: list[float] = []
     mismatched: list[bool] = []
     times: list[float] = []
@@ -108,7 +108,7 @@ def score_claims(claims: list[Claim], weights: Weights) -> Scores:
 
 
 def report_wice(scores: Scores, weights: Weights, seed: int) -> None:
-    """Prints the balanced accuracy of `supported`, shipped and by nested cross-validation, and what a claim takes."""
+    """Prints the balanced accuracy of `supported`, shipped and by nested cross-validation, and the time per claim."""
     labels, verdicts = scores.labels, scores.verdicts(weights.supported)
     print(f"\n## WiCE, development part: {len(labels)} claims\n")
     low, high = bootstrap(labels, [verdicts], seed)
@@ -134,7 +134,7 @@ def best_threshold(scores: Scores, inside: np.ndarray) -> float:
 
 
 def cross_validate(scores: Scores) -> tuple[list[np.ndarray], list[float]]:
-    """Verdicts on each claim by a threshold that was found without its fold, split by split; and the thresholds."""
+    """Verdicts on each claim, for each split, by a threshold fitted without its fold; and the thresholds."""
     results: list[np.ndarray] = []
     thresholds: list[float] = []
     for split in range(SPLITS):
@@ -148,12 +148,12 @@ def cross_validate(scores: Scores) -> tuple[list[np.ndarray], list[float]]:
 
 
 def balanced_accuracy(labels: np.ndarray, verdicts: np.ndarray) -> float:
-    """Mean of the shares of each label that were judged rightly."""
+    """Mean of the shares of correct verdicts for each label."""
     return float((verdicts[labels].mean() + (~verdicts[~labels]).mean()) / 2)
 
 
 def bootstrap(labels: np.ndarray, verdicts: list[np.ndarray], seed: int) -> tuple[float, float]:
-    """The 95 % interval of the mean balanced accuracy of some verdicts, by resampling claims."""
+    """The 95 % interval of the mean balanced accuracy of verdicts, by resampling claims."""
     draw = np.random.default_rng(seed)
     values: list[float] = []
     for _ in range(RESAMPLES):
