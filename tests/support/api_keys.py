@@ -1,4 +1,4 @@
-"""API keys for tests, made as the command makes them, or by the command itself."""
+"""API keys for tests, created as by the command, or by the command itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def key_for(database: Database, org: str, user: str, plan: Plan = "pro") -> dict[str, Any]:
-    """What `keys create --json` prints, without the two seconds of computing that each start of a process takes."""
+    """The output of `keys create --json`, without the two CPU seconds that each process start takes."""
     key = make_key()
     async with await open_pool(database.owner_dsn, max_size=1, name="test-keys") as pool:
         store = IdentityStore(pool)

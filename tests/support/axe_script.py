@@ -1,4 +1,4 @@
-"""axe in a driven page: what some people can't use."""
+"""Accessibility checks with axe in a driven page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILE = Path("node_modules", "axe-core", "axe.min.js")
 
 
 def axe_script() -> str:
-    """The script; kept between runs, by the lock that it comes from."""
+    """The script, cached between runs for each version of the lock."""
     lock = hashlib.sha256((ROOT / "web" / "package-lock.json").read_bytes()).hexdigest()
     home = ROOT / ".citewire-bench" / f"axe-core-{lock[:12]}"
     if not (home / _FILE).exists():
@@ -26,7 +26,7 @@ def axe_script() -> str:
 
 
 async def violations(page: DrivenPage) -> list[Any]:
-    """What axe finds, with where; the script runs in the page already."""
+    """axe's findings with their locations; the script already runs in the page."""
     return await page.run(
         "axe.run().then(result => result.violations.map(({id, nodes}) =>"
         " [id, nodes.map(node => node.html.slice(0, 200))]))"
@@ -34,7 +34,7 @@ async def violations(page: DrivenPage) -> list[Any]:
 
 
 async def looks(page: DrivenPage) -> AsyncIterator[str]:
-    """Shows the page as it stands light and dark, narrow and wide, and says how."""
+    """Shows the page in light and dark, narrow and wide variants, and yields their names."""
     for scheme in ("light", "dark"):
         features = [
             {"name": "prefers-color-scheme", "value": scheme},

@@ -1,4 +1,4 @@
-"""A page of an origin of its own, opened in Chromium; what it reports comes back to the test."""
+"""A page with its own origin, opened in Chromium; it sends its reports back to the test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Page:
     reports: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue[dict[str, Any]])
 
     async def report(self) -> dict[str, Any]:
-        """Returns what the page says next, by `report({…})`."""
+        """Returns the page's next `report({…})`."""
         async with asyncio.timeout(_REPORT_SECONDS):
             return await self.reports.get()
 
@@ -39,7 +39,7 @@ const report = value => fetch("/report", {method: "POST", body: JSON.stringify(v
 async def page_origin() -> AsyncGenerator[Page]:
     """Serves a page on a free port: give it its script with `open_page`."""
     application = web.Application()
-    runner = web.AppRunner(application, shutdown_timeout=0.1)  # a browser keeps connections open that it may need
+    runner = web.AppRunner(application, shutdown_timeout=0.1)  # browsers keep spare connections open
 
     async def show(_request: web.Request) -> web.Response:
         return web.Response(text=page.html, content_type="text/html")
@@ -62,7 +62,7 @@ async def page_origin() -> AsyncGenerator[Page]:
 
 @asynccontextmanager
 async def open_page(page: Page, script: str, profile: Path) -> AsyncGenerator[None]:
-    """Opens the page with a script in a Chromium of its own, and ends that."""
+    """Opens the page with a script in a separate Chromium, and stops that."""
     page.html = f"{_PRELUDE}{script}</script>"
     browser = await asyncio.create_subprocess_exec(
         "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",

@@ -8,10 +8,10 @@ _UNWANTED = "PYTHONDONTWRITEBYTECODE"
 
 
 def keep_bytecode() -> None:
-    """Keeps bytecode in the environment's folder where it is unwanted beside the sources, for children too.
+    """Writes bytecode to the environment's folder if it is unwanted beside the sources, for children too.
 
-    Without any, each process compiles all that it imports anew, which takes longer than to run it: a gateway takes
-    2.8 s of CPU to import instead of 1.3.
+    Without bytecode, each process recompiles everything that it imports, which takes longer than running it: a gateway
+    takes 2.8 s of CPU to import instead of 1.3.
     """
     if not os.environ.pop(_UNWANTED, ""):
         return

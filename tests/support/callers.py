@@ -1,7 +1,7 @@
-"""Who calls in tests: keys of a gateway for the whole run, and channels that sign with them.
+"""Callers in tests: a gateway's keys for the whole run, and channels that sign with them.
 
-A server gets `KEYED`, a process `keyed_environment()`; what calls them opens `signed_channel`, or has the key itself.
-Processes that this one starts, and that import this as well, find the same keys: a benchmark's clients are such ones.
+A server gets `KEYED`, a process `keyed_environment()`; their callers open `signed_channel` or use the key themselves.
+Child processes that import this module too, such as a benchmark's clients, find the same keys.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ WORKER_KEY: Final = _FOLDER / "worker.pem"
 SIGNER: Final = Signer("citewire-gateway", KEY)
 
 KEYED: Final[dict[str, Any]] = {"caller_issuers": ISSUERS}
-"""Settings of a service that takes the calls of `signed_channel`."""
+"""Settings of a service that accepts calls from `signed_channel`."""
 
 
 def keyed_environment(process: str = "gateway") -> dict[str, str]:
-    """Variables of a process that takes signed calls, and signs its own as that process."""
+    """Variables of a process that accepts signed calls and signs its own."""
     return {"CITEWIRE_CALLER_ISSUERS": str(ISSUERS), "CITEWIRE_CALLER_KEY": str(_FOLDER / f"{process}.pem")}
 
 
 class _LocalSigner(Signer):
-    """Signs for the local tenant where the test says no other, as a gateway without auth does."""
+    """Signs for the local tenant unless the test sets another, like a gateway without auth."""
 
     def metadata(self, path: str, certificate: bytes = b"") -> tuple[tuple[str, str], ...]:
         """See `Signer`."""
@@ -60,11 +60,11 @@ class _LocalSigner(Signer):
 
 
 def signed_channel(target: str, *, local: bool = False, **options: Any) -> grpc.aio.Channel:  # noqa: ANN401 # those of `open_channel`
-    """Opens a channel whose calls say for which tenant they are; with `local`, for the local one where none is set."""
+    """Opens a channel whose calls are signed for their tenant; with `local`, for the local tenant if none is set."""
     return open_channel(target, signer=_LocalSigner("citewire-gateway", KEY) if local else SIGNER, **options)
 
 
 def caller_metadata(tenant: Tenant, path: str) -> tuple[tuple[str, str], ...]:
-    """Returns the metadata of one call by hand, of the method at `path`."""
+    """Returns the metadata for one manual call of the method at `path`."""
     with use_tenant(tenant):
         return SIGNER.metadata(path)

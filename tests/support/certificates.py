@@ -1,4 +1,4 @@
-"""An authority of a test, and certificates that it signs, as an issuer would put them into files."""
+"""A test's certificate authority, and the certificates that it signs, in files like those of an issuer."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Authority:
         self.certificate = self._signed(self.name, self.key, hosts=(), authority=True)
 
     def issue(self, folder: Path, host: str) -> int:
-        """Puts a new certificate for `host` into `folder`, all files at once; returns its serial number.
+        """Writes a new certificate for `host` into `folder`, all files at once; returns its serial number.
 
-        The folder is a link that is replaced, as the kubelet does it with a Secret's volume.
+        The folder is a link that is replaced, like a Secret's volume by the kubelet.
         """
         key = _key()
         certificate = self._signed(host, key, hosts=(host,), authority=False)

@@ -1,4 +1,4 @@
-"""A cluster's backup and restore, by the scripts that the Kubernetes component runs."""
+"""A cluster's backup and restore, with the scripts of the Kubernetes component."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Backup:
         self._run("backup.sh", str(self.folder), label, str(keep), *nodes)
 
     def restore(self, label: str, point: str, name: str, home: Path) -> None:
-        """Makes the data folder of one server in `home`."""
+        """Creates the data folder of one server in `home`."""
         self._run("restore.sh", str(self.folder / name), label, point, str(home / "data"))
         give(home)
 
@@ -47,14 +47,14 @@ class Backup:
 def run_script(
     server: EmbeddedPostgres, script: str, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> None:
-    """Runs one of the scripts with the programs of a server's installation; fails with what it says."""
+    """Runs one of the scripts with the programs of a server's installation; fails with its output."""
     run_program(server, "sh", str(SCRIPTS / script), *arguments, environment=environment)
 
 
 def run_program(
     server: EmbeddedPostgres, program: str, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> None:
-    """Runs a program, looked for in a server's installation first, as its superuser; fails with what it says."""
+    """Runs a program, preferably from a server's installation, as its superuser; fails with its output."""
     path = f"{server.binaries}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         [program, *arguments],
@@ -88,7 +88,7 @@ def archiving_cluster(extension: Path) -> Generator[Backup]:
 
 @contextmanager
 def restored_servers(backup: Backup, label: str, point: str) -> Generator[Sequence[EmbeddedPostgres]]:
-    """Restores each server into a folder of its own and starts it, beside those that were backed up."""
+    """Restores each server into a separate folder and starts it beside the original servers."""
     with ExitStack() as stack:
         servers: list[EmbeddedPostgres] = []
         for name, _ in backup.named():

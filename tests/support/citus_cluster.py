@@ -1,6 +1,6 @@
-"""A real Citus cluster for tests: a coordinator and two workers, which speak over Unix sockets only.
+"""A real Citus cluster for tests: a coordinator and two workers, connected only by Unix sockets.
 
-The extension is built for the embedded Postgres and lies beside the repository, as the reference data do.
+The extension is built for the embedded Postgres and is beside the repository, like the reference data.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 SETTINGS = {
     "shared_preload_libraries": "citus",
     "wal_level": "logical",  # shards are moved by logical replication
-    "synchronous_commit": "on",  # a move loses what was committed and isn't flushed
+    "synchronous_commit": "on",  # a move loses commits that aren't flushed
     "max_prepared_transactions": "100",
-    "max_worker_processes": "32",  # one that looks after each database, beside those of moves
+    "max_worker_processes": "32",  # one maintenance worker per database, besides those of moves
     "shared_buffers": "64MB",
     "citus.node_conninfo": "sslmode=disable",
     "citus.enable_statistics_collection": "off",
-    "citus.shard_count": "4",  # two for each worker: a test makes a database, and each shard is a set of files
+    "citus.shard_count": "4",  # two per worker: each test creates a database, and each shard is a set of files
 }
 _PORT = 5432
 """Part of each socket's name; the folders differ."""
@@ -47,9 +47,9 @@ class CitusCluster:
         return (self.coordinator, *self.workers)
 
     def create_database(self, name: str) -> None:
-        """Makes an empty database with the extensions on each server, and joins these to a cluster.
+        """Creates an empty database with the extensions on each server, and joins these to a cluster.
 
-        Extensions are made first, by a superuser, as the documentation tells administrators to.
+        Extensions are created first, by a superuser, as the documentation asks administrators to do.
         """
         for server in self.servers:
             server.create_database(name)
@@ -62,19 +62,19 @@ class CitusCluster:
             connection.execute("CREATE EXTENSION vector")
 
     def copy_database(self, template: str, name: str) -> None:
-        """Copies a cluster's database on each server: what its catalogues say of nodes and shards holds in the copy."""
+        """Copies a cluster's database on each server; the nodes and shards in its catalogues are valid in the copy."""
         for server in self.servers:
             server.create_database(name, template=template)
 
     def close_database(self, name: str) -> None:
-        """Lets nobody connect to a database, as what it is to be copied demands."""
+        """Blocks connections to a database, as a copy requires."""
         for server in self.servers:
             server.close_database(name)
 
     def drop_database(self, name: str) -> None:
         """Drops a database on each server, the coordinator's first."""
         for server in self.servers:
-            for _ in range(4):  # what Citus runs in the background may take longer to end than Postgres waits
+            for _ in range(4):  # Citus's background workers may take longer to end than Postgres waits
                 with contextlib.suppress(psycopg.errors.ObjectInUse):
                     server.drop_database(name)
                     break
@@ -84,7 +84,7 @@ class CitusCluster:
 
 @contextlib.contextmanager
 def start_citus_cluster(archive: Path, settings: Mapping[str, str] | None = None) -> Generator[CitusCluster]:
-    """Starts a new, empty cluster, which is removed afterwards; `settings` are further ones of each server."""
+    """Starts a new, empty cluster, which is removed afterwards; `settings` are additional ones of each server."""
     together = {**SETTINGS, **(settings or {})}
     with contextlib.ExitStack() as stack:
         coordinator, *workers = (
@@ -105,7 +105,7 @@ def start_citus_node(archive: Path) -> Generator[EmbeddedPostgres]:
 
 
 def name_node(server: EmbeddedPostgres) -> None:
-    """Tells a server where it reaches itself: what splits shards connects to its own node."""
+    """Sets the address at which a server reaches itself: shard splits connect to their own node."""
     server.execute(sql.SQL("ALTER SYSTEM SET citus.local_hostname = {}").format(str(server.socket_dir)))
     server.execute(sql.SQL("SELECT pg_reload_conf()"))
 

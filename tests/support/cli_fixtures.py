@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the command line and of its `eval` command."""
+"""Fixtures for tests of the command line and of its `eval` command."""
 
 from __future__ import annotations
 

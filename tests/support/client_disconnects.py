@@ -1,4 +1,4 @@
-"""Clients that disconnect in the middle of an answer, and what is seen of it all the way down to the provider."""
+"""Clients that disconnect during an answer, and the signs of it all the way down to the provider."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ import psycopg
 from paced_model_stack import PacedModelStack
 
 Disconnect = Literal["killed", "hangs up"]
-"""`killed`: SIGKILL. `hangs up`: curl closes its connection by itself, since nobody reads what it prints."""
+"""`killed`: SIGKILL. `hangs up`: curl closes its connection itself, because its output isn't read."""
 
 LIMIT_SECONDS = 1.0
 QUESTION = "What does the upstream say, and at which pace?"
@@ -27,7 +27,7 @@ _EXCHANGE = "SELECT state, reason, ended_at IS NOT NULL FROM chat.exchanges WHER
 
 @dataclass(frozen=True, slots=True)
 class CancellationTimes:
-    """Seconds from the client's disconnecting until each sign of it was there."""
+    """Seconds from the client's disconnect until each sign of it."""
 
     socket: float
     """The provider saw its socket closed."""
@@ -53,7 +53,7 @@ class _Counters:
 
 
 class DisconnectProbe:
-    """Disconnects clients of one stack, one after the other, with nothing else going on."""
+    """Disconnects clients of one stack, one after another, without other load."""
 
     def __init__(self, paced: PacedModelStack, http: httpx.AsyncClient, database: psycopg.AsyncConnection) -> None:
         self._paced = paced
@@ -61,24 +61,24 @@ class DisconnectProbe:
         self._database = database
 
     async def disconnect_from_stream(self, path: str, how: Disconnect, *, tokens: int = 2) -> CancellationTimes:
-        """Streams an answer with curl, leaves once so many tokens are printed, and waits for all signs of it.
+        """Streams an answer with curl, disconnects after a number of tokens, and waits for all signs of it.
 
         Raises:
-            AssertionError: A sign isn't there within a second, or says something else.
+            AssertionError: A sign doesn't appear within a second, or is wrong.
         """
         async with self._request(path, {"question": QUESTION}) as (curl, before):
             await curl.read_until(TOKEN[path], tokens)
             return await self._wait_for_signs(before, curl, await curl.disconnect(how))
 
     async def disconnect_before_output(self, path: str, body: dict[str, object], *, tokens: int) -> CancellationTimes:
-        """Asks with curl for an answer of which nothing has been printed yet, and kills curl.
+        """Asks for an answer with curl, and kills curl before it prints anything.
 
-        It does so once the provider has written so many tokens; 0: once it was asked. See `leave_stream`.
+        It does so once the provider has written a number of tokens; 0: once it was called. See `leave_stream`.
         """
         sent = (await self._stats())["tokens_sent"] + tokens
         async with self._request(path, {"question": QUESTION, **body}) as (curl, before):
             async with asyncio.timeout(10):
-                while (stats := await self._stats())["open_streams"] == 0 or stats["tokens_sent"] < sent:  # noqa: ASYNC110 # nobody tells us
+                while (stats := await self._stats())["open_streams"] == 0 or stats["tokens_sent"] < sent:  # noqa: ASYNC110 # nothing announces it
                     await asyncio.sleep(0.005)
             return await self._wait_for_signs(before, curl, await curl.disconnect("killed"))
 
@@ -90,7 +90,7 @@ class DisconnectProbe:
             yield curl, before
 
     async def _wait_for_signs(self, before: _Counters, curl: "Curl", left_at: float) -> CancellationTimes:
-        """Looks again and again until every sign is there."""
+        """Polls until every sign is there."""
         times: dict[str, float] = {}
         while True:
             now = await self._read_counters()
@@ -101,7 +101,7 @@ class DisconnectProbe:
                 "gateway": now.gateway_cancelled > before.gateway_cancelled and now.gateway_in_flight == 0,
                 "exchange": row is not None and row[0] != "running",
             }
-            # A sign that goes again was none.
+            # A sign that disappears again doesn't count.
             times = {name: times.get(name, at) for name, yes in there.items() if yes}
             if now.sockets_closed > before.sockets_closed:
                 times["socket"] = now.last_closed - left_at
@@ -146,7 +146,7 @@ class DisconnectProbe:
 
 @asynccontextmanager
 async def disconnect_probe(paced: PacedModelStack) -> AsyncGenerator[DisconnectProbe]:
-    """Opens what is needed to watch the signs."""
+    """Opens the connections for watching the signs."""
     async with (
         httpx.AsyncClient(trust_env=False, timeout=10) as http,
         await psycopg.AsyncConnection.connect(paced.stack.dsn(), autocommit=True) as database,
@@ -175,7 +175,7 @@ class Curl:
                 printed += piece
 
     async def disconnect(self, how: Disconnect) -> float:
-        """Ends curl; returns when that began."""
+        """Stops curl; returns the time at which that began."""
         assert self._process.returncode is None, "curl has ended already"
         left_at = time.monotonic()
         if how == "killed":
@@ -189,7 +189,7 @@ class Curl:
 
 @asynccontextmanager
 async def running_curl(url: str, body: dict[str, object]) -> AsyncGenerator[Curl]:
-    """Starts curl with a POST of JSON, and ends it if the block hasn't."""
+    """Starts curl with a POST of JSON, and stops it unless the block has."""
     request_id = f"leaving-{uuid.uuid4().hex}"
     headers = ("-H", "Content-Type: application/json", "-H", f"X-Request-Id: {request_id}")
     read_end, write_end = os.pipe()

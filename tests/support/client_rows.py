@@ -1,4 +1,4 @@
-"""A plugin of pytest for tests of clients: each test's row of docs/clients.md, and how many rows a run has shown."""
+"""A pytest plugin for tests of clients: each test's row of docs/clients.md, and the number of rows proved by a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROW = "client row"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the marker."""
+    """Declares the mark."""
     config.addinivalue_line(
         "markers",
         "client(name, feature, refused=''): a row of docs/clients.md; `refused` is what the client is told",
@@ -21,7 +21,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Notes the test's row, and looks that the version which the page names is the one that runs."""
+    """Records the test's row, and checks that the version on the page is the one that runs."""
     for marker in item.iter_markers("client"):
         name, feature = marker.args
         if marker.kwargs.get("refused") and "refusal" not in getattr(item, "fixturenames", ()):
@@ -42,7 +42,7 @@ def _is_installed(package: str, expected: str) -> None:
 
 @pytest.fixture
 def refusal(request: pytest.FixtureRequest) -> str:
-    """What the client must be told, as a pattern: the words of its marker, which the page shows."""
+    """The expected message as a pattern: the words of the test's mark, which the page shows."""
     (words,) = {
         marker.kwargs["refused"] for marker in request.node.iter_markers("client") if "refused" in marker.kwargs
     }
@@ -50,7 +50,7 @@ def refusal(request: pytest.FixtureRequest) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says how many rows of docs/clients.md this run has shown."""
+    """Prints how many rows of docs/clients.md this run has proved."""
     rows: dict[str, set[object]] = {
         outcome: {
             value

@@ -1,4 +1,4 @@
-"""Requests of several organisations all the time, what each was told, and whether what was acknowledged is there."""
+"""Constant requests of several organisations, their responses, and a check of the acknowledged data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from retriever_process import Caller, Retriever
 from waiting import wait_until
 
 WAITS = {"upload": 2.0, "search": 0.1, "replace": 3.0, "delete": 5.0}
-"""Seconds between two of an organisation, by kind."""
+"""Seconds between two requests of an organisation, by kind."""
 ANSWER_SECONDS = 60
 STORED = """
     SELECT d.document_id, d.live_version = d.latest_version AND v.status = 'ready', t.body, v.chunks
@@ -47,7 +47,7 @@ LEFT = """
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """A node that was taken away, and whose organisations may have been told so."""
+    """A node that was taken away, whose organisations may have seen errors."""
 
     orgs: frozenset[str]
     began: float
@@ -56,25 +56,25 @@ class Absence:
 
 @dataclass(slots=True)
 class Record:
-    """What one organisation asked for, and was told."""
+    """The requests and responses of one organisation."""
 
     org: str
     words: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
-    """Of each document that was acknowledged: what it may say, more than one thing after a replacement that failed."""
+    """The possible contents of each acknowledged document; several after a failed replacement."""
     deleted: list[int] = field(default_factory=list[int])
-    """What an acknowledged deletion removed. Whether one that failed did isn't known: its document is in neither."""
+    """Documents removed by acknowledged deletions. After a failed one the effect is unknown: it is in neither."""
     asked: dict[str, int] = field(default_factory=lambda: defaultdict[str, int](int))
     answered: dict[str, list[float]] = field(default_factory=lambda: defaultdict[str, list[float]](list))
-    """When each kind of request was answered."""
+    """Times at which each kind of request was answered."""
     failures: list[tuple[float, float, str]] = field(default_factory=list[tuple[float, float, str]])
-    """When each began and ended, and why."""
+    """Start, end and reason of each failure."""
 
     def unexcused(self, absences: Sequence[Absence]) -> list[tuple[float, float, str]]:
         """Failures while the organisation's node was there."""
         return [failure for failure in self.failures if not self._is_excused(*failure[:2], absences)]
 
     def longest_pause(self, kind: str, absences: Sequence[Absence]) -> tuple[float, float]:
-        """Seconds between two answers at most, beside what the caller waited: while the node was there, and at all."""
+        """Maximum seconds between two answers, besides the caller's waits: while the node was there, and overall."""
         moments = self.answered[kind]
         gaps = [(before, after, after - before - WAITS[kind]) for before, after in itertools.pairwise(moments)]
         there = [gap for before, after, gap in gaps if not self._is_excused(before, after, absences)]
@@ -84,7 +84,7 @@ class Record:
         return any(self.org in each.orgs and began <= each.ended and ended >= each.began for each in absences)
 
     def check(self, connection: psycopg.Connection) -> None:
-        """Each acknowledged document is there, ready, says what it should, and has a vector for each of its chunks."""
+        """Checks that each acknowledged document exists, is ready, has the right content, and a vector per chunk."""
         values = {"org": self.org, "ids": list(self.words)}
         rows = connection.execute(STORED.encode(), values).fetchall()
         assert sorted(row[0] for row in rows) == sorted(self.words), self.org
@@ -112,7 +112,7 @@ class Load:
 
     @asynccontextmanager
     async def going_on(self) -> AsyncGenerator[None]:
-        """All of them ask, again and again, until the block is left."""
+        """All organisations send requests repeatedly during the block."""
         requests = {"upload": self._upload, "search": self._search, "replace": self._replace, "delete": self._delete}
         tasks = [
             asyncio.create_task(self._again_and_again(record, kind, request))
@@ -187,7 +187,7 @@ class Load:
 
     async def _delete(self, record: Record, caller: Caller, number: int) -> bool:
         document_id = self._choose(record)
-        if document_id is None or number == 0:  # so that something is left when all has just begun
+        if document_id is None or number == 0:  # so that something is left at the beginning
             return False
         del record.words[document_id]
         request = corpus_pb2.DeleteDocumentRequest(document_id=document_id)

@@ -1,4 +1,4 @@
-"""An organisation that writes all the time while its shards are copied, and what it was told."""
+"""An organisation that writes constantly while its shards are copied, and the responses to it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REPEAT_SECONDS = 0.75
 
 @dataclass
 class Writer:
-    """Saves documents one after the other, changes each, and deletes every second; connects again whenever it must."""
+    """Saves documents one after another, changes each, and deletes every second one; reconnects when necessary."""
 
     dsn: str
     org: str
@@ -35,18 +35,18 @@ class Writer:
     changed: list[int] = field(default_factory=list[int])
     deleted: list[int] = field(default_factory=list[int])
     refused: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
-    """When, and what the database said."""
+    """Times and messages of the database's errors."""
     pauses: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
-    """When each began, and seconds to the next acknowledgement."""
+    """Start of each failure, and seconds until the next acknowledgement."""
 
     @property
     def longest(self) -> float:
-        """Seconds between two acknowledgements, at most."""
+        """Maximum seconds between two acknowledgements."""
         return max((seconds for _, seconds in self.pauses), default=0.0)
 
     @contextlib.contextmanager
     def running(self) -> Generator[None]:
-        """Writes until the block is left."""
+        """Writes during the block."""
         ended = threading.Event()
         thread = threading.Thread(target=self._write, args=(ended,))
         thread.start()
@@ -57,7 +57,7 @@ class Writer:
             thread.join()
 
     def check(self) -> None:
-        """All that was acknowledged is as it was left."""
+        """Checks that all acknowledged data is unchanged."""
         assert self.deleted
         with psycopg.connect(self.dsn) as connection:
             set_tenant(connection, self.org)
@@ -86,7 +86,7 @@ class Writer:
         self.deleted.append(self._commit(connection, DELETE, self._commit(connection, INSERT)))
 
     def _commit(self, connection: psycopg.Connection, statement: str, document_id: int | None = None) -> int:
-        """Repeats what meets a split, as services do."""
+        """Repeats statements that meet a split, like the services."""
         until: float | None = None
         while True:
             try:

@@ -1,7 +1,7 @@
-"""Runs the gateway's commands, each in a process of its own that is forked after the imports.
+"""Runs the gateway's commands, each in a separate process forked after the imports.
 
-`python command_server.py`: a line of JSON in, `[arguments, environment, file of its output, file of its errors]`, gives
-a line with the exit code. As a program it imports only what the command imports.
+`python command_server.py`: for each input line of JSON, `[arguments, environment, output file, error file]`, it prints
+a line with the exit code. As a program it imports only the command's modules.
 """
 
 import json
@@ -13,7 +13,7 @@ from citewire_gateway.commands import main
 
 
 def _run(arguments: list[str], environ: dict[str, str], output: str, errors: str) -> int:
-    """What the new process does; returns its exit code."""
+    """Runs in the new process; returns its exit code."""
     for number, path in ((1, output), (2, errors)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     os.environ.clear()
@@ -32,7 +32,7 @@ def _run(arguments: list[str], environ: dict[str, str], output: str, errors: str
 
 
 def serve() -> None:
-    """Takes orders until there are no more."""
+    """Handles requests until the input ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     for line in sys.stdin:
         child = os.fork()

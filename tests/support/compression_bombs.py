@@ -11,7 +11,7 @@ MIB = 1024 * 1024
 
 
 def gzip_bomb(mebibytes: int) -> bytes:
-    """A gzip member of so many MiB of spaces; about a kilobyte each on the wire."""
+    """A gzip member of the given MiB of spaces; about a kilobyte per MiB on the wire."""
     return b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + _blocks(mebibytes) + struct.pack("<II", 0, (mebibytes * MIB) % 2**32)
 
 
@@ -21,7 +21,7 @@ def deflate_bomb(mebibytes: int) -> bytes:
 
 
 def endless_members() -> Iterator[bytes]:
-    """Gzip members of nothing, for ever."""
+    """Endless empty gzip members."""
     piece = gzip.compress(b"") * 3000
     while True:
         yield piece

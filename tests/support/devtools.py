@@ -36,7 +36,7 @@ _STATE = """(() => {
 
 
 class DrivenPage:
-    """A page: where it goes, and what a script in it says."""
+    """A page: its navigation, and the results of scripts in it."""
 
     def __init__(
         self, socket: aiohttp.ClientWebSocketResponse, browser: aiohttp.ClientWebSocketResponse, context: str
@@ -48,10 +48,10 @@ class DrivenPage:
         self._numbers = itertools.count(1)
         self._mouse: list[str] = []
         self.events: list[Json] = []
-        """What the browser has told unasked, of the domains that a test has enabled; oldest first."""
+        """The browser's events, oldest first, from the domains that a test has enabled."""
 
     async def call(self, method: str, **params: object) -> Json:
-        """Calls a method of the protocol; events that come meanwhile are noted."""
+        """Calls a method of the protocol; events received meanwhile are recorded."""
         number = next(self._numbers)
         await self._socket.send_json({"id": number, "method": method, "params": params})
         async with asyncio.timeout(_SECONDS):
@@ -64,7 +64,7 @@ class DrivenPage:
                     return message["result"]
 
     async def event(self, method: str) -> Json:
-        """Waits for what the browser tells next under this name, and takes it from `events`."""
+        """Waits for the browser's next event with this name, and takes it from `events`."""
         async with asyncio.timeout(_SECONDS):
             while True:
                 for number, message in enumerate(self.events):
@@ -73,19 +73,19 @@ class DrivenPage:
                 self.events.append(json.loads(await self._socket.receive_str()))
 
     async def go(self, url: str) -> None:
-        """Navigates, as if the address was typed."""
+        """Navigates, as if the URL had been typed."""
         await self.call("Page.navigate", url=url)
 
-    async def run(self, script: str) -> Any:  # noqa: ANN401 # what a script says is of any kind
-        """Evaluates an expression in the page; a promise is waited for."""
+    async def run(self, script: str) -> Any:  # noqa: ANN401 # a script's result has any type
+        """Evaluates an expression in the page; a promise is awaited."""
         result = await self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
-    async def wait_for(self, script: str, every: float = 0.03) -> Any:  # noqa: ANN401 # whatever the script says
-        """Evaluates an expression until it is true; pages come and go meanwhile.
+    async def wait_for(self, script: str, every: float = 0.03) -> Any:  # noqa: ANN401 # a script's result has any type
+        """Evaluates an expression until it is true, even if pages change meanwhile.
 
-        One that presses something itself gives the page time for it by a larger `every`, in seconds.
+        An expression that presses something itself gives the page time with a larger `every`, in seconds.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SECONDS):
@@ -97,7 +97,7 @@ class DrivenPage:
         pytest.fail(f"not within {_SECONDS:.0f} s: {script}\n{await self._state()}")
 
     async def _state(self) -> str:
-        """What the page was like when something was waited for in vain."""
+        """The state of the page, for a wait that failed."""
         state: Json = await self.run(_STATE)
         return json.dumps(state | {"mouse": self._mouse}, indent=1, ensure_ascii=False)
 
@@ -109,11 +109,11 @@ class DrivenPage:
         await self.call("Input.dispatchKeyEvent", type="keyUp", **named)
 
     async def type_text(self, text: str) -> None:
-        """Types into what has the focus."""
+        """Types into the focused element."""
         await self.call("Input.insertText", text=text)
 
     async def move_to(self, selector: str) -> tuple[float, float]:
-        """Moves the mouse to the middle of an element, and returns where that is."""
+        """Moves the mouse to the middle of an element, and returns that position."""
         script = f"""(() => {{
             const element = document.querySelector({json.dumps(selector)});
             element.scrollIntoView({{block: "nearest"}});
@@ -132,7 +132,7 @@ class DrivenPage:
             await self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     async def cookies(self) -> list[Json]:
-        """All cookies that the page has been given, also those that no script sees."""
+        """All cookies of the page, including those hidden from scripts."""
         asked = await _call(self._browser, "Storage.getCookies", browserContextId=self.context)
         return asked["cookies"]
 
@@ -146,9 +146,9 @@ class Chromium:
 
     @asynccontextmanager
     async def page(self) -> AsyncGenerator[DrivenPage]:
-        """Opens an empty page, and closes it with all that it has kept."""
+        """Opens an empty page, and closes it with all its data."""
         async with aiohttp.ClientSession() as http, http.ws_connect(f"{self._url}{self._path}") as browser:
-            # It ends with this connection, whatever becomes of the test.
+            # It ends with this connection, whatever happens to the test.
             made = await _call(browser, "Target.createBrowserContext", disposeOnDetach=True)
             context: str = made["browserContextId"]
             target = await _call(browser, "Target.createTarget", url="about:blank", browserContextId=context)
@@ -161,7 +161,7 @@ class Chromium:
 
 
 async def _call(browser: aiohttp.ClientWebSocketResponse, method: str, **params: object) -> Json:
-    """Calls a method of the browser's own; it tells nothing unasked."""
+    """Calls a method of the browser itself; it sends no events."""
     await browser.send_json({"id": 1, "method": method, "params": params})
     async with asyncio.timeout(_SECONDS):
         message: Json = json.loads(await browser.receive_str())
@@ -186,7 +186,7 @@ def running_chromium(profile: Path) -> Generator[Chromium]:
         while not (port_file.exists() and len(port_file.read_text().splitlines()) == 2):
             assert browser.poll() is None, f"Chromium ended with {browser.returncode}"
             assert time.monotonic() < deadline, "Chromium doesn't listen"
-            time.sleep(0.02)  # a file that nothing announces
+            time.sleep(0.02)  # nothing announces the file
         port, path = port_file.read_text().splitlines()
         yield Chromium(int(port), path)
     finally:

@@ -1,7 +1,7 @@
-"""A chat model that says back who asked: for tests in which many streams run at once and none may hear another's.
+"""A chat model that echoes the question's word: for tests in which many streams run at once and must stay separate.
 
-It speaks OpenAI's API on a thread of its own. A question that holds a word like `Q-self-rag-7` is answered with that
-word again and again, each time with a marker; what asks for a decision or a judgement gets JSON.
+It serves OpenAI's API on a separate thread. A question that contains a word like `Q-self-rag-7` is answered with that
+word repeatedly, each time with a marker; requests for a decision or a judgement get JSON.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class EchoModel:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def texts(self, prompt: str, question: str) -> list[str]:
-        """The pieces of an answer to what was said, the question last."""
+        """The pieces of an answer to the messages, whose last one is the question."""
         return _texts(prompt, question)
 
     def start(self) -> None:
@@ -82,7 +82,7 @@ class EchoModel:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         await asyncio.sleep(self.first)
-        with contextlib.suppress(ConnectionResetError):  # whoever asked has left
+        with contextlib.suppress(ConnectionResetError):  # the client has disconnected
             for text in texts:
                 choice = {"index": 0, "delta": {"content": text}, "finish_reason": None}
                 await response.write(_event({"choices": [choice]}))
@@ -111,7 +111,7 @@ def _texts(prompt: str, question: str) -> list[str]:
         return [json.dumps({"supported": True, "utility": 0.8})]
     result = _ASKER.findall(question) or _ASKER.findall(prompt)
     asker = result[-1] if result else "nobody"
-    # A marker in two pieces: it is whole or not there, in whatever wire format.
+    # A marker in two pieces: it must be complete or absent in every wire format.
     form = "[SOURCE 1]" if "[SOURCE N]" in prompt else "[ref:1]"
     return [text for _ in range(WORDS // 3) for text in (f"{asker} says{form[:3]}", f"{form[3:]}.", " ")]
 

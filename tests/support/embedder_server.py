@@ -1,4 +1,4 @@
-"""An embedder over a real gRPC server, with a model that a test looks into."""
+"""An embedder on a real gRPC server, with a model that a test can inspect."""
 
 from __future__ import annotations
 

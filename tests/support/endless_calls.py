@@ -1,4 +1,4 @@
-"""A handler that runs until it is stopped, and readers of what becomes of its calls."""
+"""A handler that runs until it is stopped, and readers of its calls' results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def read_all(answers: AsyncGenerator[StringValue]) -> None:
 
 
 class EndlessHandler:
-    """Answers with a message every few milliseconds until it is stopped, and notes how it ended."""
+    """Sends a message every few milliseconds until it is stopped, and records how it ended."""
 
     def __init__(self, *, pause: float = 0.01) -> None:
         self.pause = pause
@@ -41,7 +41,7 @@ class EndlessHandler:
                     yield text("tick")
                     await asyncio.sleep(self.pause)
             finally:
-                # The context is the call's own, also at the end: what is settled there knows its tenant.
+                # The context is the call's own, also at the end: settling there has its tenant.
                 self.tenant_at_end = current_tenant().org_id
                 self.ended.set()
 

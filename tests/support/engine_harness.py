@@ -1,4 +1,4 @@
-"""The generator's engine with scripted providers, and what it did."""
+"""The generator's engine with scripted providers, and a record of its calls."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def answer(name: str) -> list[str]:
 
 
 class EngineHarness:
-    """A generator over some providers; the first is the default, the others take over."""
+    """A generator with some providers; the first is the default, the others are fallbacks."""
 
     def __init__(
         self, *providers: ChatProvider, limits: CallLimits = FAST, breaker: BreakerPolicy | None = None
@@ -61,14 +61,14 @@ class EngineHarness:
         self.generator = Generator(registry, engine)
         self.events: list[Event] = []
 
-    async def ask(self, **fields: Any) -> list[Event]:  # noqa: ANN401 # values of any kind are meant
+    async def ask(self, **fields: Any) -> list[Event]:  # noqa: ANN401 # any type is intended
         fields.setdefault("passages", PASSAGES[:2])
         self.events = []
         async for event in self.generator.generate(*make_request("What is said?", **fields)):
             self.events.append(event)
         return self.events
 
-    async def fails(self, **fields: Any) -> CitewireError:  # noqa: ANN401 # values of any kind are meant
+    async def fails(self, **fields: Any) -> CitewireError:  # noqa: ANN401 # any type is intended
         with pytest.raises(CitewireError) as caught:
             await self.ask(**fields)
         return caught.value
@@ -89,7 +89,7 @@ class EngineHarness:
 
     @property
     def rows(self) -> list[tuple[str, str]]:
-        """Provider and end of each call: why it failed, or how else it ended."""
+        """Provider and result of each call: its error, or how it ended otherwise."""
         return [(row.new.provider, row.reason or row.outcome) for row in self.ledger.rows]
 
 

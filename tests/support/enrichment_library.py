@@ -1,4 +1,4 @@
-"""A library whose documents are saved, changed and read as the retriever does it, for tests of enrichment."""
+"""A library whose documents are saved, changed and read like in the retriever, for tests of enrichment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEXT = "Da Enzo serves fish by the harbour. Reserve a table for the evening."
 
 
 def answer(**changes: object) -> str:
-    """What a scripted model says."""
+    """The answer of a scripted model."""
     return json.dumps(ANSWER | changes, ensure_ascii=False)
 
 
@@ -63,7 +63,7 @@ class EnrichmentLibrary:
         collection: str = COLLECTION,
         tenant: Tenant = ACME,
     ) -> int:
-        """Saves a capture, or a version of one."""
+        """Saves a capture or a new version of one."""
         content = NewContent(
             document_id, "capture", "", "text/markdown", title, collection, tuple(tags), metadata, "https://x.org/a"
         )
@@ -78,18 +78,18 @@ class EnrichmentLibrary:
         return state.document
 
     async def labels(self, document_id: int) -> dict[str, Any]:
-        """What a document is labelled with."""
+        """The labels of a document."""
         document = await self.get(document_id)
         return {**MessageToDict(document.metadata), "tags": list(document.tags)}
 
     async def patch(self, document_id: int, **changes: Any) -> None:  # noqa: ANN401 # of `Changes`
-        """Changes a document, as a person does."""
+        """Changes a document, like a user."""
         assert await self.documents.update(ACME, document_id, Changes(**changes)) is not None
 
     async def until(
         self, document_id: int, state: pb.EnrichmentState, *, version: int = 1, code: str | None = None
     ) -> pb.Document:
-        """Waits until the enrichment of a live version is in a state, and if `code` is given has this error."""
+        """Waits until the enrichment of a live version has a state and, if `code` is given, this error."""
         document = await self.get(document_id)
         try:
             async with asyncio.timeout(30):

@@ -1,4 +1,4 @@
-"""Small data sets in the forms that `citewire eval` reads, and readers of what it stores."""
+"""Small data sets in the forms that `citewire eval` reads, and readers of its stored runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small files of every format that is read, each unlike all others; some that can't be read are among them."""
+"""Small files of every supported format, each different from all others, and some unreadable ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zip_packages import docx, epub, odf, package, paragraph, pptx, tar_entry, x
 
 
 def make_file(choices: Random, number: int) -> tuple[str, bytes]:
-    """A file of the format that comes in turn: its name, and what is in it."""
+    """A file of the next format in turn: its name and content."""
     suffix, make = list(_MAKERS.items())[number % len(_MAKERS)]
     if make is _code:
         suffix = choices.choice([suffixes[0].removeprefix(".") for suffixes in LANGUAGES.values()])
@@ -28,7 +28,7 @@ def make_file(choices: Random, number: int) -> tuple[str, bytes]:
 
 
 def format_count() -> int:
-    """How many formats there are: source code's languages are one, and what can't be read has some of its own."""
+    """Number of formats: all programming languages count as one, and unreadable files as several."""
     return len(_MAKERS)
 
 
@@ -157,7 +157,7 @@ def _tar(name: str, lines: list[str]) -> bytes:
 
 
 def _scan(kind: str) -> Maker:
-    """A picture of text, which is no text without Tesseract; a TIFF has 8 MiB."""
+    """An image of text, which has no text without Tesseract; a TIFF has 8 MiB."""
     return lambda name, _: as_image(picture(name) if kind == "TIFF" else picture(name).reduce(4), kind)
 
 
@@ -191,4 +191,4 @@ _MAKERS: dict[str, Maker] = {
     "half.docx": _cut_off(_docx), "half.xlsx": _cut_off(_xlsx), "half.pdf": _cut_off(_pdf), "half.zip": _cut_off(_zip),
     "blank.md": _blank,
 }  # fmt: skip
-"""By what a file's name ends in."""
+"""Builders by file extension."""

@@ -1,4 +1,4 @@
-"""What the stores send, explained on a Citus cluster before it runs, and told apart by its name in the `.sql` files."""
+"""Explains the stores' statements on a Citus cluster before they run, by their names in the `.sql` files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from psycopg import sql
 from citewire_kit.queries import load_queries
 
 ON_COORDINATOR = 0
-"""Tasks of a statement that asks no node."""
+"""Tasks of a statement that involves no node."""
 _EXECUTE, _EXECUTEMANY = psycopg.AsyncCursor.execute, psycopg.AsyncCursor.executemany
 _BLANK = re.compile(r"\{\{|\}\}|\{\w*\}")
 
 
 class ExplainedStatements:
-    """How many nodes' tasks each named query, or part of one, was planned with."""
+    """The number of node tasks in the plan of each named query, or part of one."""
 
     def __init__(self, files: Mapping[str, tuple[str, str]]) -> None:
         """Takes the files: package and path, by the prefix of their queries' names."""
@@ -36,9 +36,9 @@ class ExplainedStatements:
         self._beside: dict[str, psycopg.Connection[tuple[Any, ...]]] = {}
 
     def explain(self, connection: psycopg.AsyncConnection[Any], query: Any, values: Any) -> None:  # noqa: ANN401 # as psycopg takes them
-        """Explains a statement that has a name, as the role that will run it.
+        """Explains a named statement as the role that will run it.
 
-        Beside its transaction: where that has written as the owner, Citus lets nothing be explained.
+        It uses another transaction: if its own has written as the owner, Citus explains nothing.
         """
         text = query.as_string(connection) if isinstance(query, sql.Composable) else query
         text = text.decode() if isinstance(text, bytes) else text
@@ -67,7 +67,7 @@ class ExplainedStatements:
 
 @contextmanager
 def explained(files: Mapping[str, tuple[str, str]]) -> Generator[ExplainedStatements]:
-    """Explains what is sent while the block runs, by whichever connection."""
+    """Explains the statements sent during the block, on any connection."""
     statements = ExplainedStatements(files)
 
     async def execute(cursor: Any, query: Any, params: Any = None, **options: Any) -> Any:  # noqa: ANN401 # as psycopg takes them
@@ -90,15 +90,15 @@ def explained(files: Mapping[str, tuple[str, str]]) -> Generator[ExplainedStatem
 
 
 def _pattern(template: str) -> re.Pattern[str]:
-    """What a query looks like when its blanks are filled."""
+    """The pattern of a query with its placeholders filled."""
     return re.compile(".*?".join(map(re.escape, _BLANK.split(template))), re.DOTALL)
 
 
 def _without_count(plan: str, text: str) -> set[int]:
-    """What a plan means that says nothing of tasks."""
+    """Interprets a plan that doesn't mention tasks."""
     if "Citus" not in plan:
         return {ON_COORDINATOR}
-    # Rows that are put together on the coordinator go to the shards of their organisations: here of one.
+    # Rows combined on the coordinator go to the shards of their organisations: here of one.
     if "method: pull to coordinator" in plan and re.search(r"\bSELECT %\(org_id\)s, ", text):
         return {1}
     raise AssertionError(f"a plan for nodes that says nothing of its tasks:\n{plan}")

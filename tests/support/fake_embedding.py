@@ -1,4 +1,4 @@
-"""An embedding model for tests: deterministic, without weights, and it can be held in the middle of a batch."""
+"""An embedding model for tests: deterministic, without weights, and stoppable in the middle of a batch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ START, END = 1, 2
 
 
 class FakeModel(EmbeddingModel):
-    """Words are tokens; a vector depends on the tokens alone."""
+    """Words are tokens; a vector depends only on the tokens."""
 
     def __init__(self, *, window: int = WINDOW) -> None:
         self.batches: list[list[tuple[int, ...]]] = []
@@ -38,7 +38,7 @@ class FakeModel(EmbeddingModel):
         self.computing = asyncio.Event()
         """Set while a batch is inside."""
         self.error: Exception | None = None
-        """What the next batches raise."""
+        """The error that the next batches raise."""
         self.closed = False
         self._window = window
 
@@ -78,12 +78,12 @@ class FakeModel(EmbeddingModel):
 
     @property
     def texts_computed(self) -> int:
-        """How many texts the model has been given."""
+        """Number of texts that the model has received."""
         return sum(map(len, self.batches))
 
 
 def tokenise(text: str, window: int = WINDOW) -> TokenisedText:
-    """What the fake model makes of a text."""
+    """The fake model's tokens of a text."""
     ids = [zlib.crc32(word.encode()) % 1000 + 10 for word in text.split()]
     return TokenisedText((START, *ids[: window - 2], END), len(ids) + 2)
 
@@ -101,7 +101,7 @@ def expected(text: str) -> NDArray[np.float32]:
 
 
 def words(count: int, name: str = "w") -> str:
-    """A text of so many words; the fake model adds two tokens."""
+    """A text with this many words; the fake model adds two tokens."""
     return " ".join(f"{name}{index}" for index in range(count))
 
 
@@ -132,6 +132,6 @@ async def running_embedder(model: FakeModel, limits: ServiceLimits | None = None
 
 
 async def settle() -> None:
-    """Lets every task that can run do so, as far as it gets without waiting for anything outside the loop."""
+    """Lets every runnable task run until it waits for something outside the loop."""
     for _ in range(20):
         await asyncio.sleep(0)

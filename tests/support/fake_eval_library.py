@@ -1,4 +1,4 @@
-"""The HTTP API as `citewire eval` uses it: a library that ranks by shared words, and a chat that quotes from it.
+"""The HTTP API for `citewire eval`: a library that ranks by shared words, and a chat that quotes from it.
 
 Built on `fake_gateway`, so that the command talks to a real server over a real socket.
 """
@@ -37,22 +37,22 @@ class StoredDocument:
 
 @dataclass(slots=True)
 class EvalLibrary:
-    """What the fake gateway knows. A test changes `spoil`, `broken`, `scores` and `shift` to make it misbehave."""
+    """The fake gateway's data. A test changes `spoil`, `broken`, `scores` and `shift` to make it misbehave."""
 
     documents: dict[int, StoredDocument] = field(default_factory=dict[int, StoredDocument])
     keys: dict[str, int] = field(default_factory=dict[str, int])
     broken: dict[str, int] = field(default_factory=dict[str, int])
-    """Texts of questions whose search and chat fail, with the status that they fail with."""
+    """Texts of questions whose search and chat fail, with the status."""
     failed: set[str] = field(default_factory=set[str])
     scores: bool = True
-    """Whether answers carry `answerable_score`."""
+    """Whether answers have `answerable_score`."""
     shift: int = 0
     """Added to the offsets of quotes, so that they are wrong."""
     keeps: bool = True
     """Whether chats become conversations."""
     threshold: float = 0.5
     off_topic: float = -1.0
-    """A search whose best result has no higher similarity is off topic."""
+    """A search is off topic unless its best result has a higher similarity."""
     calibration: Json | None = None
     conversations: set[str] = field(default_factory=set[str])
     lock: threading.Lock = field(default_factory=threading.Lock)

@@ -1,4 +1,4 @@
-"""A real HTTP server on a free loopback port that answers as a test says: what the command line is tested against."""
+"""A real HTTP server on a free loopback port with responses scripted by tests of the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What arrived."""
+    """A received request."""
 
     method: str
     path: str
@@ -30,7 +30,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What goes back: each of `chunks` is written and flushed on its own.
+    """A response: each of `chunks` is written and flushed separately.
 
     `cut`: the connection is closed in the middle, instead of at the end of the body.
     """
@@ -63,7 +63,7 @@ def reply_events(*frames: bytes, cut: bool = False) -> Reply:
 
 
 class FakeGateway:
-    """Routes are added by `on`; a request that no route fits is answered with 404."""
+    """Routes are added with `on`; a request that matches no route gets 404."""
 
     def __init__(self, server: ThreadingHTTPServer) -> None:
         self._server = server
@@ -71,14 +71,14 @@ class FakeGateway:
         self._lock = threading.Lock()
         self.requests: list[Request] = []
         self.gone = threading.Event()
-        """Set when a client has left before its answer was complete."""
+        """Set when a client has disconnected before its response was complete."""
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def on(self, method: str, path: str, answer: Handler | Reply) -> None:
-        """Answers `method` on paths that `path` (a regular expression) fits; the latest route wins."""
+        """Answers `method` on paths that match `path` (a regular expression); the latest route wins."""
         handler: Handler = answer if callable(answer) else lambda _request: answer
         self._routes.insert(0, (method, re.compile(path), handler))
 
@@ -91,7 +91,7 @@ class FakeGateway:
         return reply_problem(404, "Not found", detail=f"no {request.method} {request.path} here", reason="NOT_FOUND")
 
     def answer_of(self, method: str, path: str) -> Handler:
-        """The handler that answers now, for a test that wraps it."""
+        """The current handler, for a test that wraps it."""
         return next(handler for known, pattern, handler in self._routes if known == method and pattern.fullmatch(path))
 
     def received(self, method: str, path: str) -> list[Request]:
@@ -153,7 +153,7 @@ def fake_gateway() -> Generator[FakeGateway]:
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, request: object, client_address: object) -> None:
-            if not isinstance(sys.exception(), ConnectionError):  # a client that has left is no fault
+            if not isinstance(sys.exception(), ConnectionError):  # a disconnected client isn't an error
                 super().handle_error(request, client_address)  # pyright: ignore[reportArgumentType] # socket types
 
     server = Server(("127.0.0.1", 0), Connection)

@@ -15,7 +15,7 @@ from fake_gateway import FakeGateway, Reply, Request, reply_json, reply_problem
 
 @dataclass(slots=True)
 class StoredDocument:
-    """One document; `steps` are the states that it goes through, one per look at what is being processed."""
+    """One document; `steps` are its successive states, one per query of its progress."""
 
     id: int
     file_name: str
@@ -75,7 +75,7 @@ class FakeLibrary:
         with self._lock:
             key = request.headers["idempotency-key"]
             if key in self._keys:
-                if self._keys[key] not in self.documents:  # as the gateway says it of an answer that is remembered
+                if self._keys[key] not in self.documents:  # like the gateway for a remembered response
                     return reply_problem(404, "No such document", reason="DOCUMENT_NOT_FOUND")
                 return reply_json({"id": self._keys[key], "version": 1, "status": "pending"}, 202)
             document = StoredDocument(max(self.documents, default=0) + 1, "", b"", {}, key)
@@ -118,7 +118,7 @@ class FakeLibrary:
             ]
             for document in self.documents.values():
                 if request.query.get("status") == "processing" and len(document.steps) > 1:
-                    document.steps.pop(0)  # time passes for who waits
+                    document.steps.pop(0)  # time passes while the client waits
             token = str(offset + size) if offset + size < len(expected) else ""
             return reply_json({"documents": expected[offset : offset + size], "next_page_token": token})
 
@@ -166,7 +166,7 @@ def _read_form(request: Request, document: StoredDocument) -> None:
         assert isinstance(content, bytes)
         name = part.get_param("name", header="content-disposition")
         if name == "file":
-            # As the gateway does, which keeps a name without its folders.
+            # Like the gateway, which keeps a name without its folders.
             document.file_name, document.content = (part.get_filename() or "").rpartition("/")[2], content
         else:
             document.form[str(name)] = content.decode()

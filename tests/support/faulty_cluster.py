@@ -1,4 +1,4 @@
-"""A Citus cluster whose nodes can be killed, frozen, cut off and slowed down; it keeps what it has acknowledged."""
+"""A Citus cluster whose nodes can be killed, frozen, cut off and slowed down; it keeps acknowledged data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from node_proxy import PORT, NodeProxy, node_proxy
 DATABASE = "faults"
 FAULTS_SETTINGS = {
     **SETTINGS,
-    "citus.recover_2pc_interval": "5s",  # when what a node has prepared and wasn't told the end of is ended
+    "citus.recover_2pc_interval": "5s",  # interval for completing prepared transactions on nodes
     "citus.background_task_queue_interval": "1s",  # when a rebalance begins
 }
 
@@ -37,11 +37,11 @@ class FaultyNode:
 
     @property
     def address(self) -> NodeAddress:
-        """As the cluster reaches it."""
+        """Its address in the cluster."""
         return NodeAddress(str(self.proxy.folder), PORT)
 
     def freeze(self) -> None:
-        """Stops all of its processes, as a disk that hangs or a machine that is paused does."""
+        """Stops all of its processes, like a hanging disk or a paused machine."""
         server = psutil.Process(self.server.pid)
         server.suspend()  # first: then it starts no more
         self._frozen = [server]
@@ -51,14 +51,14 @@ class FaultyNode:
                 self._frozen.append(child)
 
     def thaw(self) -> None:
-        """Lets them go on as if nothing had been."""
+        """Lets its processes continue as if nothing had happened."""
         frozen, self._frozen = self._frozen, []
         for process in reversed(frozen):
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.resume()
 
     def heal(self) -> None:
-        """Ends whatever is wrong with it."""
+        """Removes all its faults."""
         self.thaw()
         self.proxy.delay = 0.0
         self.proxy.mend()
@@ -88,7 +88,7 @@ class FaultyCluster:
         return Database(DATABASE, self.coordinator)
 
     def node_of(self, org: str) -> FaultyNode:
-        """Where an organisation is."""
+        """The node of an organisation."""
         with psycopg.connect(self.database.owner_dsn) as connection:
             row = connection.execute("SELECT citewire.node_of(%s)", (org,)).fetchone()
         assert row is not None
@@ -109,7 +109,7 @@ class FaultyCluster:
 
 
 def accepts(server: EmbeddedPostgres) -> bool:
-    """Whether a server that was started again takes connections: it recovers first."""
+    """Whether a restarted server accepts connections: it recovers first."""
     try:
         psycopg.connect(server.dsn(database=DATABASE)).close()
     except psycopg.OperationalError:
@@ -135,7 +135,7 @@ def start_faulty_node(archive: Path) -> Generator[FaultyNode]:
 
 @contextlib.contextmanager
 def start_faulty_cluster(archive: Path, workers: int = 2) -> Generator[FaultyCluster]:
-    """Starts a coordinator and so many nodes, fsync on, and migrates its database."""
+    """Starts a coordinator and a number of nodes with fsync on, and migrates its database."""
     with contextlib.ExitStack() as stack:
         coordinator = stack.enter_context(
             start_embedded_postgres(durable=True, in_memory=True, settings=FAULTS_SETTINGS, extensions=archive)

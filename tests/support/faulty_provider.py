@@ -1,4 +1,4 @@
-"""What can go wrong with a model provider, as behaviours of a raw HTTP server, in the format that it is asked in."""
+"""Faults of a model provider, as behaviours of a raw HTTP server, in the format of the request."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def after(text: str, then: Behaviour) -> Behaviour:
 
 
 async def stall(exchange: Exchange) -> None:
-    """Says nothing until the client leaves."""
+    """Sends nothing until the client disconnects."""
     await exchange.gone()
 
 
@@ -57,13 +57,13 @@ async def cut(exchange: Exchange) -> None:
 
 
 async def malformed(exchange: Exchange) -> None:
-    """Sends an event that is no JSON."""
+    """Sends an event that isn't JSON."""
     await exchange.send(b"data: {" + SECRET.encode() + b"\n\n")
 
 
 async def reset(exchange: Exchange) -> None:
-    """Resets the connection, after what was sent has arrived."""
-    await asyncio.sleep(0.05)  # a reset overtakes what is still on its way
+    """Resets the connection after the data sent has arrived."""
+    await asyncio.sleep(0.05)  # a reset overtakes data in transit
     exchange.reset()
 
 

@@ -1,4 +1,4 @@
-"""What the filter grammar means, said a second time and in Python, and filters to try it on."""
+"""A second implementation of the filter grammar in Python, and filters to test it with."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPERATORS = tuple(Operator)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A document as far as filters see it."""
+    """The part of a document that filters see."""
 
     title: str
     file_name: str
@@ -48,7 +48,7 @@ _FIELDS = (*filters.TEXT_FIELDS, "created_at", "tags", "id", *(f"metadata.{key}"
 
 
 def comparisons() -> list[Comparison]:
-    """Each field with each operator and each value, of its own kind and of others."""
+    """Each field with each operator and each value, of its own and other types."""
     made: list[Comparison] = []
     for field, op in itertools.product(_FIELDS, _OPERATORS):
         values: tuple[Scalar, ...] = (*(_MOMENTS if field == "created_at" else _WORDS), *_NUMBERS, True, False)
@@ -109,7 +109,7 @@ def _value(node: Comparison, subject: Subject) -> Any:  # noqa: ANN401 - anythin
     return value
 
 
-def _as_time(node: Comparison, target: Scalar) -> Any:  # noqa: ANN401 # values of any kind are meant
+def _as_time(node: Comparison, target: Scalar) -> Any:  # noqa: ANN401 # any type is intended
     is_time = node.field in filters.TIME_FIELDS and isinstance(target, str)
     return datetime.fromisoformat(target) if is_time and isinstance(target, str) else target
 
@@ -122,19 +122,19 @@ def _kind(value: object) -> str:
     return type(value).__name__
 
 
-def _equal(value: Any, target: Any) -> bool:  # noqa: ANN401 # values of any kind are meant
+def _equal(value: Any, target: Any) -> bool:  # noqa: ANN401 # any type is intended
     if isinstance(value, datetime) and isinstance(target, str):
         target = datetime.fromisoformat(target)
     return _kind(value) == _kind(target) and bool(value == target)
 
 
-def _ordered(op: Operator, value: Any, target: Any) -> bool:  # noqa: ANN401 # values of any kind are meant
+def _ordered(op: Operator, value: Any, target: Any) -> bool:  # noqa: ANN401 # any type is intended
     if _kind(value) != _kind(target) or not isinstance(value, str | bool | int | float | datetime):
         return False
     return bool({"lt": value < target, "le": value <= target, "gt": value > target, "ge": value >= target}[op])
 
 
-def _contains(value: Any, target: Any) -> bool:  # noqa: ANN401 # values of any kind are meant
+def _contains(value: Any, target: Any) -> bool:  # noqa: ANN401 # any type is intended
     if isinstance(value, str):
         return isinstance(target, str) and target in value
     members: list[Any] = list(cast("Any", value)) if isinstance(value, list | tuple) else []

@@ -1,6 +1,6 @@
-"""Calls of clients that others wrote for others' APIs, to our address; prints what came back as one line of JSON.
+"""Calls our address with third-party clients for third-party APIs; prints the results as one line of JSON.
 
-Runs in an environment that has the client and nothing of ours: python foreign_clients.py CLIENT URL
+Runs in an environment with the client and none of our packages: python foreign_clients.py CLIENT URL
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ DOCUMENTS = ["The committee met on Tuesday.", "Water boils at 100 degrees.", "Ic
 
 
 def cohere(url: str) -> dict[str, Any]:
-    """Rerank, by both versions of the client."""
-    import cohere  # pyright: ignore[reportMissingImports] # of its own environment
+    """Rerank with both versions of the client."""
+    import cohere  # pyright: ignore[reportMissingImports] # from its own environment
 
     asked = {"model": "", "query": QUESTION, "documents": DOCUMENTS, "top_n": 2}
     told: dict[str, Any] = {}
@@ -28,8 +28,8 @@ def cohere(url: str) -> dict[str, Any]:
 
 
 def langchain(url: str) -> dict[str, Any]:
-    """Chat, streamed and whole, structured output, embeddings."""
-    from langchain_openai import ChatOpenAI, OpenAIEmbeddings  # pyright: ignore[reportMissingImports] # of its own environment
+    """Chat, streamed and unstreamed, structured output, embeddings."""
+    from langchain_openai import ChatOpenAI, OpenAIEmbeddings  # pyright: ignore[reportMissingImports] # from its own environment
 
     there = {"base_url": f"{url}/v1", "api_key": "none is asked for"}
     model = ChatOpenAI(model="grounded", max_retries=0, **there)
@@ -49,8 +49,8 @@ def langchain(url: str) -> dict[str, Any]:
 
 
 def langchain_structured(url: str) -> dict[str, Any]:
-    """An answer in the form of a schema."""
-    from langchain_openai import ChatOpenAI  # pyright: ignore[reportMissingImports] # of its own environment
+    """An answer that follows a schema."""
+    from langchain_openai import ChatOpenAI  # pyright: ignore[reportMissingImports] # from its own environment
 
     schema = {
         "title": "Boiling",
@@ -64,8 +64,8 @@ def langchain_structured(url: str) -> dict[str, Any]:
 
 
 def litellm(url: str) -> dict[str, Any]:
-    """Chat by the wires of OpenAI and Anthropic, rerank by Cohere's, embeddings."""
-    import litellm  # pyright: ignore[reportMissingImports] # of its own environment
+    """Chat over the APIs of OpenAI and Anthropic, rerank over Cohere's, embeddings."""
+    import litellm  # pyright: ignore[reportMissingImports] # from its own environment
 
     messages = [{"role": "user", "content": QUESTION}]
     by_openai = {"model": "openai/grounded", "api_base": f"{url}/v1", "api_key": "none is asked for"}
@@ -87,8 +87,8 @@ def litellm(url: str) -> dict[str, Any]:
 
 
 def instructor(url: str) -> dict[str, Any]:
-    """An answer in the form of a class, by a tool and by a schema."""
-    import instructor as package  # pyright: ignore[reportMissingImports] # of its own environment
+    """An answer as a class, through a tool and through a schema."""
+    import instructor as package  # pyright: ignore[reportMissingImports] # from its own environment
     from openai import OpenAI
     from pydantic import BaseModel
 
@@ -109,15 +109,15 @@ def instructor(url: str) -> dict[str, Any]:
 
 
 def pydantic_ai(url: str) -> dict[str, Any]:
-    """Agents by the wires of OpenAI and Anthropic: text whole and streamed, a tool of their own, a class."""
+    """Agents over the APIs of OpenAI and Anthropic: text streamed and unstreamed, their own tool, a class."""
     import asyncio
 
     from pydantic import BaseModel
-    from pydantic_ai import Agent  # pyright: ignore[reportMissingImports] # of its own environment
-    from pydantic_ai.models.anthropic import AnthropicModel  # pyright: ignore[reportMissingImports] # of its own environment
-    from pydantic_ai.models.openai import OpenAIChatModel  # pyright: ignore[reportMissingImports] # of its own environment
-    from pydantic_ai.providers.anthropic import AnthropicProvider  # pyright: ignore[reportMissingImports] # of its own environment
-    from pydantic_ai.providers.openai import OpenAIProvider  # pyright: ignore[reportMissingImports] # of its own environment
+    from pydantic_ai import Agent  # pyright: ignore[reportMissingImports] # from its own environment
+    from pydantic_ai.models.anthropic import AnthropicModel  # pyright: ignore[reportMissingImports] # from its own environment
+    from pydantic_ai.models.openai import OpenAIChatModel  # pyright: ignore[reportMissingImports] # from its own environment
+    from pydantic_ai.providers.anthropic import AnthropicProvider  # pyright: ignore[reportMissingImports] # from its own environment
+    from pydantic_ai.providers.openai import OpenAIProvider  # pyright: ignore[reportMissingImports] # from its own environment
 
     class Boiling(BaseModel):
         boils: str
@@ -153,8 +153,8 @@ def pydantic_ai(url: str) -> dict[str, Any]:
 
 
 def openai_agents(url: str) -> dict[str, Any]:
-    """An agent by the Responses API, its default, and one with a tool by chat completions."""
-    from agents import (  # pyright: ignore[reportMissingImports] # of its own environment
+    """An agent over the Responses API, its default, and one with a tool over chat completions."""
+    from agents import (  # pyright: ignore[reportMissingImports] # from its own environment
         Agent,
         OpenAIChatCompletionsModel,
         OpenAIResponsesModel,
@@ -184,8 +184,8 @@ def openai_agents(url: str) -> dict[str, Any]:
 
 
 def ollama(url: str) -> dict[str, Any]:
-    """What each call of the client is refused with."""
-    import ollama as package  # pyright: ignore[reportMissingImports] # of its own environment
+    """The rejection of each of the client's calls."""
+    import ollama as package  # pyright: ignore[reportMissingImports] # from its own environment
 
     client = package.Client(host=url)
     messages = [{"role": "user", "content": QUESTION}]

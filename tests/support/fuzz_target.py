@@ -1,4 +1,4 @@
-"""A running stack with two organisations: one that has secrets, and one whose keys are used to look for them."""
+"""A running stack with two organisations: one with secrets, and one whose keys are used to search for them."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from local_stack import LocalStack, local_stack
 
 VICTIM, ATTACKER = "acme", "evil"
 CANARY = "canary-7f3a91"
-"""Stands in all that the victim has, and in nothing that the attacker is told."""
+"""Appears in all data of the victim, and in nothing that the attacker receives."""
 
 HEALTH_CHECKS = (
     HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large, HealthCheck.large_base_example,
 )  # fmt: skip
-"""Of Hypothesis, which aren't about what is found here: an answer takes as long as it takes."""
+"""Hypothesis's health checks that don't apply here: answers may take any time."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What an attacker may have heard of: ids and names, of the victim's and of its own."""
+    """Values that an attacker may know: ids and names, the victim's and its own."""
 
     document_ids: Sequence[int]
     chunk_ids: Sequence[int]
@@ -60,7 +60,7 @@ class FuzzTarget:
     known: Known
 
     def secrets(self) -> dict[str, Any]:
-        """All that the victim can read of its own, as it is now."""
+        """All data that the victim can read now."""
         with _client(self.stack, self.victim) as client:
             documents = _get(client, "/v1/documents?page_size=100")["documents"]
             return {
@@ -82,7 +82,7 @@ class FuzzTarget:
             }
 
     def _spaces(self, client: httpx.Client) -> list[dict[str, Any]]:
-        # A worker measures their scale, in its own time.
+        # A worker measures their scale when it has time.
         return [{**space, "scale": None} for space in _get(client, "/v1/spaces")["spaces"]]
 
     def _conversations(self, client: httpx.Client) -> list[str]:
@@ -91,7 +91,7 @@ class FuzzTarget:
 
 @contextmanager
 def fuzz_target(folder: Path) -> Generator[FuzzTarget]:
-    """Starts a stack that asks for keys, and fills both organisations."""
+    """Starts a stack that requires keys, and fills both organisations."""
     with local_stack(folder, arguments=("--no-sample",), environ={"CITEWIRE_AUTH": "keys"}) as stack:
         victim, attacker = (
             bearer(_make_key(folder, "keys", "create", "--org", org, "--user", "ann")) for org in (VICTIM, ATTACKER)
@@ -172,7 +172,7 @@ def _wait_ready(client: httpx.Client, ids: Sequence[int]) -> None:
     deadline = time.monotonic() + 120
     while any(_get(client, f"/v1/documents/{each}")["status"] != "ready" for each in ids):
         assert time.monotonic() < deadline, "the documents aren't ready"
-        time.sleep(0.1)  # a state that nobody announces to us
+        time.sleep(0.1)  # nothing announces this state
 
 
 def _client(stack: LocalStack, headers: dict[str, str]) -> httpx.Client:

@@ -24,7 +24,7 @@ class Stored:
 
 
 class FakeCorpus:
-    """Documents in memory, each organisation's apart."""
+    """Documents in memory, separate for each organisation."""
 
     def __init__(self) -> None:
         self.stored: dict[tuple[str, int], Stored] = {}
@@ -53,7 +53,7 @@ class FakeCorpus:
         self.erased: dict[tuple[str, int], int] = {}
         """Deleted documents, by organisation and id, and how many seconds ago."""
         self.away: set[str] = set()
-        """Organisations whose deleted documents can't be read, as their node is away."""
+        """Organisations whose deleted documents can't be read because their node is unreachable."""
         self._next = 100
 
     async def upload_document(
@@ -295,7 +295,7 @@ class FakeCorpus:
     def _switch(self, name: str, *, enrich: bool) -> None:
         (self.enriched.add if enrich else self.enriched.discard)(name)
 
-    def _store(self, document_id: int | None, content: bytes, **fields: Any) -> corpus_pb2.Document:  # noqa: ANN401 # values of any kind are meant
+    def _store(self, document_id: int | None, content: bytes, **fields: Any) -> corpus_pb2.Document:  # noqa: ANN401 # any type is intended
         version = 1
         if document_id is None:
             document_id, self._next = self._next, self._next + 1

@@ -1,4 +1,4 @@
-"""The three services as a test scripts them; in the process, or behind the gRPC servers of `gateway_fake_servers`."""
+"""The three services, scripted by tests; in the process, or behind the gRPC servers of `gateway_fake_servers`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def chunk(chunk_id: int, text: str = "Revenue grew by 12 %.", **fields: Any) -> 
     return retriever_pb2.Chunk(chunk_id=chunk_id, text=text, **values)
 
 
-def result(chunk_id: int, similarity: float = 0.8, **fields: Any) -> retriever_pb2.SearchResult:  # noqa: ANN401 # values of any kind are meant
+def result(chunk_id: int, similarity: float = 0.8, **fields: Any) -> retriever_pb2.SearchResult:  # noqa: ANN401 # any type is intended
     """A result of a dense search."""
     return retriever_pb2.SearchResult(
         chunk=chunk(chunk_id, **fields), rank_score=similarity, score=similarity, first_score=similarity
@@ -56,7 +56,7 @@ def delta(*texts: str) -> generator_pb2.GenerateResponse:
     return generator_pb2.GenerateResponse(delta=generator_pb2.TextDelta(texts=texts))
 
 
-def completed(**fields: Any) -> generator_pb2.GenerateResponse:  # noqa: ANN401 # values of any kind are meant
+def completed(**fields: Any) -> generator_pb2.GenerateResponse:  # noqa: ANN401 # any type is intended
     """The end of an answer that spent 100 and 20 tokens."""
     values: dict[str, Any] = {
         "usage": generator_pb2.TokenUsage(prompt_tokens=100, completion_tokens=20),
@@ -76,7 +76,7 @@ def started(
 
 
 def sealed(spec: common_pb2.ProviderSpec, tenant: Tenant, master_key: str) -> common_pb2.ProviderRef:
-    """What looks like ciphertext: a digest that names owner and master key."""
+    """A fake ciphertext: a digest with owner and master key."""
     owner = f"{tenant.org_id}|{spec.user_id}|{spec.provider}|{spec.api_key}|{spec.api_base}"
     return common_pb2.ProviderRef(
         provider=spec.provider,
@@ -89,7 +89,7 @@ def sealed(spec: common_pb2.ProviderSpec, tenant: Tenant, master_key: str) -> co
 
 
 class FakeSealing:
-    """What embedder and generator share: sealing under a master key that a test may change."""
+    """Shared by embedder and generator: sealing with a master key that a test may change."""
 
     def __init__(self) -> None:
         self.specs: list[common_pb2.ProviderSpec] = []
@@ -106,7 +106,7 @@ class FakeSealing:
         return sealed(spec, current_tenant(), self.master_key), test
 
     def rewrap(self, ref: common_pb2.ProviderRef) -> tuple[common_pb2.ProviderRef, bool]:
-        """Names the present master key in the ciphertext, and puts what an earlier version sealed apart into it."""
+        """Writes the current master key into the ciphertext, and merges parts that an earlier version sealed apart."""
         changed = common_pb2.ProviderRef()
         changed.CopyFrom(ref)
         changed.sealed_key = (
@@ -117,18 +117,18 @@ class FakeSealing:
 
 
 class CallLog:
-    """Notes the calls of one or several fakes, and lets each wait or fail as a test scripts it."""
+    """Records the calls of one or more fakes, and lets each wait or fail as scripted by a test."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.reached: dict[str, asyncio.Event] = {}
         """Set when the call begins."""
         self.gates: dict[str, asyncio.Event] = {}
-        """What the call waits for."""
+        """The event that the call waits for."""
         self.errors: dict[str, Exception] = {}
 
     async def note(self, call: str) -> None:
-        """Notes a call, waits at its gate, and raises its error."""
+        """Records a call, waits at its gate, and raises its error."""
         self.calls.append(call)
         if call in self.reached:
             self.reached[call].set()
@@ -143,7 +143,7 @@ class CallLog:
 
 
 class FakeEmbedder(Embedder):
-    """Vectors of whichever space it is asked for."""
+    """Vectors of any requested space."""
 
     def __init__(self, log: CallLog | None = None) -> None:
         self.log = log or CallLog()
@@ -156,9 +156,9 @@ class FakeEmbedder(Embedder):
         self.truncated = False
         self.reranked: list[embedder_pb2.RerankRequest] = []
         self.rerank_seconds: list[float] = []
-        """That each call had left."""
+        """The remaining time of each call."""
         self.scored: int | None = None
-        """How many documents a rerank has the time for; None: all."""
+        """Number of documents for which a rerank has time; None: all."""
 
     async def embed(self, request: embedder_pb2.EmbedRequest, *, patient: bool = False) -> embedder_pb2.EmbedResponse:
         self.requests.append(request)
@@ -216,13 +216,13 @@ class FakeRetriever(Retriever):
         self.calibration: Calibration | None = None
         self.results: list[retriever_pb2.SearchResult] = [result(1), result(2, 0.7)]
         self.filtered_results: list[retriever_pb2.SearchResult] | None = None
-        """Of a search with a filter, where they differ."""
+        """Results of a search with a filter, if they differ."""
         self.query_filter: retriever_pb2.QueryFilter | None = None
-        """What a question says about documents."""
+        """The filters derived from a question."""
         self.listing: retriever_pb2.ItemListing | None = None
         """The list of documents that a question wants."""
         self.off_topic: bool | None = None
-        """Whether no result has to do with the question; None goes by the scores."""
+        """Whether all results are off topic; None: determined by the scores."""
         self.known = {7, 8}
         self.hidden: dict[str, set[int]] = {}
         """Documents that a user may not see."""
@@ -237,9 +237,9 @@ class FakeRetriever(Retriever):
         self.searches: list[retriever_pb2.SearchRequest] = []
         self.search_errors: list[CitewireError] = []
         self.computed: table_pb2.ComputedAnswer | CitewireError | None = None
-        """What a question to tables has for an answer."""
+        """The answer to a question over tables."""
         self.tables: list[table_pb2.TableInReach] = []
-        """What a model may read it as a query of, where that is asked for; `computed` then answers its query."""
+        """The tables for which a model may write a query, if requested; `computed` then answers that query."""
         self.table_questions: list[table_pb2.AnswerFromTablesRequest] = []
         self.tenants: list[Tenant | None] = []
 
@@ -318,7 +318,7 @@ Script: TypeAlias = Callable[[generator_pb2.GenerateRequest], AsyncGenerator[gen
 
 
 async def cite_all(request: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
-    """Packs every passage and answers in three pieces, two of them in one message."""
+    """Uses every passage and answers in three pieces, two of them in one message."""
     yield started(*((index + 1, index) for index in range(len(request.passages))))
     yield delta("Revenue")
     yield delta(" grew", ' by "12" %.')
@@ -326,7 +326,7 @@ async def cite_all(request: generator_pb2.GenerateRequest) -> AsyncGenerator[gen
 
 
 class FakeGenerator(Generator):
-    """Runs a script per answer, and notes how each call ended."""
+    """Runs a script per answer, and records how each call ended."""
 
     def __init__(self, log: CallLog | None = None) -> None:
         self.log = log or CallLog()

@@ -29,14 +29,14 @@ from waiting import wait_until
 
 Json = dict[str, Any]
 
-# structlog's default draws tracebacks with all variables, which takes seconds for each.
+# structlog's default prints tracebacks with all variables, which takes seconds each.
 structlog.configure(processors=[structlog.processors.add_log_level, structlog.processors.format_exc_info,
                                 structlog.processors.KeyValueRenderer(key_order=["level", "event"])])  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One server-sent event, as it stood in the stream."""
+    """One server-sent event, as in the stream."""
 
     event: str | None
     id: str | None
@@ -120,7 +120,7 @@ def _api() -> FastAPI:
 
 
 def _own_api() -> FastAPI:
-    """The API for services of its own. Its routes are shared: FastAPI prepares them at an application's first request,
+    """The API with its own services. Its routes are shared: FastAPI prepares them at an application's first request,
     which takes longer than most tests do.
     """
     own = copy.copy(_api())
@@ -129,18 +129,18 @@ def _own_api() -> FastAPI:
 
 
 def rows(database: HasDsn, statement: str) -> list[tuple[Any, ...]]:
-    """What the owner of the database sees, whatever the tenant."""
+    """Rows as the owner of the database sees them, for all tenants."""
     with psycopg.connect(database.dsn("postgres"), autocommit=True) as connection:
         return connection.execute(statement.encode()).fetchall()
 
 
 async def write(database: HasDsn, statement: str) -> list[tuple[Any, ...]]:
-    """Changes rows, as the owner. A gateway of this event loop that holds one of them goes on, and lets it go."""
+    """Changes rows as the owner. A gateway in this event loop that locks one of them can continue and release it."""
     return await asyncio.to_thread(rows, database, statement)
 
 
 async def until_rows(database: HasDsn, statement: str, expected: list[tuple[Any, ...]]) -> None:
-    """Waits until a statement gives these rows, and lets the gateway of this event loop work meanwhile."""
+    """Waits until a statement returns these rows, while the gateway in this event loop keeps working."""
 
     async def there() -> bool:
         return await asyncio.to_thread(rows, database, statement) == expected

@@ -1,4 +1,4 @@
-"""Requests of the generator as its converters complete them."""
+"""The generator's requests, as completed by its converters."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from citewire_generator.model import NOT_FOUND_SENTENCE, Message
 from citewire_generator.registry import ModelRoute
 
 GenerateCall: TypeAlias = tuple[pb.GenerateRequest, Sequence[Message], ModelRoute]
-"""What `Generator.generate` takes."""
+"""The arguments of `Generator.generate`."""
 M = TypeVar("M", bound=ProtoMessage)
 
 
-def make_passage(chunk_id: int, document_id: int, text: str, **fields: Any) -> pb.Passage:  # noqa: ANN401 # values of any kind are meant
+def make_passage(chunk_id: int, document_id: int, text: str, **fields: Any) -> pb.Passage:  # noqa: ANN401 # any type is intended
     return pb.Passage(chunk_id=chunk_id, document_id=document_id, text=text, **fields)
 
 
@@ -26,7 +26,7 @@ def make_policy(
     marker_style: pb.MarkerStyle = pb.MARKER_STYLE_NONE,
     grounding: pb.Grounding = pb.GROUNDING_STRICT,
     not_found_sentence: str = NOT_FOUND_SENTENCE,
-    **fields: Any,  # noqa: ANN401 # values of any kind are meant
+    **fields: Any,  # noqa: ANN401 # any type is intended
 ) -> pb.AnswerPolicy:
     return pb.AnswerPolicy(
         context_format=context_format,
@@ -45,13 +45,13 @@ def make_request(
     model: str = "",
     provider: ProviderRef | None = None,
     fallbacks: Sequence[str | ProviderRef] = (),
-    **fields: Any,  # noqa: ANN401 # values of any kind are meant
+    **fields: Any,  # noqa: ANN401 # any type is intended
 ) -> GenerateCall:
     request = pb.GenerateRequest(question=question, passages=passages, policy=policy or make_policy(), **fields)
     return request, history, ModelRoute(model, provider, fallbacks)
 
 
-def changed(message: M, **fields: Any) -> M:  # noqa: ANN401 # values of any kind are meant
+def changed(message: M, **fields: Any) -> M:  # noqa: ANN401 # any type is intended
     """A copy with other values in some fields."""
     copy = type(message)()
     copy.CopyFrom(message)

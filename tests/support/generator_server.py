@@ -20,8 +20,8 @@ from citewire_kit import client
 from citewire_kit.errors import Code
 from citewire_kit.server import GrpcServer
 
-# One attempt: what is tried again, and how often, is in tests/faults/test_provider_faults.py. The limits are for what
-# stalls, but what works has to keep them too, and a busy machine can hold it up.
+# One attempt: retries are tested in tests/faults/test_provider_faults.py. The limits are meant for
+# stalls, but working calls must keep them too, and a busy machine can delay these.
 QUICK = {
     "first_token_seconds": 1.5,
     "between_tokens_seconds": 1.5,
@@ -49,7 +49,7 @@ class RunningGenerator:
 @asynccontextmanager
 async def running_generator(
     providers: Sequence[ChatProvider] | None = None,
-    **options: Any,  # noqa: ANN401 # values of any kind are meant
+    **options: Any,  # noqa: ANN401 # any type is intended
 ) -> AsyncGenerator[RunningGenerator]:
     options = {"port": 0, "metrics_port": 0, "auth": "off", "leave_seconds": 0, "drain_seconds": 1} | KEYED | options
     async with AsyncExitStack() as stack:
@@ -61,12 +61,12 @@ async def running_generator(
 
 
 def relay(base: str, **options: Any) -> Any:  # noqa: ANN401 - the context manager of `serve`
-    # With a window that is known, citations come before the first token.
+    # With a known context window, citations come before the first token.
     options = {"context_window": 32_768} | options
     return running_generator(provider="openai-compatible", api_base=base, model="paced", **options)
 
 
-def request(**fields: Any) -> pb.GenerateRequest:  # noqa: ANN401 # values of any kind are meant
+def request(**fields: Any) -> pb.GenerateRequest:  # noqa: ANN401 # any type is intended
     fields.setdefault("question", "How long do refunds take?")
     fields.setdefault(
         "passages",

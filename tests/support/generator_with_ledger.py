@@ -1,4 +1,4 @@
-"""A generator that keeps its accounts in a test's database, and a catalogue in which its model has a price."""
+"""A generator with a ledger in a test's database, and a catalogue with a price for its model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"number (\d+) of many")
 
 
 def write_catalogue(folder: Path) -> Path:
-    """Writes a catalogue that knows what the model costs."""
+    """Writes a catalogue with the model's prices."""
     path = folder / "catalogue.toml"
     path.write_text(
         f'[[models]]\nprovider = "openai-compatible"\nname = "{MODEL}"\ninput = {INPUT_USD}\noutput = {OUTPUT_USD}\n'
@@ -30,7 +30,7 @@ def write_catalogue(folder: Path) -> Path:
 
 
 def question(number: int) -> pb.GenerateRequest:
-    """A question that the provider knows by its number."""
+    """A question that the provider identifies by its number."""
     return pb.GenerateRequest(
         question=f"What is number {number} of many?",
         passages=[pb.Passage(chunk_id=1, document_id=1, text="So.")],
@@ -46,7 +46,7 @@ def number_of(request: RawRequest) -> int:
 
 
 def numbers_of(requests: list[RawRequest]) -> Counter[int]:
-    """How often the provider was asked each question."""
+    """Number of times that the provider received each question."""
     return Counter(number_of(request) for request in requests)
 
 
@@ -61,7 +61,7 @@ class Accounts:
         self._connection.close()
 
     def rows(self, query: LiteralString) -> list[dict[str, Any]]:
-        """What a query finds."""
+        """The rows of a query."""
         with self._connection.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(query).fetchall()
 
@@ -74,7 +74,7 @@ class Accounts:
         return self.rows("SELECT * FROM ledger.calls ORDER BY started_at DESC, call_id DESC LIMIT 1")[0]
 
     def open(self) -> int:
-        """How many calls aren't settled."""
+        """Number of unsettled calls."""
         return int(self.rows("SELECT count(*) AS calls FROM ledger.calls WHERE state = 'open'")[0]["calls"])
 
     def budgets(self) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ class Accounts:
         return self.rows("SELECT * FROM ledger.budgets_now ORDER BY org_id, key_id, period")
 
     def put_budget(self, nano: int, *, org: str = "local") -> None:
-        """Gives an organisation a budget of a month."""
+        """Gives an organisation a monthly budget."""
         with self._connection.transaction():
             self._connection.execute("SELECT set_config('citewire.org_id', %s, true)", (org,))
             self._connection.execute("SELECT ledger.put_budget('', 'month', %s, 'test')", (nano,))

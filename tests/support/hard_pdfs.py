@@ -1,4 +1,4 @@
-"""PDFs that a reader can show only with more than its own script: text without its font, pictures in rare formats."""
+"""PDFs that need more than the reader's own script: text without an embedded font, images in rare formats."""
 
 from __future__ import annotations
 

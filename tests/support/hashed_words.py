@@ -1,4 +1,4 @@
-"""An embedding model that is made of hashes: texts with the same long words have vectors that are alike."""
+"""An embedding model based on hashes: texts with the same long words have similar vectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 DIMENSIONS = 513
 CORNER = 1.5
-"""A large value that all texts share, as those of real models do."""
+"""A large value shared by all texts, as in real models."""
 
 
 def embed(texts: Sequence[str]) -> NDArray[np.float32]:

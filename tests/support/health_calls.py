@@ -1,4 +1,4 @@
-"""Asks a gRPC server how it is."""
+"""Checks the health of a gRPC server."""
 
 from __future__ import annotations
 

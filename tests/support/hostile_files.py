@@ -1,4 +1,4 @@
-"""Files that make readers slow, of any size: structures that an algorithm may walk again for each of their parts."""
+"""Files of any size that slow readers down: structures that an algorithm may traverse again for each part."""
 
 from __future__ import annotations
 

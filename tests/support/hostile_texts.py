@@ -1,4 +1,4 @@
-"""Texts that would run a script or call a stranger where they were taken for HTML, an address or a style."""
+"""Texts that would run a script or contact a third party if they were treated as HTML, a URL or a style."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What end-to-end tests do over the HTTP API again and again."""
+"""Common steps of end-to-end tests over the HTTP API."""
 
 import asyncio
 import time

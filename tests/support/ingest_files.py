@@ -23,7 +23,7 @@ def words(text: str) -> set[str]:
 
 
 def text_of(document: ParsedDocument, block: Block) -> str:
-    """What a block says."""
+    """The text of a block."""
     return document.text[block.start : block.end] if block.text is None else block.text
 
 
@@ -37,7 +37,7 @@ def by_part(document: ParsedDocument) -> dict[str, list[str]]:
 
 
 def texts(document: ParsedDocument, kind: BlockKind | None = None) -> list[str]:
-    """What the blocks (of a kind) say, in order."""
+    """The texts of the blocks (of a kind), in order."""
     return [text_of(document, block) for block in document.blocks if kind in {None, block.kind}]
 
 
@@ -49,7 +49,7 @@ def all_blocks(blocks: tuple[Block, ...]) -> Iterator[Block]:
 
 
 def check_document(document: ParsedDocument) -> None:
-    """Spans are in order and inside the text, lines are those of the spans, and nothing can't be stored."""
+    """Checks that spans are in order and within the text, lines match the spans, and everything can be stored."""
     position = 0
     for block in document.blocks:
         assert position <= block.start < block.end <= len(document.text), block
@@ -65,7 +65,7 @@ def check_document(document: ParsedDocument) -> None:
             assert block.place.HasField("start_line")
             assert block.place.HasField("end_line")
             assert first <= block.place.start_line <= block.place.end_line, block
-        inside = block.place.part  # its pages are none of the file's
+        inside = block.place.part  # its pages aren't the file's
         assert not block.place.HasField("page") or inside or 1 <= block.place.page <= (document.pages or 0)
     assert "\0" not in document.text
     document.text.encode("utf-8")
@@ -86,7 +86,7 @@ _TURNS = {
     180: (b"/Rotate 180 /MediaBox [0 0 612 792]", b"-1 0 0 -1 612 792 cm "),
     270: (b"/Rotate 270 /MediaBox [0 0 792 612]", b"0 -1 1 0 0 612 cm "),
 }
-"""By rotation: a page that is shown upright all the same, and how its text is turned."""
+"""By rotation: a page that is still shown upright, and the rotation of its text."""
 
 
 def make_pdf(

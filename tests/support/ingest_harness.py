@@ -1,4 +1,4 @@
-"""What tests of ingest need around the worker: uploads, an embedder over gRPC without weights, and the tables."""
+"""The worker's surroundings for tests of ingest: uploads, an embedder over gRPC without weights, and the tables."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class BytesSource:
 
 
 class IngestHarness:
-    """The database as uploads fill it, and as an owner whom no policy binds sees it."""
+    """The database, filled by uploads and read by its owner, to whom no policy applies."""
 
     def __init__(self, uploads: Pool, owner: psycopg.AsyncConnection[Row], worker: PostgresJobStore) -> None:
         storage = PostgresStorage(uploads, None)
@@ -167,7 +167,7 @@ class IngestHarness:
         return rows
 
     async def count(self, table: str, document_id: int) -> int:
-        """How many rows of a table belong to a document."""
+        """Number of a table's rows that belong to a document."""
         query = sql.SQL("SELECT count(*) AS n FROM {} WHERE document_id = %s").format(sql.Identifier("corpus", table))
         row = await (await self.owner.execute(query, (document_id,))).fetchone()
         return 0 if row is None else int(row["n"])
@@ -188,7 +188,7 @@ class IngestHarness:
 
 
 def worker_settings(database: HasDsn, embedder: str, **changes: object) -> WorkerSettings:
-    """A worker that loses no time."""
+    """Settings of a worker without delays."""
     values: dict[str, object] = {
         "dsn": database.dsn("citewire_worker"),
         "embedder_target": embedder,
@@ -229,17 +229,17 @@ async def embedder_address(model: FakeModel) -> AsyncGenerator[str]:
 
 
 async def count_words(texts: Sequence[str]) -> list[int]:
-    """Tokens as the fake model counts them."""
+    """The fake model's token count."""
     return [len(text.split()) for text in texts]
 
 
 async def expected_chunks(document: ParsedDocument, title: str, settings: WorkerSettings) -> list[Chunk]:
-    """The chunks that an undisturbed ingest gives."""
+    """The chunks of an undisturbed ingest."""
     return await chunk(document, title, settings.rules(WINDOW - 2), count_words)
 
 
 def article(sections: int, sentences: int = 6, *, name: str = "topic") -> str:
-    """Markdown with so many sections of so many sentences; every sentence is unlike the others."""
+    """Markdown with a number of sections and sentences; all sentences differ."""
     parts = [f"# All about {name}"]
     for section in range(sections):
         text = " ".join(f"Sentence {index} of {name} {section} says something new." for index in range(sentences))

@@ -1,4 +1,4 @@
-"""A model provider on loopback that wants a key, and tells it to everybody where it can."""
+"""A model provider on loopback that requires a key, and leaks it wherever it can."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ DIMENSIONS = 8
 
 @dataclass
 class KeyedUpstream:
-    """Chat completions and embeddings as OpenAI speaks them, rerank as Jina does.
+    """Serves chat completions and embeddings in OpenAI's format, and rerank in Jina's.
 
-    A wrong key, or one that is told off, is echoed.
+    It echoes a wrong or rejected key.
     """
 
     key: str
     port: int = 0
     status: int = 200
-    """What it answers to who has the right key."""
+    """The answer to callers with the right key."""
     answer: str = "Refunds take five days [1]."
     calls: list[str] = field(default_factory=list[str])
     keys: list[str] = field(default_factory=list[str])
@@ -36,7 +36,7 @@ class KeyedUpstream:
 
     @property
     def base(self) -> str:
-        """What a tenant would write."""
+        """The base URL as a tenant would write it."""
         return f"http://127.0.0.1:{self.port}"
 
     async def handle(self, request: web.Request) -> web.StreamResponse:

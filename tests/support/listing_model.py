@@ -1,6 +1,6 @@
-"""A chat model that reads its prompt's labels: it names each passage that has what it was told to look for.
+"""A chat model that reads its prompt's labels: it cites each passage with the labels that it was told to look for.
 
-It does what the rules of the prompt say a model should, so a test sees whether the prompt holds what is needed for it.
+It follows the prompt's rules for models, so a test sees whether the prompt contains everything needed for that.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _TODAY = re.compile(r"^Today is \w+, (\d{4}-\d{2}-\d{2})\.$", re.MULTILINE)
 
 
 class ListingModel(EchoModel):
-    """The model; `wanted` says which labels an item must have (`kind: restaurant`), `since` the first day of saving."""
+    """The model; `wanted` are the labels that an item must have (`kind: restaurant`), `since` the first save day."""
 
     required: Sequence[str] = ()
     since = ""
     today = ""
-    """The day that the last prompt said it is."""
+    """The current day according to the last prompt."""
     labels: Sequence[str] = ()
     """The labels of the last prompt's passages."""
 

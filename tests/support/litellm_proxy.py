@@ -1,4 +1,4 @@
-"""LiteLLM's proxy with mock models: a server on loopback that speaks the providers' protocols, none of it ours."""
+"""LiteLLM's proxy with mock models: a third-party server on loopback with the providers' protocols."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LiteLlmProxy:
     """A proxy that runs."""
 
     port: int
-    """Where it listens on loopback."""
+    """Its port on loopback."""
 
     @property
     def root(self) -> str:

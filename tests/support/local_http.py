@@ -11,7 +11,7 @@ from aiohttp import web
 
 @asynccontextmanager
 async def serving(app: web.Application) -> AsyncGenerator[int]:
-    """Serves until the block ends, and waits for nobody then; yields the port."""
+    """Serves until the block ends, then stops without waiting; yields the port."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     listening = socket.create_server(("127.0.0.1", 0))

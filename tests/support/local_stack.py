@@ -1,4 +1,4 @@
-"""The whole stack as a user starts it: `citewire up` on free ports, in a folder of its own."""
+"""The whole stack as started by a user: `citewire up` on free ports, in its own folder."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ START_SECONDS = 240.0
 
 
 class StackError(AssertionError):
-    """The stack didn't do what was waited for; the message ends with what it printed."""
+    """The stack didn't reach the expected state; the message ends with its output."""
 
 
 class LocalStack:
-    """A running `citewire up`. Process numbers are read anew at each call: the supervisor changes them."""
+    """A running `citewire up`. Process ids are read at each call, as the supervisor changes them."""
 
     def __init__(self, process: subprocess.Popen[bytes], data_dir: Path, output: Path) -> None:
         self.process = process
         self.data_dir = data_dir
         self.output = output
-        """What `up --json` has printed: one JSON object per line."""
+        """The output of `up --json`: one JSON object per line."""
 
     @property
     def base_url(self) -> str:
@@ -61,7 +61,7 @@ class LocalStack:
         return self.environment["CITEWIRE_GATEWAY_DSN"].replace("//citewire_chat@", f"//{role}@", 1)
 
     def pids(self) -> dict[str, int]:
-        """Process numbers by name; a process that is between two starts is missing."""
+        """Process ids by name; a process that is being restarted is missing."""
         return {name: int(cast("int", state["pid"])) for name, state in self._processes().items() if "pid" in state}
 
     def pid(self, name: str) -> int:
@@ -73,7 +73,7 @@ class LocalStack:
         return {name: int(cast("int", s[purpose])) for name, s in self._processes().items() if purpose in s}
 
     def restarts(self, name: str) -> int:
-        """How often the supervisor has started a process again."""
+        """Number of restarts of a process by the supervisor."""
         return int(cast("int", self._processes()[name]["restarts"]))
 
     def metrics(self, name: str) -> str:
@@ -117,7 +117,7 @@ class LocalStack:
         return self.wait(look, f"{name} did not come back", seconds=seconds)
 
     def wait_ready(self, *, seconds: float = 60) -> None:
-        """Waits until the gateway says that everything works."""
+        """Waits until the gateway reports that everything works."""
 
         def look() -> bool | None:
             try:
@@ -128,7 +128,7 @@ class LocalStack:
         self.wait(look, "the stack is not ready", seconds=seconds)
 
     def wait(self, look: Callable[[], T | None], complaint: str, *, seconds: float = 60) -> T:
-        """Polls `look` until it gives something."""
+        """Polls `look` until it returns a result."""
         deadline = time.monotonic() + seconds
         while True:
             result = look()
@@ -138,7 +138,7 @@ class LocalStack:
                 code = self.process.poll()
                 printed = self.output.read_text(errors="replace")[-6000:]
                 raise StackError(f"{complaint} within {seconds:g} s (exit code {code}):\n{printed}")
-            time.sleep(0.05)  # a state that nobody announces to us
+            time.sleep(0.05)  # nothing announces this state
 
     def events(self, kind: str) -> list[dict[str, object]]:
         """The lines of one kind that `up --json` has printed (`ready`, `process_ended`, `welcome`, `log`, …)."""
@@ -147,11 +147,11 @@ class LocalStack:
         return [event for event in results if event.get("event") == kind]
 
     def descendants(self) -> list[psutil.Process]:
-        """Every process that the stack has started and that still runs."""
+        """All running processes that the stack has started."""
         return psutil.Process(self.process.pid).children(recursive=True)
 
     def stop(self, number: signal.Signals = signal.SIGTERM, *, seconds: float = 90) -> int:
-        """Ends `up` by a signal; returns its exit code."""
+        """Stops `up` with a signal; returns its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.process.wait(seconds)
@@ -164,7 +164,7 @@ class LocalStack:
 
 
 def prepared(data_dir: Path) -> Path:
-    """Puts an empty database into a data folder, which is made if it is missing: `up` then makes none.
+    """Puts an empty database into a data folder, created if necessary, so that `up` doesn't create one.
 
     A start from nothing is in test_up.py, test_up_start.py and test_first_hour.py.
     """

@@ -1,4 +1,4 @@
-"""How long the event loop is held: the processor time of each callback, and of each step of a task."""
+"""Measures how long the event loop is blocked: the processor time of each callback and of each step of a task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 @contextmanager
 def measured_holds(monkeypatch: pytest.MonkeyPatch) -> Generator[list[float]]:
-    """Yields the milliseconds for which each callback held the loop, in order; the caller's own task isn't counted.
+    """Yields the milliseconds for which each callback blocked the loop, in order, without the caller's own task.
 
     Processor time of the loop's own thread, without the collector's pauses: others on the machine don't lengthen it.
     """

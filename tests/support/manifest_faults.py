@@ -1,4 +1,4 @@
-"""Faults of manifests: the rule that must find each, where it is made, how, and what the rule says."""
+"""Faults of manifests: the rule that must find each, the place and kind of the change, and the rule's message."""
 
 from __future__ import annotations
 

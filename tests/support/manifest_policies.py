@@ -1,6 +1,6 @@
 """Whether the network policies allow exactly the channels that the code has.
 
-The channels are read off the settings: a setting `*_target` is a call to that process, a `*dsn` one to the database,
+The channels are derived from the settings: a setting `*_target` is a call to that process, a `*dsn` to the database,
 the settings of remote providers mean public addresses.
 """
 
@@ -14,12 +14,12 @@ from citewire_remote.settings import TenantProviderSettings
 from manifests import SERVERS, CommandSettings, Resource, entries, labels_of, of_kind, part, pods, processes, selects
 
 Edge: TypeAlias = tuple[str, str, int]
-"""Who calls, who is called, on which port."""
+"""Caller, called process and port."""
 
 DATABASE = "database"
 POSTGRES = 5432
 CALLED = ("embedder", "retriever", "generator")
-"""The services that callers of an operator's own may call."""
+"""The services that an operator's own callers may call."""
 _METRICS_FROM = {"kubernetes.io/metadata.name": "monitoring"}
 _DNS = {"kubernetes.io/metadata.name": "kube-system"}
 _INGRESS = {"citewire.dev/ingress": "true"}
@@ -28,7 +28,7 @@ _ELSEWHERE = {"kubernetes.io/metadata.name": "elsewhere"}
 
 
 def policies_are_the_picture(resources: Sequence[Resource]) -> Iterator[str]:
-    """The differences between what is allowed and what is needed."""
+    """The differences between allowed and needed channels."""
     policies = of_kind(resources, "NetworkPolicy")
     if not _denies_all(policies):
         yield "deny-all doesn't deny all"
@@ -53,7 +53,7 @@ def _denies_all(policies: Sequence[Resource]) -> bool:
 
 
 def _channels(resources: Sequence[Resource]) -> Iterator[Edge]:
-    """What the code calls."""
+    """The channels that the code uses."""
     has_database = any(labels_of(pod).get("citewire.dev/database") for pod in pods(resources))
     for process in processes(resources):
         for field, info in process.settings.model_fields.items():
@@ -69,7 +69,7 @@ def _set(env: Mapping[str, str], field: str) -> bool:
 
 
 def _allowed(resources: Sequence[Resource], policies: Sequence[Resource]) -> Iterator[Edge]:
-    """What both sides' policies let through, among all pods here and all ports that anything listens on."""
+    """The channels allowed by both sides' policies, among all pods and all ports with listeners."""
     who = {_name(pod): labels_of(pod) for pod in pods(resources)}
     ports = {
         POSTGRES,
@@ -88,7 +88,7 @@ def _allowed(resources: Sequence[Resource], policies: Sequence[Resource]) -> Ite
 def _outside(
     name: str, settings: type[Any], env: Mapping[str, str], labels: Mapping[str, str], policies: Sequence[Resource]
 ) -> Iterator[str]:
-    """What may be reached beyond the namespace, and from there."""
+    """Allowed traffic to and from outside the namespace."""
     for port in (53, 443):
         beyond = (TenantProviderSettings, CommandSettings)  # providers; sources of documents
         fetches = "fetch" in settings.model_fields and env.get("CITEWIRE_RETRIEVER_FETCH") != "false"

@@ -1,6 +1,6 @@
-"""What must hold for every set of our manifests, beyond what schemas and checkov look at.
+"""Rules for every set of our manifests, beyond those of schemas and checkov.
 
-Each rule takes the rendered resources and returns what is wrong, in words. `RULES` holds them all.
+Each rule takes the rendered resources and returns the faults in words. `RULES` contains all rules.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _UNITS = {"": 1.0, "m": 1e-3, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40
 
 
 def selectors_match(resources: Sequence[Resource]) -> Iterator[str]:
-    """Whoever selects pods selects some, and those of one workload where it must be one."""
+    """Every selector of pods matches some, and those of only one workload where required."""
     for workload in of_kind(resources, "Deployment", "StatefulSet"):
         if not selects(workload["spec"]["selector"], labels_of(workload)):
             yield f"{name_of(workload)}: its selector doesn't take its own pods"
@@ -63,7 +63,7 @@ def selectors_match(resources: Sequence[Resource]) -> Iterator[str]:
 
 
 def ports_agree(resources: Sequence[Resource]) -> Iterator[str]:
-    """Services, containers, probes and settings name the same ports; targets name Services that are there."""
+    """Services, containers, probes and settings use the same ports; targets name existing Services."""
     for process in servers(resources):
         where = name_of(process.workload)
         there = {port["name"]: port["containerPort"] for port in process.container.get("ports", [])}
@@ -97,7 +97,7 @@ def ports_agree(resources: Sequence[Resource]) -> Iterator[str]:
 
 
 def probes_mean_different_things(resources: Sequence[Resource]) -> Iterator[str]:
-    """Startup, liveness and readiness ask for what their names say, where they can be answered."""
+    """Startup, liveness and readiness probes check what their names promise, on ports that answer them."""
     for process in servers(resources):
         container, where = process.container, name_of(process.workload)
         missing = [kind for kind in ("startupProbe", "livenessProbe", "readinessProbe") if kind not in container]
@@ -124,7 +124,7 @@ def probes_mean_different_things(resources: Sequence[Resource]) -> Iterator[str]
 
 
 def grace_covers_the_drain(resources: Sequence[Resource]) -> Iterator[str]:
-    """A pod is killed only after it has left, drained and said its last."""
+    """A pod is killed only after it has left its Services, drained and flushed its telemetry."""
     longest = float(GatewaySettings.model_fields["chat_seconds"].default)
     for process in servers(resources):
         settings, where = told(process), name_of(process.workload)
@@ -140,7 +140,7 @@ def grace_covers_the_drain(resources: Sequence[Resource]) -> Iterator[str]:
 
 
 def rollouts_wait_for_callers(resources: Sequence[Resource]) -> Iterator[str]:
-    """No replica goes before a new one has come, and callers have found that."""
+    """No replica is removed before a new one is ready and callers have found it."""
     for process in servers(resources):
         spec, where = process.workload["spec"], name_of(process.workload)
         if spec.get("strategy", {}).get("rollingUpdate", {}).get("maxUnavailable") != 0:
@@ -151,7 +151,7 @@ def rollouts_wait_for_callers(resources: Sequence[Resource]) -> Iterator[str]:
 
 
 def disruption_budgets_are_sane(resources: Sequence[Resource]) -> Iterator[str]:
-    """Each Deployment has one, which lets a node be drained and never lets all replicas go."""
+    """Each Deployment has one disruption budget, which allows draining a node but never removes all replicas."""
     budgets = of_kind(resources, "PodDisruptionBudget")
     least = {
         scaler["spec"]["scaleTargetRef"]["name"]: scaler["spec"].get(
@@ -175,7 +175,7 @@ def disruption_budgets_are_sane(resources: Sequence[Resource]) -> Iterator[str]:
 
 
 def limits_cover_requests(resources: Sequence[Resource]) -> Iterator[str]:
-    """Every container asks for processor, memory and disk, and may have at least what it asks for."""
+    """Every container requests processor, memory and disk, with limits not below the requests."""
     for where, container, _ in _containers(resources):
         requests = container.get("resources", {}).get("requests", {})
         limits = container.get("resources", {}).get("limits", {})
@@ -204,7 +204,7 @@ def settings_exist(resources: Sequence[Resource]) -> Iterator[str]:
 
 
 def images_have_versions(resources: Sequence[Resource]) -> Iterator[str]:
-    """No image floats."""
+    """Every image has a fixed tag or digest."""
     for where, container, _ in _containers(resources):
         name, _, digest = container["image"].partition("@")
         tag = name.rpartition("/")[2].partition(":")[2]
@@ -249,7 +249,7 @@ def pods_are_restricted(resources: Sequence[Resource]) -> Iterator[str]:
 
 
 def autoscalers_decide_alone(resources: Sequence[Resource]) -> Iterator[str]:
-    """Nobody else sets the number of replicas that an autoscaler sets; without one, there is more than one."""
+    """Only the autoscaler sets the number of replicas; without an autoscaler, there is more than one replica."""
     scalers = of_kind(resources, "HorizontalPodAutoscaler", "ScaledObject")
     for workload in of_kind(resources, "Deployment"):
         own = [scaler for scaler in scalers if scaler["spec"]["scaleTargetRef"]["name"] == workload["metadata"]["name"]]
@@ -267,7 +267,7 @@ def autoscalers_decide_alone(resources: Sequence[Resource]) -> Iterator[str]:
 
 
 def references_are_there(resources: Sequence[Resource]) -> Iterator[str]:
-    """ConfigMaps are made here, Secrets by others unless they are development's; mounts name volumes."""
+    """ConfigMaps are created here, Secrets elsewhere except in development; mounts name volumes."""
     maps = {element["metadata"]["name"] for element in of_kind(resources, "ConfigMap")}
     for where, container, pod in _containers(resources):
         volumes = {volume["name"]: volume for volume in pod.get("volumes", [])}
@@ -291,7 +291,7 @@ def references_are_there(resources: Sequence[Resource]) -> Iterator[str]:
 
 
 def queries_name_what_exists(resources: Sequence[Resource]) -> Iterator[str]:
-    """Autoscalers ask for metrics that a process has, and everybody for jobs that a PodMonitor makes of our pods."""
+    """Autoscalers use existing metrics, and all queries use the jobs that a PodMonitor creates for our pods."""
     known = {metric.name for gauge in (STREAMS_IN_FLIGHT, QUEUE_DEPTH) for metric in gauge.collect()}
     jobs = {labels_of(workload)["app.kubernetes.io/name"] for workload in of_kind(resources, "Deployment")}
     for scaler in of_kind(resources, "HorizontalPodAutoscaler", "ScaledObject"):
@@ -311,14 +311,14 @@ def queries_name_what_exists(resources: Sequence[Resource]) -> Iterator[str]:
 
 
 def everything_is_in_the_namespace(resources: Sequence[Resource]) -> Iterator[str]:
-    """Nothing lands in whichever namespace the operator's kubectl happens to use."""
+    """No resource depends on the default namespace of the operator's kubectl."""
     for resource in resources:
         if resource["kind"] != "Namespace" and resource["metadata"].get("namespace") != "citewire":
             yield f"{name_of(resource)}: is in {resource['metadata'].get('namespace', 'any namespace')}"
 
 
 def certificates_fit(resources: Sequence[Resource]) -> Iterator[str]:
-    """With TLS on, each process mounts a certificate of its own, where it looks for it, that names its Service."""
+    """With TLS, each process mounts its own certificate, at the expected path, for its Service's name."""
     issued = {entry["spec"]["secretName"]: entry["spec"] for entry in of_kind(resources, "Certificate")}
     for process in servers(resources):
         settings, where = told(process), name_of(process.workload)

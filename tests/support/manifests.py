@@ -1,4 +1,4 @@
-"""Kubernetes manifests as tests read them: rendered by kubectl, found by kind, with the settings of each process."""
+"""Kubernetes manifests for tests: rendered by kubectl, found by kind, with the settings of each process."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ SERVERS: Mapping[str, type[BaseSettings]] = {
 
 
 class CommandSettings(BaseSettings):
-    """What the `citewire` command reads of its environment (`load_client_settings`)."""
+    """The environment variables of the `citewire` command (`load_client_settings`)."""
 
     gateway_target: str = Field(validation_alias=AliasChoices("CITEWIRE_URL"))
     api_key: str = Field(validation_alias=AliasChoices("CITEWIRE_API_KEY"))
 
 
 def render(folder: Path) -> list[Resource]:
-    """What `kubectl kustomize` makes of a folder; fails with what it says."""
+    """The output of `kubectl kustomize` for a folder; fails with its error message."""
     done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"kubectl kustomize {folder}: {done.stderr}"
     assert not done.stderr, f"kubectl kustomize {folder} warns: {done.stderr}"
@@ -126,7 +126,7 @@ class Rendered:
 
 
 def needs_kustomize() -> None:
-    """Skips where kubectl is too old."""
+    """Skips tests if kubectl is too old."""
     version = json.loads(subprocess.check_output(["kubectl", "version", "--client", "-o", "json"]))
     kustomize = re.match(r"v(\d+)", version.get("kustomizeVersion", "v0"))
     if kustomize is None or int(kustomize[1]) < _KUSTOMIZE:
@@ -134,7 +134,7 @@ def needs_kustomize() -> None:
 
 
 def template_of(workload: Resource) -> Resource:
-    """What a workload makes pods of; a CronJob makes Jobs that do."""
+    """The pod template of a workload; a CronJob has one in its Job template."""
     spec = workload["spec"]
     return (spec["jobTemplate"]["spec"] if workload["kind"] == "CronJob" else spec)["template"]
 
@@ -157,12 +157,12 @@ def pods(resources: Sequence[Resource]) -> list[Resource]:
 
 
 def part(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """A mapping within a mapping; empty where there is none."""
+    """A mapping within a mapping; empty if there is none."""
     return mapping.get(key) or {}
 
 
 def entries(mapping: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """A list of mappings within a mapping; empty where there is none."""
+    """A list of mappings within a mapping; empty if there is none."""
     return mapping.get(key) or []
 
 
@@ -190,11 +190,11 @@ class Process:
     container: Resource
     settings: type[BaseSettings]
     env: Mapping[str, str]
-    """Its environment; values of Secrets are stood in for."""
+    """Its environment, with placeholders for values from Secrets."""
 
 
 def processes(resources: Sequence[Resource]) -> Iterator[Process]:
-    """All containers of our images, with what they are told."""
+    """All containers of our images, with their arguments and environment."""
     for workload in of_kind(resources, *WORKLOADS):
         pod = template_of(workload)["spec"]
         for container in [*pod.get("initContainers", []), *pod["containers"]]:
@@ -209,7 +209,7 @@ def servers(resources: Sequence[Resource]) -> list[Process]:
 
 
 def environment(resources: Sequence[Resource], container: Resource) -> dict[str, str]:
-    """A container's environment; values of Secrets are stood in for."""
+    """A container's environment, with placeholders for values from Secrets."""
     maps = {element["metadata"]["name"]: part(element, "data") for element in of_kind(resources, "ConfigMap")}
     values: dict[str, str] = {}
     for source in container.get("envFrom", []):
@@ -221,7 +221,7 @@ def environment(resources: Sequence[Resource], container: Resource) -> dict[str,
 
 
 def _stand_in(name: str) -> str:
-    """What a Secret may hold."""
+    """A possible value from a Secret."""
     match name.rpartition("_")[2]:
         case "DSN":
             return "postgresql://user@host/database"
@@ -248,7 +248,7 @@ def env_names(settings: type[BaseSettings]) -> set[str]:
 
 
 def _process(container: Resource) -> tuple[str, type[BaseSettings]]:
-    """Which process a container runs, by its image and arguments as the Dockerfiles understand them."""
+    """The process that a container runs, by its image and arguments, as in the Dockerfiles."""
     image = container["image"].rpartition("/")[2].partition(":")[0].partition("@")[0]
     arguments = container.get("args", [])
     if arguments[:1] == ["migrate"]:

@@ -14,7 +14,7 @@ CITEWIRE = Path(sys.executable).with_name("citewire")
 
 
 def start(url: str, port: int, *arguments: str) -> subprocess.Popen[bytes]:
-    """Starts one that asks the gateway at `url`, with a key that no call may have the rights of."""
+    """Starts one that calls the gateway at `url`, with a key whose rights no call may have."""
     # Calls over HTTP never have the process's own rights.
     environment = {"PATH": os.environ["PATH"], "CITEWIRE_URL": url, "CITEWIRE_API_KEY": "the-process"}
     return subprocess.Popen([CITEWIRE, "mcp", "--http", "--port", str(port), *arguments], env=environment)

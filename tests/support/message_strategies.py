@@ -1,4 +1,4 @@
-"""Messages of any type for property-based tests, made from their descriptors."""
+"""Messages of any type for property-based tests, generated from their descriptors."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ _SCALARS: Final[Mapping[int, SearchStrategy[Any]]] = {
 
 @dataclass(frozen=True)
 class MessageMaker:
-    """Makes strategies of messages: each field unset, or anything of its type, or a value that is known."""
+    """Creates strategies for messages: each field is unset, has any value of its type, or a known value."""
 
     known: Mapping[str, Sequence[Any]]
     """Values by field name, such as ids that exist."""
 
     def messages(self, descriptor: Descriptor, depth: int = 0) -> SearchStrategy[Message]:
-        """Returns a strategy of messages of a type; what lies too deep stays unset."""
+        """Returns a strategy for messages of a type; fields nested too deeply stay unset."""
         fields = {
             field.name: self._values(field, depth)
             for field in descriptor.fields
             if depth < _MOST_DEPTH or field.message_type is None
         }
-        # Of a choice one field at most, so that each has its turn.
+        # At most one field of a oneof, so that each is tried.
         selected: list[SearchStrategy[dict[str, Any]]] = []
         for choice in descriptor.oneofs:
             names = [field.name for field in choice.fields if field.name in fields]

@@ -1,4 +1,4 @@
-"""What deploy/monitoring holds, read for tests."""
+"""Reads the files of deploy/monitoring for tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DASHBOARDS = sorted((FOLDER / "dashboards").glob("*.json"))
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression, and where it stands."""
+    """An expression and its location."""
 
     where: str
     text: str

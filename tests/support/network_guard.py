@@ -17,18 +17,18 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 
 
 class NetworkBlockedError(RuntimeError):
-    """A test tried to leave the machine. Not an OSError: a client would retry that or take it for an outage."""
+    """A test tried to connect to another machine. Not an OSError, which a client would retry or treat as an outage."""
 
 
 def forget_environment() -> None:
-    """Removes what would send a test's text to a provider or change a default, for children too."""
+    """Removes variables that would send a test's text to a provider or change a default, for children too."""
     for name in list(os.environ):
         if name in _FORGOTTEN or name.startswith(_FORGOTTEN_PREFIXES) or name.lower() in _PROXIES:
             del os.environ[name]
 
 
 def block_network(patch: pytest.MonkeyPatch) -> None:
-    """Makes Python's sockets and name look-ups refuse everything beyond loopback."""
+    """Makes Python's sockets and name look-ups reject everything beyond loopback."""
     for method in _CONNECTING:
         patch.setattr(socket.socket, method, _guarded(getattr(socket.socket, method)))
     look_up = cast("Callable[..., object]", socket.getaddrinfo)

@@ -1,4 +1,4 @@
-"""Stands between a cluster and one of its nodes: passes connections on, slows them down, or loses what they carry."""
+"""A proxy between a cluster and one of its nodes: forwards connections, slows them down, or drops their data."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ class _Joined:
 
     tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
     lost: bool = False
-    """Whether something that it carried never arrived."""
+    """Whether some of its data was dropped."""
 
 
 class NodeProxy:
-    """A node's address in the cluster. Starts passing everything on.
+    """A node's address in the cluster. At first it forwards everything.
 
-    While it is cut, it takes connections and what they carry, and says nothing: no end, no refusal, as a network that
-    drops packets. What has lost bytes ends when it is whole again, as a kernel ends it after `tcp_user_timeout`.
+    While it is cut, it accepts connections and data but never responds, not even with an end or error, like a network
+    that drops packets. Connections that lost bytes end when it is restored, as a kernel ends them after
+    `tcp_user_timeout`.
     """
 
     def __init__(self, folder: Path, server: Path) -> None:
         """Takes the folder of its socket, and that of the server's."""
         self.folder = folder
         self.delay = 0.0
-        """Seconds that every piece takes in each direction."""
+        """Delay of every piece in each direction, in seconds."""
         self._target = str(server / f".s.PGSQL.{PORT}")
         self._cut = False
         self._joined: set[_Joined] = set()
@@ -54,11 +55,11 @@ class NodeProxy:
         self._loop.close()
 
     def cut(self) -> None:
-        """Loses everything from now on."""
+        """Drops everything from now on."""
         self._cut = True
 
     def mend(self) -> None:
-        """Passes on again what is new."""
+        """Forwards new connections and data again."""
         self._cut = False
         asyncio.run_coroutine_threadsafe(self._end_lost(), self._loop).result(10)
 
@@ -109,7 +110,7 @@ class NodeProxy:
                     continue
                 writer.write(data)
                 await writer.drain()
-        if self._cut:  # nor does the other side hear of an end
+        if self._cut:  # the other side isn't notified of an end either
             joined.lost = True
             await asyncio.Event().wait()
         writer.close()

@@ -1,4 +1,4 @@
-"""Packages from npm that tests run, at the versions of tests/clients/package.json, in folders that are kept."""
+"""npm packages for tests, at the versions of tests/clients/package.json, in folders kept between runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scripts.tool_environment import HOMES, ROOT
 
 
 def npm_folder(*names: str) -> Path:
-    """A folder with these packages in its `node_modules`; processes that ask at once wait for one another."""
+    """A folder with these packages in its `node_modules`; concurrent processes wait for each other."""
     pinned = json.loads((ROOT / PACKAGES).read_text(encoding="utf-8"))["dependencies"]
     packages = [f"{name}@{pinned[name]}" for name in names]
     home = HOMES / "-".join(package.replace("@", "-").replace("/", "-").lstrip("-") for package in packages)

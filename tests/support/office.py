@@ -1,4 +1,4 @@
-"""Ada and bob of one organisation and mallory of another, with all that they leave behind in gateway and retriever."""
+"""Ada and bob of one organisation and mallory of another, with all their data in gateway and retriever."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Office:
         return await self.gateway.http.request(method, path, headers=headers, **options)
 
     async def fill(self, user: str, text: str) -> None:
-        """Everything that a user can leave behind."""
+        """Creates all kinds of data that a user can have."""
         article = {"type": "article", "title": text, "content": text, "tags": [text], "collection": "shared"}
         assert (await self.call(user, "POST", "/v1/documents", json=article, key=f"d{text}")).status_code == 202
         asked = await self.call(user, "POST", "/v1/chat", json={"question": text, "stream": False}, key=f"c{text}")
@@ -51,7 +51,7 @@ class Office:
             connection.execute(call, ("acme" if user != "mallory" else "other", user))
 
     def places(self, text: str) -> set[str]:
-        """Where a text stands; the planner's statistics are made anew before."""
+        """The places that contain a text, after updating the planner's statistics."""
         with psycopg.connect(self.database.owner_dsn, autocommit=True) as connection:
             connection.execute("ANALYZE")
         return {trace.place for trace in canary.find_in_database(self.database.owner_dsn, text)}

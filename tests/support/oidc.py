@@ -1,4 +1,4 @@
-"""The certified `oidc-provider` of npm beside a gateway, and what a browser does in a sign-in, without one."""
+"""The certified `oidc-provider` from npm beside a gateway, and a browser's steps in a sign-in, without a browser."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class OidcProvider:
     http: httpx.AsyncClient
 
     async def put_account(self, name: str, **claims: object) -> None:
-        """Makes or changes an account."""
+        """Creates or changes an account."""
         (await self.http.post("/test/account", json={"id": name, **claims})).raise_for_status()
 
     async def counts(self) -> dict[str, int]:
-        """How often each path was asked for."""
+        """Number of requests for each path."""
         return (await self.http.get("/test/counts")).json()
 
     async def service_token(self) -> str:
@@ -98,7 +98,7 @@ async def running_provider(gateway_url: str) -> AsyncGenerator[OidcProvider]:
 async def gateway_with_provider(
     database: HasDsn, fakes: Fakes, **issuer: object
 ) -> AsyncGenerator[tuple[Gateway, OidcProvider]]:
-    """Runs a gateway and the provider that people sign in at."""
+    """Runs a gateway and its identity provider."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     async with running_provider(url) as provider:
@@ -108,13 +108,13 @@ async def gateway_with_provider(
 
 
 def sign_in_settings(url: str, *issuers: Json) -> Json:
-    """The settings of a gateway where people sign in."""
+    """The settings of a gateway with sign-in."""
     return {"auth": "keys", "oidc_issuers": json.dumps(issuers), "public_url": url, "session_secrets": SECRETS}
 
 
 @dataclass
 class Browser:
-    """What a browser does in a sign-in: it follows redirects, keeps cookies by origin, and fills in a form."""
+    """A browser's steps in a sign-in: it follows redirects, keeps cookies by origin, and fills in a form."""
 
     http: httpx.AsyncClient
     cookies: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
@@ -138,7 +138,7 @@ class Browser:
         return response
 
     async def follow(self, response: httpx.Response, *, until: str = "") -> httpx.Response:
-        """Follows redirects, to the end or to the first address that begins with `until`, which isn't asked for."""
+        """Follows redirects to the end, or to the first URL that begins with `until`, which isn't requested."""
         while response.is_redirect:
             url = urljoin(str(response.url), response.headers["location"])
             if until and url.startswith(until):
@@ -147,7 +147,7 @@ class Browser:
         return response
 
     async def sign_in_again(self, gateway_url: str) -> httpx.Response:
-        """Signs in where the provider knows the browser; returns the last answer."""
+        """Signs in with a browser that the provider already knows; returns the last response."""
         return await self.follow(await self.go(f"{gateway_url}/v1/auth/login"))
 
     async def sign_in(self, gateway_url: str, account: str = "ada", *, until: str = "") -> httpx.Response:

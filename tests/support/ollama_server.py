@@ -1,4 +1,4 @@
-"""An Ollama-shaped server on loopback: what it says is cut from recorded answers of Ollama's."""
+"""A fake Ollama server on loopback, whose answers are parts of recorded answers from Ollama."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROMPTS = ("search_query: ", "search_document: ")
 
 @dataclass
 class OllamaServer:
-    """What it was asked, and what it says."""
+    """The received requests and the answers."""
 
     vector: list[float]
     """Recorded numbers, at least 2 × DIMENSIONS."""
@@ -35,7 +35,7 @@ class OllamaServer:
         return "".join(self.words)
 
     def embed(self, body: dict[str, Any]) -> dict[str, Any]:
-        """One window of the recorded numbers for each text, at a place that its words decide."""
+        """One window of the recorded numbers for each text, at a position determined by its words."""
         model, inputs = cast("str", body["model"]), cast("list[str]", body["input"])
         self.embedded += [(model, text) for text in inputs]
         data = [
@@ -69,7 +69,7 @@ class OllamaServer:
 
 @contextmanager
 def ollama_server(transcripts: Path) -> Generator[OllamaServer]:
-    """Serves what was recorded in a folder of Ollama's transcripts."""
+    """Serves the recordings in a folder of Ollama's transcripts."""
     numbers = json.loads((transcripts / "200-json-embeddings-1.json").read_bytes())["embedding"]
     lines = (transcripts / "200-stream-stop-1.ndjson").read_text().splitlines()
     told = OllamaServer(numbers, [json.loads(line).get("response", "") for line in lines if line])

@@ -1,4 +1,4 @@
-"""A database of a cluster in which a statement of the services that asks more than one shard fails."""
+"""A cluster's database in which statements of the services fail if they involve more than one shard."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from databases import Database
 
 ONE_SHARD = "&options=-c%20citus.multi_task_query_log_level%3Derror"
-"""In a connection string: a statement that asks more than one shard fails."""
+"""Option in a connection string: statements that involve more than one shard fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,5 +17,5 @@ class OneShard:
     database: Database
 
     def dsn(self, role: str) -> str:
-        """Connection string of a role; the owner may ask all."""
+        """Connection string of a role; the owner may query all shards."""
         return self.database.dsn(role) + ("" if role == "postgres" else ONE_SHARD)

@@ -1,7 +1,7 @@
-"""Says where a connection to Postgres was opened that nobody has closed.
+"""Reports where an unclosed connection to Postgres was opened.
 
-It is found when Python collects it, which may be many tests later: the warning then names a test that has nothing to do
-with it, and no line.
+Python finds it at garbage collection, maybe many tests later: its warning then names an unrelated test,
+and no line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OPENED = "opened_at"
 
 
 def trace_connections(patch: pytest.MonkeyPatch) -> None:
-    """Lets the warning of a connection that is collected open say where it was opened."""
+    """Adds the place of opening to the warning for connections that are collected open."""
     set_up = BaseConnection.__init__
 
     def init(connection: BaseConnection[Any], *args: Any) -> None:  # noqa: ANN401 # whatever psycopg gives

@@ -1,4 +1,4 @@
-"""Holds what a gateway answers against the document that it serves of itself."""
+"""Checks a gateway's responses against its own OpenAPI document."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _DOCUMENT = "urn:document"
 
 
 class UndescribedError(AssertionError):
-    """An answer isn't as the document says."""
+    """A response doesn't match the document."""
 
 
 class CheckedClient(httpx.AsyncClient):
-    """A client that holds each answer which it reads to its end against the document."""
+    """A client that checks each complete response against the document."""
 
     async def send(self, request: httpx.Request, *, stream: bool = False, **options: Any) -> httpx.Response:  # noqa: ANN401 # options of the client it wraps
-        """Sends a request and checks the answer, unless its body is read piece by piece."""
+        """Sends a request and checks the response, unless its body is streamed."""
         response = await super().send(request, stream=stream, **options)
         if not stream:
             check_response(response)
@@ -37,7 +37,7 @@ class CheckedClient(httpx.AsyncClient):
 
 
 def check_response(response: httpx.Response) -> None:
-    """Checks an answer's status, media type and body, also each frame of a stream that wasn't left early."""
+    """Checks a response's status, media type and body, including each frame of a complete stream."""
     operation = _operation(response.request.method.lower(), response.request.url.path)
     if operation is None:
         return
@@ -115,7 +115,7 @@ def _validator(ref: str) -> Draft202012Validator:
 
 @cache
 def _registry() -> Registry[Any]:
-    # A field that isn't described is as wrong as one that is missing.
+    # An undocumented field is as wrong as a missing one.
     schemas = {name: _closed(schema) for name, schema in _document()["components"]["schemas"].items()}
     resource = DRAFT202012.create_resource({"components": {"schemas": schemas}})
     return Registry[Any]().with_resource(_DOCUMENT, resource).crawl()

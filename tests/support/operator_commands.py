@@ -1,4 +1,4 @@
-"""The gateway's commands, run as an operator would, without the second that a process takes to start."""
+"""Runs the gateway's commands like an operator, without the second that a process start takes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def command(database: Database, *arguments: str, owner: bool = True) -> subproce
 
 
 def run_command(arguments: tuple[str, ...], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Runs a command with exactly this environment, in a process of its own (see `command_server`)."""
+    """Runs a command with exactly this environment in a separate process (see `command_server`)."""
     server = _server()
     assert server.stdin is not None
     assert server.stdout is not None

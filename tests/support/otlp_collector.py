@@ -1,4 +1,4 @@
-"""An OTLP endpoint on a thread of its own, and the spans that it has got."""
+"""An OTLP endpoint on a separate thread, with the received spans."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Exported:
 
 
 class Collector:
-    """What has arrived so far."""
+    """The spans received so far."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class Collector:
             for resource in request.resource_spans:
                 names = [a.value.string_value for a in resource.resource.attributes if a.key == "service.name"]
                 for scope in resource.scope_spans:
-                    # By id: a batch whose answer was late is sent again.
+                    # By id, because a batch is sent again if its response was late.
                     self._got.update((span.span_id, Exported(names[0], span)) for span in scope.spans)
         return ExportTraceServiceResponse()
 

@@ -1,4 +1,4 @@
-"""One process ends under load: what its clients may and may not see, until everything works again."""
+"""One process ends under load: the allowed effects on its clients, until everything works again."""
 
 import asyncio
 import signal
@@ -20,10 +20,10 @@ AFFECTED: Mapping[str, frozenset[Kind]] = {
     "postgres": frozenset(KINDS),
     "gateway": frozenset(KINDS),
 }
-"""Which requests need a process: these may be refused while it is away, all others never notice."""
+"""The requests that need a process: these may be rejected while it is down, all others must not be affected."""
 
 RATE, TOKENS = 40.0, 60
-"""Of each stream: it takes 1.5 s."""
+"""Tokens of each stream, which takes 1.5 s."""
 
 _COMPLETE: frozenset[End] = frozenset({"complete"})
 _UNAVAILABLE: frozenset[End] = frozenset({"complete", "unavailable"})
@@ -35,7 +35,7 @@ _ENOUGH_AFTER = {"native": 3, "simple": 3, "search": 10, "upload": 2}
 
 @dataclass(frozen=True, slots=True)
 class OutageReport:
-    """What was seen. Times are seconds since the signal."""
+    """The observations. Times are seconds since the signal."""
 
     name: str
     sent: signal.Signals
@@ -46,7 +46,7 @@ class OutageReport:
     unavailable: int
     refused: int
     slowest_refusal: float
-    """Longest that a new request waited for its refusal."""
+    """Longest wait of a new request for its rejection."""
     restarted: float
     worked_again: float
 
@@ -67,7 +67,7 @@ class OutageReport:
 
 @dataclass(frozen=True, slots=True)
 class OutageTimes:
-    """Moments by `time.monotonic()`: of the first and the last signal, and when all worked again."""
+    """Times by `time.monotonic()`: the first and the last signal, and the recovery of everything."""
 
     first: float
     last: float
@@ -88,13 +88,13 @@ HEADINGS = (
 
 
 async def end_under_load(paced: PacedModelStack, name: str, number: signal.Signals, *, times: int = 1) -> OutageReport:
-    """Sends a signal to a process under load, waits until all works again, and checks what every client saw.
+    """Sends a signal to a process under load, waits for recovery, and checks the results of every client.
 
     Args:
         paced: The stack.
         name: The process.
         number: The signal.
-        times: How often: each further time as soon as the supervisor has started it again, before it is ready.
+        times: Number of signals, each one as soon as the supervisor has restarted the process, before it is ready.
     """
     await asyncio.to_thread(paced.upstream.pace, rate=RATE, tokens=TOKENS)
     stack, load = paced.stack, Load(lambda: stack.base_url, f"{name}-{number.name}-{time.monotonic_ns()}")
@@ -114,7 +114,7 @@ async def end_under_load(paced: PacedModelStack, name: str, number: signal.Signa
         pid = pids[name]
         for _ in range(times - 1):
             pid = await asyncio.to_thread(stack.kill_next, name, pid)
-        # What worked between two signals says nothing of the time after the last one.
+        # Success between two signals proves nothing about the time after the last one.
         last_at = time.monotonic() if times > 1 else sent_at
         await asyncio.to_thread(stack.wait_restarted, name, pid)
         restarted_at = time.monotonic()
@@ -147,7 +147,7 @@ async def end_under_load(paced: PacedModelStack, name: str, number: signal.Signa
 
 
 def _check_probes(name: str, probes: Collection[Asked]) -> None:
-    """What was asked right after the SIGKILL met the outage (a database is back so soon that a request may wait)."""
+    """Checks that requests right after the SIGKILL met the outage (a database returns so soon that one may wait)."""
     for asked in probes:
         needs = asked.kind in AFFECTED[name]
         expected = {"refused", "cut"} if name == "gateway" else {"unavailable"} if needs else {"complete"}
@@ -159,7 +159,7 @@ def _check_probes(name: str, probes: Collection[Asked]) -> None:
 def _check(
     name: str, number: signal.Signals, all_asked: Collection[Asked], running: Collection[Asked], times: OutageTimes
 ) -> None:
-    """Every request ended in a way that is right for it."""
+    """Checks that every request ended in an allowed way."""
     wrong = [
         asked
         for asked in all_asked
@@ -171,7 +171,7 @@ def _check(
 def _right_ends(
     name: str, number: signal.Signals, asked: Asked, *, was_running: bool, times: OutageTimes
 ) -> frozenset[End]:
-    """How a request may end that came before, between or after the signals to process `name`."""
+    """The allowed results of a request before, between or after the signals to process `name`."""
     ended = asked.ended or 0.0
     if asked.kind not in AFFECTED[name] or ended < times.first or asked.began > times.works_again:
         return _COMPLETE
@@ -185,9 +185,9 @@ def _right_ends(
 
 
 def _met_while_running(name: str, number: signal.Signals, asked: Asked, *, was_running: bool) -> frozenset[End]:
-    """How a request may end that had come when the signal was sent."""
+    """The allowed results of a request that had arrived before the signal."""
     if number is not signal.SIGKILL and name != "postgres":
-        # What it had accepted, it answers. The gateway's requests may only then have come to need it.
+        # It answers accepted requests. The gateway's requests may have needed it only after that.
         return _COMPLETE if was_running or name == "gateway" else _UNAVAILABLE
     match name:
         case "generator":
@@ -201,7 +201,7 @@ def _met_while_running(name: str, number: signal.Signals, asked: Asked, *, was_r
 
 
 async def _check_exchanges(paced: PacedModelStack, all_asked: Collection[Asked], running: Collection[Asked]) -> None:
-    """Every chat's exchange is closed, as what the client saw; a dead gateway's by the sweeper."""
+    """Checks that every exchange is closed with the client's result; those of a dead gateway by the sweeper."""
     chats = {asked.request_id: asked for asked in all_asked if asked.kind in STREAMS}
 
     async def closed() -> dict[str, tuple[str, str | None]]:
@@ -210,7 +210,7 @@ async def _check_exchanges(paced: PacedModelStack, all_asked: Collection[Asked],
                 exchanges = await asyncio.to_thread(paced.exchanges, list(chats))
                 if all(state != "running" for state, _ in exchanges.values()):
                     return exchanges
-                await asyncio.sleep(0.1)  # nobody tells us
+                await asyncio.sleep(0.1)  # nothing announces it
 
     result = await closed()
     for request_id, asked in chats.items():
@@ -229,10 +229,10 @@ async def _check_exchanges(paced: PacedModelStack, all_asked: Collection[Asked],
 
 
 async def _check_documents(url: str, all_asked: Collection[Asked]) -> None:
-    """Every acknowledged document becomes ready."""
+    """Waits until every acknowledged document is ready."""
     expected = {asked.document_id for asked in all_asked if asked.document_id is not None}
     async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=10) as http, asyncio.timeout(60):
         for document_id in expected:
             while (document := (await http.get(f"/v1/documents/{document_id}")).json())["status"] != "ready":
                 assert document["status"] != "failed", document
-                await asyncio.sleep(0.1)  # nobody tells us
+                await asyncio.sleep(0.1)  # nothing announces it

@@ -1,4 +1,4 @@
-"""Messages of Outlook, made part by part: streams and storages in a compound file (MS-CFB, version 3)."""
+"""Outlook messages, built part by part: streams and storages in a compound file (MS-CFB, version 3)."""
 
 from __future__ import annotations
 

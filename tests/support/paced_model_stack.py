@@ -1,6 +1,6 @@
-"""A whole stack whose model is the paced upstream: a real provider over HTTP, with a pace that a test sets.
+"""A whole stack whose model is the paced upstream: a real provider over HTTP, at a pace set by tests.
 
-It is started as a user starts it, by `citewire up`; only the provider and some time limits are its own.
+It is started like by a user, with `citewire up`; only the provider and some time limits differ.
 """
 
 import json
@@ -42,19 +42,19 @@ _ENVIRONMENT = {
 
 
 class PacedModelServer:
-    """The upstream as a process of its own: the event loops of tests come and go, it stays."""
+    """The upstream in a separate process, which outlives the event loops of tests."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._http = httpx.Client(base_url=url, trust_env=False, timeout=10)
 
     def pace(self, *, rate: float, tokens: int, first_delay: float = 0.0) -> None:
-        """Sets how the next answers come: tokens per second, tokens in all, seconds before the first one."""
+        """Sets the pace of the next answers: tokens per second, number of tokens, seconds before the first one."""
         settings = {"rate": rate, "tokens": tokens, "first_delay": first_delay}
         self._http.patch("/settings", json=settings).raise_for_status()
 
     def stats(self) -> dict[str, Any]:
-        """What it has seen so far; times are of the monotonic clock, which all processes of a machine share."""
+        """Its statistics so far; times are of the monotonic clock, which all processes of a machine share."""
         return self._http.get("/stats").raise_for_status().json()
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class PacedModelStack:
     stack: LocalStack
     upstream: PacedModelServer
     environment: Mapping[str, str]
-    """What its processes were told beyond addresses."""
+    """The settings of its processes besides addresses."""
 
     def exchanges(self, request_ids: list[str]) -> dict[str, tuple[str, str | None]]:
         """State and reason of the exchanges of these requests, by request id."""
@@ -129,4 +129,4 @@ def _fill(stack: LocalStack) -> None:
             if [document["status"] for document in documents] == ["ready"] * len(LIBRARY):
                 return
             assert time.monotonic() < deadline, documents
-            time.sleep(0.05)  # nobody tells us
+            time.sleep(0.05)  # nothing announces it

@@ -1,4 +1,4 @@
-"""What tests do with the page in Chromium."""
+"""Common steps of tests with the page in Chromium."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from devtools import Chromium, DrivenPage
 READY = "!!document.querySelector('#question')"
 QUIET = "document.querySelectorAll('.answer').length > 0 && !document.querySelector('.answer[aria-busy=true]')"
 IN_FULL = "!document.querySelector(':is(.blocks, .prose li, .prose .lines, .long > tbody):not(.in-full)')"
-"""Nothing of the answers is left out of layout, and so of what screen readers are given."""
+"""True once no part of the answers is left out of layout, and so hidden from screen readers."""
 
 MARKED = "document.querySelectorAll('.quote-box').length > 0 && document.querySelectorAll('.page-text span').length > 1"
 COVERED = """(() => {
@@ -23,12 +23,12 @@ COVERED = """(() => {
     return marks.some(mark => mark.left <= x && x <= mark.right && mark.top <= y && y <= mark.bottom);
   }).map(span => span.textContent).join(' ');
 })()"""
-"""What of the page's text the marks of the quote cover; `MARKED`: both are there."""
+"""The part of the page's text that the quote's marks cover; `MARKED`: both exist."""
 
 
 @asynccontextmanager
 async def watched_page(chromium: Chromium, url: str, *domains: str) -> AsyncGenerator[DrivenPage]:
-    """The page of a stack, ready; at the end its policy has refused nothing, and no script of it has failed."""
+    """The ready page of a stack; at the end it checks that the policy blocked nothing and no script failed."""
     async with chromium.page() as driven:
         for domain in domains:
             await driven.call(f"{domain}.enable")
@@ -41,10 +41,10 @@ async def watched_page(chromium: Chromium, url: str, *domains: str) -> AsyncGene
 
 
 async def ask(page: DrivenPage, question: str) -> None:
-    """Types a question and presses Enter; waits until the answer is whole."""
+    """Types a question and presses Enter; waits until the answer is complete."""
     await page.run("document.querySelector('#question').focus()")
     await page.type_text(question)
-    # Not by their number: what was shown before may be on its way out, or more of it on its way in.
+    # Not by their number: earlier answers may still be disappearing or appearing.
     await page.run("document.querySelectorAll('.answer').forEach(answer => (answer.dataset.known = 'yes'))")
     await page.press("Enter")
     last = "[...document.querySelectorAll('.answer')].at(-1)"
@@ -52,12 +52,12 @@ async def ask(page: DrivenPage, question: str) -> None:
 
 
 async def text(page: DrivenPage, selector: str) -> str:
-    """What an element says, once it is there."""
+    """The text of an element, once it exists."""
     return await page.wait_for(f"document.querySelector({json.dumps(selector)})?.textContent")
 
 
 async def press_named(page: DrivenPage, selector: str, name: str) -> None:
-    """Presses the button of that text or label, once it is enabled."""
+    """Presses the button with that text or label, once it is enabled."""
     is_named = "each => !each.disabled && (each.textContent.trim() === NAME || each.ariaLabel === NAME)"
     button = f"[...document.querySelectorAll({json.dumps(selector)})].find({is_named})"
     press = f"const NAME = {json.dumps(name)}; const button = {button}; button?.focus(); button?.click()"
@@ -66,7 +66,7 @@ async def press_named(page: DrivenPage, selector: str, name: str) -> None:
 
 
 async def fill(page: DrivenPage, selector: str, value: str) -> None:
-    """Types a text in place of what a field holds."""
+    """Replaces the content of a field by typing."""
     await page.wait_for(f"!!document.querySelector({json.dumps(selector)})")
     await page.run(f"document.querySelector({json.dumps(selector)}).focus()")
     await page.run(f"document.querySelector({json.dumps(selector)}).select()")

@@ -1,4 +1,4 @@
-"""What an attacker tries who has taken over the process that reads a file; runs in it, in place of the parser.
+"""Attacks by someone who has taken over the process that reads a file; they run in it, in place of the parser.
 
 Each attack returns a text if it succeeds, and raises an error (or is killed) if not.
 """

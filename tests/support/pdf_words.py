@@ -1,4 +1,4 @@
-"""What stands inside boxes on a PDF's page, as pdfminer.six reads it: a library that shares no code with pdfium."""
+"""The text inside boxes on a PDF's page according to pdfminer.six, a library that shares no code with pdfium."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def text_inside(path: Path, number: int, boxes: Iterable[Box]) -> str:
 
 
 def alphanumerics(text: str) -> str:
-    """Letters and digits alone, in one form: libraries differ in white space, hyphens and ligatures."""
+    """Only letters and digits, normalised: libraries differ in white space, hyphens and ligatures."""
     return "".join(char for char in unicodedata.normalize("NFKC", text) if char.isalnum())
 
 
@@ -54,7 +54,7 @@ def _characters(path: Path, number: int) -> list[tuple[float, float, str]]:
 
 
 def _crop(page: PDFPage) -> tuple[float, float]:
-    """How much is cut off on the left and at the top of the page as it is shown; pdfminer rotates, and doesn't crop."""
+    """The crop on the left and at the top of the displayed page; pdfminer rotates but doesn't crop."""
     media, crop = page.mediabox, page.cropbox
     left, bottom, right, top = (abs(edge - cut) for edge, cut in zip(media, crop, strict=True))
     return {0: (left, top), 90: (bottom, left), 180: (right, bottom), 270: (top, right)}[page.rotate]

@@ -23,7 +23,7 @@ class People:
         self._headers[user] = bearer((await key_for(self._database, org, user))["key"])
 
     def headers(self, user: str) -> dict[str, str]:
-        """What a user sends with each request."""
+        """The headers of a user's requests."""
         return self._headers[user]
 
     async def call(self, user: str, method: str, path: str, **options: Any) -> Any:  # noqa: ANN401 # a response, read loosely

@@ -1,4 +1,4 @@
-"""A library of two organisations whose callers may see parts of it: what proofs of permissions put, and the rules."""
+"""A library of two organisations with partial access for callers, and its rules, for proofs of permissions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DOCUMENTS = 15
 
 
 class Organisation:
-    """What is stored of one organisation, and the rules."""
+    """The stored data of one organisation, and its rules."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -60,7 +60,7 @@ class Organisation:
         }
 
     def join_and_leave(self, choices: random.Random) -> tuple[Tenant, Tenant]:
-        """Puts one of the callers into other groups; returns who it was before and is since."""
+        """Moves one of the callers to other groups; returns the caller before and after."""
         number = choices.randrange(len(self.callers))
         before = self.callers[number]
         groups = tuple(choices.sample(GROUPS, choices.randrange(len(GROUPS) + 1)))
@@ -73,7 +73,7 @@ class Organisation:
         return {document.label for document in self.model.visible(caller).values()} | collections
 
     def refill(self, rows: CorpusRows, choices: random.Random, vectors: Vectors) -> None:
-        """Puts documents that are ingested, so that they can be found."""
+        """Inserts ingested documents, so that they can be found."""
         while sum(document.chunk_id > 0 for document in self.model.documents.values()) < _DOCUMENTS:
             self.made += 1
             label = f"canary{self.name}{self.made}x"
@@ -91,12 +91,12 @@ class Organisation:
             rows.run("INSERT INTO corpus.originals VALUES (%s, %s, 1, 0, %s)", (self.name, number, label.encode()))
             rows.run("UPDATE corpus.versions SET size_bytes = %s WHERE document_id = %s", (len(label), number))
             stored = "INSERT INTO corpus.stored_bytes (org_id, user_id, bytes) VALUES (%s, %s, %s)"
-            rows.run(stored, (self.name, document.owner, len(label) - 1))  # as if it had been uploaded so
+            rows.run(stored, (self.name, document.owner, len(label) - 1))  # as if it had been uploaded like this
             rows.run("INSERT INTO corpus.texts VALUES (%s, %s, 1, 0, 0, %s)", (self.name, number, label))
             self.read(rows)
 
 
 def assert_nothing_leaked(printed: str) -> None:
-    """Asserts that no canary stands in what was printed, the log above all, or in the metrics."""
+    """Asserts that no canary is in the output, especially the log, or in the metrics."""
     assert not CANARY.findall(printed), "in the log"
     assert not CANARY.findall(prometheus_client.generate_latest().decode()), "in the metrics"

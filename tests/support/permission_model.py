@@ -1,4 +1,4 @@
-"""What callers may see and do, computed in Python from the rules: tests compare the database with it."""
+"""The permissions of callers, computed in Python from the rules; tests compare the database with them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class PermissionModel:
     """One organisation."""
 
     grants: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
-    """By collection: subjects and what they may do."""
+    """By collection: subjects and their access."""
     documents: dict[int, ModelDocument] = field(default_factory=dict[int, ModelDocument])
 
     def access(self, caller: Tenant, collection: str) -> str | None:
-        """What a caller may do with a collection ("": none)."""
+        """A caller's access to a collection ("": none)."""
         if caller.role in ("admin", "owner"):
             return "manage"
         grants = self.grants.get(collection)
@@ -64,5 +64,5 @@ class PermissionModel:
 
 
 def subjects(caller: Tenant) -> set[str]:
-    """What a caller is, as grants name it."""
+    """A caller's subjects, as in grants."""
     return {"everyone", f"user:{caller.user_id}", *(f"group:{group}" for group in caller.groups)}

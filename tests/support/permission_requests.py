@@ -1,4 +1,4 @@
-"""Requests of random callers to every route that may reveal content: what the proof of permissions over HTTP sends."""
+"""Requests of random callers to every route that may reveal content, for the proof of permissions over HTTP."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Request:
 
 
 class Draws:
-    """Draws requests, by what was answered before."""
+    """Draws random requests, based on earlier responses."""
 
     def __init__(self, orgs: list[Organisation], choices: random.Random) -> None:
         self.orgs, self.choices = orgs, choices
         self.sender: tuple[str, int] = ("", 0)
-        """Who sends what is drawn next: the organisation, and the place among its people."""
+        """The caller of the next request: the organisation, and the index among its users."""
         self.conversations: list[str] = []
         self.answers: list[tuple[str, str]] = []
         """Conversation and exchange of each."""
@@ -44,7 +44,7 @@ class Draws:
         """Chats, and who asked them."""
         self.made = 0
         self.replaced = set[int]()
-        """Documents with a version that nobody ingests: their progress never ends."""
+        """Documents with a version that isn't ingested: their progress never ends."""
         self.reads: dict[tuple[str, str], Callable[[Organisation], Request]] = {
             ("GET", "/v1/documents"): self.list_documents,
             ("GET", "/v1/documents/{document_id}"): lambda org: self.document(org, "GET"),
@@ -208,7 +208,7 @@ class Draws:
         return Request(method, f"/v1/responses/{self.response_id()}{rest}")
 
     def response_id(self) -> str:
-        """That of any answer that was given, whoever asked, and whatever API."""
+        """The id of any answer given, to any caller over any API."""
         _, exchange = self.choices.choice(self.answers or [(str(uuid.UUID(int=1)),) * 2])
         return f"resp_{uuid.UUID(exchange).hex}"
 
@@ -217,7 +217,7 @@ class Draws:
         return Request("POST", path, {"messages": [{"role": "user", "content": "beacons?"}], "collection": collection})
 
     def run_id(self) -> str:
-        """One of the last chats, most often one of who asks for it."""
+        """One of the last chats, mostly one of the caller's own."""
         own = [run for org, place, run in self.runs if (org, place) == self.sender]
         runs = own if own and self.choices.random() < 0.7 else [run for *_, run in self.runs]
         return self.choices.choice(runs[-5:] or [str(uuid.UUID(int=1))])

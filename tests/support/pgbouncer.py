@@ -49,7 +49,7 @@ class PooledDatabase:
 
 @contextlib.contextmanager
 def pgbouncer(database: Database) -> Generator[PooledDatabase]:
-    """Runs PgBouncer until the block ends; as root it becomes another user, as Postgres does."""
+    """Runs PgBouncer until the block ends; as root it runs as another user, like Postgres."""
     folder = Path(tempfile.mkdtemp(prefix="cw-bouncer-"))
     folder.chmod(0o777)
     settings = folder / "pgbouncer.ini"
@@ -68,7 +68,7 @@ def pgbouncer(database: Database) -> Generator[PooledDatabase]:
 
 
 def prepare_nothing(patch: pytest.MonkeyPatch) -> None:
-    """Lets psycopg prepare no statement: Debian's PgBouncer is older than 1.21, which knows prepared statements."""
+    """Disables prepared statements in psycopg: Debian's PgBouncer is older than 1.21, which supports them."""
     connect = psycopg.AsyncConnection.connect
 
     async def unprepared(*args: Any, **options: Any) -> Any:  # noqa: ANN401 # whatever psycopg takes
@@ -84,4 +84,4 @@ def _wait_for(pooled: PooledDatabase, process: subprocess.Popen[bytes]) -> None:
             return
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError((pooled.folder / "pgbouncer.log").read_text("utf-8"))
-        time.sleep(0.02)  # polling a socket that nothing announces
+        time.sleep(0.02)  # nothing announces the socket

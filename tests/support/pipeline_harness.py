@@ -1,4 +1,4 @@
-"""A chat pipeline over scripted services, which note their calls in one log; for unit tests of the gateway."""
+"""A chat pipeline over scripted services, which record their calls in one log; for unit tests of the gateway."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def usage(prompt: int, completion: int, *, estimated: bool = False) -> generator
 
 
 class FakeRecords(ChatStore):
-    """Keeps nothing but how chats were closed."""
+    """Records only how chats were closed."""
 
     def __init__(self, log: CallLog) -> None:
         self.log = log
@@ -78,9 +78,9 @@ class FakeRunStore:
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.failures = 0
-        """How many of the next batches can't be stored."""
+        """Number of next batches that can't be stored."""
         self.lost = False
-        """Whether others have taken the run for lost."""
+        """Whether the run was declared lost."""
         self.seconds = 0.0
         """How long storing a batch takes."""
 
@@ -96,7 +96,7 @@ class FakeRunStore:
 
 
 class PipelineHarness:
-    """A pipeline and all its parts; `log` orders their calls, holds them back and lets them fail."""
+    """A pipeline and all its parts; `log` records the order of calls, delays them and makes them fail."""
 
     def __init__(self) -> None:
         self.log = CallLog()
@@ -110,7 +110,7 @@ class PipelineHarness:
         self.generator.assessment.usage.CopyFrom(usage(20, 2))
         self.generator.rewritten = generator_pb2.RewriteResponse(text="What is it?", usage=usage(5, 3))
         self.messages = [started((1, 0)), delta("one"), completed(usage=usage(1, 2))]
-        """What the generator answers; a citation whose passage wasn't given is left out."""
+        """The generator's answer; citations without a given passage are left out."""
         self.records = FakeRecords(self.log)
         self.background = BackgroundTasks()
         self.run_store = FakeRunStore()
@@ -146,7 +146,7 @@ class PipelineHarness:
         return seen
 
     async def gather(self, seen: list[Event], profile: Profile = DOCUMENTS, **more: Any) -> None:  # noqa: ANN401 # fields of ChatInput
-        """Adds a question's events to `seen`, also where it fails."""
+        """Adds a question's events to `seen`, even if it fails."""
         async with aclosing(self.run(profile, **more)) as events:
             async for event in events:
                 seen.append(event)  # noqa: PERF401 - what came before an error is looked at

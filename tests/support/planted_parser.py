@@ -1,4 +1,4 @@
-"""Makes the fork server's processes run a function of a test in place of the parser."""
+"""Makes the fork server's processes run a test's function in place of the parser."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if __name__ == "__main__":
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, folder: Path, functions: str) -> None:
-    """Plants `planted(data, file_name, media_type, limits)`, which may `say` a text; what starts now, runs it.
+    """Plants `planted(data, file_name, media_type, limits)`, which may `say` a text; processes started now run it.
 
-    The product has no way to be told so: the test starts another program than the worker would, which does all that
-    the fork server does.
+    The product has no option for this: the test starts a different program than the worker would, which does
+    everything that the fork server does.
     """
     script = folder / "planted.py"
     script.write_text(_MAIN.format(functions=functions), encoding="utf-8")

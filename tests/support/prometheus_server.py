@@ -36,7 +36,7 @@ class Prometheus:
         return answer.json()["data"]["result"]
 
     def wait(self, look: Callable[[], bool], complaint: str, seconds: float = 60) -> None:
-        """Waits until `look` says so."""
+        """Waits until `look` returns true."""
         end = time.monotonic() + seconds
         while True:
             try:
@@ -54,7 +54,7 @@ class Prometheus:
 
 @contextmanager
 def prometheus_server(folder: Path, metrics_ports: Mapping[str, int]) -> Generator[Prometheus]:
-    """Runs it until the block ends; yields when every process was scraped and every rule was evaluated.
+    """Runs it until the block ends; yields once every process has been scraped and every rule evaluated.
 
     Scrapes and rules run every second, instead of every 15 s to 5 min.
     """

@@ -1,4 +1,4 @@
-"""What an expression of PromQL names: its series, the labels that it groups by, and the values that it matches.
+"""Parses the names in a PromQL expression: its series, the labels that it groups by, and the values that it matches.
 
 Reads the subset that rules and dashboards use; promtool and a Prometheus check the grammar.
 """

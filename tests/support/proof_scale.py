@@ -1,4 +1,4 @@
-"""What long proofs are given: how far they go, and where their tables go."""
+"""Parameters of long proofs: their size, and the destination of their tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PrintTable = Callable[[str, Sequence[str], Sequence[Sequence[object]]], None]
 
 @dataclass(frozen=True, slots=True)
 class ProofScale:
-    """How far a long proof goes, and from which seed, so that a failure can be run again."""
+    """The size and the seed of a long proof, so that a failure can be reproduced."""
 
     full: bool
     seed: int
@@ -22,5 +22,5 @@ class ProofScale:
         return full if self.full else scaled_down
 
     def random(self) -> random.Random:
-        """A generator of its own, so that the order of tests changes nothing."""
+        """A separate random generator, so that the order of tests has no effect."""
         return random.Random(self.seed)

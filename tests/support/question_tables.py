@@ -1,4 +1,4 @@
-"""Tables as companies and schools have them, and queries as short texts."""
+"""Typical tables of companies and schools, and queries as short texts."""
 
 from datetime import date
 from typing import Final

@@ -1,4 +1,4 @@
-"""An HTTP server at the level of bytes, for what no well-behaved server does: stalls, cuts, resets, nonsense."""
+"""An HTTP server at the byte level, for bad behaviour: stalls, cuts, resets, nonsense."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import cast
 
 @dataclass(frozen=True, slots=True)
 class RawRequest:
-    """What a client asked."""
+    """A client's request."""
 
     path: str
     headers: dict[str, str]
@@ -82,7 +82,7 @@ class RawUpstream:
                 self.requests.append(request)
                 await self.behave(Exchange(request, reader, writer))
             except (ConnectionError, asyncio.IncompleteReadError):
-                pass  # the client left: what tests of it look at is elsewhere
+                pass  # the client disconnected; tests check this elsewhere
             finally:
                 writer.close()
 

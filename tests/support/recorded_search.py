@@ -1,4 +1,4 @@
-"""The statements that a search sends, caught on their way: for their plans, and to send them again without us."""
+"""Captures the statements of a search, for their plans, and to send them without the retriever."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RecordedStatement:
 
     @property
     def ranks(self) -> bool:
-        """Whether it is the one that finds the nearest."""
+        """Whether it is the search for the nearest."""
         return "nearest AS MATERIALIZED" in self.text()
 
     @property
@@ -43,7 +43,7 @@ class RecordedStatement:
 
 
 def _record(connection: Connection) -> list[RecordedStatement]:
-    """Notes what a connection sends inside a transaction."""
+    """Records the statements of a connection inside a transaction."""
     sent: list[RecordedStatement] = []
     execute = connection.execute
 
@@ -58,7 +58,7 @@ def _record(connection: Connection) -> list[RecordedStatement]:
 
 
 class RecordedSearch:
-    """A search whose statements are caught."""
+    """A search whose statements are recorded."""
 
     def __init__(self, pool: Pool, tuning: SearchTuning, sent: list[RecordedStatement]) -> None:
         self.pool = pool
@@ -66,9 +66,9 @@ class RecordedSearch:
         self._sent = sent
 
     async def sent(self, tenant: Tenant, query: SearchQuery) -> list[RecordedStatement]:
-        """Searches, and returns the statements, those that open and close the transaction aside.
+        """Searches and returns the statements, without those that open and close the transaction.
 
-        The first search of an organisation asks for its size as well, so it is searched twice.
+        The first search of an organisation also queries its size, so it searches twice.
         """
         await self._store.search(tenant, query)
         self._sent.clear()

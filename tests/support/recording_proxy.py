@@ -1,4 +1,4 @@
-"""A proxy between a client and a server on loopback: passes bytes on as they are, and records the requests."""
+"""A proxy between a client and a server on loopback: forwards bytes unchanged, and records the requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RecordedRequest:
 
 @dataclass(slots=True)
 class RecordingProxy:
-    """Where a client connects instead of to the server itself."""
+    """The proxy, to which a client connects instead of the server."""
 
     port: int = 0
     _sent: list[bytearray] = field(default_factory=list[bytearray])
@@ -69,7 +69,7 @@ async def recording_proxy(server: int) -> AsyncGenerator[RecordingProxy]:
         listener.close()
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)  # what was broken off by the test's end, and nothing else
+        await asyncio.gather(*tasks, return_exceptions=True)  # only requests interrupted by the end of the test
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, copy: bytearray) -> None:

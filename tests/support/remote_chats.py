@@ -1,4 +1,4 @@
-"""Chat providers of each kind, at an upstream that a test writes."""
+"""Chat providers of each kind, with a test's own upstream."""
 
 from __future__ import annotations
 

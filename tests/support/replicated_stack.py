@@ -1,4 +1,4 @@
-"""A second replica of each service beside a stack's own, and gateways that spread their calls over both."""
+"""A second replica of each service beside a stack's own, and gateways that balance their calls over both."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ _DRAIN_SECONDS = 30
 
 @dataclass(slots=True)
 class Replica:
-    """A process that a test starts, ends and starts again, at the same address."""
+    """A process that a test starts, stops and restarts at the same address."""
 
     name: str
     package: str
@@ -37,25 +37,25 @@ class Replica:
 
     @property
     def url(self) -> str:
-        """Where its HTTP API is, if it has one."""
+        """The URL of its HTTP API, if it has one."""
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Starts it; `until_ready` waits for it."""
+        """Starts the process; `until_ready` waits for it."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", self.package], env=self.environment, stdout=log, stderr=log
             )
 
     async def leave(self) -> None:
-        """Tells it to end, and waits until it has, in order."""
+        """Stops it, and waits until it has ended properly."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         code = await asyncio.to_thread(self.process.wait, _DRAIN_SECONDS + 10)
         assert code == 0, f"{self.name} ended with {code}:\n{self.log.read_text()[-3000:]}"
 
     def kill(self) -> None:
-        """Ends it at once, if it runs."""
+        """Kills it, if it runs."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait(10)
@@ -71,7 +71,7 @@ class ReplicatedStack:
     balancer: Balancer
 
     async def roll(self, name: str) -> None:
-        """Ends this service's further replica, and waits until all clients work with it again."""
+        """Restarts this service's second replica, and waits until all clients use it again."""
         replica = self.services[name]
         await replica.leave()
         replica.start()
@@ -86,29 +86,29 @@ class ReplicatedStack:
         await self._until_back(name, port, metrics_port)
 
     async def roll_gateway(self, name: str) -> None:
-        """Ends a gateway; the balancer hears from `/readyz` that it leaves, and that it is back."""
+        """Restarts a gateway; the balancer learns from `/readyz` that it leaves and that it is back."""
         gateway = self.gateways[name]
         await gateway.leave()
         gateway.start()
         await self.balancer.until_ready(gateway.url)
 
     async def until_used(self) -> None:
-        """Waits until every replica has answered calls of every gateway."""
+        """Waits until every replica has answered calls from every gateway."""
         for name in SERVICES:
             own = self.paced.stack
             await self._until_back(name, own.ports("port")[name], own.ports()[name])
             await self._until_back(name, self.services[name].port, self.services[name].metrics_port)
 
     async def _until_back(self, name: str, port: int, metrics_port: int) -> None:
-        """Waits until each gateway is connected with a replica that has just started, and has had time to use it.
+        """Waits until each gateway is connected to a new replica and has had time to use it.
 
         A deployment does the same by waiting a few seconds after readiness: clients try again every two seconds.
         """
         async with httpx.AsyncClient(trust_env=False, timeout=5) as http, asyncio.timeout(60):
-            while not all(self._is_connected(gateway, port) for gateway in self.gateways.values()):  # noqa: ASYNC110 # nobody tells us
+            while not all(self._is_connected(gateway, port) for gateway in self.gateways.values()):  # noqa: ASYNC110 # nothing announces it
                 await asyncio.sleep(0.05)
             enough = await _handled(http, metrics_port, name) + 4
-            while await _handled(http, metrics_port, name) < enough:  # noqa: ASYNC110 # nobody tells us
+            while await _handled(http, metrics_port, name) < enough:  # noqa: ASYNC110 # nothing announces it
                 await asyncio.sleep(0.05)
 
     def _is_connected(self, gateway: Replica, port: int) -> bool:
@@ -168,7 +168,7 @@ def _replica(service: str, name: str, base: dict[str, str], folder: Path) -> Rep
 
 
 async def _handled(http: httpx.AsyncClient, port: int, name: str) -> float:
-    """How many calls of its own service a process has answered."""
+    """Number of calls of its own service that a process has answered."""
     try:
         text = (await http.get(f"http://127.0.0.1:{port}/metrics")).text
     except httpx.HTTPError:

@@ -1,4 +1,4 @@
-"""A rerank server on loopback in the shapes of those that exist: Cohere, Jina, vLLM, Infinity, TEI, LiteLLM."""
+"""A rerank server on loopback with the formats of real ones: Cohere, Jina, vLLM, Infinity, TEI, LiteLLM."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class RerankUpstream:
     """Statuses to answer with first, one for each call at the right path; 0 resets the connection."""
     headers: dict[str, str] = field(default_factory=dict[str, str])
     answer: object = None
-    """Sent instead of the right one."""
+    """Body to send instead of the right one."""
     stall: bool = False
-    """Never answers."""
+    """Whether it never responds."""
     paths: list[str] = field(default_factory=list[str])
     keys: list[str] = field(default_factory=list[str])
     bodies: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -44,7 +44,7 @@ class RerankUpstream:
 
     @property
     def base(self) -> str:
-        """What an operator would write, normalised."""
+        """The URL as an operator would write it, normalised."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     async def handle(self, request: web.Request) -> web.StreamResponse:

@@ -36,7 +36,7 @@ class Retriever:
     health: health_pb2_grpc.HealthStub
 
     async def wait_for(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
-        """Waits until the health service says so."""
+        """Waits until the health service reports a status."""
         stub = cast("Any", self.health)  # its type stubs know only Check
         watch = stub.Watch(health_pb2.HealthCheckRequest(), timeout=30)
         async for response in watch:
@@ -46,7 +46,7 @@ class Retriever:
         raise AssertionError("the health watch ended")
 
     async def in_flight(self, calls: int) -> None:
-        """Waits until so many calls are being handled."""
+        """Waits until this many calls are being handled."""
         async with asyncio.timeout(5):
             while self.server.in_flight != calls:  # noqa: ASYNC110 - the server announces no call
                 await asyncio.sleep(0.01)
@@ -115,7 +115,7 @@ async def running_retriever(database: HasDsn, **settings: object) -> AsyncGenera
         stack.push_async_callback(server.drain_and_stop)
         channel: grpc.aio.Channel = signed_channel(f"127.0.0.1:{server.port}")
         stack.push_async_callback(channel.close)
-        # Health is asked over a channel that doesn't itself avoid what is NOT_SERVING.
+        # Health is checked over a channel that doesn't itself avoid NOT_SERVING servers.
         plain = grpc.aio.insecure_channel(f"127.0.0.1:{server.port}")
         stack.push_async_callback(plain.close)
         running = Retriever(

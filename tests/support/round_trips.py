@@ -1,4 +1,4 @@
-"""The text at a quote's place, taken from the original in another way than by the parser, contains the quote."""
+"""Checks that the text at a quote's place, extracted from the original without the parser, contains the quote."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Taken = Callable[[bytes, Chunk], str]
 """Takes the text at a chunk's place from an original."""
 
 QUOTES = 50
-"""How many there are of each format at least."""
+"""Minimum number of places of each format."""
 _RULES = ChunkRules(max_tokens=128, target_tokens=60)
 _SIGN = re.compile(r"(?m)^(?:- |\d+\. )")
 _WORDS = ("Ertrag", "revenue", "größer", "年度報告", "прибыль", "naïve", "π", "costs", "in", "2025", "quarter", "12.5")
@@ -54,7 +54,7 @@ class Prose:
         return " ".join(self.sentence(*scripts) for _ in range(self.choices.randint(1, 5)))
 
     def name(self) -> str:
-        """A word that no other call gives."""
+        """A word that is unique to the call."""
         self._number += 1
         return f"name{self._number}"
 
@@ -64,18 +64,18 @@ async def _count(texts: Sequence[str]) -> list[int]:
 
 
 def chunks_of(data: bytes, name: str) -> list[Chunk]:
-    """What a file is cut into."""
+    """The chunks of a file."""
     document = parse(data, name)
     return asyncio.run(chunk(document, document.title or name, _RULES, _count))
 
 
 def sentence(number: int) -> str:
-    """A sentence that no other number has."""
+    """A sentence that is unique to its number."""
     return f"{' '.join(_WORDS[(number * step) % len(_WORDS)] for step in range(1, 8))} was {number * 37}."
 
 
 def plain(text: str) -> str:
-    """Text without the signs of lists, which programs show and no file holds, and with white space as one space."""
+    """Text without list markers, which programs show but files don't contain, and with normalised white space."""
     return " ".join(_SIGN.sub("", text).split())
 
 
@@ -118,7 +118,7 @@ def check(data: bytes, name: str, taken: Taken, parts_of: Callable[[Chunk], list
 
 
 def text_of_section(paragraphs: list[tuple[int, str]], section: str) -> str:
-    """What stands below a path of headings; all of it for an empty one. Headings have a level, other text 0."""
+    """The text below a path of headings, or all text for an empty one. Headings have a level, other text has 0."""
     path: dict[int, str] = {}
     parts: list[str] = []
     for level, text in paragraphs:

@@ -1,4 +1,4 @@
-"""Pages that are pictures, drawn from pages of text: what was written on them, and where, is known."""
+"""Pages as images, drawn from pages of text, so that their words and positions are known."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINES = (
 
 
 def picture(title: str, lines: tuple[str, ...] = LINES) -> Image.Image:
-    """A page as a scanner gives it."""
+    """A page like one from a scanner."""
     image = draw(make_pdf([prose_page(title, [list(lines)], size=12)]), 1)
     return Image.frombytes("L", (image.width, image.height), image.pixels)
 

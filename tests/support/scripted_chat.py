@@ -1,4 +1,4 @@
-"""A chat provider that says what it is told, with pauses and faults where they are wanted."""
+"""A chat provider with a scripted answer, including pauses and faults."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A chat model on loopback, behind OpenAI's protocol, that says what a test tells it.
+"""A chat model on loopback with OpenAI's protocol and scripted answers.
 
-It runs in a thread: the event loops of tests come and go.
+It runs in a thread, because the event loops of tests are short-lived.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class ScriptedModel:
-    """What the next answers are."""
+    """The next answers."""
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
         """The answer, as it is sent."""
         self.endless = False
-        """Whether the pieces come again and again, until nobody listens."""
+        """Whether the pieces are repeated until the client disconnects."""
         self.status = 200
         self.pause = 0.01
         """Seconds between two pieces."""
         self.left_at = 0.0
-        """When a listener was found to have left, by the monotonic clock."""
+        """Times, by the monotonic clock, at which clients were found to have disconnected."""
         self.url = ""
         self.models: list[str] = []
         """The model that each request named."""
         self.cached_tokens = 0
-        """Of the prompt's 90, those that it says it read from its cache."""
+        """Number of the prompt's 90 tokens reported as read from the cache."""
 
     def say(self, *pieces: str, endless: bool = False) -> None:
         """Sets the next answers."""

@@ -1,4 +1,4 @@
-"""What tests of search by vectors put, and numpy's exact answers to it."""
+"""The data for tests of vector search, and numpy's exact answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def partition_mate(org: str, dsn: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """What was put, for numpy to search."""
+    """The inserted data, for numpy's search."""
 
     vectors: Vectors
     """A row per chunk, of length 1."""
@@ -59,7 +59,7 @@ class Library:
 
 
 def clustered(random: np.random.Generator, count: int) -> Vectors:
-    """Vectors that lie as embeddings do: around some centres, on fewer dimensions than they have."""
+    """Vectors distributed like embeddings: around some centres, in fewer dimensions than they have."""
     basis = np.random.default_rng(0).normal(size=(8, DIMENSIONS))
     centres = np.random.default_rng(1).normal(size=(40, 8))
     points = centres[random.integers(0, len(centres), count)] + 0.5 * random.normal(size=(count, 8))
@@ -67,8 +67,8 @@ def clustered(random: np.random.Generator, count: int) -> Vectors:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-def fill(rows: CorpusRows, org: str, vectors: Vectors, *, each: int, **fields: Any) -> Library:  # noqa: ANN401 # values of any kind are meant
-    """Puts documents of `each` chunks; every third one has the tag `third`."""
+def fill(rows: CorpusRows, org: str, vectors: Vectors, *, each: int, **fields: Any) -> Library:  # noqa: ANN401 # any type is intended
+    """Inserts documents of `each` chunks; every third one has the tag `third`."""
     chunk_ids: list[int] = []
     document_ids: list[int] = []
     for number, start in enumerate(range(0, len(vectors), each)):
@@ -80,6 +80,6 @@ def fill(rows: CorpusRows, org: str, vectors: Vectors, *, each: int, **fields: A
     return Library(vectors, np.array(chunk_ids), np.array(document_ids))
 
 
-def query(vector: Vectors, **fields: Any) -> SearchQuery:  # noqa: ANN401 # values of any kind are meant
+def query(vector: Vectors, **fields: Any) -> SearchQuery:  # noqa: ANN401 # any type is intended
     values: dict[str, Any] = {"scope": Scope(), "space": SPACE, **fields}
     return SearchQuery(vector=vector.astype("<f4").tobytes(), **values)

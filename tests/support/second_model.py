@@ -1,4 +1,4 @@
-"""An embedder with two models: one without weights, and one behind an address that the test holds."""
+"""An embedder with two models: one without weights, and one at an address served by the test."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SecondModel:
 
 @contextmanager
 def second_model_server() -> Generator[tuple[SecondModel, str]]:
-    """Serves the second model; yields what it is told, and its address."""
+    """Serves the second model; yields its controls and its address."""
     told = SecondModel()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Services as processes of a test, with all that they say: log, metrics, traces."""
+"""Services as processes of a test, with their log, metrics and traces."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ServiceProcess:
 
 
 class SpanCollector(pb_grpc.TraceServiceServicer):
-    """Takes the spans that processes export, as they travel."""
+    """Receives the spans that processes export."""
 
     def __init__(self) -> None:
         self.received: list[bytes] = []
@@ -65,7 +65,7 @@ async def span_collector() -> AsyncGenerator[tuple[SpanCollector, str]]:
 
 @asynccontextmanager
 async def service_process(name: str, *arguments: str, log: Path, **environment: str) -> AsyncGenerator[ServiceProcess]:
-    """Runs `python -m citewire_NAME` on free ports until the block ends; at its end it is told to stop, and does."""
+    """Runs `python -m citewire_NAME` on free ports until the block ends, and checks that it then stops."""
     prefix = f"CITEWIRE_{name.upper()}"
     metrics_port = free_port()
     values = {"PORT": "0", "METRICS_PORT": str(metrics_port), "LEAVE_SECONDS": "0.1", "DRAIN_SECONDS": "2"}

@@ -1,4 +1,4 @@
-"""A stack whose data folder is a disk of its own, so small that a test can fill it.
+"""A stack whose data folder is a separate disk, so small that a test can fill it.
 
 The disk is a tmpfs in a mount namespace that only the stack's processes are in: it needs no root where the kernel lets
 users make namespaces, and is gone with the processes. From outside it is reached through `/proc/PID/root`.
@@ -39,7 +39,7 @@ class SmallDiskStack(LocalStack):
 
     @property
     def environment(self) -> dict[str, str]:
-        """As of any stack, with the paths by which the test reaches what is on the disk."""
+        """As in any stack, with the paths by which the test reaches the disk."""
         inside, outside = str(self._folder), str(self.data_dir)
         return {name: value.replace(inside, outside) for name, value in super().environment.items()}
 
@@ -64,7 +64,7 @@ class SmallDiskStack(LocalStack):
 
 @contextmanager
 def small_disk_stack(data_dir: Path, *, mebibytes: int, environ: Mapping[str, str]) -> Generator[SmallDiskStack]:
-    """Starts a stack on a disk of so many MiB; ends both afterwards."""
+    """Starts a stack on a disk of this many MiB; removes both afterwards."""
     data_dir.mkdir()
     with local_stack(data_dir, inside=_inside(data_dir, mebibytes), environ=environ) as stack:
         yield SmallDiskStack(stack)

@@ -1,4 +1,4 @@
-"""Which process of pytest-xdist runs which files, and when."""
+"""Assigns test files to the processes of pytest-xdist."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PROCESSES = ("tests/e2e/", "tests/faults/")
 """Folders of tests that start processes: these mostly wait, and have time limits."""
 MOST_AT_ONCE = 2
 _STACKS = {"paced": {"paced"}, "target": {"target"}, "reaching": {"reaching"}, "stack": {"stack", "api"}}
-"""Fixtures of stacks that last for the whole run, each with all that ask for it; the first that a file uses counts."""
+"""Fixtures of stacks that last for the whole run, each with those that use it; a file's first one counts."""
 _CLUSTERS = {"citus_cluster": {"citus_cluster", "citus_template", "citus_database"}}
 """The same in another folder: a cluster's servers compute."""
 _SHARED = {PROCESSES: _STACKS, ("tests/integration/",): _CLUSTERS}
 
 
 class StackScheduling(LoadFileScheduling):
-    """Spreads files over the processes of a run, so that neither time nor a test's time limit is spent on waiting.
+    """Distributes files over the processes of a run, so that neither time nor a test's time limit is wasted.
 
     A shared stack or cluster starts in one process only, as it takes CPU for seconds. Files that start processes come
     first, but run in two at once at most: others fill the time in which those wait.
@@ -33,7 +33,7 @@ class StackScheduling(LoadFileScheduling):
         return shared_stack(file) or file
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """Gives a process the first unit of the kind whose turn it is."""
+        """Gives a process the next unit of the kind whose turn it is."""
         self.workqueue.move_to_end(self._next_scope(node), last=False)
         super()._assign_work_unit(node)
 
@@ -50,7 +50,7 @@ def _waits(scope: str) -> bool:
 
 @cache
 def shared_stack(file: str) -> str | None:
-    """Says which fixture of the session, a stack or a cluster, the tests of a file use; None if they use none."""
+    """Returns the session's fixture, a stack or a cluster, that a file's tests use; None if they use none."""
     shared = next((fixtures for folders, fixtures in _SHARED.items() if file.startswith(folders)), None)
     if shared is None:
         return None

@@ -1,7 +1,7 @@
-"""Counts the steps of a piece of work: the lines of our code that run, and the characters that its patterns go through.
+"""Counts the steps of a piece of work: the executed lines of our code, and the characters that its patterns scan.
 
 Unlike time it is the same on every machine, so that a test can compare the steps of a text with those of a longer one.
-What the interpreter does in one line without a pattern (a slice, a join) counts as one step.
+Other work of the interpreter in one line (a slice, a join) counts as one step.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeGuard, cast
 
 _PACKAGES = ("citewire_verify", "citewire_generator", "citewire_remote", "citewire_gateway", "citewire_http")
 _FAILED = 64
-"""Characters that a match counts for which fails where it begins."""
+"""Number of characters counted for a match that fails at its start."""
 
 
 class StepCounter:
@@ -26,7 +26,7 @@ class StepCounter:
 
 
 class _CountingPattern:
-    """A pattern that counts the characters it goes through."""
+    """A pattern that counts the characters that it scans."""
 
     def __init__(self, pattern: re.Pattern[str], counter: StepCounter) -> None:
         self._pattern, self._counter = pattern, counter

@@ -1,4 +1,4 @@
-"""Servers of files that aren't ours: S3 by moto, WebDAV by WsgiDAV, SFTP by asyncssh, each on a free port."""
+"""Third-party file servers: S3 by moto, WebDAV by WsgiDAV, SFTP by asyncssh, each on a free port."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ USER, PASSWORD = "ada", "a-password-of-tests"
 def s3_server(bucket: str) -> Generator[tuple[str, Any]]:
     """Serves an empty bucket; yields the endpoint and a client of boto3's."""
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    moto_api_backend.reset()  # servers of one process share what they hold
+    moto_api_backend.reset()  # servers of one process share their content
     server = ThreadedMotoServer("127.0.0.1", port=0)
     server.start()
     try:

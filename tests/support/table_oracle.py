@@ -1,5 +1,5 @@
 # ruff: noqa: DTZ001 - a sheet's dates have no zone
-"""Random tables and queries, and the answers by plain Python over what the tables were made of: nothing of the engine.
+"""Random tables and queries, with answers computed in plain Python from the tables' source, without the engine.
 
 A table is written as a workbook, an OpenDocument spreadsheet or CSV, in German or English, with titles above it,
 totals and notes below, empty cells, and cells that don't fit their column.
@@ -58,7 +58,7 @@ TYPES = {
 
 @dataclass
 class Made:
-    """A column that was made."""
+    """A generated column."""
 
     name: str
     kind: str
@@ -71,11 +71,11 @@ class Made:
 
 @dataclass
 class MadeTable:
-    """A table that was made, and its file."""
+    """A generated table and its file."""
 
     columns: list[Made]
     rows: list[int]
-    """Numbers of its rows in the file."""
+    """Line numbers of its rows in the file."""
     header_row: int
     excluded: list[int]
     sheet: str
@@ -84,7 +84,7 @@ class MadeTable:
 
 
 def make_table(chance: random.Random, rows: int) -> MadeTable:
-    """A random table of so many rows as a file."""
+    """A random table with this many rows as a file."""
     names = chance.sample(NAMES, chance.randint(3, 7))
     kinds = ["text", "currency", *(chance.choice(KINDS) for _ in names[2:])]
     columns = [_column(chance, name, kind, rows) for name, kind in zip(names, kinds, strict=True)]
@@ -124,7 +124,7 @@ def _column(chance: random.Random, name: str, kind: str, rows: int) -> Made:
         elif kind in NUMBERS and chance.random() < 0.03:
             values[index] = None
             column.odd[index] = chance.choice(NO_VALUES)
-    # The columns' types are told by most of their cells, and a row that says nothing isn't there.
+    # Most cells determine the type of a column, and empty rows don't count.
     values[0] = values[0] if values[0] is not None and 0 not in column.odd else few[0]
     column.odd.pop(0, None)
     return column
@@ -162,7 +162,7 @@ def _cell(column: Made, index: int, style: str, currency: str) -> tuple[str, str
         text = f"{number:,.{max(column.places - (2 if column.kind == 'percent' else 0), 0)}f}"
         if style == "german":
             text = text.translate(str.maketrans(",.", ".,"))
-        # One sign before three digits could be either: whole numbers are written without.
+        # A single separator before three digits is ambiguous, so whole numbers have none.
         text = str(number) if column.kind == "whole" else text
         return (
             f"{text} %" if column.kind == "percent" else f"{text} {currency}" if column.kind == "currency" else text,
@@ -286,7 +286,7 @@ def _filter(chance: random.Random, table: MadeTable, column: Made) -> pb.TableFi
 
 
 def _asked(chance: random.Random, column: Made, value: Value, part: int, *, contains: bool) -> str:
-    """A value of a column, or one near it, as a query writes it."""
+    """A value of a column, or one near it, in the format of queries."""
     if isinstance(value, datetime):
         value += timedelta(days=chance.choice((0, 0, 1, -400)))
         if part:
@@ -311,7 +311,7 @@ def _part(value: datetime, part: int) -> Decimal | str:
 
 
 def answer_of(table: MadeTable, query: pb.TableQuery) -> tuple[list[tuple[list[str | None], list[int]]], int]:
-    """The rows of an answer, each with the lines that it comes from, and how many there are without the limit."""
+    """The rows of an answer, each with its source lines, and their number without the limit."""
     columns = {_folded(column.name): column for column in table.columns}
     matching = [
         index for index in range(len(table.rows)) if all(_holds(columns, each, index) for each in query.filters)
@@ -347,7 +347,7 @@ def _sort(rows: list[tuple[list[object], list[int]]], place: int, *, descending:
 
 
 class _Key:
-    """Puts nothing last, whatever the direction."""
+    """Sorts empty values last in both directions."""
 
     def __init__(self, value: object, *, descending: bool) -> None:
         self.value, self.descending = value, descending
@@ -417,7 +417,7 @@ def _computed(columns: dict[str, Made], each: pb.TableAggregate, group: list[int
 
 
 def _written(value: object) -> str | None:
-    """A value as answers write it."""
+    """A value in the format of answers."""
     if value is None:
         return None
     if isinstance(value, bool):

@@ -28,7 +28,7 @@ ROBERTA_PAD = 1
 
 @dataclass(frozen=True)
 class TinyModel:
-    """What a directory is to hold."""
+    """The contents of a model directory."""
 
     kind: str = "bert"
     pooling: str = "mean_tokens"
@@ -86,7 +86,7 @@ def write_tokeniser(path: Path) -> None:
 
 
 def make_pooling(mode: str) -> dict[str, object]:
-    """A pooling's config as sentence-transformers writes it."""
+    """A pooling's config in the format of sentence-transformers."""
     modes = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
     flags: dict[str, object] = {f"pooling_mode_{name}": name == mode for name in modes}
     return {"word_embedding_dimension": WIDTH, "include_prompt": True, **flags}
@@ -158,7 +158,7 @@ def names_of(kind: str, layer: int) -> dict[str, str]:
 
 
 def hidden_states(model: TinyModel, weights: Weights, ids: Sequence[int]) -> Array:
-    """The last layer's output for one text, without padding: shape (tokens, width). Written to be read, not fast."""
+    """The last layer's output for one text, without padding: shape (tokens, width). Written for clarity, not speed."""
     w = weights
     first = 0 if model.kind in ("bert", "distilbert") else ROBERTA_PAD + 1
     epsilon = 1e-12 if model.kind == "distilbert" else 1e-5

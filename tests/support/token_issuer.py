@@ -1,4 +1,4 @@
-"""An issuer of bearer tokens whose claims a test chooses, with discovery and keys as identity providers have them."""
+"""An issuer of bearer tokens with claims chosen by a test, with discovery and keys like those of identity providers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TokenIssuer:
     key: ec.EllipticCurvePrivateKey
 
     def token(self, **claims: Any) -> str:  # noqa: ANN401 # claims of any kind
-        """A token with these claims, good for an hour."""
+        """A token with these claims, valid for an hour."""
         now = int(time.time())
         held = {"iss": self.url, "aud": AUDIENCE, "iat": now, "exp": now + 3600, **claims}
         return jwt.encode(held, self.key, algorithm="ES256", headers={"kid": "only"})

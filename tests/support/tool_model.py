@@ -1,7 +1,7 @@
-"""A chat model that calls the tools that it is given and writes JSON by the schema that it is asked for.
+"""A chat model that calls the given tools and writes JSON that follows the requested schema.
 
-It speaks OpenAI's API on a thread of its own. A tool is called unless a result of one was the last message; arguments
-and JSON are made from their schema. Without either it says what the library has of water, with a marker.
+It serves OpenAI's API on a separate thread. It calls a tool unless the last message is a tool's result; arguments
+and JSON are generated from their schema. Otherwise it answers with the library's sentence on water, with a marker.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def tool_model() -> Generator[ToolModel]:
 
 
 def _deltas(body: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
-    """The pieces of an answer, and why it ends."""
+    """The pieces of an answer, and its finish reason."""
     asked = str(body["messages"][-1].get("content"))
     tools: list[dict[str, Any]] = body.get("tools", [])
     choice: Any = body.get("tool_choice")
@@ -90,7 +90,7 @@ def _deltas(body: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
 
 
 def _example(schema: Mapping[str, Any], asked: str, definitions: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 # JSON of any kind
-    """A value that a schema allows; what may be left out is, or null."""
+    """A value that a schema allows; optional parts are left out or null."""
     definitions = schema.get("$defs", {}) if definitions is None else definitions
     assert definitions is not None
     if "$ref" in schema:

@@ -1,4 +1,4 @@
-"""Recorded answers of providers, and what they say, read the plain way: by the rules of their documentation."""
+"""Recorded answers of providers, and their content, parsed directly by the rules of their documentation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ExpectedAnswer:
-    """What a recording says."""
+    """The content of a recording."""
 
     text: str
     reason: FinishReason
@@ -60,12 +60,12 @@ class Transcript:
         return b"".join(self.events)
 
     def expected_answer(self) -> ExpectedAnswer:
-        """What it says."""
+        """Its content."""
         rows = [_payload(event) for event in self.events]
         return _ANSWER_READERS[self.kind]([row for row in rows if row])
 
     def terminal(self) -> int:
-        """Index of the event with which the answer has ended."""
+        """Index of the event that ends the answer."""
         for index, event in enumerate(self.events):
             row = _payload(event)
             if self.kind == ANTHROPIC and row.get("type") == "message_stop":
@@ -92,7 +92,7 @@ def streams(shared_data: Path) -> list[Transcript]:
 
 
 def answers(shared_data: Path) -> list[Transcript]:
-    """All recorded answers in one piece, errors included."""
+    """All recorded unstreamed answers, errors included."""
     return [
         Transcript(entry["file"], entry["kind"], entry["status"], "application/json", (raw,))
         for entry, raw in _entries(shared_data)

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 BUSY_SECONDS = 10.0
-"""What a busy machine may take for what is done at once: little beside the minutes that it would take otherwise."""
+"""Time that a busy machine may need for something immediate: little compared with the minutes that a failure takes."""
 
 
 async def wait_until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 20) -> None:
-    """Waits until a condition holds; the limit is for a machine that is far behind."""
+    """Waits until a condition holds; the limit allows for a very busy machine."""
     async with asyncio.timeout(seconds):
         while True:
             holds = condition()

@@ -1,4 +1,4 @@
-"""A service that the ingest worker calls, answered by a servicer of a test."""
+"""A service that the ingest worker calls, with a test's servicer."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ async def worker_upstream(
     """Serves until the block ends; yields the address.
 
     Args:
-        name: Of the service.
+        name: The name of the service.
         add: The generated function that adds its servicer to a server.
-        servicer: What answers.
+        servicer: The servicer that answers.
     """
     settings = ServiceSettings(port=0, metrics_port=0, drain_seconds=0.1, leave_seconds=0, **KEYED)
     server = GrpcServer(settings, service=name)

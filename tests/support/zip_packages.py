@@ -1,4 +1,4 @@
-"""Office documents and archives made part by part."""
+"""Office documents and archives, built part by part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def package(parts: Mapping[str, str | bytes], *, stored: str = "") -> bytes:
 
 
 def tar_entry(name: str, content: bytes, kind: bytes = b"0", *, size: int | None = None) -> bytes:
-    """A header of a TAR archive with its content; `size` is what the header says, if that is a lie."""
+    """A header of a TAR archive with its content; `size` is the size in the header, if it is wrong."""
     length = len(content) if size is None else size
     head = name.encode()[:100].ljust(100, b"\0") + b"0000644\0" * 3 + b"%011o\0" % length + b"0" * 11 + b"\0"
     rest = kind + bytes(100) + b"ustar\x0000" + bytes(247)
@@ -33,13 +33,13 @@ def tar_entry(name: str, content: bytes, kind: bytes = b"0", *, size: int | None
 
 
 def relations(targets: Mapping[str, tuple[str, str]]) -> str:
-    """A part of relations: the last word of the type, and the target, by id."""
+    """A relationships part: the last word of the type, and the target, by id."""
     each = "".join(f'<Relationship Id="{i}" Type="{R}/{kind}" Target="{to}"/>' for i, (kind, to) in targets.items())
     return f'<Relationships xmlns="{_RELATIONS}">{each}</Relationships>'
 
 
 def docx(body: str, **parts: str) -> bytes:
-    """A Word document: what is in its body, and other parts of `word/` by name (`styles`, `numbering`, …)."""
+    """A Word document: the content of its body, and other parts of `word/` by name (`styles`, `numbering`, …)."""
     targets = {f"r{name}": (name, f"{name}.xml") for name in parts}
     return package(
         {
@@ -100,7 +100,7 @@ def epub(chapters: Mapping[str, str], *, contents: str = "", more: Mapping[str, 
 
 
 def pptx(*slides: str) -> bytes:
-    """A presentation: what is in each slide."""
+    """A presentation: the content of each slide."""
     ids = "".join(f'<sldId r:id="r{number}"/>' for number in range(len(slides)))
     return package(
         {
@@ -115,7 +115,7 @@ def pptx(*slides: str) -> bytes:
 
 
 def xlsx(rows: str, *, shared: str = "", behind: str = "") -> bytes:
-    """A workbook of one sheet: its rows, shared texts, and what stands behind the rows."""
+    """A workbook with one sheet: its rows, shared texts, and the content after the rows."""
     return package(
         {
             "_rels/.rels": relations({"r": ("officeDocument", "xl/workbook.xml")}),
