@@ -5,8 +5,8 @@ import re
 import select
 import time
 import weakref
-from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -20,16 +20,14 @@ from citewire_kit import pool_metrics
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import DeadlineExceeded, StartupError, Unavailable
 from citewire_kit.fair import FairShares
-from citewire_kit.nodes import NodeGuard, NodeUse, ShardsSplit, is_lost_node, met_split
+from citewire_kit.nodes import NodeGuard, NodeUse
+from citewire_kit.postgres_errors import translated
 from citewire_kit.queries import Query
-from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_kit.transaction_settings import Resolved, begin, find_nodes, is_spread, set_all, settings_of
 
 Connection = AsyncConnection[tuple[Any, ...]]
 Pool = AsyncConnectionPool[Connection]
-
-log = get_logger(__name__)
 
 STATEMENT_SECONDS: Final = 30.0
 """Maximum duration of one statement; less if the running call has less time left."""
@@ -39,8 +37,6 @@ CHECKOUT_SECONDS: Final = 3.0
 
 ANSWER_SECONDS: Final = 0.3
 """Reserved for reporting that the database is unavailable before the caller's own deadline."""
-
-RETRY_SECONDS: Final = 1.0
 
 _shares: weakref.WeakKeyDictionary[Pool, FairShares] = weakref.WeakKeyDictionary()
 _resolved: weakref.WeakKeyDictionary[Pool, "Resolved"] = weakref.WeakKeyDictionary()
@@ -239,7 +235,7 @@ async def autocommit_connection(pool: Pool) -> AsyncGenerator[Connection, None]:
 
 @asynccontextmanager
 async def _held_connection(pool: Pool, use: NodeUse | None) -> AsyncGenerator[Connection, None]:
-    with _translated():
+    with translated():
         connection = await _checkout(pool)
         if use is not None:
             use.connection = connection
@@ -387,29 +383,3 @@ def _readable(connection: Connection) -> bool:
     poll = select.poll()
     poll.register(connection.pgconn.socket, select.POLLIN)
     return bool(poll.poll(0))
-
-
-@contextmanager
-def _translated() -> Generator[None]:
-    """Translates the driver's errors into ours; their texts only go to the log."""
-    try:
-        yield
-    except psycopg.errors.QueryCanceled as exc:
-        log.warning("statement_timed_out", error=str(exc))
-        raise DeadlineExceeded("the database took longer than allowed", reason="DEADLINE_EXCEEDED") from exc
-    except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected) as exc:
-        log.warning("transaction_lost", error=str(exc))
-        raise _unavailable("another transaction got in the way", exc) from exc
-    except psycopg.errors.ReadOnlySqlTransaction as exc:
-        log.warning("database_read_only", error=str(exc))
-        raise _unavailable("the database is read-only: another one takes its place", exc) from exc
-    except (psycopg.OperationalError, psycopg.InternalError) as exc:
-        if isinstance(exc, psycopg.InternalError) and not is_lost_node(exc):
-            raise
-        log.warning("database_unavailable", error=str(exc), error_type=type(exc).__name__)
-        raise _unavailable("the database can't be reached", exc) from exc
-
-
-def _unavailable(message: str, error: psycopg.Error) -> Unavailable:
-    kind = ShardsSplit if met_split(error) else Unavailable
-    return kind(message, reason="DATABASE_UNAVAILABLE", retry_after=RETRY_SECONDS)

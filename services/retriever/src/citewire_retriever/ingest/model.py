@@ -48,6 +48,17 @@ class Job:
     waited_seconds: float = 0.0
     """Seconds since it could have run."""
 
+    @property
+    def names(self) -> dict[str, str | int]:
+        """The fields that identify it in logs."""
+        return {
+            "org_id": self.tenant.org_id,
+            "document_id": self.document_id,
+            "version": self.version,
+            "job_id": self.job_id,
+            "kind": self.kind,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class OwnEmbedding:

@@ -1,4 +1,4 @@
-"""The worker: takes jobs, renews its leases, and decides how to handle failed attempts."""
+"""The worker: takes jobs, renews its leases, and works on the jobs; `FailedAttempts` ends those that fail."""
 
 import asyncio
 import os
@@ -22,9 +22,10 @@ from citewire_kit.tracing import extract, get_tracer
 from citewire_retriever.ingest import metrics
 from citewire_retriever.ingest.backfill.service import Backfill
 from citewire_retriever.ingest.enrichment.model import EnrichmentCode, EnrichmentError, EnrichmentSource
-from citewire_retriever.ingest.enrichment.service import BUDGET_EXCEEDED, Enrichment
+from citewire_retriever.ingest.enrichment.service import Enrichment
 from citewire_retriever.ingest.errors import IngestCode, IngestError
-from citewire_retriever.ingest.failures import GIVEN_UP, delay_seconds, final_error, is_passing
+from citewire_retriever.ingest.failed_attempts import FailedAttempts
+from citewire_retriever.ingest.failures import GIVEN_UP
 from citewire_retriever.ingest.model import Job, JobKind, LeaseLostError
 from citewire_retriever.ingest.pipeline import Pipeline
 from citewire_retriever.ingest.settings import WorkerSettings
@@ -72,6 +73,7 @@ class Worker:
         self._settings = settings
         self._backfill = backfill
         self._enrichment = enrichment
+        self._failed_attempts = FailedAttempts(store, settings, backfill, enrichment)
         # If there is more than one loop, half are reserved for uploads.
         self._backfilling = asyncio.Semaphore(max(1, settings.concurrency // 2))
         # Unique even for successive containers of the same name; it is never parsed.
@@ -214,7 +216,7 @@ class Worker:
                 metrics.RUNNING.labels(job.kind).dec()
                 metrics.JOBS.labels(job.kind, outcome).inc()
                 if outcome == "lost":
-                    log.warning("lease_lost", **_names(job))
+                    log.warning("lease_lost", **job.names)
         if self._left_out:  # an idle slot may take a job that it had to leave before
             self._left_out = False
             self._wake_up()
@@ -228,14 +230,14 @@ class Worker:
             await self._release(job, uncount=False)
             return "lost"
         except EnrichmentError as error:
-            return await self._end(job, self._fail_enrichment(job, error), "failed")
+            return await self._failed_attempts.fail_enrichment(job, error)
         except IngestError as error:
-            return await self._end(job, self._fail(job, error), "failed")
+            return await self._failed_attempts.fail(job, error)
         except CitewireError as error:
-            return await self._end(job, self._retry(job, error), "retried")
+            return await self._failed_attempts.retry(job, error)
         except Exception as error:
-            log.exception("attempt_failed", **_names(job))
-            return await self._end(job, self._retry(job, error), "retried")
+            log.exception("attempt_failed", **job.names)
+            return await self._failed_attempts.retry(job, error)
 
     async def _run_charged(self, job: Job) -> bool:
         turn = Turn(self._settings.turn_seconds, partial(self._store.is_waited_for, job))
@@ -262,18 +264,18 @@ class Worker:
         if job.attempt > self._settings.max_claims:
             raise IngestError(IngestCode.INTERNAL, GIVEN_UP)
         with _tracer.start_as_current_span("ingest", context=extract(job.trace_context), kind=SpanKind.CONSUMER):
-            log.info("ingest_started", attempt=job.attempt, **_names(job))
+            log.info("ingest_started", attempt=job.attempt, **job.names)
             outcome = await self._pipeline.ingest(job, turn)
             if outcome is None:
                 await self._store.pass_on(job)
-                log.info("ingest_passed_on", seconds=round(turn.spent, 1), **_names(job))
+                log.info("ingest_passed_on", seconds=round(turn.spent, 1), **job.names)
                 return False
             log.info(
                 "ingest_done",
                 outcome=outcome.published.value,
                 chunks=outcome.chunks,
                 resumed=outcome.resumed,
-                **_names(job),
+                **job.names,
             )
             return True
 
@@ -282,7 +284,7 @@ class Worker:
             raise Internal("this worker doesn't backfill", reason="INTERNAL")
         if job.attempt > self._settings.max_claims:  # it crashes every worker that claims it
             await self._backfill.give_up(job)
-            log.error("backfill_given_up", attempt=job.attempt, **_names(job))
+            log.error("backfill_given_up", attempt=job.attempt, **job.names)
             return
         await self._backfill.embed(job, turn)
 
@@ -291,67 +293,6 @@ class Worker:
             raise Internal("this worker doesn't enrich", reason="INTERNAL")
         with _tracer.start_as_current_span("enrich", context=extract(job.trace_context), kind=SpanKind.CONSUMER):
             await self._enrichment.enrich(job, turn)
-
-    async def _end(self, job: Job, ending: Awaitable[None], outcome: str) -> str:
-        """Ends an attempt. If the database can't be reached, the lease expires and the job is claimed again.
-
-        If only the version's node is away, the job is requeued at once.
-        """
-        try:
-            await ending
-        except LeaseLostError:
-            return "lost"
-        except CitewireError:
-            with suppress(CitewireError):
-                if await self._store.put_back(job, delay_seconds=self._settings.retry_seconds):
-                    return "retried"
-            return "lost"
-        return outcome
-
-    async def _fail(self, job: Job, error: IngestError) -> None:
-        await self._store.fail(job, error)
-        metrics.FAILURES.labels(error.code.value).inc()
-        log.info("ingest_failed", code=error.code.value, **_names(job))
-
-    async def _fail_enrichment(self, job: Job, error: Exception) -> None:
-        """Records why a document isn't enriched, and retries temporary failures; a refusing budget without limit."""
-        if self._enrichment is None:
-            raise LeaseLostError  # no other worker claims such jobs here
-        settings = self._settings
-        if isinstance(error, CitewireError) and error.reason == BUDGET_EXCEEDED:
-            delay = settings.enrich_again_seconds
-            await self._enrichment.fail(job, error, retry_seconds=delay, uncount=True)
-            return
-        most = settings.max_claims if is_passing(error) else settings.max_attempts
-        final = isinstance(error, EnrichmentError) or job.attempt >= most
-        delay = None if final else delay_seconds(job, error, settings)
-        log.warning("enrichment_failed", error=str(error), delay_seconds=delay, attempt=job.attempt, **_names(job))
-        await self._enrichment.fail(job, error, retry_seconds=delay)
-
-    async def _retry(self, job: Job, error: Exception) -> None:
-        if job.kind == "enrich":
-            await self._fail_enrichment(job, error)
-            return
-        passing = is_passing(error)
-        settings = self._settings
-        # Work that fails for lack of the database succeeds when it is back, however long that takes.
-        patient = isinstance(error, CitewireError) and error.reason == "DATABASE_UNAVAILABLE"
-        aged = not patient and job.age_seconds > settings.give_up_seconds
-        given_up = aged if passing else job.attempt >= settings.max_attempts
-        if given_up and job.kind == "ingest":
-            await self._fail(job, final_error(error))
-            return
-        if given_up and job.kind == "embed":
-            await self._store.end_embedding(job, (), failed=True)
-            log.warning("embedding_given_up", error=str(error), **_names(job))
-            return
-        if self._backfill is not None and job.kind == "backfill" and job.attempt >= settings.max_attempts:
-            await self._backfill.give_up(job)
-            log.warning("backfill_given_up", error=str(error), **_names(job))
-            return
-        delay = delay_seconds(job, error, settings)
-        log.warning("ingest_retried", error=str(error), delay_seconds=delay, attempt=job.attempt, **_names(job))
-        await self._store.retry(job, delay_seconds=delay)
 
     async def _release(self, job: Job, *, uncount: bool = True) -> None:
         """Returns a job to the queue if it is still ours. If that fails, its lease expires soon enough."""
@@ -382,7 +323,7 @@ class Worker:
         try:
             held = await self._store.renew(work.job, lease_seconds=self._settings.lease_seconds)
         except CitewireError as error:
-            log.warning("cannot_renew", error=str(error), **_names(work.job))
+            log.warning("cannot_renew", error=str(error), **work.job.names)
             return
         if not held and not work.task.done():
             work.lost = True
@@ -423,13 +364,3 @@ def _as_tenant(job: Job) -> Generator[None]:
 
 def _at_its_share(org_id: str) -> ResourceExhausted:
     return ResourceExhausted(f"{org_id} has its share of the slots", reason="OVERLOADED")
-
-
-def _names(job: Job) -> dict[str, str | int]:
-    return {
-        "org_id": job.tenant.org_id,
-        "document_id": job.document_id,
-        "version": job.version,
-        "job_id": job.job_id,
-        "kind": job.kind,
-    }

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TypeVar
 
@@ -19,22 +20,12 @@ from citewire.retriever.v1.corpus_pb2 import (
 )
 from citewire.retriever.v1.table_pb2 import (
     AnswerFromTablesResponse,
-    ComputedAnswer,
     ListTablesResponse,
     QueryTableResponse,
-    TableInReach,
     TableQuery,
 )
 
-from citewire_kit.errors import (
-    FailedPrecondition,
-    InvalidArgument,
-    NotFound,
-    PermissionDenied,
-    ResourceExhausted,
-    Unavailable,
-    invalid_field,
-)
+from citewire_kit.errors import InvalidArgument, NotFound, PermissionDenied, invalid_field
 from citewire_kit.fair import FairShares
 from citewire_kit.pace import no_place
 from citewire_kit.telemetry import get_logger
@@ -56,8 +47,6 @@ from citewire_retriever.store.storage import PostgresStorage
 from citewire_retriever.store.watch import PostgresProgressFeed
 
 log = get_logger(__name__)
-_MOST_IN_REACH = 10
-"""Most tables described to a model."""
 _State = TypeVar("_State", WatchDocumentResponse, Stored)
 
 
@@ -305,21 +294,8 @@ class CorpusService:
         Raises:
             NotFound: There is no such document for the caller.
         """
-        answers: list[ComputedAnswer] = []
-        in_reach: list[TableInReach] = []
-        for document_id in document_ids:
-            original = await self.find_original(tenant, document_id, None)
-            try:
-                answer = await self._tables.answer(tenant, original, question, today)
-                if describe:
-                    in_reach += await self._tables.in_reach(tenant, original, question)
-            except (FailedPrecondition, ResourceExhausted, Unavailable) as exc:
-                log.info("tables_not_asked", document_id=document_id, reason=exc.reason, error=exc.message)
-                return AnswerFromTablesResponse()  # the question may fit this one
-            answers += [answer] if answer is not None else []
-        if not answers:
-            return AnswerFromTablesResponse(tables=in_reach if len(in_reach) <= _MOST_IN_REACH else None)
-        return AnswerFromTablesResponse(computed=answers[0] if len(answers) == 1 else None)
+        find = partial(self.find_original, tenant, version=None)
+        return await self._tables.answer_any(tenant, document_ids, find, question, today, describe=describe)
 
     async def answer_table_query(
         self, tenant: Tenant, question: str, document_id: int, query: TableQuery
@@ -331,12 +307,7 @@ class CorpusService:
             InvalidArgument: The query doesn't fit its tables.
         """
         original = await self.find_original(tenant, document_id, None)
-        try:
-            computed = await self._tables.answer_filled(tenant, original, question, query)
-        except (FailedPrecondition, ResourceExhausted, Unavailable) as exc:
-            log.info("table_not_computed", document_id=document_id, reason=exc.reason, error=exc.message)
-            return AnswerFromTablesResponse()
-        return AnswerFromTablesResponse(computed=computed)
+        return await self._tables.answer_query(tenant, original, question, query)
 
     async def _existing_version(
         self, tenant: Tenant, document_id: int, version: int | None, original: Original | None

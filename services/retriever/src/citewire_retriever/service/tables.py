@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from cachetools import LRUCache
 from citewire.retriever.v1.table_pb2 import (
     TABLE_TYPE_UNSPECIFIED,
+    AnswerFromTablesResponse,
     ComputedAnswer,
     ListTablesResponse,
     QueryTableResponse,
@@ -17,7 +18,8 @@ from citewire.retriever.v1.table_pb2 import (
     TableQuery,
 )
 
-from citewire_kit.errors import FailedPrecondition, invalid_field
+from citewire_kit.errors import FailedPrecondition, ResourceExhausted, Unavailable, invalid_field
+from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.ingest.decode import clean
 from citewire_retriever.ingest.errors import IngestError
@@ -29,10 +31,13 @@ from citewire_retriever.store.content import PostgresContent
 from citewire_retriever.tables import columns
 from citewire_retriever.tables.questions import asks_to_compute, may_ask
 
+log = get_logger(__name__)
 _T = TypeVar("_T")
 
 _REMEMBERED: Final = 200
 _MOST_TEXT: Final = 20_000
+_MOST_IN_REACH: Final = 10
+"""Maximum number of tables described to a model."""
 EXTRA: Final = "duckdb"
 """The package for computing."""
 
@@ -79,7 +84,56 @@ class TableReader(OriginalReader):
         )
         return QueryTableResponse(version=original.version, answer=answer)
 
-    async def answer(self, tenant: Tenant, original: Original, question: str, today: date) -> ComputedAnswer | None:
+    async def answer_any(
+        self,
+        tenant: Tenant,
+        document_ids: Sequence[int],
+        find: Callable[[int], Awaitable[Original]],
+        question: str,
+        today: date,
+        *,
+        describe: bool,
+    ) -> AnswerFromTablesResponse:
+        """The answer over the one table of these documents that a question fits; empty if that isn't certain.
+
+        If none fits, it describes on request the tables over which a model might turn the question into a query.
+        Raises as `find`, which gets the original of a document.
+        """
+        answers: list[ComputedAnswer] = []
+        in_reach: list[TableInReach] = []
+        for document_id in document_ids:
+            original = await find(document_id)
+            try:
+                answer = await self._answer(tenant, original, question, today)
+                if describe:
+                    in_reach += await self._in_reach(tenant, original, question)
+            except (FailedPrecondition, ResourceExhausted, Unavailable) as exc:
+                log.info("tables_not_asked", document_id=document_id, reason=exc.reason, error=exc.message)
+                return AnswerFromTablesResponse()  # the question may fit this one
+            answers += [answer] if answer is not None else []
+        if not answers:
+            return AnswerFromTablesResponse(tables=in_reach if len(in_reach) <= _MOST_IN_REACH else None)
+        return AnswerFromTablesResponse(computed=answers[0] if len(answers) == 1 else None)
+
+    async def answer_query(
+        self, tenant: Tenant, original: Original, question: str, query: TableQuery
+    ) -> AnswerFromTablesResponse:
+        """The answer to the query that a model made of a question; empty if no exact answer can be given.
+
+        Raises:
+            InvalidArgument: The query doesn't fit the tables.
+        """
+        name, kind = original.file_name, original.media_type
+        try:
+            answer = await self._read(
+                tenant, original, lambda path: self._sandbox.answer_filled(path, name, kind, question, query)
+            )
+        except (FailedPrecondition, ResourceExhausted, Unavailable) as exc:
+            log.info("table_not_computed", document_id=original.document_id, reason=exc.reason, error=exc.message)
+            return AnswerFromTablesResponse()
+        return AnswerFromTablesResponse(computed=_of_version(answer, original))
+
+    async def _answer(self, tenant: Tenant, original: Original, question: str, today: date) -> ComputedAnswer | None:
         """The answer to a plain question over the one table of a version that it fits; None if it fits none.
 
         Raises as `query`; FailedPrecondition also if it fits several.
@@ -94,7 +148,7 @@ class TableReader(OriginalReader):
         )
         return _of_version(answer, original)
 
-    async def in_reach(self, tenant: Tenant, original: Original, question: str) -> Sequence[TableInReach]:
+    async def _in_reach(self, tenant: Tenant, original: Original, question: str) -> Sequence[TableInReach]:
         """The tables of a version to which a question that asks for a computation refers. Raises as `query`."""
         if not asks_to_compute(question):
             return []
@@ -104,17 +158,6 @@ class TableReader(OriginalReader):
             for table in listed.tables
             if not table.refusal and may_ask(question, _without_values(table, original.file_name))
         ]
-
-    async def answer_filled(
-        self, tenant: Tenant, original: Original, question: str, query: TableQuery
-    ) -> ComputedAnswer | None:
-        """The answer to the query that a model made of a question; None if no row matches. Raises as `query`."""
-        answer = await self._read(
-            tenant,
-            original,
-            lambda path: self._sandbox.answer_filled(path, original.file_name, original.media_type, question, query),
-        )
-        return _of_version(answer, original)
 
     async def _read(self, tenant: Tenant, original: Original, ask: Callable[[Path], Awaitable[_T]]) -> _T:
         if find_spec(EXTRA) is None:
