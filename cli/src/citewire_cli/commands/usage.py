@@ -55,8 +55,8 @@ async def usage(
 ) -> ExitCode:
     """Show tokens and cost of provider calls and chats. Owners and admins see their organisation's.
 
-    A chat counts whoever answered it; a call only where a provider was asked. `--json` is the calls' report, with the
-    chats' in `exchanges`, unless --source names one of them; `--csv` is one of the two, the calls by default.
+    Chats count whatever model answered them, calls only if a provider was called. `--json` is the calls' report, with
+    the chats' in `exchanges`, unless --source names one of them; `--csv` is one of the two, the calls by default.
     """
     if as_csv and json:
         raise CliError("Choose one of --csv and --json", "", ExitCode.USAGE)

@@ -18,7 +18,7 @@ _OMITTED_FIELDS = {
     *("ts", "timestamp", "level", "event", "service", "logger", "exception", "exc_info", "color_message"),
     *("request_id", "trace_id", "span_id"),
 }
-"""Fields that are shown elsewhere on the line, or help only whoever follows a request through the files."""
+"""Fields that are shown elsewhere on the line, or that only help to follow a request through the files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from citewire_cli.jsonio import JsonObject, get_int, get_str, get_texts
 class SyncFile:
     """A file of the folder as it is now.
 
-    `readers` are the subjects who alone may read it; empty for whoever may read the collection.
+    `readers` are the subjects who alone may read it; empty for everyone who may read the collection.
     """
 
     source: Source

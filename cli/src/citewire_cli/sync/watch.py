@@ -105,7 +105,7 @@ async def _ticks(folder: Path, *, polling: bool, pause: Callable[[], float]) -> 
 
 
 class _Observer:
-    """Hands uploads on to whoever waits for them, and tells how they ended."""
+    """Passes uploads on to the callers who wait for them, and reports how they ended."""
 
     def __init__(self, arriving: asyncio.Queue[Outcome | None], tell: Tell) -> None:
         self._arriving = arriving

@@ -44,7 +44,7 @@ class StreamControl:
     grace_seconds: float = 0.0
     """How long the work continues without a reader; infinite if it needs none."""
     stopped: asyncio.Future[CancelCause] | None = None
-    """Done when the work has to stop; created by whoever waits for the work."""
+    """Done when the work has to stop; created by the task that waits for the work."""
     _left: bool = False
     _seen: float = float("-inf")
 

@@ -1,12 +1,12 @@
 """The chain of an audit trail: what is hashed, and what a check finds.
 
 A process puts the events of a second into a block. The block holds a digest for each organisation in it, and the hash
-of the block before, so that no event can be changed, left out, added or moved without its chain breaking: whoever has a
-block's hash has everything before it. An organisation's events can still be removed when their time is over, as the
+of the block before, so that no event can be changed, left out, added or moved without its chain breaking: a block's hash
+commits to everything before it. An organisation's events can still be removed when their time is over, as the
 digest stays; that they were cut, and until when, is an event of the chain itself.
 
-Whoever can write everything can make a new chain. The hashes that processes log (`audit_head`) show that: they are kept
-elsewhere.
+An attacker who can write everything can make a new chain. The hashes that processes log (`audit_head`) show that: they
+are kept elsewhere.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """The audit trail of a process without a place of its own for it: a line of its log for each block of its chain.
 
-Whoever collects the logs keeps it; `citewire audit verify --lines` checks it (docs/adr/0029-audit-lines.md).
+The log collector keeps it; `citewire audit verify --lines` checks it (docs/adr/0029-audit-lines.md).
 """
 
 import json

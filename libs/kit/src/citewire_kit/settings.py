@@ -61,7 +61,7 @@ class TlsSettings(BaseSettings):
 
     unsigned_callers: Unsigned = Field(default="refused", validation_alias=AliasChoices("CITEWIRE_UNSIGNED_CALLERS"))
     """`accepted`: a service accepts unsigned callers, and a process also sends its caller unsigned. Use it only while
-    upgrading from a version that didn't sign: meanwhile whoever reaches a service can read everything."""
+    upgrading from a version that didn't sign: meanwhile anyone who reaches a service can read everything."""
 
     @model_validator(mode="after")
     def _tls_is_complete(self) -> Self:

@@ -1,4 +1,4 @@
-"""Tokens that the running call spends: whoever counts them needn't know who limits them."""
+"""Tokens that the running call spends: the code that counts them needn't know the code that limits them."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

@@ -1,6 +1,6 @@
 """Mutual TLS between our processes: certificates from files that are renewed while the process runs.
 
-Whoever issues the certificates (cert-manager, a sidecar) replaces the files, and running processes follow. A server
+The issuer of the certificates (cert-manager, a sidecar) replaces the files, and running processes follow. A server
 asks for its certificate at each handshake. A client cannot change the certificate of a channel (grpc#41779): a new
 channel takes the old one's place, whose calls may finish.
 """

@@ -2,7 +2,7 @@
 
 The tables are found in the catalogue, so that those which later versions add are exported as well, unless they are
 left out by name. Rows are read in pages, in the order of their primary key: however many they are, little is held at
-once, and no connection waits for whoever reads the export.
+once, and no connection waits for the reader of the export.
 """
 
 import json

@@ -94,7 +94,7 @@ def normalise_base(url: str) -> str:
 def _check_host(url: str) -> None:
     """Refuses addresses in unusual spellings: octal, hexadecimal, short, as one number, in other digits.
 
-    A resolver takes them for the address, while whoever reads or filters them doesn't.
+    A resolver takes them for the address, while readers and filters don't.
     """
     if not url.isprintable() or "\\" in url or " " in url:
         raise ValueError("must be a URL without spaces, backslashes and invisible characters")

@@ -226,7 +226,7 @@ def verify(
     cancelled: Callable[[], bool] = lambda: False,
     on_failure: Callable[[Exception], None] | None = None,
 ) -> Verification:
-    """Verifies a whole answer, whoever wrote it.
+    """Verifies a whole answer from any author.
 
     Args:
         answer: The answer.

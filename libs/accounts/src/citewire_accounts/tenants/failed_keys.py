@@ -14,7 +14,7 @@ _FAILED_SECONDS = 60
 class FailedKeys:
     """Counts wrong API keys by address, in this process: guessing must not cost the database anything.
 
-    Callers that recently sent a valid key are never refused, whoever else calls from the same address.
+    Callers that recently sent a valid key are never rejected, even if others call from the same address.
     """
 
     def __init__(self) -> None:

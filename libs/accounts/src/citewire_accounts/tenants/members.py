@@ -91,7 +91,7 @@ class MemberStore:
         Args:
             org_id: Its id.
             plan: The plan that it is on.
-            owner: A user who owns it, and may then sign in; None: whoever is made first.
+            owner: A user who owns it, and may then sign in; None: the first user created.
 
         Raises:
             FailedPrecondition: It exists, or is being erased (reason `WRONG_STATE`).
@@ -231,7 +231,7 @@ class MemberStore:
         """Checks that a user may be changed, in the transaction that does."""
         names = {"org": org_id, "user": user_id}
         async with tenant_transaction(self._pool, _inside(org_id)) as connection:
-            # Whoever changes roles of the same organisation meanwhile waits here: two owners can't remove each other.
+            # Concurrent role changes in the same organisation wait here: two owners can't remove each other.
             owners = {row["user_id"] for row in await fetch_rows(connection, _SQL["lock_owners"], names)}
             before = await _get(connection, names)
             if by is not None and not by.is_at_least(before.role):

@@ -312,7 +312,7 @@ def _owned(tenant: Tenant, owner: str, type_: ProviderType, name: str | None = N
 
 
 async def _take_turns(connection: Connection, owned: dict[str, Any]) -> str | None:
-    """Waits for whoever changes the same owner's providers of a type; returns the active one's name."""
+    """Waits for concurrent changes of the same owner's providers of a type; returns the active one's name."""
     await connection.execute(_SQL["take_turns"], owned)
     row = await (await connection.execute(_SQL["active_name"], owned)).fetchone()
     return None if row is None else row[0]

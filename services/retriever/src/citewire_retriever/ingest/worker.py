@@ -226,7 +226,7 @@ class Worker:
         try:
             return "done" if await self._run_charged(job) else "passed_on"
         except LeaseLostError:
-            # Possibly only the version is gone or superseded: whoever claims the job next ends it.
+            # Possibly only the version is gone or superseded: the next worker that claims the job ends it.
             await self._release(job, uncount=False)
             return "lost"
         except EnrichmentError as error:
