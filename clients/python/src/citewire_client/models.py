@@ -119,27 +119,27 @@ class ApiKey(Model):
     """
 
     created_at: AwareDatetime
-    expires_at: Annotated[AwareDatetime | None, Field(description='null is never.')]
-    """null is never."""
+    expires_at: Annotated[AwareDatetime | None, Field(description='null: never.')]
+    """null: never."""
 
     groups: Annotated[
         list[str] | None,
         Field(
             description=(
-                "Those that it names; null: those of the organisation's own that its"
+                "The groups that it names; null: the organisation's own groups that its"
                 " user is in."
             )
         ),
     ]
-    """Those that it names; null: those of the organisation's own that its user is in."""
+    """The groups that it names; null: the organisation's own groups that its user is in."""
 
     id: Annotated[str, Field(description='It stays the same when the key is rotated.')]
     """It stays the same when the key is rotated."""
 
     last_used_at: Annotated[
-        AwareDatetime | None, Field(description='Written about once a minute.')
+        AwareDatetime | None, Field(description='Updated about once a minute.')
     ]
-    """Written about once a minute."""
+    """Updated about once a minute."""
 
     name: str
     prefix: Annotated[
@@ -149,9 +149,11 @@ class ApiKey(Model):
 
     previous_until: Annotated[
         AwareDatetime | None,
-        Field(description='Until when the text before the last rotation works.'),
+        Field(
+            description='Time until which the text from before the last rotation works.'
+        ),
     ]
-    """Until when the text before the last rotation works."""
+    """Time until which the text from before the last rotation works."""
 
     revoked_at: AwareDatetime | None
     scopes: list[Literal['read', 'chat', 'write', 'admin'] | str]
@@ -160,7 +162,7 @@ class ApiKey(Model):
 
 class ApiKeyList(Model):
     """
-    Keys by user, oldest first.
+    Keys, sorted by user, oldest first.
     """
 
     keys: list[ApiKey]
@@ -213,32 +215,34 @@ class AuditEntry(Model):
     agent: Annotated[str, Field(description="The client's user agent.")]
     """The client's user agent."""
 
-    at: Annotated[AwareDatetime, Field(description='When it ended.')]
-    """When it ended."""
+    at: Annotated[AwareDatetime, Field(description='Time at which it ended.')]
+    """Time at which it ended."""
 
     issuer: Annotated[
         str,
         Field(
-            description='Who vouched for the caller; "" where the server itself did.'
+            description=(
+                'The issuer that identified the caller; "" if it was the server itself.'
+            )
         ),
     ]
-    """Who vouched for the caller; "" where the server itself did."""
+    """The issuer that identified the caller; "" if it was the server itself."""
 
     key_id: Annotated[str, Field(description='Id of the API key; "" without one.')]
     """Id of the API key; "" without one."""
 
-    objects: Annotated[list[str], Field(description='Each `kind:id`, at most 50.')]
-    """Each `kind:id`, at most 50."""
+    objects: Annotated[list[str], Field(description='Each as `kind:id`, at most 50.')]
+    """Each as `kind:id`, at most 50."""
 
     outcome: Literal['ok', 'refused', 'failed'] | str
     reason: Annotated[
-        str, Field(description='The error\'s reason; "" where it ended well.')
+        str, Field(description='The error\'s reason; "" if it succeeded.')
     ]
-    """The error's reason; "" where it ended well."""
+    """The error's reason; "" if it succeeded."""
 
     request_id: str
-    user: Annotated[str, Field(description='"" where the caller isn\'t known.')]
-    """"" where the caller isn't known."""
+    user: Annotated[str, Field(description='"" if the caller is unknown.')]
+    """"" if the caller is unknown."""
 
 
 class AuditPage(Model):
@@ -403,15 +407,15 @@ class CallerInfo(Model):
         list[str],
         Field(
             description=(
-                "As the identity provider and the organisation name them; a key's are"
-                " its own."
+                'The groups from the identity provider and the organisation; a key has'
+                ' its own.'
             )
         ),
     ]
-    """As the identity provider and the organisation name them; a key's are its own."""
+    """The groups from the identity provider and the organisation; a key has its own."""
 
-    key_id: Annotated[str | None, Field(description='Of an API key.')]
-    """Of an API key."""
+    key_id: Annotated[str | None, Field(description='The id of an API key.')]
+    """The id of an API key."""
 
     kind: Literal['key', 'token', 'session'] | str
     org: str
@@ -1157,9 +1161,9 @@ class Erasure(Model):
     created_at: AwareDatetime
     documents: Literal['delete', 'keep'] | str
     erased_documents: Annotated[
-        int, Field(description='Deleted, or given to the successor, so far.')
+        int, Field(description='Number so far deleted or given to the successor.')
     ]
-    """Deleted, or given to the successor, so far."""
+    """Number so far deleted or given to the successor."""
 
     finished_at: AwareDatetime | None = None
     id: UUID
@@ -1170,8 +1174,10 @@ class Erasure(Model):
     ]
     """The name that replaces the user in accounts."""
 
-    user: Annotated[str | None, Field(description='Absent once it is done.')] = None
-    """Absent once it is done."""
+    user: Annotated[
+        str | None, Field(description='Absent once the erasure is complete.')
+    ] = None
+    """Absent once the erasure is complete."""
 
 
 class ErasureList(Model):
@@ -1204,12 +1210,12 @@ class ErasureRequest(Model):
         str | None,
         Field(
             description=(
-                "The caller's organisation, by its id: all that it has is erased, for"
-                " good."
+                "The caller's organisation, by its id: all its data is permanently"
+                " erased."
             )
         ),
     ] = None
-    """The caller's organisation, by its id: all that it has is erased, for good."""
+    """The caller's organisation, by its id: all its data is permanently erased."""
 
     user: Annotated[str | None, Field(description="The user's id.")] = None
     """The user's id."""
@@ -1224,12 +1230,12 @@ class ExportLine(Model):
         str,
         Field(
             description=(
-                '`export` first, `end` last, which a broken export lacks; between them'
-                ' the tables of the rows.'
+                "`export` in the first line, `end` in the last, which a broken export"
+                " lacks; else the row's table."
             )
         ),
     ]
-    """`export` first, `end` last, which a broken export lacks; between them the tables of the rows."""
+    """`export` in the first line, `end` in the last, which a broken export lacks; else the row's table."""
 
     record: Annotated[
         dict[str, Any],
@@ -1314,27 +1320,27 @@ class FeedbackBody(Model):
     The caller's feedback on an answer.
     """
 
-    comment: Annotated[str | None, Field(description="In the caller's own words.")] = (
-        None
-    )
-    """In the caller's own words."""
+    comment: Annotated[
+        str | None, Field(description="A comment in the caller's own words.")
+    ] = None
+    """A comment in the caller's own words."""
 
     rating: Annotated[
-        Literal['up', 'down'] | str, Field(description='Whether it is good.')
+        Literal['up', 'down'] | str, Field(description='Whether the answer is good.')
     ]
-    """Whether it is good."""
+    """Whether the answer is good."""
 
     reasons: Annotated[
         list[Literal['correct', 'complete', 'well_cited', 'clear', 'incorrect', 'unsupported', 'incomplete', 'off_topic', 'outdated', 'unclear'] | str] | None,
         Field(
             description=(
-                'Of `up`: `correct`, `complete`, `well_cited`, `clear`; of `down`:'
+                'For `up`: `correct`, `complete`, `well_cited`, `clear`; for `down`:'
                 ' `incorrect`, `unsupported`, `incomplete`, `off_topic`, `outdated`,'
                 ' `unclear`.'
             )
         ),
     ] = None
-    """Of `up`: `correct`, `complete`, `well_cited`, `clear`; of `down`: `incorrect`, `unsupported`, `incomplete`, `off_topic`, `outdated`, `unclear`."""
+    """For `up`: `correct`, `complete`, `well_cited`, `clear`; for `down`: `incorrect`, `unsupported`, `incomplete`, `off_topic`, `outdated`, `unclear`."""
 
 
 class FeedbackInfo(Model):
@@ -1445,7 +1451,7 @@ Group = TypeAliasType(
 
 class GroupBody(Model):
     """
-    A group to be made.
+    A new group.
     """
 
     name: Annotated[
@@ -1462,13 +1468,13 @@ class GroupInfo(Model):
     created_at: AwareDatetime
     created_by: str
     name: str
-    users: Annotated[int, Field(description='How many are in it.')]
-    """How many are in it."""
+    users: Annotated[int, Field(description='Number of users in it.')]
+    """Number of users in it."""
 
 
 class GroupList(Model):
     """
-    A page of groups, by name.
+    A page of groups, sorted by name.
     """
 
     groups: list[GroupInfo]
@@ -1478,7 +1484,7 @@ class GroupList(Model):
 
 class GroupMemberList(Model):
     """
-    A page of a group's users, by their ids.
+    A page of a group's users, sorted by id.
     """
 
     next_page_token: Annotated[str, Field(description='"" on the last page.')]
@@ -1524,7 +1530,7 @@ class JsonSchemaParam(Model):
 
 class KeyBody(Model):
     """
-    A key to be made.
+    A new key.
     """
 
     expires_at: Annotated[
@@ -1537,29 +1543,29 @@ class KeyBody(Model):
         list[str] | None,
         Field(
             description=(
-                "Groups that it acts for, of those that its maker is in, as long as its"
-                " maker is; absent: those of the organisation's own that its user is"
-                " in, or those that the key names which makes it."
+                "Groups that it acts for, among its creator's, as long as the creator"
+                " is in them; absent: the organisation's own groups that its user is"
+                " in, or those named by the key that creates it."
             )
         ),
     ] = None
-    """Groups that it acts for, of those that its maker is in, as long as its maker is; absent: those of the organisation's own that its user is in, or those that the key names which makes it."""
+    """Groups that it acts for, among its creator's, as long as the creator is in them; absent: the organisation's own groups that its user is in, or those named by the key that creates it."""
 
-    name: Annotated[str | None, Field(description='What it is for.')] = None
-    """What it is for."""
+    name: Annotated[str | None, Field(description="The key's purpose.")] = None
+    """The key's purpose."""
 
     scopes: Annotated[
         list[Literal['read', 'chat', 'write', 'admin'] | str] | None,
         Field(
             description=(
-                'What it may be used for, of what its maker may; absent: all of that.'
-                ' `read` documents, conversations and search; `chat`; `write`: change'
-                ' documents, collections and conversations; `admin`: what only owners'
-                ' and admins may, and keys.'
+                "The key's scopes, among its creator's; absent: all of these. `read`:"
+                " read documents, conversations and search; `chat`; `write`: change"
+                " documents, collections and conversations; `admin`: everything that"
+                " only owners and admins may do, and keys."
             )
         ),
     ] = None
-    """What it may be used for, of what its maker may; absent: all of that. `read` documents, conversations and search; `chat`; `write`: change documents, collections and conversations; `admin`: what only owners and admins may, and keys."""
+    """The key's scopes, among its creator's; absent: all of these. `read`: read documents, conversations and search; `chat`; `write`: change documents, collections and conversations; `admin`: everything that only owners and admins may do, and keys."""
 
     user: Annotated[
         str | None,
@@ -1577,19 +1583,21 @@ class LimitBody(Model):
     A limit of a user or an API key.
     """
 
-    key_id: Annotated[str | None, Field(description='The key, for `key`.')] = None
-    """The key, for `key`."""
+    key_id: Annotated[str | None, Field(description="The API key's id, for `key`.")] = (
+        None
+    )
+    """The API key's id, for `key`."""
 
     limit: Annotated[
         int,
         Field(
             description=(
-                'The limit; a lower limit of the plan takes precedence. 0 lets nothing'
-                ' through.'
+                'The limit; a lower limit of the plan takes precedence. 0 blocks'
+                ' everything.'
             )
         ),
     ]
-    """The limit; a lower limit of the plan takes precedence. 0 lets nothing through."""
+    """The limit; a lower limit of the plan takes precedence. 0 blocks everything."""
 
     measure: Literal['requests', 'tokens', 'streams', 'uploads', 'upload-bytes'] | str
     scope: Literal['user', 'key'] | str
@@ -1733,28 +1741,28 @@ class NewApiKey(Model):
     """
 
     created_at: AwareDatetime
-    expires_at: Annotated[AwareDatetime | None, Field(description='null is never.')]
-    """null is never."""
+    expires_at: Annotated[AwareDatetime | None, Field(description='null: never.')]
+    """null: never."""
 
     groups: Annotated[
         list[str] | None,
         Field(
             description=(
-                "Those that it names; null: those of the organisation's own that its"
+                "The groups that it names; null: the organisation's own groups that its"
                 " user is in."
             )
         ),
     ]
-    """Those that it names; null: those of the organisation's own that its user is in."""
+    """The groups that it names; null: the organisation's own groups that its user is in."""
 
     id: Annotated[str, Field(description='It stays the same when the key is rotated.')]
     """It stays the same when the key is rotated."""
 
     key: str
     last_used_at: Annotated[
-        AwareDatetime | None, Field(description='Written about once a minute.')
+        AwareDatetime | None, Field(description='Updated about once a minute.')
     ]
-    """Written about once a minute."""
+    """Updated about once a minute."""
 
     name: str
     prefix: Annotated[
@@ -1764,9 +1772,11 @@ class NewApiKey(Model):
 
     previous_until: Annotated[
         AwareDatetime | None,
-        Field(description='Until when the text before the last rotation works.'),
+        Field(
+            description='Time until which the text from before the last rotation works.'
+        ),
     ]
-    """Until when the text before the last rotation works."""
+    """Time until which the text from before the last rotation works."""
 
     revoked_at: AwareDatetime | None
     scopes: list[Literal['read', 'chat', 'write', 'admin'] | str]
@@ -1802,16 +1812,16 @@ class OperatedOrganisation(Model):
 
     plan: Literal['free', 'basic', 'pro'] | str
     suspended_at: Annotated[
-        AwareDatetime | None, Field(description='null: its members may call.')
+        AwareDatetime | None, Field(description="null: it isn't suspended.")
     ]
-    """null: its members may call."""
+    """null: it isn't suspended."""
 
     users: int
 
 
 class OperatedOrganisationList(Model):
     """
-    A page of organisations, by their ids.
+    A page of organisations, sorted by id.
     """
 
     next_page_token: Annotated[str, Field(description='"" on the last page.')]
@@ -1859,26 +1869,31 @@ class OrganisationBody(Model):
     """
 
     id: Annotated[
-        str, Field(description='1-128 characters of A-Z a-z 0-9 _ . : @ -; it stays.')
+        str,
+        Field(
+            description=(
+                "1-128 characters of A-Z a-z 0-9 _ . : @ -; it can't be changed."
+            )
+        ),
     ]
-    """1-128 characters of A-Z a-z 0-9 _ . : @ -; it stays."""
+    """1-128 characters of A-Z a-z 0-9 _ . : @ -; it can't be changed."""
 
     owner: Annotated[
         str | None,
         Field(
             description=(
-                'The first owner, by the name from the identity provider; absent: the'
+                'The first owner, by the name at the identity provider; absent: the'
                 ' first user created.'
             )
         ),
     ] = None
-    """The first owner, by the name from the identity provider; absent: the first user created."""
+    """The first owner, by the name at the identity provider; absent: the first user created."""
 
     plan: Annotated[
         Literal['free', 'basic', 'pro'] | str | None,
-        Field(description='What it pays for.'),
+        Field(description="The organisation's plan."),
     ] = None
-    """What it pays for."""
+    """The organisation's plan."""
 
 
 class OrganisationInfo(Model):
@@ -1901,10 +1916,9 @@ class OrganisationLimitBody(Model):
     """
 
     limit: Annotated[
-        int,
-        Field(description="The limit; may exceed the plan's. 0 lets nothing through."),
+        int, Field(description="The limit; may exceed the plan's. 0 blocks everything.")
     ]
-    """The limit; may exceed the plan's. 0 lets nothing through."""
+    """The limit; may exceed the plan's. 0 blocks everything."""
 
 
 class OwnLimitInfo(Model):
@@ -1913,24 +1927,26 @@ class OwnLimitInfo(Model):
     """
 
     key_id: Annotated[
-        str | None, Field(description="The API key's id, of scope `key`.")
+        str | None, Field(description="The API key's id, for scope `key`.")
     ] = None
-    """The API key's id, of scope `key`."""
+    """The API key's id, for scope `key`."""
 
     limit: int
     measure: Literal['requests', 'tokens', 'streams', 'uploads', 'upload-bytes'] | str
-    scope: Annotated[LimitScope, Field(description='`org` is set by the operator.')]
-    """`org` is set by the operator."""
+    scope: Annotated[
+        LimitScope, Field(description='The scope; `org` is set by the operator.')
+    ]
+    """The scope; `org` is set by the operator."""
 
     updated_at: AwareDatetime
     updated_by: str
-    user: Annotated[str | None, Field(description='Whose, of scope `user`.')] = None
-    """Whose, of scope `user`."""
+    user: Annotated[str | None, Field(description='The user, for scope `user`.')] = None
+    """The user, for scope `user`."""
 
 
 class OwnLimitList(Model):
     """
-    A page of limits, the organisation's last.
+    A page of limits, ending with the organisation's.
     """
 
     limits: list[OwnLimitInfo]
@@ -1989,9 +2005,9 @@ class PlanLimit(Model):
     limit: int
     measure: Measure
     scope: Annotated[
-        LimitScope, Field(description='Of an API key, a user or the organisation.')
+        LimitScope, Field(description='The scope: API key, user or organisation.')
     ]
-    """Of an API key, a user or the organisation."""
+    """The scope: API key, user or organisation."""
 
 
 class Problem(Model):
@@ -2490,17 +2506,17 @@ class ProviderBody(Model):
         int | None,
         Field(
             description=(
-                "Length of an embedding model's vectors, where it can be chosen."
+                "Length of an embedding model's vectors, if the model offers a choice."
             )
         ),
     ] = None
-    """Length of an embedding model's vectors, where it can be chosen."""
+    """Length of an embedding model's vectors, if the model offers a choice."""
 
     fallbacks: Annotated[
         list[FallbackBody] | None,
-        Field(description='Fallbacks, in order; for chat providers only.'),
+        Field(description='Fallbacks in order; only for chat providers.'),
     ] = None
-    """Fallbacks, in order; for chat providers only."""
+    """Fallbacks in order; only for chat providers."""
 
     model: Annotated[
         str | None,
@@ -2709,14 +2725,14 @@ class RoleBody(Model):
 
     role: Annotated[
         Literal['reader', 'editor', 'admin', 'owner'] | str,
-        Field(description='In place of all before.'),
+        Field(description='The new role; it replaces all previous ones.'),
     ]
-    """In place of all before."""
+    """The new role; it replaces all previous ones."""
 
 
 class RotationBody(Model):
     """
-    How a key is rotated.
+    Options for rotating a key.
     """
 
     expires_at: Annotated[
@@ -2726,9 +2742,9 @@ class RotationBody(Model):
     """When it stops working (RFC 3339); absent: never."""
 
     overlap_seconds: Annotated[
-        int | None, Field(description='How long the previous text still works.')
+        int | None, Field(description="How long the key's previous text still works.")
     ] = None
-    """How long the previous text still works."""
+    """How long the key's previous text still works."""
 
 
 class RunCancelled(Model):
@@ -3910,7 +3926,7 @@ class UsageEvent(Model):
 
 class UsageFigures(Model):
     """
-    Usage of calls or chats. A dictionary with the figures of the requested source.
+    Usage of calls or chats: a dictionary with the figures of the requested source.
     """
 
     cache_write_tokens: int | None = None
@@ -3975,25 +3991,25 @@ UsageSource = TypeAliasType(
 
 class UserBody(Model):
     """
-    A user to be made.
+    A new user.
     """
 
     role: Annotated[
         Literal['reader', 'editor', 'admin', 'owner'] | str | None,
-        Field(description='Unless the identity provider names another.'),
+        Field(description='The role, unless the identity provider gives another.'),
     ] = None
-    """Unless the identity provider names another."""
+    """The role, unless the identity provider gives another."""
 
     user: Annotated[
         str,
         Field(
             description=(
-                "As the identity provider will name the user, with the issuer's"
+                "The user's name at the identity provider, with the issuer's"
                 " `user_prefix`."
             )
         ),
     ]
-    """As the identity provider will name the user, with the issuer's `user_prefix`."""
+    """The user's name at the identity provider, with the issuer's `user_prefix`."""
 
 
 class UserDetails(Model):
@@ -4005,8 +4021,8 @@ class UserDetails(Model):
     disabled: Annotated[bool, Field(description='Whether the user is disabled.')]
     """Whether the user is disabled."""
 
-    groups: Annotated[list[str], Field(description="Of the organisation's own.")]
-    """Of the organisation's own."""
+    groups: Annotated[list[str], Field(description="Groups of the organisation's own.")]
+    """Groups of the organisation's own."""
 
     keys: Annotated[int, Field(description="API keys that aren't revoked.")]
     """API keys that aren't revoked."""
@@ -4048,7 +4064,7 @@ class UserInfo(Model):
 
 class UserList(Model):
     """
-    A page of users, by their ids.
+    A page of users, sorted by id.
     """
 
     next_page_token: Annotated[str, Field(description='"" on the last page.')]
@@ -4301,20 +4317,23 @@ class BudgetBody(Model):
     A spending limit for a period, in UTC.
     """
 
-    key_id: Annotated[str | None, Field(description='The key, for `key`.')] = None
-    """The key, for `key`."""
+    key_id: Annotated[str | None, Field(description="The API key's id, for `key`.")] = (
+        None
+    )
+    """The API key's id, for `key`."""
 
     limit_usd: Annotated[
-        int | float, Field(description='USD; 0 blocks every call that costs anything.')
+        int | float,
+        Field(description='In USD; 0 blocks every call that costs anything.'),
     ]
-    """USD; 0 blocks every call that costs anything."""
+    """In USD; 0 blocks every call that costs anything."""
 
     period: Period
     scope: Annotated[
         Literal['org', 'user', 'key'] | str | None,
-        Field(description="The organisation's, a user's, or an API key's."),
+        Field(description='The scope: organisation, user or API key.'),
     ] = None
-    """The organisation's, a user's, or an API key's."""
+    """The scope: organisation, user or API key."""
 
     user: Annotated[str | None, Field(description='Whose, for `user`.')] = None
     """Whose, for `user`."""
@@ -4322,13 +4341,13 @@ class BudgetBody(Model):
 
 class BudgetInfo(Model):
     """
-    A budget as it is now.
+    A budget with its current state.
     """
 
     key_id: Annotated[
-        str | None, Field(description="The API key's id, of scope `key`.")
+        str | None, Field(description="The API key's id, for scope `key`.")
     ] = None
-    """The API key's id, of scope `key`."""
+    """The API key's id, for scope `key`."""
 
     left_usd: float
     limit_usd: float
@@ -4339,18 +4358,18 @@ class BudgetInfo(Model):
 
     resets_at: AwareDatetime
     scope: Literal['org', 'user', 'key'] | str
-    spent_usd: Annotated[float, Field(description='Settled in this period.')]
-    """Settled in this period."""
+    spent_usd: Annotated[float, Field(description='The amount settled in this period.')]
+    """The amount settled in this period."""
 
     updated_at: AwareDatetime
     updated_by: str
-    user: Annotated[str | None, Field(description='Whose, of scope `user`.')] = None
-    """Whose, of scope `user`."""
+    user: Annotated[str | None, Field(description='The user, for scope `user`.')] = None
+    """The user, for scope `user`."""
 
 
 class BudgetList(Model):
     """
-    The budgets, the organisation's first.
+    The budgets, starting with the organisation's.
     """
 
     budgets: list[BudgetInfo]
@@ -4735,14 +4754,14 @@ class LimitInfo(Model):
     limit: int
     measure: Measure
     name: Annotated[
-        str, Field(description='Measure and scope, as errors and headers name it.')
+        str, Field(description='Measure and scope, as in errors and headers.')
     ]
-    """Measure and scope, as errors and headers name it."""
+    """Measure and scope, as in errors and headers."""
 
     resets_in_seconds: Annotated[
-        int | None, Field(description='Until the window ends.')
+        int | None, Field(description='Seconds until the window ends.')
     ] = None
-    """Until the window ends."""
+    """Seconds until the window ends."""
 
     scope: Annotated[
         LimitScope, Field(description='The scope: API key, user or organisation.')
@@ -4751,14 +4770,15 @@ class LimitInfo(Model):
 
     used: int
     window_seconds: Annotated[
-        int | None, Field(description='The period; absent: at every moment.')
+        int | None,
+        Field(description='The period; absent: the limit applies at any time.'),
     ] = None
-    """The period; absent: at every moment."""
+    """The period; absent: the limit applies at any time."""
 
 
 class LimitReport(Model):
     """
-    The caller's limits; none where there is no authentication.
+    The caller's limits; none if authentication is off.
     """
 
     limits: list[LimitInfo]
@@ -4880,15 +4900,15 @@ class ProviderInfo(Model):
 
     dimensions: int | None = None
     fallbacks: Annotated[
-        list[FallbackInfo] | None, Field(description='Of chat providers only.')
+        list[FallbackInfo] | None, Field(description='Only for chat providers.')
     ] = None
-    """Of chat providers only."""
+    """Only for chat providers."""
 
     has_api_base: bool | None = None
     has_key: bool | None = None
     model: str
-    name: Annotated[str, Field(description='What it is saved as.')]
-    """What it is saved as."""
+    name: Annotated[str, Field(description='The name that it is saved under.')]
+    """The name that it is saved under."""
 
     provider: str | None = None
     scope: Literal['org', 'user'] | str
@@ -5239,7 +5259,7 @@ class UncitedEvent(Model):
 
 class UsageReport(Model):
     """
-    Usage by group, and the total.
+    Usage by group, and its total.
     """
 
     from_: Annotated[AwareDatetime, Field(alias='from')]
@@ -5247,9 +5267,9 @@ class UsageReport(Model):
     rows: list[UsageRow]
     scope: Annotated[
         Literal['org', 'user'] | str,
-        Field(description='Members other than owners and admins see their own.'),
+        Field(description='Members other than owners and admins see only their own.'),
     ]
-    """Members other than owners and admins see their own."""
+    """Members other than owners and admins see only their own."""
 
     source: UsageSource
     to: AwareDatetime

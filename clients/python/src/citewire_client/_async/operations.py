@@ -115,7 +115,9 @@ class AsyncOperations:
             )
 
     async def add_group_member(self, name: str, user: str) -> models.GroupInfo:
-        """Adds a user to a group, effective from the next request, with a provider's token within 30 seconds.
+        """Adds a user to a group, effective from the next request; with an identity provider's token, within 30
+        seconds.
+
 
         For owners and admins.
         """
@@ -291,7 +293,7 @@ class AsyncOperations:
         )
 
     async def come_back_from(self, issuer: str) -> None:
-        """Does the same for a provider, of several, that doesn't identify itself in its responses."""
+        """Does the same if there are several providers, for one that doesn't identify itself in its responses."""
         await self._transport.do(Request("GET", path_of("/v1/auth/callback/{}", issuer)))
 
     async def count_message_tokens(
@@ -372,7 +374,7 @@ class AsyncOperations:
     ) -> models.Erasure:
         """Starts the erasure of a user, or of the whole organisation, in the background.
 
-        Keys stop working within seconds. It is done once no earlier request can still write.
+        Keys stop working within seconds. It is complete once no earlier request can still write.
         """
         return await self._transport.call(
             Request(
@@ -387,7 +389,7 @@ class AsyncOperations:
     async def create_group(self, name: str) -> models.GroupInfo:
         """Creates an empty group.
 
-        It is the same as a provider's group of that name. For owners and admins.
+        It is the same as an identity provider's group of that name. For owners and admins.
         """
         return await self._transport.call(
             Request("POST", "/v1/admin/groups", json=given(name=name), repeatable=False), models.GroupInfo
@@ -404,8 +406,8 @@ class AsyncOperations:
     ) -> models.NewApiKey:
         """Creates a key and shows it once.
 
-        It can't do more than the caller's key or session, nor outlive it. Named groups apply only as long as its
-        creator is in them.
+        It can't do more than the caller's key or session, or outlive it. Named groups apply only as long as its creator
+        is in them.
         """
         return await self._transport.call(
             Request(
@@ -488,8 +490,8 @@ class AsyncOperations:
     ) -> models.OperatedOrganisation:
         """Creates an organisation, optionally with its owner.
 
-        The owner signs in at the identity provider. Without one, the first API key comes from `citewire keys create`,
-        beside the database: an operator can't make keys of members.
+        The owner signs in at the identity provider. Without one, create the first API key with `citewire keys create`,
+        which needs the database: an operator can't create members' keys.
         """
         return await self._transport.call(
             Request("POST", "/v1/operator/organisations", json=given(id=id, owner=owner, plan=plan), repeatable=False),
@@ -510,7 +512,7 @@ class AsyncOperations:
     async def deactivate_provider(
         self, type: str, *, scope: Literal["org", "user"] | None = None
     ) -> models.ProviderInfo:
-        """Returns to the organisation's or the server's provider; the active one stays saved."""
+        """Switches back to the organisation's or the server's provider; the deactivated one stays saved."""
         return await self._transport.call(
             Request("POST", path_of("/v1/providers/{}:deactivate", type), query(scope=scope), repeatable=False),
             models.ProviderInfo,
@@ -524,7 +526,7 @@ class AsyncOperations:
         key_id: str | None = None,
         user: str | None = None,
     ) -> None:
-        """Deletes a budget: from the next call on there is no limit of that kind.
+        """Deletes a budget; its limit no longer applies from the next call on.
 
         For owners and admins.
         """
@@ -553,14 +555,14 @@ class AsyncOperations:
         )
 
     async def delete_group(self, name: str) -> None:
-        """Takes everybody out of a group, and the group away.
+        """Removes all users from a group and deletes it.
 
-        What was granted to it counts again for one of its name. For owners and admins.
+        Its grants apply again to a later group with the same name. For owners and admins.
         """
         await self._transport.do(Request("DELETE", path_of("/v1/admin/groups/{}", name)))
 
     async def delete_organisation_limit(self, organisation: str, measure: str) -> None:
-        """Deletes a limit: the plan's counts again, within 30 seconds on every gateway."""
+        """Deletes a limit; the plan's applies again within 30 seconds on every gateway."""
         await self._transport.do(
             Request("DELETE", path_of("/v1/operator/organisations/{}/limits/{}", organisation, measure))
         )
@@ -573,7 +575,7 @@ class AsyncOperations:
         user: str | None = None,
         key_id: str | None = None,
     ) -> None:
-        """Deletes a limit: the plan's counts again, within 30 seconds on every gateway.
+        """Deletes a limit; the plan's applies again within 30 seconds on every gateway.
 
         For owners and admins.
         """
@@ -586,20 +588,21 @@ class AsyncOperations:
         await self._transport.do(Request("DELETE", path_of("/v1/profiles/{}", name)))
 
     async def delete_provider(self, type: str, *, scope: Literal["org", "user"] | None = None) -> None:
-        """Deletes the active provider with its key; requests that are running finish with it.
+        """Deletes the active provider with its key; requests in progress finish with it.
 
-        None of the others that are saved becomes active.
+        None of the other saved providers becomes active.
         """
         await self._transport.do(Request("DELETE", path_of("/v1/providers/{}", type), query(scope=scope)))
 
     async def delete_saved_provider(self, type: str, name: str, *, scope: Literal["org", "user"] | None = None) -> None:
-        """Deletes a provider with its key, active or not; none of the others becomes active by that."""
+        """Deletes a provider with its key, active or not; none of the others becomes active."""
         await self._transport.do(Request("DELETE", path_of("/v1/providers/{}/{}", type, name), query(scope=scope)))
 
     async def disable_user(self, user: str) -> models.UserInfo:
-        """Disables a user: sessions and keys with the next request, providers' tokens within 30 seconds.
+        """Disables a user.
 
-        Owners and admins may, of users with no role above their own, but for the last owner. Documents and keys stay.
+        Sessions and keys fail from the next request, an identity provider's tokens within 30 seconds. For owners and
+        admins, for users with no role above their own except the last owner. Documents and keys stay.
         """
         return await self._transport.call(
             Request("POST", path_of("/v1/admin/users/{}:disable", user), repeatable=False), models.UserInfo
@@ -738,13 +741,13 @@ class AsyncOperations:
         )
 
     async def get_any_organisation(self, organisation: str) -> models.OperatedOrganisation:
-        """Returns an organisation with its plan, and how many users and keys it has."""
+        """Returns an organisation with its plan and its number of users and keys."""
         return await self._transport.call(
             Request("GET", path_of("/v1/operator/organisations/{}", organisation)), models.OperatedOrganisation
         )
 
     async def get_caller(self) -> models.CallerInfo:
-        """Returns the caller, by session, key or token."""
+        """Returns the caller that the session, key or token identifies."""
         return await self._transport.call(Request("GET", "/v1/auth/session"), models.CallerInfo)
 
     async def get_chunk(self, chunk_id: int) -> models.Chunk:
@@ -801,7 +804,7 @@ class AsyncOperations:
         return await self._transport.call(Request("GET", path_of("/v1/models/{}", name)), models.ModelInfo)
 
     async def get_organisation(self) -> models.OrganisationInfo:
-        """Returns the caller's organisation with its plan, which its operator sets.
+        """Returns the caller's organisation with its plan, which the operator sets.
 
         For owners and admins.
         """
@@ -823,7 +826,7 @@ class AsyncOperations:
         page_size: int | None = None,
         page_token: str | None = None,
     ) -> models.OperatorUsage:
-        """Adds up what organisations spent on calls to providers, page by page, of at most 100 organisations each."""
+        """Adds up the spending of organisations on provider calls, in pages of at most 100 organisations."""
         return await self._transport.call(
             Request(
                 "GET",
@@ -849,7 +852,7 @@ class AsyncOperations:
         organisation: str | None = None,
         page_size: int | None = None,
     ) -> AsyncGenerator[models.Group, None]:
-        """Adds up what organisations spent on calls to providers, page by page, of at most 100 organisations each.
+        """Adds up the spending of organisations on provider calls, in pages of at most 100 organisations.
 
         Yields them one by one, and asks for the next page when it is needed.
         """
@@ -883,7 +886,7 @@ class AsyncOperations:
     async def get_saved_provider(
         self, type: str, name: str, *, scope: Literal["org", "user"] | None = None
     ) -> models.ProviderInfo:
-        """Returns a provider that was saved under a name, active or not, without its key and address."""
+        """Returns a provider saved under a name, active or not, without its key and address."""
         return await self._transport.call(
             Request("GET", path_of("/v1/providers/{}/{}", type, name), query(scope=scope)), models.ProviderInfo
         )
@@ -904,9 +907,9 @@ class AsyncOperations:
         key_id: str | None = None,
         source: Literal["calls", "exchanges"] | None = None,
     ) -> models.UsageReport:
-        """Adds up the organisation's usage, or that of a user or an API key.
+        """Adds up the usage of the organisation, a user or an API key.
 
-        Who isn't an owner or admin sees their own.
+        Other users than owners and admins see their own.
         """
         return await self._transport.call(
             Request(
@@ -1076,7 +1079,7 @@ class AsyncOperations:
         page_size: int | None = None,
         page_token: str | None = None,
     ) -> models.AuditPage:
-        """Returns the organisation's audit trail, oldest first, within about a second.
+        """Returns the organisation's audit trail, oldest first, up to about a second ago.
 
         For owners and admins.
         """
@@ -1196,7 +1199,7 @@ class AsyncOperations:
         object: str | None = None,
         page_size: int | None = None,
     ) -> AsyncGenerator[models.AuditEntry, None]:
-        """Returns the organisation's audit trail, oldest first, within about a second.
+        """Returns the organisation's audit trail, oldest first, up to about a second ago.
 
         For owners and admins. Yields them one by one, and asks for the next page when it is needed.
         """
@@ -1213,7 +1216,7 @@ class AsyncOperations:
     async def list_budgets(
         self, *, page_size: int | None = None, page_token: str | None = None, q: str | None = None
     ) -> models.BudgetList:
-        """Returns the organisation's budgets and those of its users and keys, as they are now.
+        """Returns the current budgets of the organisation and of its users and keys.
 
         For owners and admins. `q` searches users, ids of keys and periods.
         """
@@ -1224,7 +1227,7 @@ class AsyncOperations:
     def iter_budgets(
         self, *, page_size: int | None = None, q: str | None = None
     ) -> AsyncGenerator[models.BudgetInfo, None]:
-        """Returns the organisation's budgets and those of its users and keys, as they are now.
+        """Returns the current budgets of the organisation and of its users and keys.
 
         For owners and admins. `q` searches users, ids of keys and periods. Yields them one by one, and asks for the
         next page when it is needed.
@@ -1417,7 +1420,7 @@ class AsyncOperations:
     ) -> models.GroupMemberList:
         """Returns the users of a group.
 
-        Owners and admins may; `q` searches ids.
+        For owners and admins; `q` searches ids.
         """
         return await self._transport.call(
             Request(
@@ -1433,7 +1436,7 @@ class AsyncOperations:
     ) -> AsyncGenerator[str, None]:
         """Returns the users of a group.
 
-        Owners and admins may; `q` searches ids. Yields them one by one, and asks for the next page when it is needed.
+        For owners and admins; `q` searches ids. Yields them one by one, and asks for the next page when it is needed.
         """
         return self._transport.pages(
             Request("GET", path_of("/v1/admin/groups/{}/members", name), query(page_size=page_size, q=q)),
@@ -1472,7 +1475,7 @@ class AsyncOperations:
         page_token: str | None = None,
         q: str | None = None,
     ) -> models.ApiKeyList:
-        """Returns keys without their secrets, also those that were revoked or have expired.
+        """Returns keys without their secrets, including revoked and expired ones.
 
         `q` searches ids, names, users and prefixes.
         """
@@ -1489,7 +1492,7 @@ class AsyncOperations:
         page_size: int | None = None,
         q: str | None = None,
     ) -> AsyncGenerator[models.ApiKey, None]:
-        """Returns keys without their secrets, also those that were revoked or have expired.
+        """Returns keys without their secrets, including revoked and expired ones.
 
         `q` searches ids, names, users and prefixes. Yields them one by one, and asks for the next page when it is
         needed.
@@ -1503,8 +1506,8 @@ class AsyncOperations:
     async def list_limits(self, *, user: str | None = None, key_id: str | None = None) -> models.LimitReport:
         """Returns the limits of the caller's key, the caller and the organisation, with the current usage.
 
-        Owners and admins may ask for another user, or an API key with its user; then without stored bytes. While the
-        retriever, which counts stored bytes, doesn't answer, they are named in `unknown`.
+        Owners and admins may ask for another user, or for an API key with its user. Stored bytes are left out then.
+        While the retriever, which counts stored bytes, doesn't answer, `unknown` lists them.
         """
         return await self._transport.call(
             Request("GET", "/v1/limits", query(user=user, key_id=key_id)), models.LimitReport
@@ -1628,7 +1631,7 @@ class AsyncOperations:
         page_size: int | None = None,
         page_token: str | None = None,
     ) -> models.AuditPage:
-        """Returns operators' actions and attempts, oldest first, about a second after they ended.
+        """Returns the operators' actions and attempts, oldest first, about a second after they ended.
 
         Actions on an organisation are in its own trail too.
         """
@@ -1739,7 +1742,7 @@ class AsyncOperations:
         object: str | None = None,
         page_size: int | None = None,
     ) -> AsyncGenerator[models.AuditEntry, None]:
-        """Returns operators' actions and attempts, oldest first, about a second after they ended.
+        """Returns the operators' actions and attempts, oldest first, about a second after they ended.
 
         Actions on an organisation are in its own trail too. Yields them one by one, and asks for the next page when it
         is needed.
@@ -1835,10 +1838,10 @@ class AsyncOperations:
     async def list_providers(
         self, *, page_size: int | None = None, page_token: str | None = None, q: str | None = None
     ) -> models.ProviderList:
-        """Returns the caller's providers and the organisation's, and whether the organisation demands its own.
+        """Returns the caller's providers and the organisation's, and whether the organisation requires its own.
 
-        Several may be saved for a type; one of them is active. `q` searches types, names, providers and models, those
-        of fallbacks too.
+        Several may be saved per type; one of them is active. `q` searches types, names, providers and models, including
+        those of fallbacks.
         """
         return await self._transport.call(
             Request("GET", "/v1/providers", query(page_size=page_size, page_token=page_token, q=q)), models.ProviderList
@@ -1847,10 +1850,10 @@ class AsyncOperations:
     def iter_providers(
         self, *, page_size: int | None = None, q: str | None = None
     ) -> AsyncGenerator[models.ProviderInfo, None]:
-        """Returns the caller's providers and the organisation's, and whether the organisation demands its own.
+        """Returns the caller's providers and the organisation's, and whether the organisation requires its own.
 
-        Several may be saved for a type; one of them is active. `q` searches types, names, providers and models, those
-        of fallbacks too. Yields them one by one, and asks for the next page when it is needed.
+        Several may be saved per type; one of them is active. `q` searches types, names, providers and models, including
+        those of fallbacks. Yields them one by one, and asks for the next page when it is needed.
         """
         return self._transport.pages(
             Request("GET", "/v1/providers", query(page_size=page_size, q=q)), models.ProviderList, "providers"
@@ -1892,7 +1895,7 @@ class AsyncOperations:
     ) -> models.UserList:
         """Returns the organisation's users with their roles.
 
-        Owners and admins may; `q` searches ids and roles.
+        For owners and admins; `q` searches ids and roles.
         """
         return await self._transport.call(
             Request("GET", "/v1/admin/users", query(page_size=page_size, page_token=page_token, q=q)), models.UserList
@@ -1903,7 +1906,7 @@ class AsyncOperations:
     ) -> AsyncGenerator[models.UserInfo, None]:
         """Returns the organisation's users with their roles.
 
-        Owners and admins may; `q` searches ids and roles. Yields them one by one, and asks for the next page when it is
+        For owners and admins; `q` searches ids and roles. Yields them one by one, and asks for the next page when it is
         needed.
         """
         return self._transport.pages(
@@ -2054,9 +2057,9 @@ class AsyncOperations:
         test: bool | NotGiven = NOT_GIVEN,
         scope: Literal["org", "user"] | None = None,
     ) -> models.ProviderInfo:
-        """Tests a provider and saves it, sealed, in place of the active one, effective from the next request.
+        """Tests a provider and saves it, sealed, in place of the active one.
 
-        It is saved even if the test call fails; `test` has the result.
+        It takes effect with the next request. It is saved even if the test call fails; `test` has the result.
         """
         return await self._transport.call(
             Request(
@@ -2085,7 +2088,7 @@ class AsyncOperations:
     ) -> models.RetentionInfo:
         """Changes the organisation's policy.
 
-        Owners and admins may; what is older is erased within minutes, for good.
+        Older data is permanently erased within minutes. For owners and admins.
         """
         return await self._transport.call(
             Request(
@@ -2103,7 +2106,7 @@ class AsyncOperations:
     async def put_role(self, user: str, role: Literal["reader", "editor", "admin", "owner"]) -> models.UserInfo:
         """Changes a user's role, effective from the user's next request.
 
-        For owners and admins. Nobody can grant or revoke a role above their own, and the last owner stays one.
+        For owners and admins. Nobody can grant or revoke a role above their own, and the last owner remains an owner.
         """
         return await self._transport.call(
             Request("PUT", path_of("/v1/admin/users/{}/role", user), json=given(role=role)), models.UserInfo
@@ -2124,7 +2127,7 @@ class AsyncOperations:
         scope: Literal["org", "user"] | None = None,
         activate: bool | None = None,
     ) -> models.ProviderInfo:
-        """Tests a provider and saves it, sealed, beside the active one, replacing any with that name.
+        """Tests a provider and saves it, sealed, in addition to the active one, replacing any with that name.
 
         An owner can save 20 per type.
         """
@@ -2205,7 +2208,7 @@ class AsyncOperations:
         )
 
     async def remove_group_member(self, name: str, user: str) -> None:
-        """Takes a user out of a group: from the next request on, with a provider's token within 30 seconds.
+        """Removes a user from a group, from the next request; with an identity provider's token, within 30 seconds.
 
         For owners and admins.
         """
@@ -2411,9 +2414,10 @@ class AsyncOperations:
         )
 
     async def suspend_organisation(self, organisation: str) -> models.OperatedOrganisation:
-        """Suspends an organisation: keys and sessions with the next request, tokens within 30 seconds.
+        """Suspends an organisation.
 
-        Its data stays, and running ingest continues. Its members get `ORGANISATION_SUSPENDED`.
+        Keys and sessions fail from the next request, tokens within 30 seconds. Its data stays, and running ingest
+        continues. Its members get `ORGANISATION_SUSPENDED`.
         """
         return await self._transport.call(
             Request("POST", path_of("/v1/operator/organisations/{}:suspend", organisation), repeatable=False),

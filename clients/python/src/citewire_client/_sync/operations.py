@@ -115,7 +115,9 @@ class Operations:
             )
 
     def add_group_member(self, name: str, user: str) -> models.GroupInfo:
-        """Adds a user to a group, effective from the next request, with a provider's token within 30 seconds.
+        """Adds a user to a group, effective from the next request; with an identity provider's token, within 30
+        seconds.
+
 
         For owners and admins.
         """
@@ -291,7 +293,7 @@ class Operations:
         )
 
     def come_back_from(self, issuer: str) -> None:
-        """Does the same for a provider, of several, that doesn't identify itself in its responses."""
+        """Does the same if there are several providers, for one that doesn't identify itself in its responses."""
         self._transport.do(Request("GET", path_of("/v1/auth/callback/{}", issuer)))
 
     def count_message_tokens(
@@ -372,7 +374,7 @@ class Operations:
     ) -> models.Erasure:
         """Starts the erasure of a user, or of the whole organisation, in the background.
 
-        Keys stop working within seconds. It is done once no earlier request can still write.
+        Keys stop working within seconds. It is complete once no earlier request can still write.
         """
         return self._transport.call(
             Request(
@@ -387,7 +389,7 @@ class Operations:
     def create_group(self, name: str) -> models.GroupInfo:
         """Creates an empty group.
 
-        It is the same as a provider's group of that name. For owners and admins.
+        It is the same as an identity provider's group of that name. For owners and admins.
         """
         return self._transport.call(
             Request("POST", "/v1/admin/groups", json=given(name=name), repeatable=False), models.GroupInfo
@@ -404,8 +406,8 @@ class Operations:
     ) -> models.NewApiKey:
         """Creates a key and shows it once.
 
-        It can't do more than the caller's key or session, nor outlive it. Named groups apply only as long as its
-        creator is in them.
+        It can't do more than the caller's key or session, or outlive it. Named groups apply only as long as its creator
+        is in them.
         """
         return self._transport.call(
             Request(
@@ -488,8 +490,8 @@ class Operations:
     ) -> models.OperatedOrganisation:
         """Creates an organisation, optionally with its owner.
 
-        The owner signs in at the identity provider. Without one, the first API key comes from `citewire keys create`,
-        beside the database: an operator can't make keys of members.
+        The owner signs in at the identity provider. Without one, create the first API key with `citewire keys create`,
+        which needs the database: an operator can't create members' keys.
         """
         return self._transport.call(
             Request("POST", "/v1/operator/organisations", json=given(id=id, owner=owner, plan=plan), repeatable=False),
@@ -508,7 +510,7 @@ class Operations:
         )
 
     def deactivate_provider(self, type: str, *, scope: Literal["org", "user"] | None = None) -> models.ProviderInfo:
-        """Returns to the organisation's or the server's provider; the active one stays saved."""
+        """Switches back to the organisation's or the server's provider; the deactivated one stays saved."""
         return self._transport.call(
             Request("POST", path_of("/v1/providers/{}:deactivate", type), query(scope=scope), repeatable=False),
             models.ProviderInfo,
@@ -522,7 +524,7 @@ class Operations:
         key_id: str | None = None,
         user: str | None = None,
     ) -> None:
-        """Deletes a budget: from the next call on there is no limit of that kind.
+        """Deletes a budget; its limit no longer applies from the next call on.
 
         For owners and admins.
         """
@@ -551,14 +553,14 @@ class Operations:
         )
 
     def delete_group(self, name: str) -> None:
-        """Takes everybody out of a group, and the group away.
+        """Removes all users from a group and deletes it.
 
-        What was granted to it counts again for one of its name. For owners and admins.
+        Its grants apply again to a later group with the same name. For owners and admins.
         """
         self._transport.do(Request("DELETE", path_of("/v1/admin/groups/{}", name)))
 
     def delete_organisation_limit(self, organisation: str, measure: str) -> None:
-        """Deletes a limit: the plan's counts again, within 30 seconds on every gateway."""
+        """Deletes a limit; the plan's applies again within 30 seconds on every gateway."""
         self._transport.do(Request("DELETE", path_of("/v1/operator/organisations/{}/limits/{}", organisation, measure)))
 
     def delete_own_limit(
@@ -569,7 +571,7 @@ class Operations:
         user: str | None = None,
         key_id: str | None = None,
     ) -> None:
-        """Deletes a limit: the plan's counts again, within 30 seconds on every gateway.
+        """Deletes a limit; the plan's applies again within 30 seconds on every gateway.
 
         For owners and admins.
         """
@@ -582,20 +584,21 @@ class Operations:
         self._transport.do(Request("DELETE", path_of("/v1/profiles/{}", name)))
 
     def delete_provider(self, type: str, *, scope: Literal["org", "user"] | None = None) -> None:
-        """Deletes the active provider with its key; requests that are running finish with it.
+        """Deletes the active provider with its key; requests in progress finish with it.
 
-        None of the others that are saved becomes active.
+        None of the other saved providers becomes active.
         """
         self._transport.do(Request("DELETE", path_of("/v1/providers/{}", type), query(scope=scope)))
 
     def delete_saved_provider(self, type: str, name: str, *, scope: Literal["org", "user"] | None = None) -> None:
-        """Deletes a provider with its key, active or not; none of the others becomes active by that."""
+        """Deletes a provider with its key, active or not; none of the others becomes active."""
         self._transport.do(Request("DELETE", path_of("/v1/providers/{}/{}", type, name), query(scope=scope)))
 
     def disable_user(self, user: str) -> models.UserInfo:
-        """Disables a user: sessions and keys with the next request, providers' tokens within 30 seconds.
+        """Disables a user.
 
-        Owners and admins may, of users with no role above their own, but for the last owner. Documents and keys stay.
+        Sessions and keys fail from the next request, an identity provider's tokens within 30 seconds. For owners and
+        admins, for users with no role above their own except the last owner. Documents and keys stay.
         """
         return self._transport.call(
             Request("POST", path_of("/v1/admin/users/{}:disable", user), repeatable=False), models.UserInfo
@@ -734,13 +737,13 @@ class Operations:
         )
 
     def get_any_organisation(self, organisation: str) -> models.OperatedOrganisation:
-        """Returns an organisation with its plan, and how many users and keys it has."""
+        """Returns an organisation with its plan and its number of users and keys."""
         return self._transport.call(
             Request("GET", path_of("/v1/operator/organisations/{}", organisation)), models.OperatedOrganisation
         )
 
     def get_caller(self) -> models.CallerInfo:
-        """Returns the caller, by session, key or token."""
+        """Returns the caller that the session, key or token identifies."""
         return self._transport.call(Request("GET", "/v1/auth/session"), models.CallerInfo)
 
     def get_chunk(self, chunk_id: int) -> models.Chunk:
@@ -797,7 +800,7 @@ class Operations:
         return self._transport.call(Request("GET", path_of("/v1/models/{}", name)), models.ModelInfo)
 
     def get_organisation(self) -> models.OrganisationInfo:
-        """Returns the caller's organisation with its plan, which its operator sets.
+        """Returns the caller's organisation with its plan, which the operator sets.
 
         For owners and admins.
         """
@@ -819,7 +822,7 @@ class Operations:
         page_size: int | None = None,
         page_token: str | None = None,
     ) -> models.OperatorUsage:
-        """Adds up what organisations spent on calls to providers, page by page, of at most 100 organisations each."""
+        """Adds up the spending of organisations on provider calls, in pages of at most 100 organisations."""
         return self._transport.call(
             Request(
                 "GET",
@@ -845,7 +848,7 @@ class Operations:
         organisation: str | None = None,
         page_size: int | None = None,
     ) -> Generator[models.Group, None]:
-        """Adds up what organisations spent on calls to providers, page by page, of at most 100 organisations each.
+        """Adds up the spending of organisations on provider calls, in pages of at most 100 organisations.
 
         Yields them one by one, and asks for the next page when it is needed.
         """
@@ -879,7 +882,7 @@ class Operations:
     def get_saved_provider(
         self, type: str, name: str, *, scope: Literal["org", "user"] | None = None
     ) -> models.ProviderInfo:
-        """Returns a provider that was saved under a name, active or not, without its key and address."""
+        """Returns a provider saved under a name, active or not, without its key and address."""
         return self._transport.call(
             Request("GET", path_of("/v1/providers/{}/{}", type, name), query(scope=scope)), models.ProviderInfo
         )
@@ -900,9 +903,9 @@ class Operations:
         key_id: str | None = None,
         source: Literal["calls", "exchanges"] | None = None,
     ) -> models.UsageReport:
-        """Adds up the organisation's usage, or that of a user or an API key.
+        """Adds up the usage of the organisation, a user or an API key.
 
-        Who isn't an owner or admin sees their own.
+        Other users than owners and admins see their own.
         """
         return self._transport.call(
             Request(
@@ -1072,7 +1075,7 @@ class Operations:
         page_size: int | None = None,
         page_token: str | None = None,
     ) -> models.AuditPage:
-        """Returns the organisation's audit trail, oldest first, within about a second.
+        """Returns the organisation's audit trail, oldest first, up to about a second ago.
 
         For owners and admins.
         """
@@ -1192,7 +1195,7 @@ class Operations:
         object: str | None = None,
         page_size: int | None = None,
     ) -> Generator[models.AuditEntry, None]:
-        """Returns the organisation's audit trail, oldest first, within about a second.
+        """Returns the organisation's audit trail, oldest first, up to about a second ago.
 
         For owners and admins. Yields them one by one, and asks for the next page when it is needed.
         """
@@ -1209,7 +1212,7 @@ class Operations:
     def list_budgets(
         self, *, page_size: int | None = None, page_token: str | None = None, q: str | None = None
     ) -> models.BudgetList:
-        """Returns the organisation's budgets and those of its users and keys, as they are now.
+        """Returns the current budgets of the organisation and of its users and keys.
 
         For owners and admins. `q` searches users, ids of keys and periods.
         """
@@ -1218,7 +1221,7 @@ class Operations:
         )
 
     def iter_budgets(self, *, page_size: int | None = None, q: str | None = None) -> Generator[models.BudgetInfo, None]:
-        """Returns the organisation's budgets and those of its users and keys, as they are now.
+        """Returns the current budgets of the organisation and of its users and keys.
 
         For owners and admins. `q` searches users, ids of keys and periods. Yields them one by one, and asks for the
         next page when it is needed.
@@ -1409,7 +1412,7 @@ class Operations:
     ) -> models.GroupMemberList:
         """Returns the users of a group.
 
-        Owners and admins may; `q` searches ids.
+        For owners and admins; `q` searches ids.
         """
         return self._transport.call(
             Request(
@@ -1425,7 +1428,7 @@ class Operations:
     ) -> Generator[str, None]:
         """Returns the users of a group.
 
-        Owners and admins may; `q` searches ids. Yields them one by one, and asks for the next page when it is needed.
+        For owners and admins; `q` searches ids. Yields them one by one, and asks for the next page when it is needed.
         """
         return self._transport.pages(
             Request("GET", path_of("/v1/admin/groups/{}/members", name), query(page_size=page_size, q=q)),
@@ -1462,7 +1465,7 @@ class Operations:
         page_token: str | None = None,
         q: str | None = None,
     ) -> models.ApiKeyList:
-        """Returns keys without their secrets, also those that were revoked or have expired.
+        """Returns keys without their secrets, including revoked and expired ones.
 
         `q` searches ids, names, users and prefixes.
         """
@@ -1479,7 +1482,7 @@ class Operations:
         page_size: int | None = None,
         q: str | None = None,
     ) -> Generator[models.ApiKey, None]:
-        """Returns keys without their secrets, also those that were revoked or have expired.
+        """Returns keys without their secrets, including revoked and expired ones.
 
         `q` searches ids, names, users and prefixes. Yields them one by one, and asks for the next page when it is
         needed.
@@ -1493,8 +1496,8 @@ class Operations:
     def list_limits(self, *, user: str | None = None, key_id: str | None = None) -> models.LimitReport:
         """Returns the limits of the caller's key, the caller and the organisation, with the current usage.
 
-        Owners and admins may ask for another user, or an API key with its user; then without stored bytes. While the
-        retriever, which counts stored bytes, doesn't answer, they are named in `unknown`.
+        Owners and admins may ask for another user, or for an API key with its user. Stored bytes are left out then.
+        While the retriever, which counts stored bytes, doesn't answer, `unknown` lists them.
         """
         return self._transport.call(Request("GET", "/v1/limits", query(user=user, key_id=key_id)), models.LimitReport)
 
@@ -1614,7 +1617,7 @@ class Operations:
         page_size: int | None = None,
         page_token: str | None = None,
     ) -> models.AuditPage:
-        """Returns operators' actions and attempts, oldest first, about a second after they ended.
+        """Returns the operators' actions and attempts, oldest first, about a second after they ended.
 
         Actions on an organisation are in its own trail too.
         """
@@ -1725,7 +1728,7 @@ class Operations:
         object: str | None = None,
         page_size: int | None = None,
     ) -> Generator[models.AuditEntry, None]:
-        """Returns operators' actions and attempts, oldest first, about a second after they ended.
+        """Returns the operators' actions and attempts, oldest first, about a second after they ended.
 
         Actions on an organisation are in its own trail too. Yields them one by one, and asks for the next page when it
         is needed.
@@ -1821,10 +1824,10 @@ class Operations:
     def list_providers(
         self, *, page_size: int | None = None, page_token: str | None = None, q: str | None = None
     ) -> models.ProviderList:
-        """Returns the caller's providers and the organisation's, and whether the organisation demands its own.
+        """Returns the caller's providers and the organisation's, and whether the organisation requires its own.
 
-        Several may be saved for a type; one of them is active. `q` searches types, names, providers and models, those
-        of fallbacks too.
+        Several may be saved per type; one of them is active. `q` searches types, names, providers and models, including
+        those of fallbacks.
         """
         return self._transport.call(
             Request("GET", "/v1/providers", query(page_size=page_size, page_token=page_token, q=q)), models.ProviderList
@@ -1833,10 +1836,10 @@ class Operations:
     def iter_providers(
         self, *, page_size: int | None = None, q: str | None = None
     ) -> Generator[models.ProviderInfo, None]:
-        """Returns the caller's providers and the organisation's, and whether the organisation demands its own.
+        """Returns the caller's providers and the organisation's, and whether the organisation requires its own.
 
-        Several may be saved for a type; one of them is active. `q` searches types, names, providers and models, those
-        of fallbacks too. Yields them one by one, and asks for the next page when it is needed.
+        Several may be saved per type; one of them is active. `q` searches types, names, providers and models, including
+        those of fallbacks. Yields them one by one, and asks for the next page when it is needed.
         """
         return self._transport.pages(
             Request("GET", "/v1/providers", query(page_size=page_size, q=q)), models.ProviderList, "providers"
@@ -1878,7 +1881,7 @@ class Operations:
     ) -> models.UserList:
         """Returns the organisation's users with their roles.
 
-        Owners and admins may; `q` searches ids and roles.
+        For owners and admins; `q` searches ids and roles.
         """
         return self._transport.call(
             Request("GET", "/v1/admin/users", query(page_size=page_size, page_token=page_token, q=q)), models.UserList
@@ -1887,7 +1890,7 @@ class Operations:
     def iter_users(self, *, page_size: int | None = None, q: str | None = None) -> Generator[models.UserInfo, None]:
         """Returns the organisation's users with their roles.
 
-        Owners and admins may; `q` searches ids and roles. Yields them one by one, and asks for the next page when it is
+        For owners and admins; `q` searches ids and roles. Yields them one by one, and asks for the next page when it is
         needed.
         """
         return self._transport.pages(
@@ -2038,9 +2041,9 @@ class Operations:
         test: bool | NotGiven = NOT_GIVEN,
         scope: Literal["org", "user"] | None = None,
     ) -> models.ProviderInfo:
-        """Tests a provider and saves it, sealed, in place of the active one, effective from the next request.
+        """Tests a provider and saves it, sealed, in place of the active one.
 
-        It is saved even if the test call fails; `test` has the result.
+        It takes effect with the next request. It is saved even if the test call fails; `test` has the result.
         """
         return self._transport.call(
             Request(
@@ -2069,7 +2072,7 @@ class Operations:
     ) -> models.RetentionInfo:
         """Changes the organisation's policy.
 
-        Owners and admins may; what is older is erased within minutes, for good.
+        Older data is permanently erased within minutes. For owners and admins.
         """
         return self._transport.call(
             Request(
@@ -2087,7 +2090,7 @@ class Operations:
     def put_role(self, user: str, role: Literal["reader", "editor", "admin", "owner"]) -> models.UserInfo:
         """Changes a user's role, effective from the user's next request.
 
-        For owners and admins. Nobody can grant or revoke a role above their own, and the last owner stays one.
+        For owners and admins. Nobody can grant or revoke a role above their own, and the last owner remains an owner.
         """
         return self._transport.call(
             Request("PUT", path_of("/v1/admin/users/{}/role", user), json=given(role=role)), models.UserInfo
@@ -2108,7 +2111,7 @@ class Operations:
         scope: Literal["org", "user"] | None = None,
         activate: bool | None = None,
     ) -> models.ProviderInfo:
-        """Tests a provider and saves it, sealed, beside the active one, replacing any with that name.
+        """Tests a provider and saves it, sealed, in addition to the active one, replacing any with that name.
 
         An owner can save 20 per type.
         """
@@ -2189,7 +2192,7 @@ class Operations:
         )
 
     def remove_group_member(self, name: str, user: str) -> None:
-        """Takes a user out of a group: from the next request on, with a provider's token within 30 seconds.
+        """Removes a user from a group, from the next request; with an identity provider's token, within 30 seconds.
 
         For owners and admins.
         """
@@ -2395,9 +2398,10 @@ class Operations:
         )
 
     def suspend_organisation(self, organisation: str) -> models.OperatedOrganisation:
-        """Suspends an organisation: keys and sessions with the next request, tokens within 30 seconds.
+        """Suspends an organisation.
 
-        Its data stays, and running ingest continues. Its members get `ORGANISATION_SUSPENDED`.
+        Keys and sessions fail from the next request, tokens within 30 seconds. Its data stays, and running ingest
+        continues. Its members get `ORGANISATION_SUSPENDED`.
         """
         return self._transport.call(
             Request("POST", path_of("/v1/operator/organisations/{}:suspend", organisation), repeatable=False),
