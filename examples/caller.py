@@ -1,6 +1,6 @@
-"""How a service of your own says for whom it calls Citewire: copy this. Needs PyJWT and cryptography.
+"""How your own service calls Citewire on behalf of a user: copy this. Needs PyJWT and cryptography.
 
-`make up` makes the key; `python -m examples.caller embedder` prints a token for a call by hand.
+`make up` creates the key; `python -m examples.caller embedder` prints a token for a manual call.
 """
 
 import base64
@@ -16,11 +16,11 @@ from jwt.algorithms import OKPAlgorithm
 
 FOLDER = Path(os.environ.get("CITEWIRE_DATA_DIR", ".citewire")) / "callers"
 KEY = OKPAlgorithm().prepare_key((FOLDER / "service.pem").read_bytes())
-ISSUER = "citewire-service"  # its entry in issuers.json says what it may do
+ISSUER = "citewire-service"  # its entry in issuers.json determines its rights
 
 
 def caller(service: str, org: str = "local", user: str = "local", plan: str = "pro") -> tuple[tuple[str, str], ...]:
-    """Returns the metadata of a call to `embedder`, `retriever` or `generator`; it is good for 25 seconds."""
+    """Returns the metadata of a call to `embedder`, `retriever` or `generator`; it is valid for 25 seconds."""
     now = int(time.time())
     claims = {"iss": ISSUER, "aud": f"citewire-{service}", "iat": now, "exp": now + 25}
     claims |= {"org": org, "sub": user, "plan": plan, "roles": ["editor"], "groups": []}

@@ -1,1 +1,1 @@
-"""The images, run as several pods each under load, while they are killed, drained, paused, cut off and rolled."""
+"""Runs the images as several pods each, under load, while they are killed, drained, paused, cut off and rolled."""

@@ -1,6 +1,6 @@
-"""`python -m deploy.rehearsal [SHOW…]`: starts the images as pods, and shows what they withstand.
+"""`python -m deploy.rehearsal [SHOW…]`: starts the images as pods and tests their resilience.
 
-With `--build`, as `make rehearsal` has it, it builds them first. It needs root and podman, and says so.
+With `--build`, as in `make rehearsal`, it builds them first. It needs root and podman, and reports if one is missing.
 """
 
 import argparse
@@ -27,7 +27,7 @@ Run = Callable[[Cluster], Awaitable[tuple[Rows, list[Goal]]]]
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """One thing that is shown: what runs, on which pods, and the headings of its table."""
+    """One show: its function, its pods, and the headings of its table."""
 
     title: str
     run: Run
@@ -49,10 +49,10 @@ SHOWS: Mapping[str, Show] = {
 
 
 async def rehearse(name: str, engine: Engine, options: argparse.Namespace) -> list[Goal]:
-    """Starts the pods that one show wants, runs it, prints its table."""
+    """Starts the pods of one show, runs it, and prints its table."""
     show = SHOWS[name]
     began = time.monotonic()
-    # What is upgraded may be of a version that didn't sign who calls.
+    # The version to upgrade from may not sign callers.
     upgraded = {"CITEWIRE_UNSIGNED_CALLERS": "accepted"} if show.tag else {}
     extra = upgraded | dict(part.split("=", 1) for part in options.env)
     async with running(engine, show.tag or options.tag, replicas=show.replicas, extra=extra) as cluster:
@@ -98,14 +98,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tag", default=CURRENT_TAG, help="of the images, with {name} in it (default: %(default)s)")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of every service")
     parser.add_argument("--build", action="store_true", help="build the images first")
-    parser.add_argument("--commit", help="build this commit's files, not those that lie here")
+    parser.add_argument("--commit", help="build the files of this commit instead of the working tree")
     parser.add_argument("--previous", default="HEAD~1", help="commit that `upgrade` comes from (default: %(default)s)")
     parser.add_argument("--logs", action="store_true", help="print the pods' last lines where a show breaks off")
     return parser
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs what the arguments name; the exit code says whether all goals were met."""
+    """Runs the shows in the arguments; the exit code is 0 if all goals were met."""
     parser = _parser()
     options = parser.parse_args(arguments)
     unknown = [name for name in options.shows if name not in SHOWS]

@@ -1,4 +1,4 @@
-"""The stack answers a question from its images, with two replicas of each service, locked in as far as can be."""
+"""The stack answers a question from its images, with two replicas of each service, as restricted as possible."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ print(json.dumps({{
 
 
 async def answer(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
-    """Looks at every pod from inside, and asks."""
+    """Inspects every pod from inside, and asks a question."""
     rows: list[list[object]] = []
     safe = True
     for service in SERVICES:
@@ -63,7 +63,7 @@ async def answer(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
 
 
 async def _ask(cluster: Cluster) -> tuple[str, dict[str, Any]]:
-    """Returns the answer of the generator that quotes, and its first source."""
+    """Returns the extractive provider's answer and its first source."""
     body = {"question": QUESTION, "stream": False, "model": "extractive"}
     async with httpx.AsyncClient(headers=cluster.headers, trust_env=False, timeout=30) as http:
         response = (await http.post(f"{cluster.balancer.url()}/v1/chat", json=body)).raise_for_status()
@@ -73,7 +73,7 @@ async def _ask(cluster: Cluster) -> tuple[str, dict[str, Any]]:
 
 
 async def image_megabytes(cluster: Cluster, image: str) -> int:
-    """An image's size, its base included."""
+    """An image's size, including its base."""
     size = await cluster.engine.podman("image", "inspect", "--format", "{{.Size}}", cluster.image(image))
     return round(int(size) / 1e6)
 

@@ -1,7 +1,7 @@
-"""A load balancer that knows the gateways by their `/readyz`, as Kubernetes' endpoints do.
+"""A load balancer that selects gateways by their `/readyz`, like Kubernetes' endpoints.
 
-It chooses whom a client asks next; the client connects itself, so that no further process is in the way of what is
-measured. Nothing is sent a second time: a request that fails has failed.
+It chooses the gateway for a client's next request; the client connects itself, so that no other process affects the
+measurement. No request is retried: a failed request counts as failed.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from deploy.rehearsal.load import NoGatewayError
 PERIOD_SECONDS = 0.1
 PROBE_SECONDS = 2.0
 MOST_REFUSALS = 2
-"""A gateway leaves after so many answers in a row that it isn't ready: a single one may be a service's replica that
-left at that moment, and probes have such a threshold everywhere for that reason. One that can't be reached leaves at
-once."""
+"""A gateway leaves after this many consecutive unready responses: a single one may be due to a service's replica that
+left at that moment, which is why probes usually have such a threshold. An unreachable gateway leaves
+immediately."""
 
 
 class Balancer:
-    """Gives the gateways that say that they are ready, in turns.
+    """Returns the ready gateways in turns.
 
-    `members` are base URLs. Use it with `watching()`; members may come and go meanwhile.
+    `members` are base URLs. Use it with `watching()`; members may be added and removed meanwhile.
     """
 
     def __init__(self, members: Iterable[str] = ()) -> None:
@@ -35,7 +35,7 @@ class Balancer:
 
     @asynccontextmanager
     async def watching(self) -> AsyncGenerator["Balancer"]:
-        """Asks all members again and again until the block ends."""
+        """Probes all members repeatedly until the block ends."""
         for url in self._first:
             self.add(url)
         try:
@@ -52,13 +52,13 @@ class Balancer:
         self._watches[url] = asyncio.create_task(self._watch(url))
 
     def remove(self, url: str) -> None:
-        """A gateway that is about to end gets no more requests: Kubernetes does so when a pod is told to end."""
+        """Stops requests to a gateway that is about to end, like Kubernetes for a terminating pod."""
         self._watches.pop(url).cancel()
         del self._ready[url]
         self._changed.set()
 
     def url(self) -> str:
-        """The next gateway's.
+        """The URL of the next gateway.
 
         Raises:
             NoGatewayError: None is ready.
@@ -70,7 +70,7 @@ class Balancer:
         return ready[self._turn % len(ready)]
 
     def ready(self) -> list[str]:
-        """Those that get requests now."""
+        """The gateways that get requests now."""
         return [url for url, yes in self._ready.items() if yes]
 
     async def until_ready(self, *urls: str, seconds: float = 60) -> None:
@@ -82,7 +82,7 @@ class Balancer:
 
     async def _watch(self, url: str) -> None:
         refusals = MOST_REFUSALS
-        # A connection for each probe, as kubelet makes them: a kept one would say nothing of new ones.
+        # A connection for each probe, like the kubelet: a persistent one would prove nothing about new ones.
         limits = httpx.Limits(max_keepalive_connections=0)
         async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=PROBE_SECONDS, limits=limits) as http:
             while True:

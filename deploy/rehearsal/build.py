@@ -1,4 +1,4 @@
-"""Builds what a rehearsal runs: today's images, those of an earlier commit, and the world around them."""
+"""Builds the images of a rehearsal: today's, those of an earlier commit, and those of the surroundings."""
 
 import subprocess
 import sys
@@ -14,12 +14,12 @@ WORLD = "localhost/citewire/rehearsal:dev"
 
 
 def commands(shows: Iterable[str], *, commit: str | None, previous: str) -> list[list[str]]:
-    """Returns the commands that build what these shows need.
+    """Returns the commands that build the images for these shows.
 
     Args:
         shows: Their names.
-        commit: Today's; None builds the files that lie here.
-        previous: The commit from which `upgrade` comes.
+        commit: Today's commit; None builds the working tree.
+        previous: The commit that `upgrade` starts from.
     """
     build = [sys.executable, str(ROOT / "scripts" / "images.py")]
     builds = [
@@ -32,10 +32,10 @@ def commands(shows: Iterable[str], *, commit: str | None, previous: str) -> list
 
 
 def build(shows: Iterable[str], *, commit: str | None, previous: str) -> None:
-    """Builds it.
+    """Builds the images.
 
     Raises:
-        EngineError: Something wasn't built; it was said on stderr.
+        EngineError: An image couldn't be built; the reason is on stderr.
     """
     for command in commands(shows, commit=commit, previous=previous):
         if subprocess.run(command, check=False).returncode != 0:

@@ -1,4 +1,4 @@
-"""The stack as pods: started, probed, scaled, rolled and ended as a Kubernetes Deployment does it."""
+"""The stack as pods: started, probed, scaled, rolled and stopped like by a Kubernetes Deployment."""
 
 import asyncio
 import contextlib
@@ -25,10 +25,10 @@ from deploy.rehearsal.specs import MIGRATIONS, SERVICES, Service
 
 START_SECONDS = 60.0
 PRE_STOP_SECONDS = 5.0
-"""Between the moment in which a pod leaves the endpoints and its SIGTERM: the `preStop` of deploy/k8s."""
+"""Seconds between a pod's removal from the endpoints and its SIGTERM: the `preStop` of deploy/k8s."""
 MIN_READY_SECONDS = 7.0
-"""Between a new pod's readiness and the end of an old one, as in deploy/k8s: by then every client has renewed its
-connections (CITEWIRE_CONNECTION_SECONDS), and so has found the new pod."""
+"""Seconds between a new pod's readiness and an old one's end, as in deploy/k8s: by then every client has renewed its
+connections (CITEWIRE_CONNECTION_SECONDS) and found the new pod."""
 GRACE_SECONDS = 330.0
 _PROBE_SECONDS = 0.1
 _ORG = "rehearsal"
@@ -37,7 +37,7 @@ _PSQL = ("--host=/tmp", "--username=postgres", "-X", "-q", "-A", "-t", "--set=ON
 
 @dataclass(slots=True)
 class Pod:
-    """A container of a service, and when it came up (by the monotonic clock)."""
+    """A container of a service, and its start time (by the monotonic clock)."""
 
     service: Service
     container: Container
@@ -46,18 +46,18 @@ class Pod:
 
     @property
     def url(self) -> str:
-        """Where its HTTP is: the API of a gateway, the metrics of a worker."""
+        """Its HTTP URL: the API of a gateway, the metrics of a worker."""
         return f"http://{self.container.address}:{specs.PORTS[self.service]}"
 
     @property
     def start_seconds(self) -> float:
-        """From `podman run` to readiness."""
+        """Seconds from `podman run` to readiness."""
         return (self.ready or time.monotonic()) - self.started
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a pod left: streams that it was still sending when it was told to end, and seconds from then to its end."""
+    """A pod's shutdown: the streams that it was still sending at its SIGTERM, and the seconds from then to its end."""
 
     streams: int
     seconds: float
@@ -65,20 +65,20 @@ class Ended:
 
 @dataclass(slots=True)
 class Cluster:
-    """All pods, and what is around them. Made by `running`."""
+    """All pods and their surroundings. Created by `running`."""
 
     engine: Engine
     tag: str
-    """Of our images, with `{name}` in it. An upgrade assigns another."""
+    """The tag of our images, with `{name}` in it. An upgrade assigns another."""
     extra: Mapping[str, str]
-    """Further variables of every service."""
+    """Additional variables of every service."""
     callers: Path
-    """Folder with the keys of callers."""
+    """The folder with the callers' keys."""
     password: str = field(default_factory=lambda: secrets.token_urlsafe(12), repr=False)
     pods: dict[Service, list[Pod]] = field(default_factory=lambda: {service: [] for service in SERVICES})
     balancer: Balancer = field(default_factory=Balancer)
     key: str = field(default="", repr=False)
-    """An API key of the organisation that asks."""
+    """An API key of the asking organisation."""
     postgres: Container | None = None
     upstream: Container | None = None
     _numbers: dict[Service, int] = field(default_factory=dict[Service, int])
@@ -86,11 +86,11 @@ class Cluster:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What a client sends with each request."""
+        """The headers of each request of a client."""
         return {"Authorization": f"Bearer {self.key}"}
 
     def image(self, name: str) -> str:
-        """The image of that name."""
+        """The image with that name."""
         return self.tag.format(name=name)
 
     async def start_pod(self, service: Service, *, image: str | None = None) -> Pod:
@@ -114,7 +114,7 @@ class Cluster:
         self.pods[service].append(pod)
         try:
             async with asyncio.timeout(START_SECONDS):
-                while not await is_ready(pod):  # noqa: ASYNC110 # nobody tells us
+                while not await is_ready(pod):  # noqa: ASYNC110 # nothing announces it
                     await asyncio.sleep(_PROBE_SECONDS)
         except TimeoutError:
             log = await self.engine.logs(container)
@@ -126,10 +126,10 @@ class Cluster:
         return pod
 
     async def end_pod(self, pod: Pod) -> Ended:
-        """Ends a pod in order: out of the endpoints, a pause, SIGTERM, and its grace.
+        """Stops a pod properly: it leaves the endpoints; then a pause, SIGTERM, and its grace period.
 
         Raises:
-            EngineError: It didn't end by itself, or with an error.
+            EngineError: It didn't end by itself, or ended with an error.
         """
         self.pods[pod.service].remove(pod)
         if pod.service == "gateway":
@@ -147,19 +147,19 @@ class Cluster:
         return Ended(round(streams), took)
 
     async def kill_pod(self, pod: Pod) -> None:
-        """Ends a pod at once, without a word: SIGKILL, as a machine that dies."""
+        """Kills a pod without notice by SIGKILL, like a machine that dies."""
         self.pods[pod.service].remove(pod)
         await self.engine.signal(pod.container, "KILL")
 
     async def scale(self, service: Service, replicas: int) -> None:
-        """Starts or ends pods, one after the other, until there are so many."""
+        """Starts or stops pods, one after another, until there are this many."""
         while len(self.pods[service]) < replicas:
             await self.start_pod(service)
         while len(self.pods[service]) > replicas:
             await self.end_pod(self.pods[service][-1])
 
     async def migrate(self, phase: str) -> None:
-        """Runs the migration jobs of a phase, by the images that are current."""
+        """Runs the migration jobs of a phase with the current images."""
         for migration in MIGRATIONS:
             await self.job(
                 migration.image,
@@ -173,26 +173,26 @@ class Cluster:
             )
 
     async def job(self, image: str, *command: str, entrypoint: str, environ: Mapping[str, str]) -> str:
-        """Runs one of our images to its end; returns what it printed."""
+        """Runs one of our images to its end; returns its output."""
         self._jobs += 1
         options = (f"--entrypoint={entrypoint}",)
         return await self.engine.job(f"job-{self._jobs}", self.image(image), *command, environ=environ, options=options)
 
     async def samples(self, pod: Pod) -> Samples:
-        """Returns a pod's metrics as they are now."""
+        """Returns a pod's current metrics."""
         url = f"http://{pod.container.address}:{specs.METRICS_PORTS[pod.service]}/metrics"
         async with httpx.AsyncClient(trust_env=False, timeout=5) as http:
             return Samples.parse((await http.get(url)).raise_for_status().text)
 
     async def pace(self, **settings: float) -> None:
-        """Sets how the model answers: see benchmarks/upstream.py."""
+        """Sets the model's behaviour: see benchmarks/upstream.py."""
         assert self.upstream is not None
         async with httpx.AsyncClient(trust_env=False, timeout=10) as http:
             url = f"http://{self.upstream.address}:8000/settings"
             (await http.patch(url, json=settings)).raise_for_status()
 
     async def make_key(self) -> str:
-        """Makes an API key of an organisation on plan pro."""
+        """Creates an API key for an organisation with plan pro."""
         variable = {"CITEWIRE_GATEWAY_MIGRATE_DSN": specs.dsn(specs.OWNER, self.password)}
         arguments = ("-m", "citewire_gateway", "keys", "create", "--org", _ORG, "--user", _ORG, "--plan", "pro")
         return (await self.job("gateway", *arguments, entrypoint="python", environ=variable)).split()[-1]
@@ -211,7 +211,7 @@ class Cluster:
 
 
 async def is_ready(pod: Pod) -> bool:
-    """Asks what Kubernetes' readiness probe asks."""
+    """Sends the request of Kubernetes' readiness probe."""
     if pod.service in ("gateway", "worker"):
         path = "/readyz" if pod.service == "gateway" else "/metrics"
         try:
@@ -223,7 +223,7 @@ async def is_ready(pod: Pod) -> bool:
 
 
 async def serves(address: str) -> bool:
-    """Whether a gRPC server says that it is SERVING."""
+    """Whether a gRPC server reports SERVING."""
     async with grpc.aio.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         check = cast("grpc.aio.UnaryUnaryMultiCallable[Any, Any]", stub.Check)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue] - has no types
@@ -238,13 +238,13 @@ async def serves(address: str) -> bool:
 async def running(
     engine: Engine, tag: str, *, replicas: Mapping[Service, int], extra: Mapping[str, str] | None = None
 ) -> AsyncGenerator[Cluster]:
-    """Starts everything and clears it away afterwards.
+    """Starts everything and removes it afterwards.
 
     Args:
         engine: Podman.
-        tag: Of the images, with `{name}` in it.
-        replicas: How many of each service; 1 of those that aren't named.
-        extra: Further variables of every service.
+        tag: The tag of the images, with `{name}` in it.
+        replicas: Number of replicas per service; 1 for services that aren't named.
+        extra: Additional variables of every service.
     """
     await engine.create_network()
     folder = TemporaryDirectory(prefix=f"{PREFIX}-callers-")
@@ -266,9 +266,9 @@ async def running(
 
 
 async def start_world(cluster: Cluster) -> None:
-    """Starts the database and the model, and makes owner, database and roles."""
+    """Starts the database and the model, and creates owner, database and roles."""
     engine, image = cluster.engine, WORLD
-    # A new name each time: what is left of a volume whose removal was broken off would come back with its name.
+    # A new name each time: the leftovers of a volume whose removal was interrupted would reappear under its name.
     volume = f"{PREFIX}-postgres-{secrets.token_hex(4)}"
     cluster.postgres = await engine.start(
         "postgres",
@@ -294,7 +294,7 @@ async def start_world(cluster: Cluster) -> None:
 
 
 async def _until_postgres(cluster: Cluster) -> None:
-    """Waits until the server answers by TCP, which it doesn't while initdb runs."""
+    """Waits until the server answers over TCP, which it doesn't while initdb runs."""
     assert cluster.postgres is not None
     try:
         async with asyncio.timeout(START_SECONDS):

@@ -1,4 +1,4 @@
-"""A backup is taken under load, everything is lost, and the restored database holds the same rows."""
+"""A backup is taken under load, everything is lost, and the restored database has the same rows."""
 
 import time
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _DUMP = "/data/backup"
 
 
 async def drill(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
-    """Dumps while clients write, drops the database, restores it, and asks again."""
+    """Dumps the database while clients write, drops it, restores it, and asks again."""
     async with faults.under_load(cluster, "drill", FILLING) as load:
         await load.until(lambda: load.completed("upload", 0.0) >= DOCUMENTS, "the library isn't filled")
         began = time.monotonic()
@@ -69,7 +69,7 @@ async def drill(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
 
 
 async def hashes(cluster: Cluster) -> dict[str, tuple[int, str]]:
-    """Rows, and a hash over all rows, of each of our tables; partitions count as their table's."""
+    """Number of rows, and a hash over them, for each of our tables; partitions count for their table."""
     tables: dict[str, tuple[int, str]] = {}
     for table in (await cluster.psql(_TABLES)).splitlines():
         count, value = (await cluster.psql(_HASH.format(table=table))).split("|")

@@ -1,6 +1,6 @@
-"""Podman, as this rehearsal uses it: a network whose DNS knows every container behind a name, and containers on it.
+"""Podman for this rehearsal: a network whose DNS returns every container behind a name, and containers on it.
 
-Everything is named `citewire-rehearsal-…`, so that one rehearsal can clear away what another has left behind.
+Everything is named `citewire-rehearsal-…`, so that a rehearsal can remove the leftovers of an earlier one.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from typing import Any
 
 PREFIX = "citewire-rehearsal"
 PROGRAMS = {"podman": "podman", "buildah": "buildah", "iptables": "iptables", "nsenter": "util-linux"}
-"""What must be installed, and Debian's package of it. Podman's own DNS (aardvark-dns) is checked by itself."""
+"""Required programs and their Debian packages. Podman's own DNS (aardvark-dns) is checked separately."""
 
 _AARDVARK = ("/usr/lib/podman/aardvark-dns", "/usr/libexec/podman/aardvark-dns")
 _CONFIG = """
@@ -37,16 +37,16 @@ HARDENED = (
     "--security-opt=no-new-privileges",
     "--tmpfs=/tmp:rw,nosuid,nodev,size=512m",
 )
-"""How each of our containers runs. The images say themselves that they aren't root."""
+"""Options for each of our containers. The images themselves specify a user other than root."""
 
 
 class EngineError(RuntimeError):
-    """Podman refused, or something is missing; the message says what."""
+    """Podman failed, or something is missing; the message has the details."""
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A running container: `address` is its own on the network, `pid` its first process, seen from here."""
+    """A running container: `address` is its own on the network, `pid` its first process on the host."""
 
     name: str
     address: str
@@ -55,17 +55,17 @@ class Container:
 
 @dataclass(slots=True)
 class Engine:
-    """Runs podman with a configuration of its own; the machine's isn't touched."""
+    """Runs podman with its own configuration; the machine's isn't changed."""
 
     network: str = PREFIX
     _environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @staticmethod
     def open() -> "Engine":
-        """Checks what is needed and writes the configuration.
+        """Checks the requirements and writes the configuration.
 
         Raises:
-            EngineError: Something is missing; the message says how it can be had.
+            EngineError: Something is missing; the message says how to install it.
         """
         problems = missing(os.geteuid(), shutil.which, Path.exists)
         if problems:
@@ -75,7 +75,7 @@ class Engine:
         return Engine(_environ={**os.environ, "CONTAINERS_CONF": str(config)})
 
     async def podman(self, *arguments: str, may_fail: bool = False) -> str:
-        """Runs podman; returns what it printed.
+        """Runs podman; returns its output.
 
         Raises:
             EngineError: It failed.
@@ -83,7 +83,7 @@ class Engine:
         return await _run(("podman", *arguments), self._environ, may_fail=may_fail)
 
     async def create_network(self) -> None:
-        """Makes the network, after clearing away what an earlier rehearsal has left."""
+        """Creates the network, after removing the leftovers of an earlier rehearsal."""
         await self.clear()
         await self.podman("network", "create", self.network)
 
@@ -109,12 +109,12 @@ class Engine:
         """Starts a container in the background, hardened.
 
         Args:
-            name: Without the rehearsal's prefix.
+            name: The name without the rehearsal's prefix.
             image: The image.
-            command: What follows the image's entrypoint.
-            alias: The name under which the network's DNS gives its address, beside those of its like.
-            environ: Its variables.
-            options: Further options of `podman run`.
+            command: The arguments for the image's entrypoint.
+            alias: The name under which the network's DNS returns its address, along with those of other replicas.
+            environ: Its environment variables.
+            options: Additional options of `podman run`.
         """
         variables = [f"--env={key}={value}" for key, value in environ.items()]
         arguments = (*HARDENED, *variables, *options, f"--network={self.network}", f"--network-alias={alias}")
@@ -125,7 +125,7 @@ class Engine:
     async def job(
         self, name: str, image: str, *command: str, environ: Mapping[str, str], options: Sequence[str] = ()
     ) -> str:
-        """Runs a container to its end, hardened as well; returns what it printed."""
+        """Runs a container to its end, hardened too; returns its output."""
         variables = [f"--env={key}={value}" for key, value in environ.items()]
         arguments = (*HARDENED, *variables, *options, f"--network={self.network}")
         full = f"{PREFIX}-{name}"
@@ -147,11 +147,11 @@ class Engine:
         await self.podman("kill", f"--signal={name}", container.name)
 
     async def remove(self, container: Container) -> None:
-        """Ends a container at once, if it runs, and forgets it."""
+        """Kills a container if it runs, and removes it."""
         await self.podman("rm", "--force", "--time=0", "--ignore", container.name)
 
     async def logs(self, container: Container, *, lines: int = 40) -> str:
-        """Returns what it printed last, errors included."""
+        """Returns its last output, including errors."""
         command = shlex.join(("podman", "logs", f"--tail={lines}", container.name))
         return await _run(("sh", "-c", f"{command} 2>&1"), self._environ, may_fail=True)
 
@@ -170,12 +170,12 @@ class Engine:
 
 
 def missing(user: int, which: Callable[[str], str | None], exists: Callable[[Path], bool]) -> list[str]:
-    """Returns what the machine lacks, a line for each thing.
+    """Returns the missing requirements, one line each.
 
     Args:
-        user: Who runs this, by number.
-        which: `shutil.which`, or a test's.
-        exists: `Path.exists`, or a test's.
+        user: The current user's id.
+        which: `shutil.which`, or a test's replacement.
+        exists: `Path.exists`, or a test's replacement.
     """
     problems: list[str] = []
     if sys.platform != "linux":

@@ -1,4 +1,4 @@
-"""What happens to pods while clients ask: rolled, killed, cut off, paused."""
+"""Faults of pods under load: rolled, killed, cut off, paused."""
 
 import asyncio
 import time
@@ -15,16 +15,16 @@ from deploy.rehearsal.report import Goal, at_most
 from deploy.rehearsal.specs import SERVICES, Service
 
 RATES: Mapping[Kind, float] = {"native": 1.0, "simple": 0.5, "search": 3.0, "upload": 0.5}
-"""Requests a second, on a schedule."""
+"""Requests per second, on a schedule."""
 MORE: Mapping[Kind, float] = {"native": 2.0, "simple": 1.0, "search": 4.0, "upload": 0.5}
-"""The same, with streams enough that every replica has some at any moment."""
+"""The same, with enough streams that every replica always has some."""
 PACE = {"rate": 40.0, "tokens": 80, "first_delay": 0.1}
 """A stream takes about two seconds."""
 LONG = {"rate": 10.0, "tokens": 120, "first_delay": 0.1}
 """A stream takes twelve."""
 
 BEHIND: tuple[Service, ...] = ("embedder", "retriever", "generator", "gateway")
-"""Those whom clients or the gateway call."""
+"""The services that clients or the gateway call."""
 
 PARTITION_SECONDS = 14.0
 PAUSE_SECONDS = 22.0
@@ -37,14 +37,14 @@ _HANDLED: Mapping[Service, tuple[str, Mapping[str, str]]] = {
     "worker": ("grpc_client_started_total", {"grpc_service": "citewire."}),
     "gateway": ("citewire_http_requests_total", {"route": "/v1/"}),
 }
-"""The series that grows when a pod gets some of its work; probes aren't counted."""
+"""The series that grows when a pod gets work; probes don't count."""
 
 
 @asynccontextmanager
 async def under_load(
     cluster: Cluster, name: str, rates: Mapping[Kind, float] = RATES, pace: Mapping[str, float] = PACE
 ) -> AsyncGenerator[Load]:
-    """Steady load, once it runs; after the block, what still runs is waited for."""
+    """Steady load, once it runs; after the block it waits for running requests."""
     await cluster.pace(**pace)
     load = Load(cluster.balancer.url, f"{name}-{time.monotonic_ns()}", cluster.headers)
     async with load.steady(rates):
@@ -53,7 +53,7 @@ async def under_load(
 
 
 async def settled(load: Load) -> None:
-    """Waits until some more of each kind are complete: everything works again, or still."""
+    """Waits until some more requests of each kind are complete: everything works again, or still works."""
     since = time.monotonic()
     await load.until(
         lambda: all(load.completed(kind, since) >= _SETTLED[kind] for kind in KINDS), "the load doesn't go on"
@@ -61,7 +61,7 @@ async def settled(load: Load) -> None:
 
 
 async def handled(cluster: Cluster, pod: Pod) -> float:
-    """How many pieces of its own work a pod has done; 0 as long as it doesn't answer."""
+    """Number of work items that a pod has done; 0 while it doesn't respond."""
     series, labels = _HANDLED[pod.service]
     try:
         return (await cluster.samples(pod)).total(series, **labels)
@@ -70,11 +70,11 @@ async def handled(cluster: Cluster, pod: Pod) -> float:
 
 
 async def takes_traffic(cluster: Cluster, pod: Pod) -> float | None:
-    """Waits until a new pod has done work; returns how long after its readiness, None if it never did."""
+    """Waits until a new pod has done work; returns the time since its readiness, None if it never did."""
     assert pod.ready is not None
     try:
         async with asyncio.timeout(TRAFFIC_SECONDS):
-            while await handled(cluster, pod) <= 0:  # noqa: ASYNC110 # nobody tells us
+            while await handled(cluster, pod) <= 0:  # noqa: ASYNC110 # nothing announces it
                 await asyncio.sleep(0.1)
     except TimeoutError:
         return None
@@ -83,16 +83,16 @@ async def takes_traffic(cluster: Cluster, pod: Pod) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """What became of a service's pods."""
+    """The results of replacing a service's pods."""
 
     new: list[Pod]
     ended: list[Ended]
     traffic: float | None
-    """When the slowest new one took traffic after it was ready, in seconds; None if one never did."""
+    """Seconds from readiness until the slowest new pod took traffic; None if one never did."""
 
 
 async def roll_service(cluster: Cluster, service: Service) -> Rolled:
-    """Replaces all pods of a service as a Deployment does: a new one, then an old one ends, the next beside it."""
+    """Replaces all pods of a service like a Deployment: starts a new one, stops an old one, starts the next."""
     ending: list[asyncio.Task[Ended]] = []
     watching: list[asyncio.Task[float | None]] = []
     new: list[Pod] = []
@@ -105,7 +105,7 @@ async def roll_service(cluster: Cluster, service: Service) -> Rolled:
 
 
 async def roll_all(cluster: Cluster, load: Load) -> tuple[list[list[object]], list[Goal]]:
-    """Replaces every pod, service after service; a row for each, and the goals that don't look at failures."""
+    """Replaces every pod, service after service; returns a row for each, and the goals that don't concern failures."""
     rows: list[list[object]] = []
     traffic: list[float | None] = []
     streams = 0
@@ -114,7 +114,7 @@ async def roll_all(cluster: Cluster, load: Load) -> tuple[list[list[object]], li
         rolled = await roll_service(cluster, service)
         await settled(load)
         during = [asked for asked in load.asked if asked.began > began]
-        # A worker isn't called: it takes a document when there is one and no other worker was faster.
+        # A worker isn't called: it takes a document if there is one and no other worker was faster.
         traffic += [rolled.traffic] if service != "worker" else []
         drained = sum(ended.streams for ended in rolled.ended)
         streams += drained
@@ -137,14 +137,14 @@ async def roll_all(cluster: Cluster, load: Load) -> tuple[list[list[object]], li
 
 
 async def roll(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
-    """Rolls everything under load, with streams that are longer than the time that a pod has before its SIGTERM."""
+    """Rolls everything under load, with streams longer than the time before a pod's SIGTERM."""
     async with under_load(cluster, "roll", pace=LONG) as load:
         rows, goals = await roll_all(cluster, load)
     return rows, [nothing_failed("rolling restart of everything", load.asked), *goals]
 
 
 def nothing_failed(what: str, asked: list[Asked]) -> Goal:
-    """The goal that every request ended as it should, and every stream with its last frame."""
+    """The goal that every request succeeded, and every stream ended with its last frame."""
     bad = report.failed(asked)
     show(bad)
     return Goal(f"{what}: failed requests", "0", f"{len(bad)} of {len(asked)}", not bad)
@@ -198,7 +198,7 @@ async def partition(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
             finally:
                 await cluster.engine.join_again(pod.container)
             await settled(load)
-            await asyncio.sleep(6)  # what hangs since the partition's end has failed by then
+            await asyncio.sleep(6)  # requests hanging since the partition's end have failed by then
             affected = [asked for asked in load.asked if (asked.ended or time.monotonic()) > moment]
             bad = [asked for asked in report.failed(affected) if asked.ended is not None]
             rows.append([service, len(affected), len(bad), report.kinds(bad), report.last_begun(bad, moment)])
@@ -211,7 +211,7 @@ PARTITION_HEADINGS = ("cut off", "requests", "failed", "which", "last failed one
 
 
 async def half_open(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
-    """Pauses one of two replicas: its machine still acknowledges what arrives, and nobody answers."""
+    """Pauses one of two replicas: its machine still acknowledges packets, but nothing responds."""
     rows: list[list[object]] = []
     goals: list[Goal] = []
     async with under_load(cluster, "half-open") as load:
@@ -235,13 +235,13 @@ HALF_OPEN_HEADINGS = ("paused", "failed", "which", "last failed one began after,
 
 
 def show(bad: list[Asked], most: int = 8) -> None:
-    """Prints what went wrong, for whoever has to find out why."""
+    """Prints the failures, for debugging."""
     for asked in bad[:most]:
         print(f"  failed: {asked.request_id} {asked.kind} {asked.end} {asked.status} {asked.tokens} {asked.why[:300]}")
 
 
 def slowest(times: Iterable[float | None]) -> float | None:
-    """The longest of these times; None if one of them never came."""
+    """The longest of these times; None if one is missing."""
     values = list(times)
     known = [value for value in values if value is not None]
     return max(known, default=0.0) if len(known) == len(values) else None

@@ -1,4 +1,4 @@
-"""The few documents that the rehearsal's questions are about."""
+"""The few documents for the rehearsal's questions."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ async def fill(cluster: Cluster) -> None:
     """Uploads the library and waits until it can be searched.
 
     Raises:
-        EngineError: It can't, or not in time.
+        EngineError: It can't be searched, or not in time.
     """
     async with httpx.AsyncClient(headers=cluster.headers, trust_env=False, timeout=30) as http:
         for name, text in LIBRARY.items():
@@ -28,7 +28,7 @@ async def fill(cluster: Cluster) -> None:
                 raise EngineError(f"{name} wasn't taken: {stored.status_code} {stored.text}")
         try:
             async with asyncio.timeout(READY_SECONDS):
-                while not all(status == "ready" for status in await _statuses(cluster, http)):  # noqa: ASYNC110 # nobody tells us
+                while not all(status == "ready" for status in await _statuses(cluster, http)):  # noqa: ASYNC110 # nothing announces it
                     await asyncio.sleep(0.1)
         except TimeoutError:
             raise EngineError(f"not ready after {READY_SECONDS:g} s: {await _statuses(cluster, http)}") from None

@@ -1,4 +1,4 @@
-"""Clients that ask again and again while something happens to the stack, and what became of each of their requests."""
+"""Clients that send requests repeatedly while something happens to the stack, and the result of each request."""
 
 import asyncio
 import itertools
@@ -16,22 +16,22 @@ from citewire_client.sse import SseEvent, SseParser
 
 Kind = Literal["native", "simple", "search", "upload"]
 End = Literal["complete", "failed", "unavailable", "late", "refused", "cut", "silent", "wrong"]
-"""How a request ended.
+"""The result of a request.
 
-complete: as it should.
+complete: successful.
 failed: a stream that ended in its dialect's error frame.
 unavailable: 503 as problem+json with Retry-After.
 late: 504 as problem+json, at the end of a call's time budget.
-refused: nobody listened.
-cut: the connection broke, before or in the answer.
-silent: nothing was heard for HANG_SECONDS.
-wrong: anything else; nothing may end so.
+refused: nothing was listening.
+cut: the connection broke before or during the response.
+silent: no data for HANG_SECONDS.
+wrong: anything else, which must not happen.
 """
 
 KINDS: tuple[Kind, ...] = ("native", "simple", "search", "upload")
 STREAMS: frozenset[Kind] = frozenset({"native", "simple"})
 HANG_SECONDS = 5.0
-"""Longest silence that isn't called a hang."""
+"""Longest silence that doesn't count as a hang."""
 
 CLIENTS: Mapping[Kind, int] = {"native": 3, "simple": 3, "search": 2, "upload": 1}
 _PATHS: Mapping[Kind, str] = {
@@ -53,25 +53,25 @@ class Asked:
     request_id: str
     began: float
     base: str = ""
-    """Whom it was sent to: the gateway's URL."""
+    """The URL of the gateway that it was sent to."""
     status: int | None = None
     tokens: int = 0
     first_token: float | None = None
     ended: float | None = None
     end: End | None = None
     why: str = ""
-    """What was wrong, or the error's text."""
+    """The fault, or the error's text."""
     document_id: int | None = None
-    """Of an upload that was acknowledged."""
+    """The document id of an acknowledged upload."""
     _body: bytearray = field(default_factory=bytearray, repr=False)
 
     @property
     def worked_at(self) -> float | None:
-        """When it was clear that the request works: at a stream's first token."""
+        """Time at which the request was known to work: at a stream's first token."""
         return self.first_token if self.kind in STREAMS else self.ended if self.end == "complete" else None
 
     def read(self, piece: bytes) -> None:
-        """Takes a piece of the answer."""
+        """Takes a piece of the response."""
         self._body += piece
         sign = b"event: token\n" if self.kind == "native" else b'data: {"token"'
         if self.kind in STREAMS:
@@ -80,10 +80,10 @@ class Asked:
                 self.first_token = time.monotonic()
 
     def judge(self, headers: httpx.Headers) -> End:
-        """Says how a whole answer ended.
+        """Determines the result of a complete response.
 
         Raises:
-            AssertionError: In a way that must not be.
+            AssertionError: It ended in a way that must not happen.
         """
         if self.status == 503:
             return self._judge_problem(headers)
@@ -142,18 +142,18 @@ class Asked:
 
 
 class NoGatewayError(Exception):
-    """The load balancer has no gateway that is ready."""
+    """The load balancer has no ready gateway."""
 
 
 class Load:
-    """Running clients; `asked` grows while they run."""
+    """Running clients; `asked` grows with their requests."""
 
     def __init__(self, url: Callable[[], str], name: str, headers: Mapping[str, str] | None = None) -> None:
-        """Asks nothing yet.
+        """Prepares clients without sending requests.
 
         Args:
-            url: Asked before each request, so that a test may steer.
-            name: Begins the request ids.
+            url: Called before each request, so that a test can choose the gateway.
+            name: Prefix of the request ids.
             headers: Sent with each request, such as the API key.
         """
         self._url = url
@@ -161,7 +161,7 @@ class Load:
         self.asked: list[Asked] = []
         self._changed = asyncio.Event()
         self._stopping = False
-        # A fresh connection for each request: one that idles when the server goes can't be told from a refused one.
+        # A new connection for each request: an idle one that the server closes looks like a refused one.
         self._http = httpx.AsyncClient(
             headers=headers,
             trust_env=False,
@@ -171,15 +171,15 @@ class Load:
 
     @asynccontextmanager
     async def running(self, clients: Mapping[Kind, int] = CLIENTS) -> AsyncGenerator["Load"]:
-        """Clients ask, wait for the answer and ask again until the block ends; then waits for what still runs."""
+        """Clients send a request, wait for the response, and repeat until the block ends; then it waits for the rest."""
         async with self._tasks([self._client(kind) for kind, count in clients.items() for _ in range(count)]):
             yield self
 
     @asynccontextmanager
     async def steady(self, rates: Mapping[Kind, float]) -> AsyncGenerator["Load"]:
-        """Asks so often a second, whether answers come or not, until the block ends; then waits for what still runs.
+        """Sends requests at a fixed rate, with or without responses, until the block ends; then waits for running ones.
 
-        A client that waits for its answer asks less while a replica hangs, and so hides how many would have met it.
+        A client that waits for its response asks less while a replica hangs, and so hides how many requests it affects.
         """
         async with self._tasks([self._arrivals(kind, rate) for kind, rate in rates.items()]):
             yield self
@@ -200,7 +200,7 @@ class Load:
         assert results == [None] * len(results), results
 
     async def ask(self, kind: Kind) -> Asked:
-        """Asks once."""
+        """Sends one request."""
         number = len(self.asked)
         asked = Asked(kind, f"{self._name}-{number}", time.monotonic())
         self.asked.append(asked)
@@ -222,7 +222,7 @@ class Load:
         return asked
 
     async def until(self, condition: Callable[[], bool], complaint: str, *, seconds: float = 60) -> None:
-        """Waits until something holds of what was asked."""
+        """Waits until a condition on the requests holds."""
         try:
             async with asyncio.timeout(seconds):
                 while not condition():
@@ -232,15 +232,15 @@ class Load:
             raise AssertionError(f"{complaint} within {seconds:g} s; last: {self.asked[-12:]}") from None
 
     def streaming(self, tokens: int = 1) -> list[Asked]:
-        """The streams that run and have shown so many tokens."""
+        """The running streams with at least this many tokens."""
         return [asked for asked in self.asked if asked.end is None and asked.tokens >= tokens]
 
     def completed(self, kind: Kind, since: float) -> int:
-        """How many requests of a kind, begun after a moment, are complete."""
+        """Number of complete requests of a kind that began after a given time."""
         return sum(asked.kind == kind and asked.began > since and asked.end == "complete" for asked in self.asked)
 
     def works_again_at(self, since: float, kinds: Collection[Kind] = KINDS) -> float | None:
-        """When a request of each kind, begun after a moment, had worked; None if one hasn't yet."""
+        """Time by which a request of each kind, begun after a given time, had worked; None if one hasn't yet."""
         firsts: list[float] = []
         for kind in kinds:
             times = [asked.worked_at for asked in self.asked if asked.kind == kind and asked.began > since]
@@ -251,7 +251,7 @@ class Load:
         return max(firsts)
 
     def ends(self, since: float = 0.0) -> Counter[str]:
-        """How many requests, begun after a moment, ended in each way."""
+        """Number of requests, begun after a given time, by result."""
         return Counter(str(asked.end) for asked in self.asked if asked.began > since)
 
     async def _client(self, kind: Kind) -> None:
@@ -260,7 +260,7 @@ class Load:
             await asyncio.sleep(_PAUSES[kind] if asked.end == "complete" else _AFTER_FAILURE)
 
     async def _arrivals(self, kind: Kind, rate: float) -> None:
-        """Asks on a schedule: a late request doesn't make the next ones later."""
+        """Sends requests on a schedule: a late one doesn't delay the following ones."""
         began = time.monotonic()
         async with asyncio.TaskGroup() as group:
             for number in itertools.count(1):
@@ -288,7 +288,7 @@ class Load:
 
 
 def _body(kind: Kind, name: str, number: int) -> dict[str, object]:
-    """Asks something else each time, so that no cache answers."""
+    """Asks a different question each time, so that no cache answers."""
     question = f"What does the upstream say, and at which pace, in round {number}?"
     if kind == "search":
         return {"query": question, "top_k": 3}

@@ -1,4 +1,4 @@
-"""Prometheus' text format, read as far as the rehearsal needs it."""
+"""Reads the parts of Prometheus' text format that the rehearsal needs."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What one process showed at one moment."""
+    """The metrics of one process at one moment."""
 
     lines: tuple[tuple[str, Mapping[str, str], float], ...]
 

@@ -1,4 +1,4 @@
-"""What is read out of a load: errors, recovery, spread, percentiles; and lines that say whether a goal was met."""
+"""Evaluates a load: errors, recovery, spread, percentiles; and goals with their results."""
 
 import math
 from collections import Counter
@@ -26,41 +26,41 @@ GOAL_HEADINGS = ("what", "target", "result", "met")
 
 
 def at_most(what: str, limit: float, got: float | None, unit: str = "") -> Goal:
-    """A goal that is met by a value up to the limit; None is a value that never came."""
+    """A goal that is met by a value up to the limit; None is a missing value."""
     shown = "never" if got is None else f"{got:.3g}{unit}" if isinstance(got, float) else f"{got}{unit}"
     return Goal(what, f"≤ {limit:g}{unit}", shown, got is not None and got <= limit)
 
 
 def failed(asked: Collection[Asked]) -> list[Asked]:
-    """The requests that have ended, and not as they should."""
+    """The requests that have failed."""
     return [each for each in asked if each.end not in (None, "complete")]
 
 
 def failed_unary(asked: Collection[Asked]) -> list[Asked]:
-    """The failed ones whose answer isn't a stream."""
+    """The failed requests without a streamed response."""
     return [each for each in failed(asked) if each.kind not in STREAMS]
 
 
 def last_failure(asked: Collection[Asked], since: float) -> float:
-    """Seconds from a moment to the end of the last failed one of these; 0 if none failed after it."""
+    """Seconds from a given time to the end of the last failed request; 0 if none failed after it."""
     return max(
         (each.ended - since for each in failed(asked) if each.ended is not None and each.ended > since), default=0
     )
 
 
 def last_begun(asked: Collection[Asked], since: float) -> float:
-    """Seconds from a moment to the beginning of the last failed one of these; 0 if none failed that began later."""
+    """Seconds from a given time to the start of the last failed request; 0 if none that began later failed."""
     return max((each.began - since for each in failed(asked) if each.began > since), default=0)
 
 
 def kinds(asked: Iterable[Asked]) -> str:
-    """How many of each kind and end: `search unavailable 2, native cut 1`."""
+    """Counts by kind and result: `search unavailable 2, native cut 1`."""
     counts = Counter(f"{each.kind} {each.end}" for each in asked)
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "–"
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that so many percent of all don't exceed; NaN of nothing."""
+    """The smallest value that this percentage of the values doesn't exceed; NaN if there are none."""
     if not values:
         return math.nan
     ordered = sorted(values)
@@ -68,7 +68,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def spread(counts: Mapping[str, float]) -> float:
-    """How far the one that is farthest from the mean is from it, as a part of the mean; infinite if one got nothing."""
+    """The largest deviation from the mean, relative to the mean; infinite if one got nothing."""
     values = list(counts.values())
     if not values or min(values) <= 0:
         return math.inf

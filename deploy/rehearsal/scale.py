@@ -1,4 +1,4 @@
-"""More replicas of gateway and generator, at the same load: they all get their part, and nothing fails."""
+"""More replicas of gateway and generator at the same load: all get their share, and nothing fails."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ from deploy.rehearsal.specs import Service
 
 RATES: Mapping[Kind, float] = {"native": 8.0, "simple": 2.0, "search": 2.0}
 PACE = {"rate": 40.0, "tokens": 24, "first_delay": 0.1}
-"""A stream takes 0.7 s: enough chats for a part that isn't chance, on a machine that isn't full."""
+"""A stream takes 0.7 s: enough chats for significant shares, without saturating the machine."""
 STEPS = (1, 2, 4)
 SCALED: tuple[Service, ...] = ("generator", "gateway")
 WINDOW_SECONDS = 40.0
@@ -34,7 +34,7 @@ HEADINGS = (
 
 
 async def scale(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
-    """One, two, four."""
+    """Tests one, two and four replicas."""
     await cluster.pace(**PACE)
     rows: list[list[object]] = []
     goals: list[Goal] = []

@@ -1,4 +1,4 @@
-"""What each pod is told. Ports and limits are the services' own defaults, as in deploy/k8s."""
+"""The settings of each pod. Ports and limits are the services' own defaults, as in deploy/k8s."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from urllib.parse import quote
 Service = Literal["embedder", "retriever", "worker", "generator", "gateway"]
 
 SERVICES: tuple[Service, ...] = ("embedder", "retriever", "worker", "generator", "gateway")
-"""In the order in which they are started and rolled: who is called comes before who calls."""
+"""In the order in which they are started and rolled: called services come before their callers."""
 
 PORTS: Mapping[Service, int] = {
     "embedder": 50051,
@@ -41,10 +41,10 @@ _POSTGRES, _UPSTREAM = "postgres", "upstream"
 
 
 CALLERS = ("gateway", "worker")
-"""The services that call others, each with a key of its own."""
+"""The services that call others, each with its own key."""
 
 CALLERS_FOLDER = "/callers"
-"""Where a pod finds its key, or whose calls it takes."""
+"""The folder with a pod's key, or with the callers that it accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ MIGRATIONS = (
     Migration("chat", "gateway", "citewire_gateway", "CITEWIRE_GATEWAY_MIGRATE_DSN"),
     Migration("ledger", "generator", "citewire_ledger", "CITEWIRE_LEDGER_MIGRATE_DSN"),
 )
-"""In the order of their needs."""
+"""In the order of their dependencies."""
 
 
 def dsn(role: str, password: str, host: str = _POSTGRES, database: str = DATABASE) -> str:
@@ -71,7 +71,7 @@ def dsn(role: str, password: str, host: str = _POSTGRES, database: str = DATABAS
 
 
 def environ(service: Service, password: str) -> dict[str, str]:
-    """Everything that one service is told."""
+    """All variables of one service."""
     common = {"CITEWIRE_AUTH": "keys", "CITEWIRE_LOG_LEVEL": "INFO", "CITEWIRE_CONNECTION_SECONDS": "5"}
     if service in CALLERS:
         common["CITEWIRE_CALLER_KEY"] = f"{CALLERS_FOLDER}/{service}.pem"
@@ -106,9 +106,9 @@ def environ(service: Service, password: str) -> dict[str, str]:
 
 
 def setup_sql(password: str) -> str:
-    """What a database's administrator does once: owner, database, extension, and roles with a password.
+    """A database administrator's one-time steps: owner, database, extension, and roles with a password.
 
-    The migrations would make the roles, but without a password, and here every connection needs one.
+    The migrations would create the roles, but without a password, and here every connection needs one.
     """
     quoted = password.replace("'", "''")
     roles = "\n".join(

@@ -1,4 +1,4 @@
-"""From an earlier commit's images to today's, under load: migrations first, every pod, the migrations after."""
+"""Upgrades from an earlier commit's images to today's under load: first migrations, every pod, later migrations."""
 
 import time
 
@@ -23,7 +23,7 @@ async def upgrade(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
     async with under_load(cluster, "upgrade", pace=LONG) as load:
         cluster.tag = CURRENT_TAG
         rows.append(await _migrate(cluster, load, "pre"))
-        # How soon callers find a new pod is still the earlier image's doing: only the streams are a goal here.
+        # The earlier image determines how soon callers find a new pod, so only the streams are a goal here.
         rolled, (streams, _) = await roll_all(cluster, load)
         rows += rolled
         rows.append(await _migrate(cluster, load, "post"))
@@ -31,7 +31,7 @@ async def upgrade(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
 
 
 async def _migrate(cluster: Cluster, load: Load, phase: str) -> list[object]:
-    """Runs a phase's jobs; a row that says what they applied."""
+    """Runs a phase's jobs; returns a row with the applied migrations."""
     began = time.monotonic()
     before = await _applied(cluster)
     await cluster.migrate(phase)
@@ -43,5 +43,5 @@ async def _migrate(cluster: Cluster, load: Load, phase: str) -> list[object]:
 
 
 async def _applied(cluster: Cluster) -> set[str]:
-    """Files of migrations that the database has had."""
+    """The migration files that the database has applied."""
     return set((await cluster.psql(_APPLIED)).splitlines())

@@ -1,9 +1,9 @@
 """The chain of an audit trail: what is hashed, and what a check finds.
 
 A process puts the events of a second into a block. The block holds a digest for each organisation in it, and the hash
-of the block before, so that no event can be changed, left out, added or moved without its chain breaking: a block's hash
-commits to everything before it. An organisation's events can still be removed when their time is over, as the
-digest stays; that they were cut, and until when, is an event of the chain itself.
+of the previous block, so that no event can be changed, left out, added or moved without breaking its chain: a block's
+hash covers everything before it. An organisation's events can still be removed when their time is over, as the
+digest stays; their removal, and its date limit, is an event of the chain itself.
 
 An attacker who can write everything can make a new chain. The hashes that processes log (`audit_head`) show that: they
 are kept elsewhere.
