@@ -171,7 +171,7 @@ class Load:
 
     @asynccontextmanager
     async def running(self, clients: Mapping[Kind, int] = CLIENTS) -> AsyncGenerator["Load"]:
-        """Clients send a request, wait for the response, and repeat until the block ends; then it waits for the rest."""
+        """Clients send a request, wait for the response, and repeat until the block ends; then waits for the rest."""
         async with self._tasks([self._client(kind) for kind, count in clients.items() for _ in range(count)]):
             yield self
 

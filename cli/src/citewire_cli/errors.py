@@ -36,7 +36,7 @@ class CliError(Exception):
     """An error that the person at the terminal can act on: shown as text (or JSON), never as a traceback."""
 
     title: str
-    """What failed, on one line."""
+    """The failure, on one line."""
     detail: str = ""
     """Why it failed and what to do, in one or two sentences; may be empty."""
     code: ExitCode = ExitCode.FAILED

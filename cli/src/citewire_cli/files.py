@@ -103,7 +103,7 @@ class LeftOut:
     unseen: bool = False
 
     def as_json(self) -> dict[str, object]:
-        """As `--json` prints it."""
+        """The form for `--json`."""
         return {"path": str(self.path), "reason": self.reason}
 
 

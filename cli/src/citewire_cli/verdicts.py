@@ -1,4 +1,4 @@
-"""An answer as it is printed: behind each cited sentence its markers and its verdict, while the text streams.
+"""Prints an answer with the markers and the verdict after each cited sentence, while the text streams.
 
 A verdict arrives a few words after its sentence has ended, so what follows a sentence's end is held back for a moment:
 until the verdict is there, or so much text that none will come.
@@ -20,7 +20,7 @@ _MARKER = re.compile(r"\[(?:ref:|SOURCE )(\d+)\]")
 
 @dataclass(slots=True)
 class _Note:
-    """What is said about one sentence."""
+    """The citations and verdict of one sentence."""
 
     start: int
     verdict: str
@@ -28,7 +28,7 @@ class _Note:
 
 
 class VerdictText:
-    """Puts verdicts into an answer's text. Offsets are code points of the answer as it is sent."""
+    """Inserts verdicts into an answer's text. Offsets are code points of the answer as sent."""
 
     def __init__(self) -> None:
         self._text = ""

@@ -274,7 +274,7 @@ async def show_audit(
 async def _call(
     method: str, org: str, action: str, body: JsonObject | None = None, *, url: str | None, json: bool
 ) -> ExitCode:
-    """Does something with an organisation, and prints it as it is then."""
+    """Performs an action on an organisation and prints its new state."""
     path = f"{_PATH}/{_quoted(org)}{action}" if org else _PATH
     async with Api(load_operator_settings(url=url)) as api:
         organisation = await api.call(method, path, body=body)

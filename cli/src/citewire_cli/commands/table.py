@@ -136,7 +136,7 @@ def _column(text: str) -> JsonObject:
 
 
 def _typed_query(text: str) -> JsonObject:
-    """The query as it is written, read from the standard input, or from a file."""
+    """The query from the argument, the standard input, or a file."""
     try:
         if text == "-":
             text = sys.stdin.read()

@@ -20,7 +20,7 @@ TAIL_LINES = 25
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """What to start, and how to know and end it."""
+    """A process to start, with its name, readiness and shutdown."""
 
     name: str
     """Shown before its log lines, and the name of its log file."""
@@ -31,9 +31,9 @@ class ChildSpec:
     ready: Callable[[], Awaitable[bool]]
     """Asked again and again after the start; True once the process can be used."""
     stop_signals: tuple[signal.Signals, ...] = (signal.SIGTERM,)
-    """What to send to end it, each after the patience of the one before; SIGKILL follows by itself."""
+    """Signals that end it, each after the previous one's patience; SIGKILL follows automatically."""
     orphan_signal: signal.Signals = signal.SIGKILL
-    """What the kernel sends it when `up` dies without a word."""
+    """The signal that the kernel sends to it if `up` dies unexpectedly."""
     account: Account | None = None
     """The user to run it as, None for ours."""
     search_anywhere: bool = False

@@ -40,7 +40,7 @@ class Layout:
 
     @property
     def run_file(self) -> Path:
-        """What runs now: JSON, rewritten at every change, removed at the end."""
+        """The running processes: JSON, rewritten at every change, removed at the end."""
         return self.data_dir / "run.json"
 
     @property
@@ -50,7 +50,7 @@ class Layout:
 
     @property
     def master_keys(self) -> Path:
-        """What seals the keys of providers that users bring; without it they can't be opened again."""
+        """The key that seals the keys of users' own providers; without it they can't be opened again."""
         return self.data_dir / "master-keys"
 
     @property
@@ -59,7 +59,7 @@ class Layout:
         return self.data_dir / "callers"
 
     def make_master_key(self) -> None:
-        """Makes the file of master keys if there is none; raises CliError if that isn't possible.
+        """Creates the file of master keys if there is none; raises CliError if that isn't possible.
 
         A new key is put before the old ones by hand, and `python -m citewire_gateway rotate` wraps again.
         """
@@ -79,7 +79,7 @@ class Layout:
             raise CliError("The master key cannot be made", f"{self.master_keys}: {error.strerror}.") from None
 
     def create(self) -> None:
-        """Makes the folders; raises CliError if that isn't possible."""
+        """Creates the folders; raises CliError if that isn't possible."""
         try:
             self.data_dir.mkdir(parents=True, exist_ok=True)
             self.logs.mkdir(mode=0o700, exist_ok=True)
@@ -95,7 +95,7 @@ class Layout:
         temporary.replace(self.run_file)
 
     def read_run(self) -> JsonObject | None:
-        """What the run file says, or None if nothing runs on this folder."""
+        """The content of the run file, or None if nothing runs on this folder."""
         try:
             state = parse_object(self.run_file.read_bytes())
         except OSError:
@@ -140,7 +140,7 @@ class FolderLock:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Gives it back."""
+        """Releases it."""
         os.close(self._descriptor)
 
     def _held(self) -> CliError:

@@ -23,7 +23,7 @@ _OMITTED_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line as it is shown: its level (as in `logging`), the event, and what goes with it."""
+    """One displayed line: its level (as in `logging`), the event, and its fields."""
 
     level: int
     text: str
@@ -38,7 +38,7 @@ _EXPECTED = (
     "the database system is not yet accepting connections",
     "terminating connection due to administrator command",
 )
-"""What Postgres logs as FATAL at every start and end: its clients try again."""
+"""Messages that Postgres logs as FATAL at every start and end: its clients retry."""
 
 
 class RotatingFile:
@@ -109,7 +109,7 @@ class LineSplitter:
         return lines
 
     def end(self) -> list[bytes]:
-        """What is left when the stream ends."""
+        """The rest when the stream ends."""
         rest, self._rest = self._rest, b""
         return [rest] if rest else []
 

@@ -84,7 +84,7 @@ class Postgres:
         return [os.fspath(self.binaries / "pg_isready"), *options]
 
     def initdb_command(self) -> list[str]:
-        """Makes a new cluster in `unfinished`; checksums on, text in UTF-8, ordered the same on every machine."""
+        """Creates a new cluster in `unfinished`; checksums on, text in UTF-8, ordered the same on every machine."""
         return [
             os.fspath(self.binaries / "initdb"),
             f"--pgdata={self.unfinished}",
@@ -103,7 +103,7 @@ class Postgres:
         return self.layout.data_dir / "postgres.new" / "data"
 
     def setup_command(self) -> list[str]:
-        """Makes what is missing of our database, its owner and its extension; ends at the first error."""
+        """Creates our database, its owner and its extension if they are missing; stops at the first error."""
         psql, script = os.fspath(self.binaries / "psql"), os.fspath(Path(__file__).with_name("setup.sql"))
         options = ["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", f"--host={self.sockets}"]
         return [psql, *options, f"--username={SUPERUSER}", "--dbname=postgres", f"--file={script}"]

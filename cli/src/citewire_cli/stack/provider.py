@@ -107,7 +107,7 @@ def describe_simple(environ: Mapping[str, str]) -> str | None:
 
 
 def _embedded(environ: Mapping[str, str]) -> str:
-    """Who embeds the documents of a library that is filled now, if their text leaves the machine for it."""
+    """The provider that embeds the documents of a new library, if their text leaves the machine for it."""
     kind = environ.get(f"{_EMBEDDER}PROVIDER", "")
     if not kind and environ.get(f"{_EMBEDDER}OPENAI_API_KEY", ""):
         kind = "openai"

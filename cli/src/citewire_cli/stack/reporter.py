@@ -1,4 +1,4 @@
-"""What `citewire up` shows: a line per step and per log line; colours on a terminal, JSON lines with `--json`."""
+"""The output of `citewire up`: a line per step and per log line; colours on a terminal, JSON lines with `--json`."""
 
 import datetime
 import json
@@ -129,7 +129,7 @@ class Reporter:
 
 
 def _tail_texts(lines: Sequence[str], exception_lines: int = 0) -> Iterator[str]:
-    """A child's last lines as text, each with at most so many lines of its exception (0: all)."""
+    """A child's last lines as text, each with at most this many lines of its exception (0: all)."""
     for raw in lines:
         line = read_line(raw.encode("utf-8", "replace"))
         yield f"    {line.text} {line.details}".rstrip()

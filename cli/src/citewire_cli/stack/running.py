@@ -15,7 +15,7 @@ _GATEWAY = "citewire_gateway"
 def running_stack(settings: ClientSettings) -> JsonObject | None:
     """The run file of the stack whose gateway is at `settings.url`, wherever its data is; None if none of ours is.
 
-    The folder that `CITEWIRE_DATA_DIR` names is asked first, then those of the gateways that this user runs here.
+    It checks the folder in `CITEWIRE_DATA_DIR` first, then those of the gateways that this user runs here.
     """
     if not settings.loopback:
         return None
@@ -33,7 +33,7 @@ def running_stack(settings: ClientSettings) -> JsonObject | None:
 
 
 def _data_dir(process: psutil.Process) -> Path:
-    """As the process reads it, relative to its own folder."""
+    """The value as the process reads it, relative to its own folder."""
     return Path(process.environ().get("CITEWIRE_DATA_DIR") or DEFAULT_DATA_DIR).expanduser()
 
 

@@ -67,7 +67,7 @@ class StackSpec:
         )
 
     def initdb(self) -> ChildSpec:
-        """Makes the cluster."""
+        """Creates the cluster."""
         return ChildSpec(
             "initdb",
             tuple(self.postgres.initdb_command()),
@@ -79,11 +79,11 @@ class StackSpec:
         )
 
     def setup(self) -> ChildSpec:
-        """Makes the database, its owner and its extension."""
+        """Creates the database, its owner and its extension."""
         return ChildSpec("database", tuple(self.postgres.setup_command()), self._postgres_environ(), _never)
 
     def caller_keys(self) -> ChildSpec:
-        """Makes the keys of callers that are missing: our processes', and one for a service of the user's own."""
+        """Creates missing callers' keys: our processes', and one for the user's own service."""
         names = (*CALLERS, "service=local")
         return self._python("keys", "citewire_kit.callers", "make", os.fspath(self.callers), *names, ready=_never)
 
@@ -142,7 +142,7 @@ class StackSpec:
         return environ
 
     def command_environ(self) -> dict[str, str]:
-        """What commands beside this stack need, such as the gateway's `rotate`: they call as the gateway does."""
+        """The variables for commands beside this stack, such as the gateway's `rotate`, which call like the gateway."""
         return {**self.addresses(), "CITEWIRE_CALLER_KEY": str(self.callers / "gateway.pem")}
 
     async def stack_ready(self) -> tuple[bool, str]:

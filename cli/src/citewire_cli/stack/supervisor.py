@@ -54,7 +54,7 @@ class Watcher(Protocol):
         """A child has written a line."""
 
     def ready(self, name: str, seconds: float, restarts: int) -> None:
-        """A child can be used, so many seconds after its (re)start."""
+        """A child is ready, this many seconds after its (re)start."""
 
     def ended(self, name: str, how: str, tail: Sequence[str], pause: float) -> None:
         """A child has died and will be started again after a pause."""
@@ -64,7 +64,7 @@ class StartError(CliError):
     """The stack didn't become ready. `tail`: the last lines of the child that is to blame."""
 
     def __init__(self, title: str, detail: str = "", tail: Sequence[str] = ()) -> None:
-        """Says what failed.
+        """Reports a failure.
 
         Args:
             title: one line.

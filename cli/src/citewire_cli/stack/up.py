@@ -42,7 +42,7 @@ SAME_KEYSTROKE_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """What the command line says."""
+    """The options from the command line."""
 
     port: int | None = None
     """The gateway's port, None for the environment's or the default."""
@@ -161,7 +161,7 @@ class _Run:
             raise StartError(f"The gateway isn't ready after {READY_SECONDS:g} s", f"/readyz says: {answer}") from None
 
     async def _welcome(self) -> None:
-        """Says that the stack is ready once the sample library can be asked about, and what to try."""
+        """Reports that the stack is ready once the sample library can be searched, with suggestions."""
         sample_loaded = await self._offer_sample()
         seconds, url = time.monotonic() - self._began, self._spec.url
         text = f"Citewire is ready at {url} ({seconds:.1f} s)"
@@ -224,7 +224,7 @@ class _Run:
         self._reporter.say("Everything is stopped.", event="stopped")
 
     def _write_run(self) -> None:
-        """Says what runs, for `citewire status`, `citewire keys` and scripts.
+        """Records the running processes, for `citewire status`, `citewire keys` and scripts.
 
         On a full disk that waits until there is room: what runs must be watched all the same.
         """

@@ -18,20 +18,20 @@ FEW = 10
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What couldn't be done, and why."""
+    """A failed step and its reason."""
 
     action: str
     path: str
     error: CliError
 
     def as_json(self) -> JsonObject:
-        """As `--json` prints it."""
+        """The form for `--json`."""
         return {"action": self.action, "path": self.path, **self.error.as_json()}
 
 
 @dataclass(slots=True)
 class SyncReport:
-    """What was done."""
+    """The completed steps."""
 
     moved: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Where each was, and where it is."""
@@ -88,7 +88,7 @@ class Sync:
 
     @staticmethod
     def uploads(plan: Plan) -> list[Outcome]:
-        """What must be uploaded, or tried again."""
+        """The files to upload or retry."""
         return [Outcome(file.source) for file in (*plan.new, *plan.changed, *plan.failed)]
 
     async def apply(
@@ -124,7 +124,7 @@ class Sync:
 
 
 def failure_of(outcome: Outcome, patience: float | None) -> Failure | None:
-    """What an upload failed of; None if it didn't, or if nobody waited for it."""
+    """The reason why an upload failed; None if it didn't, or if nothing waited for it."""
     if outcome.error is not None:
         return Failure("upload", outcome.source.name, outcome.error)
     if patience is None or outcome.status == "ready":

@@ -14,7 +14,7 @@ from citewire_cli.sync.readers import Readers
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a folder holds."""
+    """The content of a folder."""
 
     files: dict[str, SyncFile]
     """By their path in the folder."""
@@ -22,7 +22,7 @@ class Listing:
     unseen: tuple[str, ...]
     """Paths of files and folders that couldn't be looked at."""
     failures: dict[str, CliError] = field(default_factory=dict[str, CliError])
-    """What couldn't be fetched, by path."""
+    """Files that couldn't be fetched, by path."""
 
     def is_unseen(self, path: str) -> bool:
         """Whether nobody can tell now whether there is such a file."""
@@ -31,7 +31,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What was found in a file when it had this size and these times."""
+    """The content found in a file when it had this size and these times."""
 
     state: tuple[int, ...]
     left_out: LeftOut | None
@@ -63,7 +63,7 @@ class Folder:
 
     @property
     def default_name(self) -> str:
-        """Tells this folder of this machine from any other, without telling where it is."""
+        """Identifies this folder of this machine without revealing its location."""
         return f"folder-{fingerprint(self.root)}"
 
     def close(self) -> None:

@@ -35,7 +35,7 @@ class SyncedDocuments:
         self._by_path: dict[str, JsonObject] = {}
 
     def __len__(self) -> int:
-        """How many there were when they were read."""
+        """Number of documents when they were read."""
         return len(self._documents)
 
     async def read(self) -> None:
@@ -54,13 +54,13 @@ class SyncedDocuments:
         self._documents = sorted(by_id.values(), key=_age, reverse=True)
 
     def compare(self, files: dict[str, SyncFile], unseen: Callable[[str], bool]) -> Plan:
-        """What must be done so that the library holds these files; `find` and `named` go by them from now on."""
+        """The steps after which the library contains these files; `find` and `named` use them from now on."""
         self._files = files
         self._by_path = {get_str(document, "file_name"): document for document in reversed(self._documents)}
         return compare(files, self._documents, unseen)
 
     async def change(self, file: SyncFile, document: JsonObject) -> None:
-        """Gives a document the path, the address and the readers of a file.
+        """Sets a document's path, URL and readers to those of a file.
 
         Raises:
             CliError: as `Api.call`.

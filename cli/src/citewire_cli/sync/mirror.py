@@ -46,7 +46,7 @@ class Mirror(Folder):
 
     @property
     def default_name(self) -> str:
-        """Tells this source from any other, on whatever machine."""
+        """Identifies this source on every machine."""
         return self._name
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from citewire_cli.jsonio import JsonObject, get_int, get_str, get_texts
 
 @dataclass(frozen=True, slots=True)
 class SyncFile:
-    """A file of the folder as it is now.
+    """The current state of a file in the folder.
 
     `readers` are the subjects who alone may read it; empty for everyone who may read the collection.
     """
@@ -23,7 +23,7 @@ class SyncFile:
 
 @dataclass(slots=True)
 class Plan:
-    """What differs. A file is in one of the lists at most."""
+    """The differences. A file is in at most one of the lists."""
 
     new: list[SyncFile] = field(default_factory=list[SyncFile])
     changed: list[SyncFile] = field(default_factory=list[SyncFile])

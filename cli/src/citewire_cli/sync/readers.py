@@ -18,7 +18,7 @@ _Place = tuple[os.stat_result, int]
 
 
 class Readers:
-    """Finds who can read the files below a folder; what the machine says of users and groups is asked once."""
+    """Determines who can read the files below a folder; the machine's users and groups are queried once."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

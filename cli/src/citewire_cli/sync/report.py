@@ -44,7 +44,7 @@ def print_report(plan: Plan, report: SyncReport, listing: Listing, *, as_json: b
 
 
 class Teller:
-    """Says what becomes of changes, a line each; see `Tell`."""
+    """Reports the result of each change, one line each; see `Tell`."""
 
     def __init__(self, *, as_json: bool) -> None:
         """Takes how it is said."""

@@ -29,10 +29,10 @@ _FRESH_SECONDS: Final = 2.0
 
 
 class FileSystem(Protocol):
-    """What is used of a file system of fsspec's."""
+    """The part of fsspec's file systems that is used."""
 
     def ls(self, path: str, detail: bool = True) -> list[dict[str, Any]]:
-        """What a folder holds."""
+        """The content of a folder."""
         ...
 
     def find(self, path: str, *, detail: bool = True) -> dict[str, dict[str, Any]]:
@@ -68,7 +68,7 @@ class Entry:
     """A file of the store."""
 
     path: str
-    """As the file system knows it."""
+    """The path in the file system."""
     size: int
     tag: str
     """Changes with the file; "" if the store has nothing that does."""
@@ -244,7 +244,7 @@ class Store(Mirror):
         os.replace(part, file)  # noqa: PTH105 # says that it is one step
 
     def _explained(self, error: Exception) -> CliError:
-        """The error as people read it; a fault of ours is raised as it is."""
+        """The error for users; an error of our own is raised unchanged."""
         if isinstance(error, CliError):
             return error
         if (known := self._explain(error)) is not None:
@@ -276,7 +276,7 @@ def _bound(size: int, until: float) -> object:
 
 
 def _tag(info: Mapping[str, Any], began: float) -> str:
-    """What changes with a file: its size and ETag, or when it changed; "" if that is unknown, or was just now."""
+    """A tag that changes with a file: its size and ETag, or time of change; "" if that is unknown or very recent."""
     etag = info.get("ETag") or info.get("etag")
     if etag:
         return f"{info.get('size')} {etag}"

@@ -24,7 +24,7 @@ class Tell(Protocol):
     """Told what becomes of the changes."""
 
     def done(self, report: SyncReport) -> None:
-        """What was done without an upload, and what failed."""
+        """The steps done without an upload, and the failures."""
 
     def ready(self, path: str) -> None:
         """A file's present content can be asked about."""

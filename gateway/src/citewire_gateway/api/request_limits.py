@@ -1,4 +1,4 @@
-"""How long a request may take, and how large its body may be."""
+"""Limits on the duration of a request and the size of its body."""
 
 from citewire_gateway.settings import MIB, GatewaySettings
 from citewire_http.middleware import BodyLimit, Limit, Seconds

@@ -1,1 +1,1 @@
-"""What chats are asked and say, and how clients of each kind write and read it. No input or output happens here."""
+"""Requests and events of chats, and their format for each kind of client. No input or output happens here."""

@@ -58,7 +58,7 @@ _ERROR_TYPES: Mapping[Code, str] = {
 
 
 class Blocks:
-    """Splits an answer, as it is written, into blocks of text with the citations of their own sentence.
+    """Splits an answer, while it is written, into blocks of text with the citations of their own sentence.
 
     A sentence's citations arrive a few words after its end, so text after the end is held back until one has arrived,
     or for a limited time.
@@ -215,7 +215,7 @@ class Blocks:
 
 @dataclass(slots=True)
 class _Block:
-    """A block of a whole answer, as it is collected."""
+    """A block of a complete answer while it is collected."""
 
     begun: schemas.ContentBlock
     texts: list[str] = field(default_factory=list[str])

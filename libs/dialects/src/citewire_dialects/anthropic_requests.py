@@ -1,4 +1,4 @@
-"""What a request of Anthropic's clients asks, in the generator's messages, and the passages that it brings."""
+"""Converts requests of Anthropic's clients to the generator's messages, with the passages that they bring."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What another API's request asks, in the generator's messages."""
+"""The question of another API's request, in the generator's messages."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What every dialect can do: turn canonical events into bytes."""
+"""The interface of every dialect: it converts canonical events to bytes."""
 
 from abc import abstractmethod
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What clients of Ollama are told: its API isn't spoken here, as its addresses are those of others of ours."""
+"""The response to Ollama's clients: its API isn't supported, as its paths are those of our own routes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a chat completion asks of the generator, in the generator's messages."""
+"""Converts chat completion requests to the generator's messages."""
 
 import re
 from typing import Final

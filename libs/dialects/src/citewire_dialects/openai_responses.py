@@ -101,7 +101,7 @@ class ResponseWriter:
         )
 
     def body(self, status: Status, error: schemas.ResponseFailure | None = None) -> schemas.ResponseBody:
-        """Returns the response as it is now."""
+        """Returns the current response."""
         ended = status != "in_progress"
         output: list[schemas.FileSearchCall | schemas.OutputMessage] = [] if self.call is None else [self.call]
         if self.outcome is not None or self.texts:

@@ -1,4 +1,4 @@
-"""What of a profile may be changed, by a tenant for good or by a request for once."""
+"""The fields of a profile that may be changed, permanently by a tenant or once by a request."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -70,7 +70,7 @@ class InputTokens(BaseModel):
 
 
 class SearchOptions(BaseModel):
-    """What a search, a question and a profile may each say about retrieval, named as in the retriever's message."""
+    """The retrieval options of searches, questions and profiles, named as in the retriever's message."""
 
     max_per_document: Annotated[StrictInt, Field(ge=1, le=200)] | None = Field(
         default=None, description="Maximum chunks of one document; absent: no limit, or the profile's."

@@ -1,4 +1,4 @@
-"""What of a request goes to the generator as it is: tools, their calls, and the form of the answer."""
+"""The parts of a request that go to the generator unchanged: tools, their calls, and the answer's format."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What a profile can say, as data."""
+"""The contents of a profile, as data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class EventType(StrEnum):
 
 
 class EmptySelection(StrEnum):
-    """What `document_ids: []` means."""
+    """The meaning of `document_ids: []`."""
 
     NOTHING = "nothing"
     ABSENT = "absent"
@@ -86,7 +86,7 @@ class Rerank:
     candidates: int
     """How many results are reranked."""
     keep: int | None = None
-    """How many of them are kept at most; None: `top_k`."""
+    """Maximum number of them to keep; None: `top_k`."""
     seconds: float | None = None
     """Time limit; None: the gateway's setting."""
 
@@ -117,7 +117,7 @@ class Suggest:
     """Questions to offer after the not-found sentence."""
 
     minimum: int
-    """If the answer itself has fewer questions, the generator is asked for more."""
+    """If the answer itself has fewer questions, the generator suggests more."""
     count: int
     """Total number of questions."""
     heading: str
@@ -144,7 +144,7 @@ class Profile:
     optional_events: frozenset[EventType]
     """Further events that a request may ask for with `include`."""
     level: retriever_pb2.ScopeLevel = retriever_pb2.SCOPE_LEVEL_ORG
-    """Whose documents are searched, inside the organisation."""
+    """The owners whose documents are searched, within the organisation."""
     strategy: retriever_pb2.Strategy = retriever_pb2.STRATEGY_SEMANTIC
     """Decision table of the context path."""
     search: retriever_pb2.SearchRequest = field(default_factory=_dense_search)
@@ -152,7 +152,7 @@ class Profile:
     min_score: float | None = None
     """Lowest cosine similarity of a chunk, unless the request overrides it; None: no limit."""
     empty_selection: EmptySelection = EmptySelection.NOTHING
-    """What an empty list of documents means."""
+    """The meaning of an empty list of documents."""
     history: History | None = None
     """Which part of the conversation the model gets; None: nothing."""
     keep_passages: bool = True

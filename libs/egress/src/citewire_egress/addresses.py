@@ -81,12 +81,12 @@ class EgressPolicy:
         return cls(hosts, networks)
 
     def allows_host(self, host: str, port: int) -> bool:
-        """Says whether the operator allows a name, whatever it resolves to."""
+        """Whether the operator allows a name, whatever it resolves to."""
         name = _plain(host)
         return (name, port) in self._hosts or (name, None) in self._hosts
 
     def allows_address(self, address: str, port: int) -> bool:
-        """Says whether connections to an address are allowed."""
+        """Whether connections to an address are allowed."""
         try:
             ip = ipaddress.ip_address(address.partition("%")[0])
         except ValueError:
@@ -106,7 +106,7 @@ class EgressPolicy:
 
 
 def is_address(host: str) -> bool:
-    """Says whether a host is an IP address, not a name."""
+    """Whether a host is an IP address, not a name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -115,7 +115,7 @@ def is_address(host: str) -> bool:
 
 
 def is_public(ip: Address) -> bool:
-    """Says whether an address is an ordinary one of the public internet."""
+    """Whether an address is an ordinary one of the public internet."""
     if isinstance(ip, ipaddress.IPv4Address):
         return not any(ip in network for network in _REFUSED_V4)
     return ip in _GLOBAL_V6 and not any(ip in network for network in _REFUSED_V6)

@@ -1,1 +1,1 @@
-"""What every HTTP exchange needs: the server, middleware, bodies, streams, problems."""
+"""The parts of every HTTP exchange: the server, middleware, bodies, streams, problems."""

@@ -1,7 +1,7 @@
 """Limits of connections, before anything of their requests is known: bytes, headers, time, and how many there are.
 
 uvicorn has no limits of its own with httptools (ADR 22). Its protocol is extended here: what a request's head may
-hold is checked as it is parsed, and a sweep twice a second ends what takes too long.
+hold is checked as it is parsed, and a sweep twice a second ends requests that take too long.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What happens to every request, around the routes. Pure ASGI: a wrapped body would lose its aborts."""
+"""The middleware around the routes of every request. Pure ASGI: a wrapped body would lose its aborts."""
 
 import re
 import time

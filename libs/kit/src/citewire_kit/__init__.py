@@ -1,4 +1,4 @@
-"""What every Citewire process shares: settings, telemetry, server and channel bootstrap, errors, tenant context."""
+"""Shared by all Citewire processes: settings, telemetry, server and channel bootstrap, errors, tenant context."""
 
 import os
 import sys

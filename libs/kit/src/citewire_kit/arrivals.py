@@ -1,7 +1,7 @@
 """Requests that wait for their first turn: where they wait too long, further ones are refused before any work.
 
 More requests than can be served end in a queue. If it is long, each answer comes when nobody waits for it any more, and
-all work is in vain. So a caller with many that wait, the oldest for longer than a short time, is refused further ones,
+all work is wasted. So a caller with many that wait, the oldest for longer than a short time, is refused further ones,
 at the cost of little more than reading their heads (Nichols and Jacobson's CoDel controls a queue by the same measure).
 
 The oldest's age comes late: a flood's whole first half second would be let in, wait until it gives up, and leave at

@@ -1,4 +1,4 @@
-"""Notes who did what: `note` from anywhere in a request, and the trail that writes it.
+"""Records who did what: `note` from anywhere in a request, and the trail that writes it.
 
 An edge (the gateway's middleware, a server's audit stage) enters an `AuditRecord` for each request, and notes the
 request's own event when it has ended. Code inside may name the objects that it touched, or note an event of its own.
@@ -205,7 +205,7 @@ async def running_trail(trail: AuditTrail) -> AsyncGenerator[AuditTrail]:
 
 @dataclass(slots=True)
 class AuditRecord:
-    """What is known of the running request."""
+    """The known facts about the running request."""
 
     trail: AuditTrail
     address: str
@@ -216,12 +216,12 @@ class AuditRecord:
     reason: str = ""
     """Why it failed; "" if it hasn't."""
     issuer: str = ""
-    """Who vouched for the caller; "" if it was this process."""
+    """The issuer that identified the caller; "" if it was this process."""
     concerned: str = ""
     """Another organisation whose trail also records the request, without its address; "" for none."""
 
     def add(self, action: Action, outcome: Outcome, objects: Sequence[str] = (), reason: str = "") -> None:
-        """Notes an event of this request's caller."""
+        """Records an event of this request's caller."""
         tenant = self.tenant or find_tenant()
         event = AuditEvent(
             datetime.now(UTC),

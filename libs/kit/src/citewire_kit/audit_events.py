@@ -1,4 +1,4 @@
-"""What the audit trail notes: the vocabulary of actions, and an event.
+"""Events of the audit trail, and the vocabulary of their actions.
 
 An event names who did what to which objects, from where, with which key, and how it ended. It never holds content:
 no question, no text, no title; ids and names of objects only.
@@ -16,7 +16,7 @@ OPERATORS: Final = "?operators"
 """The trail of operators' actions, besides the affected organisation's. No organisation can have this id."""
 
 OPERATOR: Final = "operator"
-"""Who vouches for an operator's actions."""
+"""The issuer of an operator's identity."""
 
 MAX_OBJECTS: Final = 50
 """Objects of one event; further ones are left out, and `…` is last."""
@@ -141,7 +141,7 @@ class AuditEvent:
     key_id: str
     """Id of the API key; "" without one."""
     issuer: str
-    """Who vouched for the caller; "" if it was this process."""
+    """The issuer that identified the caller; "" if it was this process."""
     action: str
     objects: tuple[str, ...]
     """Each `kind:id`, such as `document:17`."""
@@ -201,12 +201,12 @@ def bounded_objects(objects: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def bounded_agent(text: str) -> str:
-    """Returns a client's user agent as it is recorded."""
+    """Returns a client's user agent in its recorded form."""
     return printable(text, _MAX_AGENT_CHARS)
 
 
 def bounded_reason(text: str) -> str:
-    """Returns a reason as it is recorded."""
+    """Returns a reason in its recorded form."""
     return printable(text, _MAX_REASON_CHARS)
 
 

@@ -1,4 +1,4 @@
-"""What the audit trail says of calls over gRPC: those of services of one's own, which no gateway has noted."""
+"""The audit trail's events for gRPC calls from other internal services, which no gateway has recorded."""
 
 from collections.abc import Iterator
 from functools import cache

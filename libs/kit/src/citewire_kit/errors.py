@@ -62,7 +62,7 @@ class CitewireError(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
-        """What happened and what to do, for clients."""
+        """The problem and its remedy, for clients."""
         self.reason = reason
         """Name of a value of `citewire.common.v1.ErrorReason`, without prefix."""
         self.violations = tuple(violations)
@@ -89,7 +89,7 @@ class NotFound(CitewireError):
 
 
 class AlreadyExists(CitewireError):
-    """What the request would create already exists."""
+    """The object that the request would create already exists."""
 
     code = Code.ALREADY_EXISTS
 

@@ -137,7 +137,7 @@ class Holding:
             self._on_revoke = None
 
     def revoke(self) -> None:
-        """Tells the holder that the permits were given to another key."""
+        """Notifies the holder that its permits were given to another key."""
         self.revoked = True
         if self._on_revoke is not None:
             self._on_revoke()
@@ -307,7 +307,7 @@ class FairShares:
         return self._fits(key, amount)
 
     def _fits(self, key: str, amount: int) -> bool:
-        """Says whether a key may have so many now. A request above the whole capacity fits if nothing is held."""
+        """Whether a key may have this many now. A request above the whole capacity fits if nothing is held."""
         if self._total == 0:
             return True
         if self._total + amount <= self._capacity:
@@ -325,7 +325,7 @@ class FairShares:
         return sum(min(used, share) for used in self._used.values())
 
     def _share(self) -> int:
-        """What each key may hold while others are present; a single key may hold all."""
+        """The number that each key may hold while others are present; a single key may hold all."""
         present = self._count_present()
         return self._capacity if present <= 1 else max(1, self._shared // present)
 

@@ -36,7 +36,7 @@ and a trace id."""
 RETRY_SECONDS: Final = 0.5
 """The client's channel may retry a call that became UNAVAILABLE within this time and has as much time left.
 
-A later retry would only exceed the deadline, because the call has waited in vain before.
+A later retry would only exceed the deadline, because the call has already waited without success.
 """
 
 _NO_RETRY: Final = ("grpc-retry-pushback-ms", "-1")

@@ -59,7 +59,7 @@ class LimitState:
 
 @dataclass(slots=True)
 class Taken:
-    """What a request took from its caller's limits."""
+    """The amounts that a request took from its caller's limits."""
 
     states: tuple[LimitState, ...] = ()
     counts: tuple[Count, ...] = ()

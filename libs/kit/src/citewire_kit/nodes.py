@@ -55,9 +55,9 @@ _LIMIT: Final = (
 _LOST = re.compile(r"connection|remote node|(?:prepare|commit) transaction|could not find valid entry for shard")
 """The last is said of shards that were moved or split between a statement's plan and what it asks on a node."""
 _SPLIT = re.compile(r"could not find valid entry for shard|shard for the given value does not exist")
-"""What who waited for the end of a split is told then, by a node or by the coordinator."""
+"""Messages from a node or the coordinator to statements that waited for the end of a split."""
 _SPLIT_PAUSES: Final = (0.05, 0.2, 0.5)
-"""Seconds before what met a split is repeated: nodes hear of the new shards one after the other, and tell nobody."""
+"""Seconds before a statement that met a split is repeated: nodes learn of the new shards in turn, without notice."""
 _ENDED: Final = "postmaster was shut down"
 """Citus's message if the coordinator is killed while it waits for a node."""
 
@@ -71,12 +71,12 @@ class ShardsSplit(Unavailable):
 
 
 def met_split(error: psycopg.Error) -> bool:
-    """Says whether an error is how Citus says that shards were split."""
+    """Whether an error is Citus's message that shards were split."""
     return error.sqlstate in ("XX000", "40001") and bool(_SPLIT.search(error.diag.message_primary or ""))
 
 
 def repeated(act: Callable[_P, Awaitable[_T]]) -> Callable[_P, Coroutine[Any, Any, _T]]:
-    """Makes a function, which is one transaction, begin again when it meets a split of its shards."""
+    """Makes a function, which is one transaction, start over when it meets a split of its shards."""
 
     @wraps(act)
     async def run(*args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -92,7 +92,7 @@ def repeated(act: Callable[_P, Awaitable[_T]]) -> Callable[_P, Coroutine[Any, An
 
 
 def is_lost_node(error: psycopg.Error) -> bool:
-    """Says whether an internal error of Citus means that a connection to a node, or to the coordinator, was lost."""
+    """Whether an internal error of Citus means that a connection to a node, or to the coordinator, was lost."""
     text = error.diag.message_primary or ""
     return error.sqlstate == "XX000" and (_ENDED in text or bool(_LOST.search(text)))
 

@@ -1,4 +1,4 @@
-"""What a tenant plan lets a key, a user and an organisation do: data, which the operator may change in part."""
+"""The limits of a tenant plan for keys, users and organisations: data that the operator may partly change."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ GIB = 1024**3
 
 
 class Measure(StrEnum):
-    """What a limit measures."""
+    """The measure of a limit."""
 
     REQUESTS = "requests"
     """Requests of any kind per minute."""

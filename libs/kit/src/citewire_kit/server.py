@@ -1,4 +1,4 @@
-"""The gRPC server of a process, and the functions that run a process until it is told to stop."""
+"""The gRPC server of a process, and the functions that run a process until a signal stops it."""
 
 import asyncio
 import contextlib

@@ -90,7 +90,7 @@ LOCAL_TENANT = Tenant("local", "local", "pro", ("owner",))
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What a call is part of. It affects only accounting."""
+    """The context of a call. It affects only accounting."""
 
     profile: str = ""
     """Name of the chat's profile; "" outside of a chat."""

@@ -2,7 +2,7 @@
 
 The context travels as `traceparent`/`tracestate` in HTTP headers, gRPC metadata and ingest jobs, whether or not spans
 are exported, so that all logs of one request share a trace id. Spans hold names, codes and counts; questions,
-passages and answers only where that is asked for (see `genai`).
+passages and answers only if that is enabled (see `genai`).
 """
 
 from collections.abc import Mapping, MutableMapping

@@ -1,4 +1,4 @@
-"""What a transaction begins with: its tenant, its limits, and how its statements are planned."""
+"""The settings at the start of a transaction: its tenant, its limits, and the planning of its statements."""
 
 import weakref
 from collections.abc import Mapping

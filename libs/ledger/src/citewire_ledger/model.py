@@ -43,7 +43,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CallUsage:
-    """What a call actually used."""
+    """The actual usage of a call."""
 
     input_tokens: int
     """Including those read from the provider's cache and written to it."""

@@ -29,7 +29,7 @@ FAILURES: Final = frozenset(
 
 
 class BreakerState(StrEnum):
-    """What a breaker does with a call."""
+    """A breaker's decision on a call."""
 
     CLOSED = "closed"
     HALF_OPEN = "half_open"
@@ -45,7 +45,7 @@ class BreakerPolicy:
     open_seconds: float = 10.0
     """How long it stays open the first time; twice as long each time that the test call fails too."""
     most_seconds: float = 120.0
-    """How long at most."""
+    """Maximum time that it stays open."""
     probe_seconds: float = 5.0
     """Time after which another call may go through while the first test call still runs: an answer can take minutes."""
 
@@ -75,7 +75,7 @@ class Breaker:
 
     @property
     def state(self) -> BreakerState:
-        """What it would do with a new call."""
+        """Its decision on a new call."""
         if not self._open:
             return BreakerState.CLOSED
         return BreakerState.OPEN if self._clock() < self._until else BreakerState.HALF_OPEN

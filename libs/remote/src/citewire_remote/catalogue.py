@@ -1,4 +1,4 @@
-"""What is known of models: windows, limits and prices, as data (`catalogue.toml`) that an operator can override."""
+"""Data on models: windows, limits and prices (`catalogue.toml`), which an operator can override."""
 
 import re
 import tomllib

@@ -62,7 +62,7 @@ class ProviderError:
 
     @property
     def is_content_filter(self) -> bool:
-        """Says whether the provider's filter refused the prompt."""
+        """Whether the provider's filter rejected the prompt."""
         return "content_filter" in (self.code, self.type) or self.code == "content_policy_violation"
 
 
@@ -171,7 +171,7 @@ def timed_out(what: str, provider: str, seconds: float) -> DeadlineExceeded:
 
 
 def name_provider(error: CitewireError, provider: str, model: str) -> CitewireError:
-    """Says in a provider's failure which provider and which model it was, for people and for programs.
+    """Adds provider and model to a provider's failure, for people and for programs.
 
     Other errors stay as they are. Names are the operator's or the tenant's own, who may see them.
     """
@@ -230,7 +230,7 @@ def as_mapping(value: object) -> Mapping[str, object]:
 
 
 def _is_final(status: int, provider_error: ProviderError, headers: Mapping[str, str]) -> bool:
-    """Says whether a retry is pointless: a used-up quota comes back with a payment, not with time."""
+    """Whether a retry is pointless: a used-up quota is restored by payment, not by time."""
     header = next((value for name, value in headers.items() if name.lower() == "x-should-retry"), "")
     return status == 402 or header.lower() == "false" or bool(_QUOTA_CODES & {provider_error.code, provider_error.type})
 

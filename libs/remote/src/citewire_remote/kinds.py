@@ -29,7 +29,7 @@ PROVIDER_TYPES: Final = EnumMap(ProviderType, pb.ProviderType)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a kind of provider needs."""
+    """The requirements of a kind of provider."""
 
     model: str = ""
     """The default model; "" if a model must be named."""

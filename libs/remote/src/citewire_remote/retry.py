@@ -75,7 +75,7 @@ class Retries:
 
 
 def is_retryable(error: CitewireError) -> bool:
-    """Says whether a retry may succeed. An open breaker refuses for longer than a call waits."""
+    """Whether a retry may succeed. An open breaker rejects calls for longer than a call waits."""
     return error.reason in RETRYABLE and error.metadata.get("retry") != NEVER and "breaker" not in error.metadata
 
 

@@ -66,7 +66,7 @@ class StallWatch:
             self._started = None
 
     def progressed(self, *, finished: bool) -> None:
-        """Notes that useful data arrived: the next stall timeout begins."""
+        """Records that useful data arrived: the next stall timeout begins."""
         if finished:
             self._left = AFTER_END
         else:

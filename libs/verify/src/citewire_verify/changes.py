@@ -32,12 +32,12 @@ _LONG_GAP = 3
 
 @dataclass(slots=True)
 class Changes:
-    """What a sentence changes, in its own words."""
+    """The words of a sentence that differ from its passage."""
 
     contradicted: list[str] = field(default_factory=list[str])
-    """What the passage says differently."""
+    """Words that differ from the passage's."""
     unsaid: list[str] = field(default_factory=list[str])
-    """What the passage doesn't say."""
+    """Words that the passage doesn't contain."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ _STOP_WEIGHT = 0.35
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What is between two tokens that sentence and unit share: in the sentence and in the unit."""
+    """The tokens between two that sentence and unit share: in the sentence and in the unit."""
 
     sentence: list[int]
     """Indices of the sentence's tokens."""

@@ -14,7 +14,7 @@ _NEGATING = ALL_NEGATORS | {"t"}
 
 
 class TokenKind(Enum):
-    """What a token's form tells about it."""
+    """The kind of a token, by its form."""
 
     STOP = auto()
     PLAIN = auto()
@@ -24,7 +24,7 @@ class TokenKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a word's spelling tells about a token, independent of its context."""
+    """The properties of a token from its spelling, independent of its context."""
 
     key: str
     """Comparison form of its base, if it negates one."""

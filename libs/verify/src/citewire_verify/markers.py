@@ -331,7 +331,7 @@ class MarkerFilter:
         return True
 
     def _space(self, gap: str, separator: str, following: str) -> str:
-        """What remains of the white space before removed markers, and of what separates them from the rest."""
+        """The rest of the white space before removed markers, and of their separators."""
         if self._lines.blank:
             return ""
         if following in {"", "\n"}:

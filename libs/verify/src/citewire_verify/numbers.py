@@ -123,7 +123,7 @@ def _in_digits(text: str) -> Iterator[re.Match[str]]:
 
 
 def _share_units(text: str, quantities: list[Quantity]) -> None:
-    """Gives earlier numbers of a range or list the unit that is only written with the last."""
+    """Applies the unit written only with the last number of a range or list to the earlier ones."""
     for at in range(len(quantities) - 2, -1, -1):
         number, following = quantities[at], quantities[at + 1]
         shares = (following.percent or following.unit) and not (number.percent or number.unit)

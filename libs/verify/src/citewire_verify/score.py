@@ -48,7 +48,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What one or several passages say about a sentence. Keys of the dictionaries are content tokens."""
+    """The evidence of one or more passages for a sentence. Keys of the dictionaries are content tokens."""
 
     start: int = 0
     """The quote's span in the passage's text."""

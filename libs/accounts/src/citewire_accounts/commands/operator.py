@@ -1,4 +1,4 @@
-"""What the operator's commands share: the gateway's database, exit codes, and how something is printed."""
+"""Shared by the operator's commands: the gateway's database, exit codes, and printing."""
 
 import argparse
 import sys

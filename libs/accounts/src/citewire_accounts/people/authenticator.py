@@ -134,7 +134,7 @@ class Authenticator:
         Args:
             cookie: Its session's.
             site: Where the request comes from.
-            renew: Whether the provider is asked first.
+            renew: Whether to query the provider first.
 
         Raises:
             Unauthenticated: Reason `SESSION_EXPIRED`.

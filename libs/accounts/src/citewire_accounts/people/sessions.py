@@ -89,7 +89,7 @@ class SessionStore:
         return None if row is None else new
 
     async def make_known(self, person: Person, issuer: Issuer) -> Tenant:
-        """Makes the organisation and the user if they don't exist, with the roles and the plan that the claims give.
+        """Creates the organisation and the user if they don't exist, with the roles and the plan from the claims.
 
         Raises:
             PermissionDenied: The user is disabled (`USER_DISABLED`), the organisation is suspended

@@ -188,7 +188,7 @@ class SignIn:
         return session
 
     async def replace(self, cookie: str) -> str | None:
-        """Gives the session of a cookie a new one, after which the present one works for a short while only.
+        """Gives a cookie's session a new cookie, after which the present one works only for a short time.
 
         Returns:
             The new cookie; None if another request has just replaced it.

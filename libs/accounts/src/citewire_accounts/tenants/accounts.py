@@ -51,7 +51,7 @@ class UsageSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UsageQuery:
-    """What is requested."""
+    """A query for usage."""
 
     start: datetime
     """The first moment."""
@@ -96,7 +96,7 @@ class BudgetOwner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A budget as it is now."""
+    """A budget with its current state."""
 
     key_id: str
     """The API key's that it is for; "": not a key's."""
@@ -121,7 +121,7 @@ class Cost:
     """The cost of a chat's calls to providers so far."""
 
     calls: int
-    """How many have been settled."""
+    """Number of settled calls."""
     nano: int | None
     """Nano-USD, by the catalogue; None if a call's price isn't known."""
 

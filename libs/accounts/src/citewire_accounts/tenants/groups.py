@@ -13,7 +13,7 @@ from citewire_kit.tenant import MAX_GROUP_CHARS, Tenant
 
 MAX_GROUPS_OF_ORG: Final = 1000
 MAX_GROUPS_OF_USER: Final = 100
-"""Of the organisation's own: half of what may travel, so that a provider has room for its own."""
+"""Maximum number of the organisation's own groups: half of the total, so that a provider has room for its own."""
 
 _SQL = load_queries("citewire_accounts.tenants", "groups.sql")
 
@@ -26,7 +26,7 @@ class Group:
     created_by: str
     created_at: datetime
     users: int
-    """How many are in it."""
+    """Number of users in it."""
 
 
 class GroupStore:
@@ -52,7 +52,7 @@ class GroupStore:
             return [row["user_id"] for row in await fetch_rows(connection, _SQL["list_members"], values)]
 
     async def add(self, org_id: str, name: str, *, by: str) -> Group:
-        """Makes a group without users.
+        """Creates a group without users.
 
         Args:
             org_id: The organisation.
@@ -85,7 +85,7 @@ class GroupStore:
                 raise _missing(name)
 
     async def add_member(self, org_id: str, name: str, user_id: str) -> Group:
-        """Puts a user into a group; twice does nothing.
+        """Adds a user to a group; a second time has no effect.
 
         Raises:
             NotFound: There is no such group or user.

@@ -23,7 +23,7 @@ _SQL = load_queries("citewire_accounts.tenants", "identity.sql")
 Scope = Literal["read", "chat", "write", "admin"]
 
 SCOPES: Final[tuple[Scope, ...]] = ("read", "chat", "write", "admin")
-"""What a key may be limited to: reading and searching; asking; changing; what owners and admins may, and keys."""
+"""Scopes of a key: reading and searching; asking; changing; the rights of owners and admins, and keys."""
 
 KeyState = Literal["active", "revoked", "expired", "rotated", "disabled", "suspended"]
 
@@ -71,12 +71,12 @@ class NewKey:
 
 
 def make_key() -> NewKey:
-    """Makes a key of 32 random bytes."""
+    """Generates a key of 32 random bytes."""
     return NewKey(text=f"cw_{secrets.token_urlsafe(32)}", key_id=f"key_{secrets.token_hex(8)}")
 
 
 def is_key(text: str) -> bool:
-    """Says whether `text` has the form of a key; what hasn't needs no look into the database."""
+    """Whether `text` has the form of a key; other texts need no database lookup."""
     return _KEY.fullmatch(text) is not None
 
 
@@ -133,12 +133,12 @@ class IdentityStore:
         return KeyOwner(Caller(tenant, tuple(scopes), expires_at, limited_groups=limited_groups), state)
 
     async def touch(self, used: Mapping[bytes, datetime]) -> None:
-        """Notes when keys, by hash, were last used."""
+        """Records when keys, by hash, were last used."""
         async with transaction(self._pool) as connection:
             await connection.execute(_SQL["touch"], {"hashes": list(used), "times": list(used.values())})
 
     async def ensure_user(self, org_id: str, user_id: str, plan: Plan | None) -> Plan:
-        """Makes the organisation and the user if they don't exist, and puts the organisation on `plan`.
+        """Creates the organisation and the user if they don't exist, and sets the organisation's plan to `plan`.
 
         Args:
             org_id: The organisation.
@@ -254,7 +254,7 @@ class IdentityStore:
     async def rotate_key(
         self, key: KeyInfo, new: NewKey, overlap: timedelta, expires_at: datetime | None = None
     ) -> KeyInfo:
-        """Gives a key a new text under its old id, with which budgets and usage go on.
+        """Gives a key a new text under its old id, so that budgets and usage continue.
 
         Args:
             key: The key.

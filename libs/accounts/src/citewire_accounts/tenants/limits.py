@@ -14,7 +14,7 @@ from citewire_kit.queries import fetch_row, fetch_rows, load_queries
 from citewire_kit.tenant import Tenant
 
 MEASURES: Final = (*WINDOW_SECONDS, Measure.STREAMS)
-"""What can be limited so: all that the gateway counts. Stored bytes are the retriever's, and the plan's."""
+"""The measures that can be limited: all that the gateway counts. Stored bytes are the retriever's and the plan's."""
 
 _KNOWN_SECONDS = 30.0
 _MAX_KNOWN = 10_000
@@ -23,7 +23,7 @@ _SQL = load_queries("citewire_accounts.tenants", "limits.sql")
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit as it is kept."""
+    """A stored limit."""
 
     scope: LimitScope
     subject: str
@@ -74,7 +74,7 @@ class LimitSettingStore:
         return str(row["user_id"])
 
     async def put(self, org_id: str, scope: LimitScope, subject: str, measure: Measure, most: int, *, by: str) -> Limit:
-        """Makes a limit or changes it; it counts within 30 seconds.
+        """Creates or changes a limit, effective within 30 seconds.
 
         Raises:
             NotFound: There is no such organisation.

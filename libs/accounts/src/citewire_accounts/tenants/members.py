@@ -55,9 +55,9 @@ class Groups(NamedTuple):
     """A user's groups."""
 
     own: Sequence[str]
-    """Of the organisation's own."""
+    """Groups of the organisation's own."""
     provider: Sequence[str]
-    """As last reported by the identity provider."""
+    """Groups as last reported by the identity provider."""
 
 
 class MemberStore:
@@ -86,7 +86,7 @@ class MemberStore:
         return Organisation(**row)
 
     async def create_organisation(self, org_id: str, plan: Plan, owner: str | None) -> Organisation:
-        """Makes an organisation.
+        """Creates an organisation.
 
         Args:
             org_id: Its id.
@@ -132,7 +132,7 @@ class MemberStore:
         return await self.organisation(org_id)
 
     async def set_audit_days(self, org_id: str, days: int) -> Organisation:
-        """Says for how many days an organisation's audit trail is kept; at least 30.
+        """Sets the days for which an organisation's audit trail is kept, at least 30.
 
         Raises:
             NotFound: There is no organisation of that id.
@@ -160,7 +160,7 @@ class MemberStore:
         return member, Groups((), ()) if groups is None else Groups(groups["groups"], groups["provider_groups"])
 
     async def add(self, org_id: str, user_id: str, role: Role, *, by: Tenant | None) -> Member:
-        """Makes a user, who may sign in or be given keys later.
+        """Creates a user, who may sign in or get keys later.
 
         Args:
             org_id: The organisation.
@@ -183,7 +183,7 @@ class MemberStore:
             return await _get(connection, names)
 
     async def set_role(self, org_id: str, user_id: str, role: Role, *, by: Tenant | None) -> Member:
-        """Gives a user a role in place of all before, from the user's next request on.
+        """Replaces a user's roles by one, from the user's next request on.
 
         Args:
             org_id: The organisation.
@@ -203,7 +203,7 @@ class MemberStore:
             return await _get(connection, names)
 
     async def set_disabled(self, org_id: str, user_id: str, *, disabled: bool, by: Tenant | None) -> Member:
-        """Says whether a user may act: with keys from the next request on, by a provider's token within 30 seconds.
+        """Enables or disables a user: with keys from the next request on, with a provider's token within 30 seconds.
 
         Sessions of a user who is disabled end, also when the user is enabled again.
 

@@ -16,7 +16,7 @@ from citewire_kit.queries import fetch_row, fetch_rows, load_queries
 OperatorScope = Literal["read", "manage"]
 
 OPERATOR_SCOPES: Final[tuple[OperatorScope, ...]] = ("read", "manage")
-"""What an operator's key may be limited to: reading; changing organisations, their plans and limits."""
+"""Scopes of an operator's key: reading; changing organisations, their plans and limits."""
 
 _KEY = re.compile(r"cwo_[A-Za-z0-9_-]{43}")
 _SQL = load_queries("citewire_accounts.tenants", "operators.sql")
@@ -28,10 +28,10 @@ class Operator:
 
     key_id: str
     name: str
-    """What the key is for."""
+    """The key's purpose."""
     scopes: tuple[OperatorScope, ...]
     hash: bytes = field(repr=False)
-    """Of the key: the database lists organisations only to who has it."""
+    """The key's hash: the database lists organisations only to callers who have it."""
 
 
 class OperatorMatch(NamedTuple):
@@ -57,12 +57,12 @@ class OperatorKey:
 
 
 def make_operator_key() -> NewKey:
-    """Makes a key of 32 random bytes."""
+    """Generates a key of 32 random bytes."""
     return NewKey(text=f"cwo_{secrets.token_urlsafe(32)}", key_id=f"opk_{secrets.token_hex(8)}")
 
 
 def is_operator_key(text: str) -> bool:
-    """Says whether `text` has the form of an operator's key."""
+    """Whether `text` has the form of an operator's key."""
     return _KEY.fullmatch(text) is not None
 
 
@@ -81,7 +81,7 @@ class OperatorStore:
         return OperatorMatch(Operator(key_id, name, tuple(scopes), key_hash), state)
 
     async def touch(self, used: Mapping[bytes, datetime]) -> None:
-        """Notes when keys, by hash, were last used."""
+        """Records when keys, by hash, were last used."""
         async with transaction(self._pool) as connection:
             await connection.execute(_SQL["touch_operator_keys"], {"hashes": list(used), "times": list(used.values())})
 

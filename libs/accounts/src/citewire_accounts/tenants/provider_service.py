@@ -141,7 +141,7 @@ class TenantProviders:
         return name
 
     async def test(self, tenant: Tenant, type_: ProviderType, owner: str, name: str) -> None:
-        """Makes one small call to a saved provider, not to who takes over from it, and keeps how that went.
+        """Makes one small call to a saved provider, not to its fallbacks, and stores the result.
 
         Raises:
             NotFound: There is none of that name (reason `PROVIDER_NOT_FOUND`).
@@ -164,7 +164,7 @@ class TenantProviders:
         log.info("provider_activated", type=type_, own=bool(owner))
 
     async def deactivate(self, tenant: Tenant, type_: ProviderType, owner: str) -> str:
-        """Puts the active provider of an owner and type beside the others, and returns its name.
+        """Deactivates the active provider of an owner and type, and returns its name.
 
         Raises:
             NotFound: None is active (reason `PROVIDER_NOT_FOUND`).
@@ -224,7 +224,7 @@ class TenantProviders:
 
 @dataclass(slots=True)
 class Rotation:
-    """What a rotation of master keys did, in rows."""
+    """The result of a rotation of master keys, in rows."""
 
     wrapped: int = 0
     """Wrapped again under the newest key."""

@@ -31,7 +31,7 @@ ORG = ""
 
 
 class ProviderType(StrEnum):
-    """What a provider is for."""
+    """The purpose of a provider."""
 
     CHAT = "chat"
     EMBEDDING = "embedding"
@@ -40,7 +40,7 @@ class ProviderType(StrEnum):
 
 PROVIDER_TYPES = EnumMap(ProviderType, common_pb2.ProviderType)
 CHAT_NEEDS = frozenset({ProviderType.CHAT, ProviderType.EMBEDDING})
-"""What a chat needs a provider for."""
+"""The purposes for which a chat needs a provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class ProviderEntry:
     """One row: a provider, or in a chain of fallbacks a model of the operator's."""
 
     user_id: str
-    """Whose; "" is the organisation's."""
+    """The owner; "" is the organisation."""
     type: ProviderType
     position: int
     """0 is asked first."""

@@ -1,4 +1,4 @@
-"""What bodies share: the types of their fields, and what is searched."""
+"""Shared by the bodies: the types of their fields, and the scope of a search."""
 
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -74,7 +74,7 @@ class PlaceFields(ResponseModel):
 
 
 class ScopeFields(RequestModel):
-    """What is searched: everything that satisfies all of these."""
+    """The scope of a search: everything that satisfies all of these."""
 
     document_ids: DocumentIds | None = Field(
         default=None, description="The selected documents; absent means all in scope."

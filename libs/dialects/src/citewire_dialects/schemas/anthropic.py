@@ -91,10 +91,10 @@ class CountRequest(MessagesRequest):
 
 
 class CountDetails(ResponseModel):
-    """What a count says."""
+    """The result of a token count."""
 
     estimated: Literal[True] = Field(description="From the text's length and script: vocabularies of models differ.")
-    passages: Literal["not_counted"] = Field(description="They are found when the question is asked.")
+    passages: Literal["not_counted"] = Field(description="Passages are found only when the question is asked.")
 
 
 class TokenCount(ResponseModel):
@@ -267,7 +267,7 @@ class CitationsDelta(ResponseModel):
 
 
 class BlockDelta(ResponseModel):
-    """What is new in a block."""
+    """The new part of a block."""
 
     type: Literal["content_block_delta"]
     index: Count = Field(examples=[0])

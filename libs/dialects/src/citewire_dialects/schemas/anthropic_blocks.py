@@ -103,7 +103,7 @@ class ToolUseParam(RequestModel):
 
 
 class ToolResultParam(RequestModel):
-    """What a tool gave back; search results in it are passages of the answer."""
+    """A tool's result; search results in it are passages of the answer."""
 
     type: Literal["tool_result"]
     tool_use_id: StrictStr = Field(description="The call that it answers.", examples=["call_0a1b2c"])

@@ -348,7 +348,7 @@ class StoredUsage(TokenUsage):
 
 
 class AnswerDetails(ResponseModel):
-    """What is stored with an answer."""
+    """The details stored with an answer."""
 
     decision: Decision | MISSING = MISSING
     assessment: Assessment | MISSING = MISSING

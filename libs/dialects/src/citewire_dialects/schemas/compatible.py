@@ -1,4 +1,4 @@
-"""What the bodies of the compatible APIs share.
+"""Shared by the bodies of the compatible APIs.
 
 What they know of the originals' members is honoured; of the others those values that change nothing are taken, as
 clients send many. Any other value, and any other member, is refused by name: nothing is passed over.
@@ -51,7 +51,7 @@ class Extras(ScopeFields):
 
 
 class CompatibleRequest(RequestModel):
-    """What every compatible API takes."""
+    """The fields of every compatible API."""
 
     model: Annotated[StrictStr, Field(max_length=300)] = Field(
         description="A profile, such as `grounded`, optionally with a chat model: `grounded/openai/gpt-4.1`."
@@ -75,7 +75,7 @@ class CompatibleRequest(RequestModel):
 
 
 class OpenAiRequest(CompatibleRequest):
-    """What both of OpenAI's APIs take."""
+    """The fields of both of OpenAI's APIs."""
 
     temperature: Temperature | None = Field(default=None, description=NO_TEMPERATURE)
     top_logprobs: Annotated[Any, only(0, why="those of providers aren't passed on")] = absent()

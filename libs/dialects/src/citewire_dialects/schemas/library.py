@@ -84,7 +84,7 @@ class FilingFields(ValidityFields):
 
 
 class ContentFields(FilingFields):
-    """What comes with a document's content."""
+    """The description that comes with a document's content."""
 
     url: Url | None = None
 
@@ -361,7 +361,7 @@ class CollectionList(ResponseModel):
 
 
 class CollectionDeleted(ResponseModel):
-    """How many documents were deleted with a collection."""
+    """Number of documents deleted with a collection."""
 
     documents_deleted: Count = Field(examples=[0])
 

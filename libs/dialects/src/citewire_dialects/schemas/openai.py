@@ -1,4 +1,4 @@
-"""What OpenAI's chat completions take."""
+"""The request body of OpenAI's chat completions."""
 
 from typing import Annotated, Any, Literal, Self
 

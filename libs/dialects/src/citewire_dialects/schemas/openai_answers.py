@@ -29,7 +29,7 @@ class Annotation(ResponseModel):
 
 
 class PromptTokensDetails(ResponseModel):
-    """Of the prompt's tokens."""
+    """Details of the prompt's tokens."""
 
     cached_tokens: Count = Field(description="Tokens that the provider read from its cache.", examples=[640])
 
@@ -93,7 +93,7 @@ class ToolCallChunk(ResponseModel):
 
 
 class Delta(ResponseModel):
-    """What is new."""
+    """The new part."""
 
     role: Literal["assistant"] | MISSING = MISSING
     content: str | MISSING = Field(default=MISSING, examples=["Revenue grew"])

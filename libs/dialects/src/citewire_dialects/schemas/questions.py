@@ -179,7 +179,7 @@ class ChatRequest(ScopeFields):
 
     @property
     def patience(self) -> float:
-        """How long the run goes on without a reader, in seconds."""
+        """How long the run continues without a reader, in seconds."""
         return math.inf if self.detach else float(self.grace_seconds)
 
     def events(self) -> frozenset[EventType]:

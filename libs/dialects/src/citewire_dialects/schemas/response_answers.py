@@ -73,13 +73,13 @@ class Incomplete(ResponseModel):
 
 
 class InputTokensDetails(ResponseModel):
-    """Of the prompt's tokens."""
+    """Details of the prompt's tokens."""
 
     cached_tokens: Count = Field(examples=[0])
 
 
 class OutputTokensDetails(ResponseModel):
-    """Of the answer's tokens."""
+    """Details of the answer's tokens."""
 
     reasoning_tokens: Count = Field(examples=[0])
 
@@ -101,7 +101,7 @@ class ResponseConversation(ResponseModel):
 
 
 class ResponseSettings(ResponseModel):
-    """What a request said, as its response says it again; it is stored with the answer."""
+    """The fields of a request that its response repeats; stored with the answer."""
 
     instructions: str | None
     max_output_tokens: int | None
@@ -177,7 +177,7 @@ class StoredInput(ResponseModel):
 
 
 class StoredInputs(ResponseModel):
-    """What a response answers."""
+    """The input that a response answers."""
 
     object: Literal["list"]
     data: list[StoredInput]

@@ -1,4 +1,4 @@
-"""What OpenAI's Responses API takes."""
+"""The request body of OpenAI's Responses API."""
 
 from typing import Annotated, Any, Literal, Self
 

@@ -12,7 +12,7 @@ from citewire_http.api.schemas import Count, FlatObject, JsonObject, RequestMode
 
 
 class SpaceRole(StrEnum):
-    """What a space is for."""
+    """The use of a space."""
 
     LIVE = "live"
     NEXT = "next"
@@ -87,7 +87,7 @@ class CalibrationValues(RequestModel):
 
 
 class CalibrationBody(RequestModel):
-    """What a space's scores mean; it replaces the stored calibration as a whole."""
+    """The calibration of a space's scores; it replaces the stored one completely."""
 
     space: SpaceBody
     calibration: CalibrationValues | None = Field(
@@ -96,7 +96,7 @@ class CalibrationBody(RequestModel):
 
 
 class Calibration(ResponseModel):
-    """What a space's scores mean; null where not measured."""
+    """The calibration of a space's scores; null where not measured."""
 
     relevance_threshold: float | None = Field(description=_RELEVANCE, examples=[0.21])
     answerable_threshold: float | None = Field(description=_ANSWERABLE, examples=[0.38])

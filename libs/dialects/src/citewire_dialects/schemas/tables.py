@@ -210,7 +210,7 @@ class TableAnswerRow(ResponseModel):
 
 
 class TableAnswer(ResponseModel):
-    """What a query comes to."""
+    """The result of a query."""
 
     version: Id = Field(examples=[1])
     sheet: str | MISSING = Field(default=MISSING, description="Absent if the format has no sheets.", examples=["Sales"])

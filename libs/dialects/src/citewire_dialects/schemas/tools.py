@@ -14,7 +14,7 @@ def _is_function(kind: object) -> object:
 
 
 class FunctionCall(BaseModel):
-    """What is called."""
+    """The called function."""
 
     name: StrictStr = Field(examples=["weather"])
     arguments: StrictStr = Field(description="JSON, as the model wrote it.", examples=['{"city": "Oslo"}'])

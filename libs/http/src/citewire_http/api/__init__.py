@@ -1,1 +1,1 @@
-"""What routes share: parameters, pages, bodies, problems, and the OpenAPI document."""
+"""Shared by the routes: parameters, pages, bodies, problems, and the OpenAPI document."""

@@ -1,4 +1,4 @@
-"""What all bodies share: their base classes, the types of their fields, and what errors look like."""
+"""Shared by all bodies: their base classes, the types of their fields, and the format of errors."""
 
 import json
 import re

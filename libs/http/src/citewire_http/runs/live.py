@@ -1,7 +1,7 @@
 """The runs of this process: stopped from anywhere, and stored for readers anywhere.
 
-One process owns a run, by the lease of its exchange. It renews the leases of all its runs together, and hears in return
-who wants one stopped. When it dies, nobody goes on for it: readers get what was stored, and are told.
+One process owns a run, by the lease of its exchange. It renews the leases of all its runs together, and learns in
+return which ones to stop. When it dies, no other gateway continues: readers get the stored events, and an error.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from citewire_kit.tenant import Tenant
 
 _WATCH_SECONDS: Final = 0.5
 _ROUNDS: Final = 4
-"""Runs that aren't stored are checked once in so many rounds, because their readers stop them by disconnecting."""
+"""Unstored runs are checked once in this many rounds, because their readers stop them by disconnecting."""
 _TOUCH_SECONDS: Final = 2.0
 """Time for which a reader counts as present after its last sign, which it gives every second."""
 

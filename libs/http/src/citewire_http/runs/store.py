@@ -62,7 +62,7 @@ class RunPage:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """What a gateway has to know about its own run."""
+    """A gateway's data about its own run."""
 
     run_id: UUID
     cancelled: bool

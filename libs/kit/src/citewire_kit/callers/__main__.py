@@ -1,4 +1,4 @@
-"""Makes and replaces the keys of callers, and signs tokens by hand: `python -m citewire_kit.callers --help`."""
+"""Creates and replaces callers' keys, and signs tokens manually: `python -m citewire_kit.callers --help`."""
 
 import argparse
 import json
@@ -33,7 +33,7 @@ _METHODS: Final[Mapping[str, Sequence[str]]] = {
 
 
 def make_keys(folder: Path, names: Mapping[str, Sequence[str]], *, readable: bool = False) -> None:
-    """Makes `NAME.pem` and an entry in `issuers.json` for each name that has none; changes nothing else.
+    """Creates `NAME.pem` and an entry in `issuers.json` for each name without them; changes nothing else.
 
     Args:
         folder: Where the files are created.

@@ -49,7 +49,7 @@ class Subject(_Model):
     """Its groups."""
 
     methods: tuple[_Method, ...] = ()
-    """What it may call, if that is less than its issuer may."""
+    """The methods that it may call, if fewer than its issuer may."""
 
     @model_validator(mode="after")
     def _may_travel(self) -> Self:
@@ -86,7 +86,7 @@ class Issuer(_Model):
     """Ids of the organisations that its tokens may name; `*` for all. Not for an issuer with `subjects`."""
 
     methods: Annotated[tuple[_Method, ...], Field(min_length=1)]
-    """What may be called with its tokens: `*`, `package.Service/*` or `package.Service/Method`."""
+    """The methods that may be called with its tokens: `*`, `package.Service/*` or `package.Service/Method`."""
 
     certificates: tuple[str, ...] = ()
     """Names (SAN) of the certificates with which its tokens may be sent. Required if the service uses TLS."""

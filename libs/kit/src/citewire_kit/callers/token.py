@@ -1,4 +1,4 @@
-"""What a caller's token says: its claims, and how they become a tenant and are made from one."""
+"""The claims of a caller's token, and their conversion from and to a tenant."""
 
 import base64
 import hashlib

@@ -60,7 +60,7 @@ class _Proof:
 
     issuer: Issuer
     methods: tuple[str, ...]
-    """What it may call."""
+    """The methods that it may call."""
 
     bound: str
     """The thumbprint that the token is bound to; "" without."""

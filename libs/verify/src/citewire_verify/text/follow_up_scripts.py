@@ -1,4 +1,4 @@
-"""What marks a follow-up, by script: data of `follow_ups`, as `follow_up_words`."""
+"""The marks of a follow-up by script: data for `follow_ups`, like `follow_up_words`."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What marks a follow-up, by language: data of `follow_ups`, with `follow_up_scripts` for those not in Latin letters.
+"""The marks of a follow-up by language: data for `follow_ups`, with `follow_up_scripts` for non-Latin scripts.
 
 Words are spelled as `terms.normalise` spells them.
 """
