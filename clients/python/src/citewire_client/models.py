@@ -287,7 +287,7 @@ class Box(Model):
 
 class Calibration(Model):
     """
-    What a space's scores mean; null where not measured.
+    The calibration of a space's scores; null where not measured.
     """
 
     answerable_threshold: Annotated[
@@ -723,7 +723,7 @@ class CollectionBody(Model):
 
 class CollectionDeleted(Model):
     """
-    How many documents were deleted with a collection.
+    Number of documents deleted with a collection.
     """
 
     documents_deleted: int
@@ -802,7 +802,7 @@ class ConversationPatch(Model):
 
 class CountDetails(Model):
     """
-    What a count says.
+    The result of a token count.
     """
 
     estimated: Annotated[
@@ -817,9 +817,9 @@ class CountDetails(Model):
 
     passages: Annotated[
         Literal['not_counted'],
-        Field(description='They are found when the question is asked.'),
+        Field(description='Passages are found only when the question is asked.'),
     ]
-    """They are found when the question is asked."""
+    """Passages are found only when the question is asked."""
 
 
 class Decision(Model):
@@ -1367,7 +1367,7 @@ class FieldError(Model):
 
 class FunctionCall(Model):
     """
-    What is called.
+    The called function.
     """
 
     arguments: Annotated[str, Field(description='JSON, as the model wrote it.')]
@@ -3110,7 +3110,7 @@ SpaceRole = TypeAliasType(
     "SpaceRole",
     Annotated[
         Literal['live', 'next', 'previous', 'further'] | str,
-        Field(description='What a space is for.'),
+        Field(description='The use of a space.'),
     ],
 )
 
@@ -4379,7 +4379,7 @@ class BudgetList(Model):
 
 class CalibrationBody(Model):
     """
-    What a space's scores mean; it replaces the stored calibration as a whole.
+    The calibration of a space's scores; it replaces the stored one completely.
     """
 
     calibration: Annotated[
@@ -5153,7 +5153,7 @@ class StoredAnswer(Model):
 
 class TableAnswer(Model):
     """
-    What a query comes to.
+    The result of a query.
     """
 
     columns: list[TableColumn]
@@ -5205,7 +5205,7 @@ class TextBlock(Model):
 
 class ToolResultParam(Model):
     """
-    What a tool gave back; search results in it are passages of the answer.
+    A tool's result; search results in it are passages of the answer.
     """
 
     cache_control: Annotated[Any | None, Field(description='Ignored.')] = None
@@ -5631,7 +5631,7 @@ class BatchResults(Model):
 
 class BlockDelta(Model):
     """
-    What is new in a block.
+    The new part of a block.
     """
 
     delta: TextDelta | InputJsonDelta | CitationsDelta
