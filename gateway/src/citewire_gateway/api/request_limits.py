@@ -24,7 +24,7 @@ def time_budget(settings: GatewaySettings) -> Seconds:
 
 
 def is_upload(path: str, content_type: str) -> bool:
-    """Says whether a request's body is a form with a document."""
+    """Whether a request's body is a form with a document."""
     return path.startswith(_DOCUMENTS) and content_type.lower().startswith("multipart/form-data")
 
 

@@ -131,11 +131,11 @@ class ConversationReader:
         return {passage.chunk_id: passage for passage in passages}
 
     async def may_read(self, document_ids: Collection[int]) -> bool:
-        """Says whether the caller may see all of these documents."""
+        """Whether the caller may see all of these documents."""
         return not document_ids or set(document_ids) <= await self.retriever.find_documents(document_ids)
 
     async def may_read_entries(self, entries: Sequence[Mapping[str, Any]]) -> bool:
-        """Says whether the caller may see all documents in a run's stored events."""
+        """Whether the caller may see all documents in a run's stored events."""
         return await self.may_read(documents_in(list(entries)))
 
     async def _withheld(self, tenant: Tenant, conversation_ids: Collection[UUID]) -> dict[UUID, set[int]]:

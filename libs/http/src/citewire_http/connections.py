@@ -82,13 +82,13 @@ class Connections:
         self.busy(connection)
 
     def wait(self, connection: "GuardedProtocol") -> None:
-        """Notes that all requests of a connection have been answered."""
+        """Records that all requests of a connection have been answered."""
         if connection in self._all:
             self._waiting[connection] = None
             self._idle[site_of(connection.address)][connection] = None
 
     def busy(self, connection: "GuardedProtocol") -> None:
-        """Notes that a connection has a request."""
+        """Records that a connection has a request."""
         self._waiting.pop(connection, None)
         site = site_of(connection.address)
         self._idle[site].pop(connection, None)
@@ -102,7 +102,7 @@ class Connections:
             next(iter(idle)).drop("replaced")
 
     def is_proxy(self, address: str) -> bool:
-        """Says whether the peer is a trusted proxy."""
+        """Whether the peer is a trusted proxy."""
         try:
             ip = ipaddress.ip_address(address)
         except ValueError:

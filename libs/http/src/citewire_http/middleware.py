@@ -327,6 +327,6 @@ def route_of(scope: Scope) -> str:
 
 
 def is_local(authority: str) -> bool:
-    """Says whether `host`, `host:port` or `[address]:port` is this machine; HTTP/1.0 clients may send none."""
+    """Whether `host`, `host:port` or `[address]:port` is this machine; HTTP/1.0 clients may send none."""
     parts = _AUTHORITY.fullmatch(authority)
     return not authority or (parts is not None and is_loopback((parts["address"] or parts["name"]).lower()))

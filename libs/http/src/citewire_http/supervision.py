@@ -55,7 +55,7 @@ class StreamControl:
             self.stopped.set_result(cause)
 
     def see(self, at: float) -> None:
-        """Notes when a reader was present at any gateway, by the clock of the event loop."""
+        """Records when a reader was present at any gateway, by the clock of the event loop."""
         self._seen = max(self._seen, at)
 
     def patience(self, now: float) -> float:

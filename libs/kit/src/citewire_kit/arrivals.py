@@ -64,7 +64,7 @@ class _Line:
             self._busy *= share
 
     def is_too_long(self, now: float) -> bool:
-        """Says whether another request would wait too long, or earlier ones already have."""
+        """Whether another request would wait too long, or earlier ones already have."""
         waiting = len(self._waiting)
         if waiting < FEW:
             return False
@@ -87,13 +87,13 @@ class Arrival:
         """Whether it has had a turn."""
 
     def complete(self) -> None:
-        """Notes that the request has been received, so that it now waits for us and not for its sender. Idempotent."""
+        """Records that the request has been received, so that it now waits for us, not for its sender. Idempotent."""
         if not self._complete:
             self._complete = True
             self._arrivals.add(self._caller, self)
 
     def begin(self) -> None:
-        """Notes that the request has had its first turn, or has been answered."""
+        """Records that the request has had its first turn, or has been answered."""
         self.has_begun = True
         self._arrivals.remove(self._caller, self)
 
@@ -152,14 +152,14 @@ class Arrivals:
 
 
 def begin_turn() -> None:
-    """Notes that the current request has had its first turn."""
+    """Records that the current request has had its first turn."""
     arrival = _current.get()
     if arrival is not None:
         arrival.begin()
 
 
 def has_begun() -> bool:
-    """Says whether the current request has had a turn."""
+    """Whether the current request has had a turn."""
     arrival = _current.get()
     return arrival is not None and arrival.has_begun
 

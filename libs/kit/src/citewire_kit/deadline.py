@@ -20,7 +20,7 @@ def remaining() -> float | None:
 
 
 def is_over() -> bool:
-    """Says whether a cancellation that arrives now can be attributed to the deadline.
+    """Whether a cancellation that arrives now can be attributed to the deadline.
 
     A caller gives up slightly before our own deadline: gRPC rounds it up by as much as 1 % on the wire, and measures it
     from the request's arrival.

@@ -124,7 +124,7 @@ class Holding:
 
     @property
     def is_revocable(self) -> bool:
-        """Says whether the holder may be interrupted now."""
+        """Whether the holder may be interrupted now."""
         return self._on_revoke is not None
 
     @contextmanager
@@ -211,7 +211,7 @@ class FairShares:
             raise self._refusal(key)
 
     def has_room(self, key: str, amount: int = 1) -> bool:
-        """Says whether `hold_now` would succeed for a key."""
+        """Whether `hold_now` would succeed for a key."""
         return self._fits_now(key, amount) or self._victim(key) is not None
 
     @contextmanager

@@ -9,7 +9,7 @@ search results, metadata is nested deeper than in the request."""
 
 
 def is_deeper(value: object, most: int) -> bool:
-    """Says whether objects and lists are nested deeper than that."""
+    """Whether objects and lists are nested deeper than that."""
     level, depth = _members(value), 0
     while level is not None:
         depth += 1

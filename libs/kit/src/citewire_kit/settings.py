@@ -218,7 +218,7 @@ class ServiceSettings(ProcessSettings):
 
 
 def is_loopback(host: str) -> bool:
-    """Says whether `host` is `localhost` or a loopback IP address; other names aren't resolved."""
+    """Whether `host` is `localhost` or a loopback IP address; other names aren't resolved."""
     if host == "localhost":
         return True
     try:

@@ -67,7 +67,7 @@ class Tenant:
     """Names of the user's groups, according to the identity provider or key; at most `MAX_GROUPS`."""
 
     def is_at_least(self, role: Role) -> bool:
-        """Says whether the user's highest role is `role` or a higher one. Unknown roles grant nothing."""
+        """Whether the user's highest role is `role` or a higher one. Unknown roles grant nothing."""
         names: set[str] = {_ROLE_ALIASES.get(name, name) for name in self.roles}
         return not names.isdisjoint(ROLES[ROLES.index(role) :])
 
@@ -167,7 +167,7 @@ def new_request_id() -> str:
 
 
 def is_token(text: str) -> bool:
-    """Says whether `text` is a valid org, user, role or request id: 1-128 of A-Z a-z 0-9 _ . : @ -."""
+    """Whether `text` is a valid org, user, role or request id: 1-128 of A-Z a-z 0-9 _ . : @ -."""
     return _TOKEN.fullmatch(text) is not None
 
 
@@ -252,7 +252,7 @@ def from_metadata(metadata: Iterable[tuple[str, str | bytes]]) -> Tenant | None:
 
 
 def is_group(name: str) -> bool:
-    """Says whether a text is a valid group name."""
+    """Whether a text is a valid group name."""
     return 0 < len(name) <= MAX_GROUP_CHARS and name.isprintable()
 
 

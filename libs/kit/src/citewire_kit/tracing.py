@@ -30,7 +30,7 @@ def capture_content(*, on: bool) -> None:
 
 
 def captures_content() -> bool:
-    """Says whether spans contain prompts and answers."""
+    """Whether spans contain prompts and answers."""
     return _Content.captured
 
 

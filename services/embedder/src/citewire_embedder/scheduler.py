@@ -67,7 +67,7 @@ class Job:
 
     @property
     def is_waiting(self) -> bool:
-        """Says whether texts are waiting."""
+        """Whether texts are waiting."""
         return bool(self._waiting)
 
     def peek(self) -> TokenisedText:

@@ -113,7 +113,7 @@ class _Plan:
         """Balance of all questions so far."""
 
     def continues(self, turn: _Turn) -> bool:
-        """Says whether the prompt begins with the previous one."""
+        """Whether the prompt begins with the previous one."""
         gain = turn.gain(self._price, is_cached=self._is_written)
         if self._is_written:
             self._losses = self._losses - gain if gain < 0 else 0.0

@@ -1,6 +1,6 @@
 """Calls the models of a chain, with retries and failover, until one answers.
 
-Before a provider's first token a failure costs nothing but time: the same provider is asked again where that may help,
+Before a provider's first token a failure costs nothing but time: the same provider is called again if that may help,
 then the next one. Retries and waits of one provider share the time that its first token has. After the first token an
 error is the stream's end: text is never said twice. Every attempt has a row in the ledger.
 """

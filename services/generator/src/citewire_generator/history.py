@@ -32,9 +32,9 @@ class FittedHistory:
     tokens: int
     """Their tokens."""
     shortened: int = 0
-    """How many of them are shortened."""
+    """Number of shortened messages."""
     dropped: int = 0
-    """How many messages are left out."""
+    """Number of messages left out."""
 
 
 def without_markers(message: Message) -> Message:

@@ -1,4 +1,4 @@
-"""The filter grammar as data: conditions on documents, checked once, before anything is asked of the database.
+"""The filter grammar as data: conditions on documents, checked once, before any query.
 
 Meaning, whatever stores them:
 

@@ -27,7 +27,7 @@ _FIRST_PER_RESULT: Final = 2.5
 its candidates are used up takes longer than one that starts with enough."""
 
 WATCHED: Final = 10
-"""How many of the nearest are watched for judging the walk."""
+"""Number of nearest chunks watched for judging the walk."""
 
 MARGIN: Final = 0.06
 """The first walk is doubted if the last of the watched chunks is nearer than the last one returned by less than this
@@ -90,7 +90,7 @@ class IndexSearch:
 
 @dataclass(frozen=True, slots=True)
 class WalkSizes:
-    """How many chunks in scope the walks return."""
+    """Number of chunks in scope that the walks return."""
 
     first: int
     again: int
@@ -136,7 +136,7 @@ def _rows(top_k: int, *, by_document: bool) -> int:
 
 
 def _scanned_meanwhile(sizes: Sizes, candidates: float, tuning: SearchTuning) -> float:
-    """How many chunks are scanned in the time of a walk with this many candidates."""
+    """Number of chunks that are scanned in the time of a walk with this many candidates."""
     cost = tuning.exact_chunks_per_candidate * candidates
     # With filters, a plan serves only one search, and planning takes as long as scanning a small scope.
     return tuning.exact_chunks + _FILTERED * cost if sizes.narrowed else cost

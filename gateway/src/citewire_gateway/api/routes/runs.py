@@ -102,7 +102,7 @@ def _resume(services: Services, tenant: Tenant, run: StoredRun, dialect: StreamD
 
 
 async def _was_seen(services: Services, tenant: Tenant, run: StoredRun, after: int) -> bool:
-    """Says whether a run that has ended has nothing after a frame."""
+    """Whether a run that has ended has nothing after a frame."""
     dialect = ResumedDialect(_shown(run), after)
     try:
         async for event in services.runs.events(tenant, run.run_id):

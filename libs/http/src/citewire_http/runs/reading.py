@@ -25,7 +25,7 @@ class RunReader(Generic[E]):
     codec: Codec[E]
     store: RunStore
     may_read: Callable[[Sequence[Mapping[str, Any]]], Awaitable[bool]]
-    """Says whether the caller may see these entries."""
+    """Whether the caller may see these entries."""
 
     async def stored(self, tenant: Tenant, run_id: UUID | None) -> list[dict[str, Any]]:
         """Returns the entries of a completed run; none if they have been deleted."""

@@ -79,7 +79,7 @@ class EmbeddingModel(ABC):
     @property
     @abstractmethod
     def info(self) -> ModelInfo:
-        """What the model is; known before `load`."""
+        """The model's identity; known before `load`."""
 
     @abstractmethod
     async def load(self) -> None:
@@ -138,7 +138,7 @@ class Ranking:
     input_tokens: int
     """Tokens that the model read."""
     scored: int
-    """How many of the documents were scored: all, unless time ran out."""
+    """Number of documents scored: all, unless time ran out."""
     estimated: bool = False
     """Whether tokens are our estimate, because the provider reported none."""
 
@@ -149,7 +149,7 @@ class RerankModel(ABC):
     @property
     @abstractmethod
     def info(self) -> ModelInfo:
-        """What the model is; its space has no dimensions."""
+        """The model's identity; its space has no dimensions."""
 
     @abstractmethod
     async def rerank(

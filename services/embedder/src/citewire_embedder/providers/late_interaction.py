@@ -141,7 +141,7 @@ class LateInteraction(RerankModel):
 
     @property
     def info(self) -> ModelInfo:
-        """What the model is."""
+        """The model's identity."""
         return self._info
 
     async def rerank(

@@ -65,7 +65,7 @@ class LocalModel(EmbeddingModel):
 
     @property
     def info(self) -> ModelInfo:
-        """What the model is; an ONNX export's dimensions are known after `load`."""
+        """The model's identity; an ONNX export's dimensions are known after `load`."""
         return ModelInfo(
             space=EmbeddingSpace(model=self._name, revision=self._revision, dimensions=self._dimensions),
             max_input_tokens=self.directory.max_tokens,

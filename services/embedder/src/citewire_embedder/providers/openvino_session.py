@@ -67,7 +67,7 @@ def compile_session(model: bytes | Path, precision: Precision, threads: int) -> 
 
 
 def bf16_supported(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Says whether the CPU multiplies in bf16.
+    """Whether the CPU multiplies in bf16.
 
     OpenVINO reports it for any AVX-512 CPU and emulates missing instructions, which is slower than fp32, so the CPU's
     flags decide if the kernel lists them.

@@ -262,7 +262,7 @@ def open_http(limits: CallLimits) -> httpx2.AsyncClient:
 
 
 def _costs_nothing(error: CitewireError) -> bool:
-    """Says whether a provider can't have charged for the request, because it rejected it or was never reached."""
+    """Whether a provider can't have charged for the request, because it rejected it or was never reached."""
     return (
         "status" in error.metadata
         or error.reason == "PROVIDER_ADDRESS"

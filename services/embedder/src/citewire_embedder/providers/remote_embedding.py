@@ -162,7 +162,7 @@ class RemoteModel(EmbeddingModel):
                 self._dimensions = answer.vectors.shape[1]
 
     async def tokenise(self, texts: Sequence[str], purpose: Purpose) -> list[TokenisedText]:
-        """Puts the prompt before each text, and estimates and cuts it."""
+        """Adds the prompt before each text, estimates its length, and truncates it."""
         prompt, window = self._prompts.for_purpose(purpose), self.info.max_input_tokens
         tokenised: list[TokenisedText] = []
         for text in texts:

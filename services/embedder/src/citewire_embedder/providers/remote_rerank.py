@@ -127,7 +127,7 @@ class RemoteReranker(RerankModel):
 
     @property
     def info(self) -> ModelInfo:
-        """What the model is."""
+        """The model's identity."""
         window = self._known.max_input_tokens if self._known else 0
         return ModelInfo(EmbeddingSpace(model=self._spec.model), window, 0, "", self._spec.kind)
 

@@ -30,7 +30,7 @@ class PackedVectors:
     scales: NDArray[np.float32]
     """Shape (tokens, 1)."""
     heading: int
-    """How many tokens at the beginning belong to the heading."""
+    """Number of tokens at the beginning that belong to the heading."""
 
     @classmethod
     def pack(cls, vectors: TokenVectors, heading: int) -> "PackedVectors":

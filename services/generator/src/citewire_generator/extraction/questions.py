@@ -12,7 +12,7 @@ from citewire_verify.text.terms import Term, normalise, stem, terms
 
 
 class AnswerKind(Enum):
-    """What an answer must contain, as far as the question's words show."""
+    """The parts that an answer must contain, as far as the question's words show."""
 
     ANY = auto()
     PERSON = auto()

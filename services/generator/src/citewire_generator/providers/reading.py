@@ -1,4 +1,4 @@
-"""What the readers of providers' stream formats share: errors after texts, ends that are ends, whole characters."""
+"""Shared by the readers of providers' stream formats: errors after texts, proper ends, complete characters."""
 
 import json
 import re

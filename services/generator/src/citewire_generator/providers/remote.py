@@ -1,4 +1,4 @@
-"""What all remote chat providers share: a call by the provider's SDK, its body read raw, under time limits.
+"""Shared by all remote chat providers: a call with the provider's SDK, whose raw body is read under time limits.
 
 The SDK builds the request, authenticates and names errors; it never retries. Its transport is aiohttp's, and the body
 is read past it: an SDK's events cost four times as much per token, and its bytes two and a half times (ADR 8). Each
@@ -275,7 +275,7 @@ class RemoteChat(ChatProvider):
 
 
 class _ToolCalls:
-    """Puts a reader's texts and tool calls into deltas. Calls without requested tools are left out."""
+    """Converts a reader's texts and tool calls to deltas. Calls without requested tools are left out."""
 
     def __init__(self, reader: AnswerReader, *, takes_calls: bool) -> None:
         self._reader = reader

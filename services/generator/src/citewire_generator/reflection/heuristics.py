@@ -32,7 +32,7 @@ _SENTENCE = re.compile(r"[^.!?。！？\n]+(?:[.!?](?!\s|$)[^.!?。！？\n]*)*"
 
 
 def decide(question: str) -> pb.DecideResponse:
-    """Says whether a message needs retrieval."""
+    """Whether a message needs retrieval."""
     needed, reason = False, "the message is a greeting or small talk"
     if not is_small_talk(question):
         needed = not _is_arithmetic(question.strip().casefold())

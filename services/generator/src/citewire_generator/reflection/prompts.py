@@ -168,7 +168,7 @@ def passage_prompt(question: str) -> Prompt:
 
 
 def tagged(tag: str, text: str) -> str:
-    """Puts foreign text between our tags, which it can't close."""
+    """Wraps foreign text in our tags, which it can't close."""
     return f"<{tag}>\n{_inside(text)}\n</{tag}>"
 
 

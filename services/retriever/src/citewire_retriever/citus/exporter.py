@@ -1,4 +1,4 @@
-"""What a cluster's nodes hold and how they are, as metrics: `python -m citewire_retriever cluster watch`.
+"""Content and state of a cluster's nodes as metrics: `python -m citewire_retriever cluster watch`.
 
 A process of its own, as only the schema's owner sees the whole; searches pay nothing for it. Labels are nodes, which
 are few.

@@ -33,7 +33,7 @@ _ODD: Final = "must contain neither NUL characters nor lone surrogates"
 
 
 def is_storable(text: str) -> bool:
-    """Says whether Postgres can store the text: no NUL character, no lone surrogate."""
+    """Whether Postgres can store the text: no NUL character, no lone surrogate."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 

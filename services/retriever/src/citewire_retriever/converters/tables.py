@@ -1,4 +1,4 @@
-"""Checks what is asked about tables; whether it fits a table is only known where that is read."""
+"""Checks requests about tables; whether they fit a table is known only where that is read."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime

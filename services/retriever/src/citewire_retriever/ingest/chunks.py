@@ -1,4 +1,4 @@
-"""What a document is cut into, and what of it is embedded."""
+"""The chunks of a document, and the text of each that is embedded."""
 
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence

@@ -22,7 +22,7 @@ class Piece:
     kind: BlockKind
     """The kind of its block, which determines how it can be cut."""
     step: int = 0
-    """How many of the kind's ways to cut have been tried."""
+    """Number of the kind's ways to cut that have been tried."""
     cut: int = -1
     """Number of the structure from which it was cut, or -1 if it is whole. Only neighbours of one structure overlap.
     """

@@ -1,4 +1,4 @@
-"""What a parser makes of a file: stored text, and typed blocks that point into it."""
+"""A parser's result for a file: stored text, and typed blocks that point into it."""
 
 from bisect import bisect_right
 from collections.abc import Callable

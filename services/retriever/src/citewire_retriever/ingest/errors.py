@@ -42,9 +42,9 @@ class IngestError(Exception):
     def __init__(self, code: IngestCode, message: str) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
-        """What is wrong, for programs."""
+        """The error, for programs."""
         self.message = message
-        """What is wrong and how to fix it, for users; never driver or library text."""
+        """The error and how to fix it, for users; never driver or library text."""
 
     def __reduce__(self) -> tuple[type["IngestError"], tuple[IngestCode, str]]:
         """Pickles by the constructor's arguments: exceptions otherwise use ``args``, which have the joined text."""

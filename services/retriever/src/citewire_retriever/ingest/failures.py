@@ -1,4 +1,4 @@
-"""What a failed attempt means: whether it may pass, how long to wait, and what is said of it in the end."""
+"""Rules for failed attempts: whether an error may be temporary, how long to wait, and the final error."""
 
 from typing import Final
 

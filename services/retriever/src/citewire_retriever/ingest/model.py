@@ -1,4 +1,4 @@
-"""What the worker works with, and what it asks of the store and of the embedder. No gRPC, no SQL."""
+"""The worker's values, and its interfaces to the store and the embedder. No gRPC, no SQL."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

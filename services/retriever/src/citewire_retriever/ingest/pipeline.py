@@ -50,7 +50,7 @@ class Outcome:
     chunks: int
     """Chunks of the version."""
     resumed: int
-    """How many of them an earlier attempt had already stored."""
+    """Number of them that an earlier attempt had already stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +336,7 @@ def _no_provider(version: VersionToIngest) -> str:
 
 
 def _same_so_far(staged: list[StagedChunk], chunks: list[Chunk]) -> int | None:
-    """How many of these chunks are already stored; None if the stored ones differ."""
+    """Number of these chunks that are already stored; None if the stored ones differ."""
     if len(staged) > len(chunks):
         return None
     for before, now in zip(staged, chunks, strict=False):
@@ -347,7 +347,7 @@ def _same_so_far(staged: list[StagedChunk], chunks: list[Chunk]) -> int | None:
 
 
 def _moved(each: Chunk, chunks: int, chars: int) -> Chunk:
-    """Renumbers a part's chunk for the whole version, after so many chunks and code points."""
+    """Renumbers a part's chunk for the whole version, after the given numbers of chunks and code points."""
     if not chunks and not chars:
         return each
     return replace(each, index=each.index + chunks, char_start=each.char_start + chars, char_end=each.char_end + chars)

@@ -32,7 +32,7 @@ _Message = TypeVar("_Message", bound=Message)
 
 
 def encode_progress(done: int, total: int) -> bytes:
-    """What a process says before its answer: how many pages it has read, and how many there are."""
+    """A process's progress before its answer: the number of pages read, and the total."""
     return (_PROGRESS | min(done, _MOST_COUNTED) << 31 | min(total, _MOST_COUNTED)).to_bytes(PREFIX_BYTES, "big")
 
 

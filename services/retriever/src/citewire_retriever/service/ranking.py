@@ -28,7 +28,7 @@ _SPARE: Final = 5
 
 
 def first_depth(query: SearchQuery) -> int:
-    """How many results are first requested from each leg, ignoring near-duplicates, which are rare."""
+    """Number of results first requested from each leg, ignoring near-duplicates, which are rare."""
     return max(result_limit(query), FUSION_DEPTH if query.mode == "hybrid" else 1)
 
 

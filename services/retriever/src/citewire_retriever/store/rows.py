@@ -140,7 +140,7 @@ def calibration(row: Sequence[Any]) -> Calibration | None:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a search reads of each chunk; `columns` come first in a row."""
+    """The values that a search reads of each chunk; `columns` come first in a row."""
 
     columns: LiteralString
     """In SQL."""

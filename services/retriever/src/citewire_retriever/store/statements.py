@@ -40,7 +40,7 @@ class SearchStatements:
 
     @property
     def shape(self) -> rows.Shape:
-        """What is read of each chunk; only keys in a hybrid search, as few of its many chunks become results."""
+        """The columns read of each chunk; only keys in a hybrid search, as few of its many chunks become results."""
         return rows.KEYS if self.query.mode == "hybrid" else rows.WHOLE
 
     async def visible_size(self) -> Sizes:

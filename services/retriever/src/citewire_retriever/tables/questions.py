@@ -151,7 +151,7 @@ class _Reader:
                         yield Computation(pb.TABLE_FUNCTION_SUM, index), tail, end
 
     def _noun(self, start: int) -> Iterator[tuple[Computation, int]]:
-        """What a noun counts: the rows, or distinct values of a column."""
+        """The object that a noun counts: the rows, or distinct values of a column."""
         rows = list(self._names.rows(start))
         for index, end in self._names.columns(start, nouns=True):
             column, header = self._table.columns[index], self._table.headers[index]
@@ -301,7 +301,7 @@ class _Reader:
     def _by_measure(
         self, group: int | None, unit: str, start: int, *, top: int, descending: bool
     ) -> Iterator[tuple[Target, int]]:
-        """What groups or rows are ranked by: a named sum or mean, or a column if each row is a group."""
+        """The value that ranks groups or rows: a named sum or mean, or a column if each row is a group."""
         rows = not unit and (group is None or self._table.columns[group].unique)
         computed: list[tuple[Computation, int]] = list(self._compound(start))
         for name in ("sum", "avg", "median"):
@@ -339,7 +339,7 @@ class _Reader:
                             yield Target(computation, group, unit, top=top), end
 
     def _counts(self, start: int) -> Iterator[tuple[int, int]]:
-        """How many top ones are requested."""
+        """The number of top results requested."""
         for at in self._all(self._maybe(start, "what"), "maybe_article"):
             for top in self._words.ends(self._tokens, at, "top"):
                 number = self._conditions.count(top)

@@ -1,4 +1,4 @@
-"""What a question wants from a table, and the resulting query with its conditions."""
+"""The target of a question over a table, and the resulting query with its conditions."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -19,7 +19,7 @@ class Computation:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a question wants, before its conditions."""
+    """The target of a question, before its conditions."""
 
     computation: Computation | None
     """None if rows are shown as they are."""

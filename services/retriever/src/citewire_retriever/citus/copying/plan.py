@@ -1,4 +1,4 @@
-"""What a copy would do: `cluster copy --dry-run`."""
+"""The plan of a copy: `cluster copy --dry-run`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """The process that has the parsers loaded and forks a process for each file: `python -m …confined.server`.
 
-It is told nothing that is secret, never reads a file itself, and has one thread. Only `fork_server` starts it, with a
+It gets no secrets, never reads a file itself, and has one thread. Only `fork_server` starts it, with a
 socket as standard input: one JSON object a line comes in, with the file's and the answer's descriptors; one goes out
 when a process has ended. When the socket closes, or this process ends, all processes that it forked end too.
 """

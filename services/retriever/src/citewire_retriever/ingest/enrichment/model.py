@@ -1,4 +1,4 @@
-"""What enrichment works with. No gRPC, no SQL."""
+"""The values of enrichment. No gRPC, no SQL."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -40,9 +40,9 @@ class EnrichmentError(Exception):
     def __init__(self, code: EnrichmentCode, message: str) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
-        """What is wrong, for programs."""
+        """The error, for programs."""
         self.message = message
-        """What is wrong, for users; never a provider's text."""
+        """The error, for users; never a provider's text."""
 
 
 @dataclass(frozen=True, slots=True)

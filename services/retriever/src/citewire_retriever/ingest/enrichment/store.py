@@ -1,4 +1,4 @@
-"""What enrichment reads and writes, in Postgres."""
+"""The data that enrichment reads and writes, in Postgres."""
 
 import json
 from collections.abc import AsyncGenerator, Sequence

@@ -67,7 +67,7 @@ def _toml_sections(rows: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def _open_at_end(row: str, fence: str, depth: int) -> tuple[str, int]:
-    """What is still open after a line of TOML: a text, by the quotes that end it, and brackets."""
+    """The open constructs after a line of TOML: a text, by the quotes that end it, and brackets."""
     position = 0
     while position < len(row):
         if fence:

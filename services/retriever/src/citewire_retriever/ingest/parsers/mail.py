@@ -61,7 +61,7 @@ POLICY: Final = _BoundedPolicy()
 
 @dataclass(slots=True)
 class Contents:
-    """What a message holds."""
+    """The content of a message."""
 
     plain: list[str] = field(default_factory=list[str])
     html: list[str] = field(default_factory=list[str])

@@ -19,7 +19,7 @@ _MOST_INFLATED: Final = 512 * 1024 * 1024
 
 @dataclass(slots=True)
 class Budget:
-    """What a file and everything nested in it may still use in total."""
+    """The remaining budget of a file and everything nested in it."""
 
     files: int = _MOST_FILES
     """Files and folders."""

@@ -115,7 +115,7 @@ class Package:
         return next((name for each, name in self.relations(part).values() if each == kind and name in self), None)
 
     def related_tree(self, part: str, kind: str) -> Element | None:
-        """That part as a tree; None if there is none."""
+        """The part as a tree; None if there is none."""
         name = self.related(part, kind)
         return None if name is None else self.tree(name)
 

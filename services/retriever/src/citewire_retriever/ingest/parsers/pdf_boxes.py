@@ -1,7 +1,7 @@
 """Locates a text on a PDF's pages: a box per line.
 
 The stored text differs from the page in white space, ligatures, hyphens and rows of dots, but not in the order of all
-other characters. So only those are compared, and repeated texts on a page are told apart by their surroundings. This
+other characters. So only those are compared, and repeated texts on a page are distinguished by their surroundings. This
 works whichever parser read the file.
 """
 

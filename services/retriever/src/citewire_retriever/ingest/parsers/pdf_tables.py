@@ -199,7 +199,7 @@ def _starts(rows: Area) -> Columns:
 
 
 def _header_depth(rows: Area, label_end: float) -> int:
-    """How many rows name columns: up to the first with a number other than a year, or with only a label."""
+    """Number of rows that name columns: up to the first with a number other than a year, or with only a label."""
     depth = 0
     for row in rows:
         if any(_counts(cell.text) for cell in row) or (len(row) == 1 and row[0].left < label_end and depth):

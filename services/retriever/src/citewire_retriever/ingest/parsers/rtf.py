@@ -202,7 +202,7 @@ class _Reader:
             self._cells.clear()
 
     def _define(self, word: bytes, value: int) -> None:
-        """Notes a font's character set, or a style's outline level."""
+        """Records a font's character set, or a style's outline level."""
         if word == b"f":
             self._font = value
         elif word == b"fcharset" and value in _CHARSETS:

@@ -40,7 +40,7 @@ class Table:
     maybe_totals: dict[int, str] = field(default_factory=dict[int, str])
     """Numbers of rows that may or may not be totals of others, with their first texts."""
     verdicts: tuple[Verdict, ...] = ()
-    """What the candidates turned out to be."""
+    """The results for the candidates."""
     uncomputed: set[int] = field(default_factory=set[int])
     """Columns with formulas without stored values."""
     refusal: str = ""

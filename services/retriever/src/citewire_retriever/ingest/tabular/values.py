@@ -196,7 +196,7 @@ def _untyped(cell: CellLike) -> str:
 
 
 def _orders(text: str) -> list[str]:
-    """What a short date shows about the order of day and month; with dots the day comes first."""
+    """The order of day and month that a short date implies; with dots the day comes first."""
     match = _SHORT.fullmatch(text[:_MOST_CHARS])
     if match is None:
         return []
@@ -276,7 +276,7 @@ def scale_of(numbers: Sequence[Decimal]) -> int | None:
 
 
 def _digits(number: Decimal) -> tuple[int, int]:
-    """How many digits a number has before and after the decimal point."""
+    """The number of digits before and after the decimal point."""
     if not number:
         return 1, 0
     _, digits, exponent = number.as_tuple()

@@ -37,7 +37,7 @@ class Wording:
         return self._say(enum_text(pb.DatePart, part), name) if part else name
 
     def aggregate(self, function: pb.TableFunction, name: str) -> str:
-        """What is computed over a column or, without a name, over the rows."""
+        """The computation over a column or, without a name, over the rows."""
         if not name:
             return self._words["count"]
         return self._say(

@@ -1,4 +1,4 @@
-"""What a question wants from the saved documents: a list of them, those of a kind, or neither.
+"""The intent of a question about the saved documents: a list of them, those of a kind, or neither.
 
 A filter hides documents, so one is derived only if the question asks for saved things as such. "How does AI work?"
 refers to no document, whatever the tags are; "Which AI articles did I save?" does.
@@ -25,7 +25,7 @@ class Zone(Enum):
     """The part of the question that a word is in."""
 
     HEAD = auto()
-    """What is requested."""
+    """The requested thing."""
     ABOUT = auto()
     """Its topic."""
     ASIDE = auto()
