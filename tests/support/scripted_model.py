@@ -26,7 +26,7 @@ class ScriptedModel:
         self.pause = 0.01
         """Seconds between two pieces."""
         self.left_at = 0.0
-        """Times, by the monotonic clock, at which clients were found to have disconnected."""
+        """Time, by the monotonic clock, at which the client was found to have disconnected."""
         self.url = ""
         self.models: list[str] = []
         """The model that each request named."""
