@@ -194,7 +194,11 @@ def test_every_line_is_where_its_place_says(tmp_path: Path, name: str, text: str
     covered = {
         number for block in document.blocks for number in range(block.place.start_line, block.place.end_line + 1)
     }
-    assert {lines[number - 1] for number in set(range(1, len(lines) + 1)) - covered} <= {"", "|-------+------|", "======  ====="}
+    assert {lines[number - 1] for number in set(range(1, len(lines) + 1)) - covered} <= {
+        "",
+        "|-------+------|",
+        "======  =====",
+    }
 
 
 def test_titles_are_underlined_and_have_levels_as_they_come(tmp_path: Path) -> None:

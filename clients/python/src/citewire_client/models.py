@@ -1617,7 +1617,7 @@ Measure = TypeAliasType(
     "Measure",
     Annotated[
         Literal['requests', 'tokens', 'streams', 'uploads', 'upload-bytes', 'stored-bytes'] | str,
-        Field(description='What a limit measures.'),
+        Field(description='The measure of a limit.'),
     ],
 )
 
@@ -2578,7 +2578,7 @@ ProviderType = TypeAliasType(
     "ProviderType",
     Annotated[
         Literal['chat', 'embedding', 'rerank'] | str,
-        Field(description='What a provider is for.'),
+        Field(description='The purpose of a provider.'),
     ],
 )
 

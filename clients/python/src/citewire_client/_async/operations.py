@@ -88,8 +88,8 @@ class AsyncOperations:
     ) -> models.Document:
         """Stores a file, a text, or a file fetched from a URL.
 
-        It is durable on return, and processed afterwards. This one takes a file; `progress` is told how many bytes were
-        sent, and of how many.
+        It is durable on return, and processed afterwards. This one takes a file; `progress` receives the number of
+        bytes sent and the total.
         """
         with opened(file, file_name, progress) as part:
             return await self._transport.call(
@@ -1229,8 +1229,8 @@ class AsyncOperations:
     ) -> AsyncGenerator[models.BudgetInfo, None]:
         """Returns the current budgets of the organisation and of its users and keys.
 
-        For owners and admins. `q` searches users, ids of keys and periods. Yields them one by one, and asks for the
-        next page when it is needed.
+        For owners and admins. `q` searches users, ids of keys and periods. Yields them one by one, and requests further
+        pages as needed.
         """
         return self._transport.pages(
             Request("GET", "/v1/budgets", query(page_size=page_size, q=q)), models.BudgetList, "budgets"
@@ -1407,7 +1407,7 @@ class AsyncOperations:
         """Returns answers that users of the organisation rated, latest first.
 
         For owners and admins. An answer that was written from documents hidden from the caller is `withheld`. Yields
-        them one by one, and asks for the next page when it is needed.
+        them one by one, and requests further pages as needed.
         """
         return self._transport.pages(
             Request("GET", "/v1/feedback", query(rating=rating, from_=from_, to=to, page_size=page_size)),
@@ -1494,8 +1494,7 @@ class AsyncOperations:
     ) -> AsyncGenerator[models.ApiKey, None]:
         """Returns keys without their secrets, including revoked and expired ones.
 
-        `q` searches ids, names, users and prefixes. Yields them one by one, and asks for the next page when it is
-        needed.
+        `q` searches ids, names, users and prefixes. Yields them one by one, and requests further pages as needed.
         """
         return self._transport.pages(
             Request("GET", "/v1/keys", query(scope=scope, user=user, page_size=page_size, q=q)),
@@ -1744,8 +1743,8 @@ class AsyncOperations:
     ) -> AsyncGenerator[models.AuditEntry, None]:
         """Returns the operators' actions and attempts, oldest first, about a second after they ended.
 
-        Actions on an organisation are in its own trail too. Yields them one by one, and asks for the next page when it
-        is needed.
+        Actions on an organisation are in its own trail too. Yields them one by one, and requests further pages as
+        needed.
         """
         return self._transport.pages(
             Request(
@@ -1802,8 +1801,8 @@ class AsyncOperations:
     ) -> AsyncGenerator[models.OwnLimitInfo, None]:
         """Returns the limits that override the plan's.
 
-        For owners and admins. `q` searches users, ids of keys and measures. Yields them one by one, and asks for the
-        next page when it is needed.
+        For owners and admins. `q` searches users, ids of keys and measures. Yields them one by one, and requests
+        further pages as needed.
         """
         return self._transport.pages(
             Request("GET", "/v1/admin/limits", query(page_size=page_size, q=q)), models.OwnLimitList, "limits"
@@ -1906,8 +1905,7 @@ class AsyncOperations:
     ) -> AsyncGenerator[models.UserInfo, None]:
         """Returns the organisation's users with their roles.
 
-        For owners and admins; `q` searches ids and roles. Yields them one by one, and asks for the next page when it is
-        needed.
+        For owners and admins; `q` searches ids and roles. Yields them one by one, and requests further pages as needed.
         """
         return self._transport.pages(
             Request("GET", "/v1/admin/users", query(page_size=page_size, q=q)), models.UserList, "users"

@@ -88,8 +88,8 @@ class Operations:
     ) -> models.Document:
         """Stores a file, a text, or a file fetched from a URL.
 
-        It is durable on return, and processed afterwards. This one takes a file; `progress` is told how many bytes were
-        sent, and of how many.
+        It is durable on return, and processed afterwards. This one takes a file; `progress` receives the number of
+        bytes sent and the total.
         """
         with opened(file, file_name, progress) as part:
             return self._transport.call(
@@ -1223,8 +1223,8 @@ class Operations:
     def iter_budgets(self, *, page_size: int | None = None, q: str | None = None) -> Generator[models.BudgetInfo, None]:
         """Returns the current budgets of the organisation and of its users and keys.
 
-        For owners and admins. `q` searches users, ids of keys and periods. Yields them one by one, and asks for the
-        next page when it is needed.
+        For owners and admins. `q` searches users, ids of keys and periods. Yields them one by one, and requests further
+        pages as needed.
         """
         return self._transport.pages(
             Request("GET", "/v1/budgets", query(page_size=page_size, q=q)), models.BudgetList, "budgets"
@@ -1399,7 +1399,7 @@ class Operations:
         """Returns answers that users of the organisation rated, latest first.
 
         For owners and admins. An answer that was written from documents hidden from the caller is `withheld`. Yields
-        them one by one, and asks for the next page when it is needed.
+        them one by one, and requests further pages as needed.
         """
         return self._transport.pages(
             Request("GET", "/v1/feedback", query(rating=rating, from_=from_, to=to, page_size=page_size)),
@@ -1484,8 +1484,7 @@ class Operations:
     ) -> Generator[models.ApiKey, None]:
         """Returns keys without their secrets, including revoked and expired ones.
 
-        `q` searches ids, names, users and prefixes. Yields them one by one, and asks for the next page when it is
-        needed.
+        `q` searches ids, names, users and prefixes. Yields them one by one, and requests further pages as needed.
         """
         return self._transport.pages(
             Request("GET", "/v1/keys", query(scope=scope, user=user, page_size=page_size, q=q)),
@@ -1730,8 +1729,8 @@ class Operations:
     ) -> Generator[models.AuditEntry, None]:
         """Returns the operators' actions and attempts, oldest first, about a second after they ended.
 
-        Actions on an organisation are in its own trail too. Yields them one by one, and asks for the next page when it
-        is needed.
+        Actions on an organisation are in its own trail too. Yields them one by one, and requests further pages as
+        needed.
         """
         return self._transport.pages(
             Request(
@@ -1788,8 +1787,8 @@ class Operations:
     ) -> Generator[models.OwnLimitInfo, None]:
         """Returns the limits that override the plan's.
 
-        For owners and admins. `q` searches users, ids of keys and measures. Yields them one by one, and asks for the
-        next page when it is needed.
+        For owners and admins. `q` searches users, ids of keys and measures. Yields them one by one, and requests
+        further pages as needed.
         """
         return self._transport.pages(
             Request("GET", "/v1/admin/limits", query(page_size=page_size, q=q)), models.OwnLimitList, "limits"
@@ -1890,8 +1889,7 @@ class Operations:
     def iter_users(self, *, page_size: int | None = None, q: str | None = None) -> Generator[models.UserInfo, None]:
         """Returns the organisation's users with their roles.
 
-        For owners and admins; `q` searches ids and roles. Yields them one by one, and asks for the next page when it is
-        needed.
+        For owners and admins; `q` searches ids and roles. Yields them one by one, and requests further pages as needed.
         """
         return self._transport.pages(
             Request("GET", "/v1/admin/users", query(page_size=page_size, q=q)), models.UserList, "users"
