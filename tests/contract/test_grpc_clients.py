@@ -111,7 +111,7 @@ async def test_a_call_that_proves_nothing_is_refused(fakes: Fakes) -> None:
         with pytest.raises(AuthenticationError):
             await client.list_models(embedder_pb2.ListModelsRequest())
     async with AsyncEmbedderClient(fakes.target("embedder"), signer=SIGNER) as client:
-        with pytest.raises(ValueError, match="Give `caller`"):
+        with pytest.raises(ValueError, match="pass `caller` to the client"):
             await client.list_models(embedder_pb2.ListModelsRequest())
 
 

@@ -11,6 +11,20 @@ from typing import Any, cast
 
 import pytest
 
+REFERENCE_SECONDS = 0.1
+"""Processor time of a million additions on the slowest machine for which limits are meant as they are."""
+
+
+def slowness() -> float:
+    """How much slower than the reference this machine computes; 1 if it isn't."""
+    times: list[float] = []
+    for _ in range(3):
+        started, total = time.thread_time(), 0
+        for number in range(1_000_000):
+            total += number
+        times.append(time.thread_time() - started)
+    return max(1.0, min(times) / REFERENCE_SECONDS)
+
 
 @contextmanager
 def measured_holds(monkeypatch: pytest.MonkeyPatch) -> Generator[list[float]]:
