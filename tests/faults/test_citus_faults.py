@@ -87,7 +87,7 @@ class Operator:
         self.longest: dict[str, float] = {}
         """Seconds that each kind of thing took, at most."""
         self.absences: list[Absence] = []
-        self._said = list[str]()
+        self._messages = list[str]()
         """What the last command told of its progress."""
 
     async def work(self, seconds: float, load: Load) -> None:
@@ -103,7 +103,7 @@ class Operator:
                 await load.all_answered()
 
     async def _ended(self, act: Callable[[], Awaitable[str]]) -> str:
-        self._said.clear()
+        self._messages.clear()
         limit = REBALANCE_SECONDS if act == self._rebalance else ACT_SECONDS
         try:
             async with asyncio.timeout(limit):
@@ -113,7 +113,7 @@ class Operator:
                 tasks = connection.execute(TASKS).fetchall()
             servers = [self._cluster.coordinator, *(node.server for node in self._cluster.nodes)]
             activity = "\n".join(line for server in servers for line in ("", str(server.socket_dir), *describe(server)))
-            raise AssertionError(f"not done after {limit} s: {self._said}; tasks: {tasks}\n{activity}") from error
+            raise AssertionError(f"not done after {limit} s: {self._messages}; tasks: {tasks}\n{activity}") from error
 
     def _elsewhere(self, org: str) -> FaultyNode:
         here = self._cluster.node_of(org)
@@ -182,7 +182,7 @@ class Operator:
 
     @asynccontextmanager
     async def _opened(self) -> AsyncGenerator[Cluster]:
-        async with Cluster.open(self._cluster.database.owner_dsn, self._said.append) as connected:
+        async with Cluster.open(self._cluster.database.owner_dsn, self._messages.append) as connected:
             yield connected
 
 

@@ -181,7 +181,7 @@ def reach(step: str, cluster: FaultyCluster, ended: threading.Event) -> bool:
     return False
 
 
-def reach_in_log(log: Path, said: str, times: int) -> Callable[[FaultyCluster, threading.Event], bool]:
+def reach_in_log(log: Path, message: str, times: int) -> Callable[[FaultyCluster, threading.Event], bool]:
     """Like `reach`, by what a server's log says from now on: Citus shows no steps of an isolation."""
     begins = log.stat().st_size
 
@@ -191,7 +191,7 @@ def reach_in_log(log: Path, said: str, times: int) -> Callable[[FaultyCluster, t
             seen = ""
             while not ended.is_set():
                 seen += lines.read()
-                if seen.count(said) >= times:
+                if seen.count(message) >= times:
                     return True
                 sleep(0.002)
         return False
@@ -323,10 +323,10 @@ async def test_an_isolation_is_broken_off_at_each_step_and_run_again(
 async def test_a_move_waits_for_a_session_that_holds_what_an_interrupted_one_left(cluster: FaultyCluster) -> None:
     source, target = cluster.nodes
     org = cluster.organisations(source, 1, "held-")[0]
-    said: list[str] = []
+    messages: list[str] = []
 
     async def go_to(node: FaultyNode) -> None:
-        async with Cluster.open(cluster.database.owner_dsn, said.append) as connected:
+        async with Cluster.open(cluster.database.owner_dsn, messages.append) as connected:
             await move(connected, org, node.address, together=False)
 
     with writing(cluster, org) as writer:
@@ -335,7 +335,7 @@ async def test_a_move_waits_for_a_session_that_holds_what_an_interrupted_one_lef
         holder = await asyncio.to_thread(interrupt_with_a_session, cluster, org, source, target)
         with holder:
             moving = asyncio.create_task(go_to(target))
-            await wait_until(lambda: any("has left on" in text for text in said), END_SECONDS)
+            await wait_until(lambda: any("has left on" in text for text in messages), END_SECONDS)
             await asyncio.sleep(2)  # Citus gives up on a table that is locked after one
             assert not moving.done()
             holder.rollback()

@@ -124,7 +124,7 @@ function hasDetails({ status, citations, steps, usage }: Answer): boolean {
   return status !== "failed" || citations.length > 0 || steps.length > 0 || usage !== null;
 }
 
-/** The steps that led to the answer, in one discreet line that opens. */
+/** The steps that led to the answer, in one unobtrusive line that opens. */
 function Details({ answer }: { answer: Answer }) {
   const { usage, steps, decision, assessment } = answer;
   const total = usage === null ? 0 : usage.embedding_tokens + usage.prompt_tokens + usage.completion_tokens;

@@ -156,7 +156,7 @@ class NodeGuard:
         self._away: set[str] = set()
         self._looking: dict[str, asyncio.Task[None]] = {}
         self._looked: dict[str, float] = {}
-        self._finding: dict[str, asyncio.Task[str]] = {}
+        self._lookups: dict[str, asyncio.Task[str]] = {}
 
     @property
     def away(self) -> frozenset[str]:
@@ -226,7 +226,7 @@ class NodeGuard:
 
     async def close(self) -> None:
         """Stops probing."""
-        await end(*self._looking.values(), *self._finding.values())
+        await end(*self._looking.values(), *self._lookups.values())
 
     def _check(self, node: str) -> None:
         if node in self._away:
@@ -248,12 +248,12 @@ class NodeGuard:
 
     async def _find(self, org_id: str) -> str:
         """Reads an organisation's node, once for all who ask at the same time."""
-        finding = self._finding.get(org_id)
-        if finding is None:
-            finding = asyncio.create_task(self._read_node(org_id), name=f"{self._name}-node-of")
-            self._finding[org_id] = finding
-            finding.add_done_callback(lambda _: self._finding.pop(org_id, None))
-        return await asyncio.shield(finding)
+        lookup = self._lookups.get(org_id)
+        if lookup is None:
+            lookup = asyncio.create_task(self._read_node(org_id), name=f"{self._name}-node-of")
+            self._lookups[org_id] = lookup
+            lookup.add_done_callback(lambda _: self._lookups.pop(org_id, None))
+        return await asyncio.shield(lookup)
 
     async def _read_node(self, org_id: str) -> str:
         row = await self._read(_NODE_OF, (org_id,))
