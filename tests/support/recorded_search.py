@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 from psycopg import sql
@@ -49,9 +49,9 @@ def _record(connection: Connection) -> list[RecordedStatement]:
 
     async def recording(query: Any, params: Any = None, **options: Any) -> Any:  # noqa: ANN401 # values of any kind are meant
         # On a cluster, what asks for an organisation's node has its values by place.
-        if params is not None and not isinstance(params, tuple):
-            sent.append(RecordedStatement(query, dict(params)))
-        return await execute(query, params, **options)
+        if isinstance(params, dict):
+            sent.append(RecordedStatement(query, cast("dict[str, Any]", params).copy()))
+        return await execute(query, cast("Any", params), **options)
 
     connection.__dict__["execute"] = recording
     return sent
