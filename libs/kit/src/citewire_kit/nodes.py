@@ -206,13 +206,9 @@ class NodeGuard:
         """
         silent: list[str] | None = None
         try:
-            async with await self._connect() as connection:
-                limit = asyncio.get_running_loop().call_later(2 * ANSWER_SECONDS, break_off, connection)
-                try:
-                    await connection.execute(_LIMIT, {"limit": f"{ANSWER_SECONDS:.0f}s"})
-                    row = await (await connection.execute(_SILENT)).fetchone()
-                finally:
-                    limit.cancel()
+            async with self._connected(2 * ANSWER_SECONDS) as connection:
+                await connection.execute(_LIMIT, {"limit": f"{ANSWER_SECONDS:.0f}s"})
+                row = await (await connection.execute(_SILENT)).fetchone()
             silent = None if row is None else row[0]
         except (psycopg.OperationalError, psycopg.InternalError) as exc:
             log.warning("nodes_not_asked", error=str(exc))
@@ -325,12 +321,8 @@ class NodeGuard:
     async def _moved_from(self, node: str, org_ids: Set[str]) -> frozenset[str]:
         """Returns those of the organisations that are on another node by now; none if that can't be determined."""
         try:
-            async with await self._connect() as connection:
-                limit = asyncio.get_running_loop().call_later(ANSWER_SECONDS, break_off, connection)
-                try:
-                    places = await (await connection.execute(_NODES_OF, (sorted(org_ids),))).fetchall()
-                finally:
-                    limit.cancel()
+            async with self._connected(ANSWER_SECONDS) as connection:
+                places = await (await connection.execute(_NODES_OF, (sorted(org_ids),))).fetchall()
         except psycopg.Error as exc:
             log.warning("node_not_asked", error=str(exc), error_type=type(exc).__name__)
             return frozenset()
@@ -375,6 +367,16 @@ class NodeGuard:
         except psycopg.Error as exc:
             log.warning("node_not_asked", error=str(exc), error_type=type(exc).__name__)
             return None, None
+
+    @asynccontextmanager
+    async def _connected(self, seconds: float) -> AsyncGenerator[Connection]:
+        """A connection of its own, broken off after so many seconds."""
+        async with await self._connect() as connection:
+            limit = asyncio.get_running_loop().call_later(seconds, break_off, connection)
+            try:
+                yield connection
+            finally:
+                limit.cancel()
 
     async def _connect(self) -> Connection:
         return await AsyncConnection.connect(
