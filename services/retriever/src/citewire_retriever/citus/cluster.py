@@ -264,14 +264,14 @@ async def move(cluster: Cluster, org: str, to: NodeAddress | None, *, together: 
         if to is not None and (target is None or not target.takes_shards):
             raise ClusterError(f"{to} is not a node with shards: `cluster status` lists them")
         await cluster.require_nodes()
-        await _find(cluster, org)
+        place = await _find(cluster, org)
         changed = False
-        if not together and not (await _find(cluster, org)).alone:
+        if not together and not place.alone:
             cluster.say(f"isolating {org} in its own shards")
             async with _copies_looked_after(cluster):
                 await _isolate(cluster, org)
             changed = True
-        place = await _find(cluster, org)
+            place = await _find(cluster, org)
         if to is None or place.address == to:
             return changed
         cluster.say(f"{org} moves from {place.address} to {to}")
