@@ -31,11 +31,11 @@ def parse_json(text: str, limits: ParseLimits, *, media_type: str = "application
     Raises:
         IngestError: EMPTY if all values are empty; TOO_LARGE.
     """
+    lines = media_type == "application/jsonl"
     try:
-        root = read_json(text, limits, many=media_type == "application/jsonl")
+        root = read_json(text, limits, many=lines)
     except NotJsonError:
         try:
-            lines = media_type == "application/jsonl"
             root = read_json_lines(text, limits) if lines else read_json(text, limits, many=True)
         except NotJsonError:
             return parse_plain(text, limits)
