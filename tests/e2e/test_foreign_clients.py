@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,10 @@ import httpx
 import pytest
 
 from benchmarks import litellm_environment
-from http_api import wait_until_ended
 from local_stack import LocalStack
 from npm_clients import npm_folder
 from scripts.tool_environment import install_tool
-from tool_model import WATER, ToolModel, tool_model
+from tool_model import WATER, ToolModel, answering_tool_model
 
 ROOT = Path(__file__).resolve().parents[2]
 SUPPORT = ROOT / "tests" / "support"
@@ -35,27 +34,18 @@ FOLLOW_UP = "And at how many degrees does water boil at sea level?"
 pytestmark = pytest.mark.usefixtures("model")
 
 
-@pytest.fixture
-async def model(reaching: LocalStack) -> AsyncIterator[ToolModel]:
+@pytest.fixture(scope="module")
+def model(reaching: LocalStack) -> Iterator[ToolModel]:
     """The model that answers for the stack, whose library has a document on water."""
-    async with httpx.AsyncClient(base_url=reaching.base_url, trust_env=False, timeout=60) as api:
+    with httpx.Client(base_url=reaching.base_url, trust_env=False, timeout=60) as api:
         document = {"title": "Water", "type": "article", "url": URL, "content": f"# Water\n\n{WATER}\n"}
-        response = await api.post("/v1/documents", json=document)
+        response = api.post("/v1/documents", json=document)
         assert response.status_code == 202, response.text
-        number = response.json()["id"]
-        assert (await wait_until_ended(api, number))["status"] == "ready"
-        with tool_model() as model:
-            saved = {
-                "provider": "openai-compatible",
-                "model": "tools",
-                "api_base": model.url,
-                "api_key": "sk-of-a-test",
-            }
-            response = await api.put("/v1/providers/chat", json=saved)
-            assert response.status_code == 200, response.text
+        path = f"/v1/documents/{response.json()['id']}"
+        reaching.wait(lambda: api.get(path).json()["status"] == "ready" or None, "the document isn't ready")
+        with answering_tool_model(reaching.base_url) as model:
             yield model
-        assert (await api.delete("/v1/providers/chat")).status_code == 204
-        assert (await api.delete(f"/v1/documents/{number}")).status_code == 204
+        assert api.delete(path).status_code == 204
 
 
 @pytest.fixture(scope="session")

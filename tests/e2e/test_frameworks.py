@@ -12,12 +12,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import httpx
 import pytest
 
 from local_stack import LocalStack
 from scripts.frameworks_environment import install
-from tool_model import tool_model
+from tool_model import answering_tool_model
 
 ROOT = Path(__file__).resolve().parents[2]
 INTEGRATIONS = ROOT / "integrations"
@@ -130,16 +129,10 @@ def test_it_passes_its_frameworks_tests_and_ours(
 def test_with_a_model_that_has_tools(
     package: str, python: Path, wheels: Path, reaching: LocalStack, tmp_path: Path
 ) -> None:
-    with tool_model() as model, httpx.Client(base_url=reaching.base_url, trust_env=False, timeout=60) as api:
-        saved = {"provider": "openai-compatible", "model": "tools", "api_base": model.url, "api_key": "sk-of-a-test"}
-        response = api.put("/v1/providers/chat", json=saved)
-        assert response.status_code == 200, response.text
-        try:
-            _run_tests(
-                INTEGRATIONS / package / "model_tests", python, environment(reaching, wheels, python), tmp_path, least=6
-            )
-        finally:
-            assert api.delete("/v1/providers/chat").status_code == 204
+    with answering_tool_model(reaching.base_url):
+        _run_tests(
+            INTEGRATIONS / package / "model_tests", python, environment(reaching, wheels, python), tmp_path, least=6
+        )
 
 
 def test_the_examples_of_the_documentation_run(

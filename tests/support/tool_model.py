@@ -12,6 +12,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
 from aiohttp import web
 
 from echo_model import EchoModel
@@ -49,12 +50,24 @@ class ToolModel(EchoModel):
 
 
 @contextmanager
-def tool_model() -> Generator[ToolModel]:
-    """Runs the model until the block ends."""
+def answering_tool_model(base_url: str) -> Generator[ToolModel]:
+    """Runs the model, which answers the chats of a stack until the block ends."""
     model = ToolModel()
     model.start()
     try:
-        yield model
+        with httpx.Client(base_url=base_url, trust_env=False, timeout=60) as api:
+            saved = {
+                "provider": "openai-compatible",
+                "model": "tools",
+                "api_base": model.url,
+                "api_key": "sk-of-a-test",
+            }
+            response = api.put("/v1/providers/chat", json=saved)
+            assert response.status_code == 200, response.text
+            try:
+                yield model
+            finally:
+                assert api.delete("/v1/providers/chat").status_code == 204
     finally:
         model.stop()
 
