@@ -70,6 +70,13 @@ def test_small_paragraphs_share_a_chunk_up_to_the_target() -> None:
     assert (chunks[0].place.start_line, chunks[0].place.end_line) == (1, 11)
 
 
+def test_line_ends_that_are_tokens_cost_chunks_no_more_than_their_own_share() -> None:
+    document = parse_plain("\n\n".join(["one two three"] * 400), LIMITS)
+    chunks = asyncio.run(chunk(document, "", RULES, count_greedily))
+    assert max(each.token_count for each in chunks) <= RULES.max_tokens
+    assert min(each.token_count for each in chunks) > RULES.max_tokens * 0.8
+
+
 def test_chunks_are_of_even_size() -> None:
     chunks = cut(parse_plain("\n\n".join(["one two three"] * 7), LIMITS))
     assert [each.token_count for each in chunks] == [16, 12]

@@ -5,7 +5,7 @@ The same document, rules and counter always give the same chunks.
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from citewire.common.v1.place_pb2 import Place
@@ -59,6 +59,8 @@ class _Cut:
     group: Group
     start: int
     end: int
+    parts_tokens: int
+    """The sum of its pieces' tokens; joined, they can have more."""
     tokens: int = 0
 
     @property
@@ -116,9 +118,9 @@ class _Chunker:
         length = piece.end - piece.start
         return length <= 1 or (length <= self._most_chars(each) and 0 <= piece.tokens <= each.room)
 
-    def _sizes(self, each: Group) -> Sizes:
-        target = min(each.room, self.rules.row_tokens if each.is_table else self.rules.target_tokens)
-        return Sizes(target, each.room, self._most_chars(each), self.rules.overlap_tokens)
+    def _sizes(self, each: Group, room: int) -> Sizes:
+        target = min(room, self.rules.row_tokens if each.is_table else self.rules.target_tokens)
+        return Sizes(target, room, self._most_chars(each), self.rules.overlap_tokens)
 
     def _most_chars(self, each: Group) -> int:
         """Also limits characters, because a tokenizer may treat a megabyte without spaces as one unknown word."""
@@ -161,47 +163,29 @@ class _Chunker:
     async def _pack(self, groups: list[Group]) -> list[_Cut]:
         """Combines pieces, and checks the result, because joined texts can have more tokens than their parts."""
         cuts: dict[int, list[_Cut]] = {}
-        open_groups: list[tuple[int, Group]] = list(enumerate(groups))
-        while open_groups:
-            cuts.update(await asyncio.to_thread(self._pack_all, open_groups))
+        rooms: dict[int, int] = {index: each.room for index, each in enumerate(groups)}
+        while rooms:
+            cuts.update(await asyncio.to_thread(self._pack_all, groups, rooms))
             self._check(sum(len(part) for part in cuts.values()))
-            fresh = [cut for index, _ in open_groups for cut in cuts[index]]
+            fresh = [cut for index in rooms for cut in cuts[index]]
             for cut, tokens in zip(fresh, await self.count([cut.text for cut in fresh]), strict=True):
                 cut.tokens = tokens
-            open_groups = [(index, each) for index, each in open_groups if _shrink(each, cuts[index])]
-            await self._fit_again([each for _, each in open_groups])
+            lowered = {index: _lowered(room, groups[index], cuts[index]) for index, room in rooms.items()}
+            rooms = {index: room for index, room in lowered.items() if room < rooms[index]}
         return [cut for index in range(len(groups)) for cut in cuts[index]]
 
-    def _pack_all(self, groups: list[tuple[int, Group]]) -> dict[int, list[_Cut]]:
+    def _pack_all(self, groups: list[Group], rooms: Mapping[int, int]) -> dict[int, list[_Cut]]:
         cuts: dict[int, list[_Cut]] = {}
-        for index, each in groups:
-            spans = pack(each.pieces, self._sizes(each))
+        for index, room in rooms.items():
+            each = groups[index]
+            spans = pack(each.pieces, self._sizes(each, room))
             # A heading too long to be with its text needs no chunk of its own if the section's path begins with it.
             cuts[index] = [
-                _Cut(each, span.start, span.end)
+                _Cut(each, span.start, span.end, span.parts_tokens)
                 for span in spans
                 if len(spans) == 1 or not span.mere_heading or not is_in_path(each, span.start, span.end)
             ]
         return cuts
-
-    async def _fit_again(self, groups: list[Group]) -> None:
-        unfit = groups
-        while unfit:
-            unfit = await asyncio.to_thread(self._recut, unfit)
-            await self._measure_pieces(unfit)
-
-    def _recut(self, groups: list[Group]) -> list[Group]:
-        again: list[Group] = []
-        for each in groups:
-            if all(self._fits(each, piece) for piece in each.pieces):
-                continue
-            each.pieces = [
-                part
-                for piece in each.pieces
-                for part in ([piece] if self._fits(each, piece) else self._cut(each, piece))
-            ]
-            again.append(each)
-        return again
 
     def _check(self, chunks: int) -> None:
         check_chunks(chunks, self.rules.max_chunks)
@@ -216,13 +200,10 @@ class _Chunker:
         return chunks
 
 
-def _shrink(each: Group, cuts: list[_Cut]) -> bool:
-    """Reduces a group's room if a joined text is too long; says whether it must be packed again."""
-    excess = max((cut.tokens for cut in cuts), default=0) - each.room
-    if excess <= 0 or each.room <= _LEAST_ROOM:
-        return False
-    each.room = max(_LEAST_ROOM, each.room - excess - 1)
-    return True
+def _lowered(room: int, each: Group, cuts: list[_Cut]) -> int:
+    """The room to pack a group with, lower if joined texts have more tokens than fit: by the share that is too much."""
+    too_long = [cut for cut in cuts if cut.tokens > each.room and cut.parts_tokens > 0]
+    return min((max(1, cut.parts_tokens * each.room // cut.tokens) for cut in too_long), default=room)
 
 
 def _shortened(header: str, share: float) -> str:

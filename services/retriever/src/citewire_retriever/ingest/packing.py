@@ -29,6 +29,8 @@ class Span:
     """Their start in the group's source."""
     end: int
     """Their exclusive end."""
+    parts_tokens: int
+    """The sum of their tokens."""
     mere_heading: bool
     """Whether they are only headings, which didn't fit together with their text."""
 
@@ -41,7 +43,7 @@ def pack(pieces: Sequence[Piece], sizes: Sizes) -> list[Span]:
     repeated at the start of the next chunk.
 
     Args:
-        pieces: In order; each fits the room.
+        pieces: In order; one that exceeds the room stays alone.
         sizes: Bounds.
 
     Returns:
@@ -55,8 +57,9 @@ def pack(pieces: Sequence[Piece], sizes: Sizes) -> list[Span]:
         even = left / -(-left // sizes.target) if left else 0
         last, used = _fill(pieces, first, sizes, even)
         start = _overlap_start(pieces, first, sizes.overlap, sizes.room - used)
-        heading = all(piece.kind is BlockKind.HEADING for piece in pieces[start:last])
-        spans.append(Span(pieces[start].start, pieces[last - 1].end, heading))
+        parts = pieces[start:last]
+        heading = all(piece.kind is BlockKind.HEADING for piece in parts)
+        spans.append(Span(parts[0].start, parts[-1].end, sum(piece.tokens for piece in parts), heading))
         left -= used
         first = last
     return spans
