@@ -110,6 +110,7 @@ class Generator:
                 for message in await text.verify():
                     yield message
                 raise
+            await asyncio.sleep(0)  # the end takes as long as a slice
             # Text was processed as it arrived; JSON is processed now, which may take a second.
             in_json = isinstance(text, StructuredAnswer)
             if rest := await in_turn(text.finish, ended.end) if in_json else text.finish(ended.end):
