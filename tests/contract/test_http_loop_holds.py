@@ -13,7 +13,7 @@ from citewire_generator.providers.base import ChatTask, Delta, End
 from gateway_fakes import result
 from gateway_process import Gateway
 from generator_behind_gateway import WAYS, generator_behind_gateway
-from loop_holds import measured_holds, slowness
+from loop_holds import measured_holds
 from scripted_chat import ScriptedChat
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from proof_scale import ProofScale
 
 MOST_MS = 5.0
-TRIES = 5
+TRIES = 8
 """On a shared machine processor time doubles at times: the least counts."""
 PASSAGE = "The limit is 500 euros per day if the tenant must not pay at least 500 euros. " * 30
 UNITS = [
@@ -59,10 +59,10 @@ async def read(gateway: Gateway, way: str) -> int:
         return sum([len(part) async for part in response.aiter_raw()])
 
 
-async def worst_hold(gateway: Gateway, way: str, least: int, most: float, monkeypatch: pytest.MonkeyPatch) -> float:
+async def worst_hold(gateway: Gateway, way: str, least: int, monkeypatch: pytest.MonkeyPatch) -> float:
     """Milliseconds of the longest hold, the least of some tries."""
     worst: list[float] = []
-    while len(worst) < TRIES and min(worst, default=most) >= most:
+    while len(worst) < TRIES and min(worst, default=MOST_MS) >= MOST_MS:
         with measured_holds(monkeypatch) as holds:
             assert await read(gateway, way) > least
         worst.append(max(holds))
@@ -75,13 +75,13 @@ async def test_a_hostile_answer_holds_no_loop(
 ) -> None:
     model.text = "Warm up [ref:1]."
     await read(gateway, way)
-    chars, most = proof.pick(scaled_down=8_000, full=131_072), MOST_MS * slowness()
+    chars = proof.pick(scaled_down=8_000, full=131_072)
     for unit in UNITS:
         model.text = (unit * chars)[:chars]
-        assert await worst_hold(gateway, way, chars, most, monkeypatch) < most, unit
+        assert await worst_hold(gateway, way, chars, monkeypatch) < MOST_MS, unit
     # As many citations as a long context has.
     retriever = gateway.fakes.retriever
     retriever.path = retriever_pb2.CONTEXT_PATH_LONG_CONTEXT
     retriever.results = [result(number, text=PASSAGE[:2_000]) for number in range(1, PASSAGES + 1)]
     model.text = "Pay 500 euros [ref:1, 99]. Pay 500 euros [ref:2]."
-    assert await worst_hold(gateway, way, 200, most, monkeypatch) < most, "passages"
+    assert await worst_hold(gateway, way, 200, monkeypatch) < MOST_MS, "passages"

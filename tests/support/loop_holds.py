@@ -11,28 +11,18 @@ from typing import Any, cast
 
 import pytest
 
-REFERENCE_SECONDS = 0.1
-"""Processor time of a million additions on the slowest machine for which limits are meant as they are."""
-
-
-def slowness() -> float:
-    """How much slower than the reference this machine computes; 1 if it isn't."""
-    times: list[float] = []
-    for _ in range(3):
-        started, total = time.thread_time(), 0
-        for number in range(1_000_000):
-            total += number
-        times.append(time.thread_time() - started)
-    return max(1.0, min(times) / REFERENCE_SECONDS)
+from machine_speed import slowness
 
 
 @contextmanager
 def measured_holds(monkeypatch: pytest.MonkeyPatch) -> Generator[list[float]]:
-    """Yields the milliseconds for which each callback blocked the loop, in order, without the caller's own task.
+    """Yields a list that at the end has the milliseconds for which each callback blocked the loop, in order.
 
-    Processor time of the loop's own thread, without the collector's pauses: others on the machine don't lengthen it.
+    Without the caller's own task. Processor time of the loop's own thread, without the collector's pauses, as it would
+    be on the reference machine: others on the machine don't lengthen it.
     """
     holds: list[float] = []
+    slow = slowness()
     own = asyncio.current_task()
     handle = cast("Any", asyncio.events.Handle)
     run = handle._run
@@ -52,3 +42,5 @@ def measured_holds(monkeypatch: pytest.MonkeyPatch) -> Generator[list[float]]:
             yield holds
     finally:
         gc.enable()
+        slow = max(slow, slowness())
+        holds[:] = [hold / slow for hold in holds]

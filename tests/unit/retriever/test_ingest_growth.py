@@ -15,6 +15,7 @@ from citewire_retriever.ingest.errors import IngestError
 from citewire_retriever.ingest.parsers import parse, preload
 from citewire_retriever.ingest.settings import WorkerSettings
 from hostile_files import HOSTILE
+from machine_speed import speed_ratio
 from proof_scale import PrintTable, ProofScale
 
 RULES = ChunkRules(max_tokens=254)
@@ -51,20 +52,25 @@ async def count(texts: Sequence[str]) -> list[int]:
 
 
 def seconds(name: str, size: int) -> tuple[float, float]:
-    """Seconds of computing that parsing and cutting take."""
+    """Seconds of computing that parsing and cutting would take on the reference machine, with its speed around them."""
     file_name, data = HOSTILE[name](size)
     document: ParsedDocument | None = None
     gc.collect()
     gc.disable()  # as in the process that reads files; otherwise it is most of the time, and no fault of a parser
     try:
+        speeds = [speed_ratio()]
         start = time.process_time()
         with suppress(IngestError, RecursionError):
             document = parse(data, file_name)
         parsed = time.process_time()
+        speeds.append(speed_ratio())
+        cutting = time.process_time()
         if document is not None:
             with suppress(IngestError):
                 asyncio.run(chunk(document, "A title", RULES, count))
-        return parsed - start, time.process_time() - parsed
+        cut = time.process_time()
+        speeds.append(speed_ratio())
+        return 2 * (parsed - start) / (speeds[0] + speeds[1]), 2 * (cut - cutting) / (speeds[1] + speeds[2])
     finally:
         gc.enable()
 
