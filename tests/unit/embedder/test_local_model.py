@@ -106,10 +106,13 @@ async def test_int8_stays_close(tmp_path: Path) -> None:
     assert np.abs(vectors - expected).max() > 1e-6, "int8 that gives fp32's vectors wasn't int8"
 
 
-@pytest.mark.skipif(not bf16_supported(), reason="left out: this CPU has no bf16 instructions")
-async def test_bf16_stays_close(tmp_path: Path) -> None:
+async def test_bf16_stays_close_or_is_refused(tmp_path: Path) -> None:
     model = TinyModel()
     weights = write_model(tmp_path, model)
+    if not bf16_supported():
+        with pytest.raises(StartupError, match="this CPU has no bf16 instructions"):
+            await embed(tmp_path, precision=Precision.BF16)
+        return
     vectors = await embed(tmp_path, precision=Precision.BF16)
     assert (vectors * await reference(tmp_path, model, weights)).sum(axis=1).min() > 0.999
 
