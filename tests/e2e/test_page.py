@@ -134,6 +134,8 @@ async def test_an_answer_with_its_proof(page: DrivenPage, model: ScriptedModel) 
         )
         await page.wait_for(f"innerHeight === {height}")
         await page.run("new Promise(painted => requestAnimationFrame(() => setTimeout(painted)))")
+        await page.move_to(".badge")  # the badge may have moved away from under the mouse
+        await page.wait_for("!!document.querySelector('.card')")
         assert await page.run(COVERED_BADGE) == "", f"in a window {height} pixels high"
     await page.call("Emulation.clearDeviceMetricsOverride")
     await page.click(".badge")
@@ -464,6 +466,8 @@ READING = """(() => {
 async def test_a_listed_document_shows_how_far_it_is_until_it_is_ready(
     page: DrivenPage, stack: LocalStack, axe: str
 ) -> None:
+    async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=60) as http:
+        await upload_bytes(http, "tides.md", b"# Tides\n\nThey come twice a day.\n")
     await page.call("Page.addScriptToEvaluateOnNewDocument", source=READING)
     await page.call("Page.reload")
     await page.wait_for("window.reading === true")

@@ -93,8 +93,8 @@ class DisconnectProbe:
         """Polls until every sign is there."""
         times: dict[str, float] = {}
         while True:
-            now = await self._read_counters()
-            row = await (await self._database.execute(_EXCHANGE, (curl.request_id,))).fetchone()
+            read_at: dict[str, float] = {}
+            now, row = await asyncio.gather(self._read_counters(read_at), self._read_exchange(curl, read_at))
             at = time.monotonic() - left_at
             there = {
                 "rpc": now.rpcs_cancelled > before.rpcs_cancelled and now.generator_in_flight == 0,
@@ -102,7 +102,7 @@ class DisconnectProbe:
                 "exchange": row is not None and row[0] != "running",
             }
             # A sign that disappears again doesn't count.
-            times = {name: times.get(name, at) for name, yes in there.items() if yes}
+            times = {name: times.get(name, read_at[name] - left_at) for name, yes in there.items() if yes}
             if now.sockets_closed > before.sockets_closed:
                 times["socket"] = now.last_closed - left_at
             if len(times) == 1 + len(there):
@@ -122,9 +122,22 @@ class DisconnectProbe:
         assert max(asdict(signs).values()) < LIMIT_SECONDS, signs
         return signs
 
-    async def _read_counters(self) -> _Counters:
+    async def _read_exchange(self, curl: "Curl", read_at: dict[str, float]) -> Any:  # noqa: ANN401 # a row
+        row = await (await self._database.execute(_EXCHANGE, (curl.request_id,))).fetchone()
+        read_at["exchange"] = time.monotonic()
+        return row
+
+    async def _read_counters(self, read_at: dict[str, float] | None = None) -> _Counters:
+        """Reads them at once, and notes when those of the generator ("rpc") and of the gateway had arrived."""
+
+        async def metrics(process: str, sign: str) -> str:
+            text = await self._metrics(process)
+            if read_at is not None:
+                read_at[sign] = time.monotonic()
+            return text
+
         generator, gateway, stats = await asyncio.gather(
-            self._metrics("generator"), self._metrics("gateway"), self._stats()
+            metrics("generator", "rpc"), metrics("gateway", "gateway"), self._stats()
         )
         return _Counters(
             rpcs_cancelled=_total(generator, "grpc_server_handled_total", "Generate", 'grpc_code="CANCELLED"'),
