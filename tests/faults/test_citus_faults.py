@@ -20,7 +20,8 @@ import pytest
 
 from callers import keyed_environment
 from citewire_kit.tenant import Tenant
-from citewire_retriever.citus.cluster import Cluster, ClusterError, add_node, move, rebalance
+from citewire_retriever.citus.changes import add_node, move, rebalance
+from citewire_retriever.citus.cluster import Cluster, ClusterError
 from cluster_load import Absence, Load
 from embedded_postgres import EmbeddedPostgres
 from fake_embedding import FakeModel

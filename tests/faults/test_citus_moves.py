@@ -20,7 +20,8 @@ import psycopg
 import pytest
 
 from citewire_kit.nodes import break_off as drop_connection
-from citewire_retriever.citus.cluster import SQL, Cluster, NodeAddress, move
+from citewire_retriever.citus.changes import move
+from citewire_retriever.citus.cluster import SQL, Cluster, NodeAddress
 from cluster_writer import Writer
 from faulty_cluster import DATABASE, FaultyCluster, FaultyNode, accepts, start_faulty_cluster
 from proof_scale import PrintTable, ProofScale

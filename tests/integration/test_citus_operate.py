@@ -16,15 +16,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from citewire_retriever.citus.cluster import (
-    Cluster,
-    ClusterError,
-    NodeAddress,
-    add_node,
-    move,
-    parse_address,
-    rebalance,
-)
+from citewire_retriever.citus.changes import add_node, move, rebalance
+from citewire_retriever.citus.cluster import Cluster, ClusterError, NodeAddress, parse_address
 from citewire_retriever.citus.status import ClusterStatus, read_status
 from citus_cluster import start_citus_node, temporary_database
 from cluster_writer import Writer

@@ -12,15 +12,8 @@ from citewire_kit.migrate import MigrateSettings, migrate_settings
 from citewire_kit.server import run
 from citewire_kit.settings import load_settings, settings_config
 from citewire_kit.telemetry import configure_logging
-from citewire_retriever.citus.cluster import (
-    Cluster,
-    ClusterError,
-    NodeAddress,
-    add_node,
-    move,
-    parse_address,
-    rebalance,
-)
+from citewire_retriever.citus.changes import add_node, move, rebalance
+from citewire_retriever.citus.cluster import Cluster, ClusterError, NodeAddress, parse_address
 from citewire_retriever.citus.copying.plan import read_plan
 from citewire_retriever.citus.copying.process import FROM, TO, Copying
 from citewire_retriever.citus.copying.side import CopyError, Side
