@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import httpx
@@ -19,6 +19,9 @@ Disconnect = Literal["killed", "hangs up"]
 """`killed`: SIGKILL. `hangs up`: curl closes its connection itself, because its output isn't read."""
 
 LIMIT_SECONDS = 1.0
+"""From a client's disconnect until the provider's socket is closed, and both streams are cancelled."""
+BUSY_SECONDS = 5.0
+"""Until the exchange is closed, too: a row that is written afterwards, on a machine that runs other tests."""
 QUESTION = "What does the upstream say, and at which pace?"
 TOKEN = {"/v1/chat": b"event: token\n", "/api/chat/": b'data: {"token"'}
 _EXIT_CODES = {"killed": -9, "hangs up": 23}  # 23: curl's "failed writing output"
@@ -64,7 +67,7 @@ class DisconnectProbe:
         """Streams an answer with curl, disconnects after a number of tokens, and waits for all signs of it.
 
         Raises:
-            AssertionError: A sign doesn't appear within a second, or is wrong.
+            AssertionError: A sign doesn't appear in time, or is wrong.
         """
         async with self._request(path, {"question": QUESTION}) as (curl, before):
             await curl.read_until(TOKEN[path], tokens)
@@ -107,7 +110,7 @@ class DisconnectProbe:
                 times["socket"] = now.last_closed - left_at
             if len(times) == 1 + len(there):
                 break
-            assert at < LIMIT_SECONDS, f"after {at:.2f} s there is only {sorted(times)}: {now}, {row}"
+            assert at < BUSY_SECONDS, f"after {at:.2f} s there is only {sorted(times)}: {now}, {row}"
         assert now == _Counters(
             rpcs_cancelled=before.rpcs_cancelled + 1,
             rpcs_ended=before.rpcs_ended + 1,
@@ -119,7 +122,7 @@ class DisconnectProbe:
         )
         assert row == ("cancelled", "client", True)
         signs = CancellationTimes(**times)
-        assert max(asdict(signs).values()) < LIMIT_SECONDS, signs
+        assert max(signs.socket, signs.rpc, signs.gateway) < LIMIT_SECONDS, signs
         return signs
 
     async def _read_exchange(self, curl: "Curl", read_at: dict[str, float]) -> Any:  # noqa: ANN401 # a row

@@ -35,7 +35,7 @@ class Prometheus:
         assert answer.status_code == 200, (expression, answer.text)
         return answer.json()["data"]["result"]
 
-    def wait(self, look: Callable[[], bool], complaint: str | Callable[[], str], seconds: float = 60) -> None:
+    def wait(self, look: Callable[[], bool], complaint: str | Callable[[], str], seconds: float = 180) -> None:
         """Waits until `look` returns true; fails with the complaint if it doesn't in time."""
         end = time.monotonic() + seconds
         while True:
@@ -56,11 +56,11 @@ class Prometheus:
 def prometheus_server(folder: Path, metrics_ports: Mapping[str, int]) -> Generator[Prometheus]:
     """Runs it until the block ends; yields once every process has been scraped with success and every rule evaluated.
 
-    Scrapes and rules run every second, instead of every 15 s to 5 min. A scrape may take no longer than that, and on a
-    busy machine some do.
+    Rules run every second and scrapes every two, instead of every 15 s to 5 min. A scrape may take no longer than that,
+    and on a busy machine some do.
     """
     config: dict[str, Any] = yaml.safe_load((FOLDER / "prometheus.yml").read_text(encoding="utf-8"))
-    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    config["global"] = {"scrape_interval": "2s", "evaluation_interval": "1s"}
     jobs = {f"citewire-{process}": port for process, port in metrics_ports.items()}
     for scraped in config["scrape_configs"]:
         scraped["static_configs"] = [{"targets": [f"127.0.0.1:{jobs[scraped['job_name']]}"]}]
